@@ -1,0 +1,1 @@
+"""The running program: settings, cluster watch, group leadership, policy, metrics, web and command line."""

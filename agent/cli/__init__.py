@@ -1,0 +1,1 @@
+"""The command line `samerack`: one module per family of subcommands."""

@@ -1,0 +1,88 @@
+"""The question an assignor answers, as arrays: members and partitions are interned to small integers here.
+
+Names exist only at the edges (`assignors.build` makes a `Problem` from names). Every array is read-only by
+convention; an assignor returns a new owner array and changes nothing. What must not enter: wire bytes, clients, clocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+Int32Array: TypeAlias = npt.NDArray[np.int32]
+Int64Array: TypeAlias = npt.NDArray[np.int64]
+
+NOBODY: Final = -1
+"""Stands where a member index or rack index is absent."""
+
+
+class AssignmentError(Exception):
+    """An input or a plan that no group may be given; the message names the member, topic or partition and the cure."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """One consumer group: P partitions of T topics for M members over R racks, S distinct subscriptions.
+
+    Members are sorted by id, topics and racks by name, partitions by (topic, number), so that equal groups make equal
+    problems whatever order they were reported in.
+
+    Attributes:
+        topics: T names. A topic may have no partitions.
+        topic_of: [P] index into `topics`, ascending.
+        number_of: [P] partition number within its topic, ascending within the topic.
+        racks: R names, of members and replicas together.
+        replica_racks: [P, R] true where a replica of the partition stands in the rack.
+        leader_rack: [P] rack of the leader replica, or NOBODY where it is unset or unknown.
+        weights: [P] cost of reading the partition across racks (positive), or None for 1 each.
+        members: M ids.
+        instance_ids: M group instance ids, None for dynamic members.
+        member_rack: [M] rack of the member, or NOBODY; a member without a rack has no cross-rack cost.
+        reads_any_replica: [M] true where any replica in the member's rack may serve it (KIP-392), false where only
+            the leader replica does.
+        subscription_of: [M] index of the member's subscription in `subscriptions`.
+        subscriptions: [S, T] true where the subscription names the topic.
+        owner: [P] present owner, or NOBODY. Only a member that still subscribes to the topic is a present owner.
+    """
+
+    topics: tuple[str, ...]
+    topic_of: Int32Array
+    number_of: Int32Array
+    racks: tuple[str, ...]
+    replica_racks: BoolArray
+    leader_rack: Int32Array
+    weights: Int64Array | None
+    members: tuple[str, ...]
+    instance_ids: tuple[str | None, ...]
+    member_rack: Int32Array
+    reads_any_replica: BoolArray
+    subscription_of: Int32Array
+    subscriptions: BoolArray
+    owner: Int32Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a plan costs, in the order in which it matters.
+
+    Attributes:
+        imbalance: Partitions of the fullest member less those of the emptiest.
+        sum_of_squares: Sum of squared member loads: the least unequal load vector has the least.
+        cross_rack: Partitions read by a member whose rack has no replica that may serve it.
+        cross_rack_weight: The same, by weight.
+        moved: Partitions whose new owner is another member than their present one.
+        unassigned: Partitions that no member subscribes to.
+        assigned_weight: Weight of all partitions that have an owner: what cross_rack_weight is a share of.
+    """
+
+    imbalance: int
+    sum_of_squares: int
+    cross_rack: int
+    cross_rack_weight: int
+    moved: int
+    unassigned: int
+    assigned_weight: int
