@@ -1,0 +1,219 @@
+"""A real three-broker, three-rack Kafka of JVM processes on this machine's loopback address.
+
+No container engine is needed. One controller and the brokers are processes of their own on ports of their own, with
+everything in one temporary folder. `close` ends them and removes the folder; should this program be killed, the
+kernel ends them (`sandbox.processes`), and the next cluster removes the folder that was left.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from sandbox.admin import wait_for_racks
+from sandbox.contract import RACK_AWARE_SELECTOR, RACKS, Broker, Keep
+from sandbox.errors import SandboxError
+from sandbox.jvm import STARTED, command, format_storage
+from sandbox.processes import end, spawn, tail, wait_for_line
+from sandbox.settings import CONTROLLER, HOST, NodeSettings, free_ports, new_cluster_id, write_properties
+
+_PREFIX: Final = "samerack-sandbox-"
+_START_SECONDS: Final = 60.0
+
+
+def _remove_leftovers() -> None:
+    """Removes the folders of clusters whose program was killed: the process id stands in their names."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+        owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        if owner.isdigit() and not Path(f"/proc/{owner}").exists():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class Cluster:
+    """Kafka brokers as JVM processes; a context manager that satisfies `sandbox.contract.KafkaCluster`.
+
+    Example:
+        with Cluster() as cluster:
+            print(cluster.bootstrap)
+            cluster.restart_broker(2, rack="rack-c")
+    """
+
+    def __init__(
+        self,
+        racks: Mapping[int, str | None] = RACKS,
+        *,
+        rack_aware: bool = True,
+        properties: Mapping[str, str] | None = None,
+        progress: Callable[[str], None] | None = None,
+    ) -> None:
+        """Prepares a cluster; `start` or `with` starts it.
+
+        Args:
+            racks: broker id to rack; None is a broker without a rack.
+            rack_aware: brokers let consumers read from a replica of their rack (KIP-392).
+            properties: broker properties that are added or replaced.
+            progress: is told what happens while the cluster starts.
+        """
+        if not racks or CONTROLLER in racks:
+            raise SandboxError(
+                f"a cluster needs brokers, and none with the controller's id {CONTROLLER}: {dict(racks)}"
+            )
+        self._racks = dict(racks)
+        self._properties = {
+            "offsets.topic.replication.factor": str(min(3, len(racks))),
+            "transaction.state.log.replication.factor": str(min(3, len(racks))),
+            "share.coordinator.state.topic.replication.factor": str(min(3, len(racks))),
+            **({"replica.selector.class": RACK_AWARE_SELECTOR} if rack_aware else {}),
+            **(properties or {}),
+        }
+        self._progress = progress or (lambda _text: None)
+        self._cluster_id = new_cluster_id()
+        self._folder: Path | None = None
+        self._ports: dict[int, int] = {}
+        self._processes: dict[int, subprocess.Popen[bytes]] = {}
+
+    @property
+    def bootstrap(self) -> str:
+        """`bootstrap.servers` that names every broker, running or not."""
+        return ",".join(f"{HOST}:{self._ports[broker]}" for broker in self._racks)
+
+    @property
+    def brokers(self) -> Mapping[int, Broker]:
+        """The brokers by id, as they stand now."""
+        return {
+            broker: Broker(
+                id=broker, rack=rack, address=f"{HOST}:{self._ports[broker]}", running=self._is_running(broker)
+            )
+            for broker, rack in self._racks.items()
+        }
+
+    def start(self) -> None:
+        """Starts the controller and all brokers at once; returns when every broker lists all with their racks.
+
+        Raises:
+            SandboxError: a node did not start; with the last lines of its log.
+        """
+        _remove_leftovers()
+        self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+        nodes = [CONTROLLER, *self._racks]
+        self._ports = dict(zip(nodes, free_ports(len(nodes)), strict=True))
+        begun = time.monotonic()
+        try:
+            for broker in self._racks:  # they wait for the controller, which is formatted meanwhile
+                self._spawn(broker)
+            properties = self._write(CONTROLLER)
+            format_storage(properties, self._cluster_id, self._folder)
+            self._spawn(CONTROLLER)
+            for node in nodes:
+                self._wait_started(node)
+                self._progress(f"{self._name(node)} is up after {time.monotonic() - begun:.1f} s")
+            self._wait_listed()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Kills every process (their data goes too, so nothing is lost by haste) and removes the folder."""
+        for process in self._processes.values():
+            with suppress(ProcessLookupError):
+                process.kill()
+        for process in self._processes.values():
+            end(process, kill=True)
+        self._processes.clear()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def stop_broker(self, broker: int, *, kill: bool = False) -> None:
+        """Ends a broker: in good order, or with SIGKILL when `kill` is set; returns when its process is gone.
+
+        Raises:
+            SandboxError: it is not running.
+        """
+        if not self._is_running(broker):
+            raise SandboxError(f"cannot stop {self._name(broker)}: it is not running")
+        end(self._processes.pop(broker), kill=kill, timeout=30)
+
+    def start_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
+        """Starts a stopped broker, in another rack if one is given; returns when every running broker lists it.
+
+        Raises:
+            SandboxError: it is running, or did not start; with the last lines of its log.
+        """
+        if broker not in self._racks or self._is_running(broker):
+            raise SandboxError(f"cannot start {self._name(broker)}: it is running or not of this cluster")
+        if not isinstance(rack, Keep):
+            self._racks[broker] = rack
+        self._spawn(broker)
+        self._wait_started(broker)
+        self._wait_listed()
+
+    def restart_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
+        """Stops a broker in good order and starts it again, in another rack if one is given."""
+        self.stop_broker(broker)
+        self.start_broker(broker, rack=rack)
+
+    def log(self, broker: int, lines: int = 30) -> str:
+        """Returns the last lines of a broker's log; the controller's id is `sandbox.settings.CONTROLLER`."""
+        return tail(self._log_path(broker), lines)
+
+    def __enter__(self) -> Self:
+        """Starts everything."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Closes."""
+        self.close()
+
+    def _home(self) -> Path:
+        if self._folder is None:
+            raise SandboxError("the cluster is not started")
+        return self._folder
+
+    def _is_running(self, node: int) -> bool:
+        process = self._processes.get(node)
+        return process is not None and process.poll() is None
+
+    def _name(self, node: int) -> str:
+        return "the controller" if node == CONTROLLER else f"broker {node} ({self._racks.get(node) or 'no rack'})"
+
+    def _log_path(self, node: int) -> Path:
+        return self._home() / f"node-{node}.log"
+
+    def _write(self, node: int) -> Path:
+        settings = NodeSettings(
+            id=node,
+            rack=self._racks.get(node),
+            port=self._ports[node],
+            controller_port=self._ports[CONTROLLER],
+        )
+        return write_properties(
+            self._home(), settings, self._cluster_id, {} if node == CONTROLLER else self._properties
+        )
+
+    def _spawn(self, node: int) -> None:
+        folder = self._home()
+        line = command("kafka.Kafka", [str(self._write(node))], folder=folder)
+        with self._log_path(node).open("wb") as log:
+            self._processes[node] = spawn(line, stdout=log, stderr=subprocess.STDOUT)
+
+    def _wait_started(self, node: int) -> None:
+        try:
+            wait_for_line(self._processes[node], self._log_path(node), STARTED, _START_SECONDS)
+        except SandboxError as error:
+            raise SandboxError(f"{self._name(node)} {error}") from None
+
+    def _wait_listed(self) -> None:
+        running = {broker.id: broker for broker in self.brokers.values() if broker.running}
+        expected = {broker.id: broker.rack for broker in running.values()}
+        for broker in running.values():
+            wait_for_racks(broker.address, expected, timeout=_START_SECONDS)

@@ -1,0 +1,122 @@
+"""The settings of the sandbox's Kafka nodes: small, quick to start, otherwise as a cluster runs in production."""
+
+import base64
+import random
+import socket
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sandbox.errors import SandboxError
+
+HOST: Final = "127.0.0.1"
+CONTROLLER: Final = 100
+"""Node id of the controller, a process of its own so that any broker may be killed."""
+
+_COMMON: Final[Mapping[str, str]] = {
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "controller.listener.names": "CONTROLLER",
+    # A killed broker may come back as soon as its old session is over; the default is 9 seconds.
+    "broker.session.timeout.ms": "6000",
+    "broker.heartbeat.interval.ms": "500",
+}
+
+_BROKER: Final[Mapping[str, str]] = {
+    "auto.create.topics.enable": "false",
+    "default.replication.factor": "1",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "share.coordinator.state.topic.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+    # Small machines run all brokers at once: few threads, and no 128 MiB for the log cleaner.
+    "num.network.threads": "2",
+    "num.io.threads": "4",
+    "background.threads": "2",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+}
+
+_PORTS: Final = range(
+    10_000, 30_000
+)  # below what the kernel hands out for outgoing connections, so a restart finds its port free
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSettings:
+    """One Kafka node.
+
+    Attributes:
+        id: its node id; `CONTROLLER` makes it the controller.
+        rack: its rack, if any.
+        port: where clients reach a broker; unused for a controller alone.
+        controller_port: where the controller listens.
+        combined: the controller is a broker too.
+    """
+
+    id: int
+    rack: str | None
+    port: int
+    controller_port: int
+    combined: bool = False
+
+
+def free_ports(count: int) -> list[int]:
+    """Returns ports of the loopback address that nobody listens on.
+
+    Raises:
+        SandboxError: too few are free.
+    """
+    found: list[int] = []
+    for port in random.sample(_PORTS, k=min(len(_PORTS), 50 * count)):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            return found
+    raise SandboxError(f"found only {len(found)} free ports of {count} on {HOST}")
+
+
+def new_cluster_id() -> str:
+    """Returns a random cluster id, so that no client of another cluster can take this one for its own."""
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def write_properties(folder: Path, node: NodeSettings, cluster_id: str, more: Mapping[str, str]) -> Path:
+    """Writes a node's properties, and for a broker the mark that its storage is formatted.
+
+    Args:
+        folder: the cluster's folder; data goes to `data-<id>` in it.
+        node: the node.
+        cluster_id: the cluster's id.
+        more: properties that are added or replaced.
+
+    Returns:
+        The properties file.
+    """
+    controller = node.id == CONTROLLER
+    data = folder / f"data-{node.id}"
+    settings = {
+        **_COMMON,
+        "node.id": str(node.id),
+        "process.roles": "broker,controller" if node.combined else "controller" if controller else "broker",
+        "controller.quorum.voters": f"{CONTROLLER}@{HOST}:{node.controller_port}",
+        "log.dirs": str(data),
+    }
+    listeners = [f"CONTROLLER://{HOST}:{node.controller_port}"] if controller else []
+    if node.combined or not controller:
+        listeners.insert(0, f"PLAINTEXT://{HOST}:{node.port}")
+        settings |= _BROKER
+    settings["listeners"] = ",".join(listeners)
+    if node.rack is not None:
+        settings["broker.rack"] = node.rack
+    data.mkdir(exist_ok=True)
+    if not controller and not (data / "meta.properties").exists():
+        (data / "meta.properties").write_text(f"version=1\ncluster.id={cluster_id}\nnode.id={node.id}\n")
+    path = folder / f"node-{node.id}.properties"
+    path.write_text("".join(f"{key}={value}\n" for key, value in {**settings, **more}.items()))
+    return path
