@@ -1,0 +1,285 @@
+"""The consumer protocol, versions 0 to 3: bytes of `Subscription` and `Assignment` as Kafka's clients write them.
+
+Kafka sorts what a member says of itself (topics and owned partitions) and leaves what the leader says in the order of
+the plan, with one run per topic; both rules stand here. Versions newer than the known ones are read with the newest
+known format, and what follows it is kept. What must not enter: assignors' user data (see `sticky`), and deciding.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from protocol.errors import ProtocolError
+from protocol.model import MAX_VERSION, Assignment, Int32Array, Subscription, TopicPartitions
+from protocol.wire import (
+    BIG_INT32,
+    INT16,
+    INT32,
+    read_count,
+    read_integer,
+    read_optional_bytes,
+    read_optional_text,
+    read_runs,
+    read_text,
+    write_integer,
+    write_optional_bytes,
+    write_optional_text,
+    write_runs,
+    write_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+OWNED_SINCE: Final = 1
+GENERATION_SINCE: Final = 2
+RACK_SINCE: Final = 3
+NO_GENERATION: Final = -1
+
+
+def decode_subscription(data: bytes) -> Subscription:
+    """The subscription in the bytes of a member's metadata.
+
+    As in Kafka's reader, an empty rack is none, a negative generation is -1, and a negative length of a field that may
+    be absent makes it absent. Unlike Kafka's reader, which puts U+FFFD for them, bytes that are no UTF-8 are refused.
+
+    Raises:
+        ProtocolError: The bytes are no subscription of version 0 or newer.
+    """
+    version, at = _read_version(data)
+    count, at = read_count(data, at, "topics", smallest=INT16.size)
+    topics: list[str] = []
+    for index in range(count):
+        topic, at = read_text(data, at, "topics[{}]", index=index)
+        topics.append(topic)
+    user_data, at = read_optional_bytes(data, at, "user_data")
+    known = Subscription(version=version, topics=tuple(topics), user_data=user_data)
+    owned, generation, rack = known.owned, known.generation, known.rack
+    if version >= OWNED_SINCE:
+        owned, at = read_runs(data, at, "owned")
+    if version >= GENERATION_SINCE:
+        generation, at = read_integer(data, at, INT32, "generation")
+    if version >= RACK_SINCE:
+        rack, at = read_optional_text(data, at, "rack")
+    return Subscription(
+        version=version,
+        topics=known.topics,
+        user_data=user_data,
+        owned=owned,
+        generation=max(generation, NO_GENERATION),
+        rack=rack or None,
+        trailing=data[at:],
+    )
+
+
+def encode_subscription(subscription: Subscription) -> bytes:
+    """The bytes of a subscription in its own version, topics and owned partitions in Kafka's order.
+
+    Fields that are newer than the version are left out, as Kafka does. A version above MAX_VERSION is written as it is,
+    with the newest known fields and then the trailing bytes, so that a message from the future keeps what it said;
+    Kafka's own writer would write MAX_VERSION.
+
+    Raises:
+        ProtocolError: A value does not fit its field.
+    """
+    version = subscription.version
+    topics = sorted(subscription.topics, key=_java_order)
+    parts = [_write_version(version), INT32.pack(len(topics))]
+    parts += [write_text(topic, "topics") for topic in topics]
+    parts.append(write_optional_bytes(subscription.user_data, "user_data"))
+    if version >= OWNED_SINCE:
+        numbers_of = _by_topic(subscription.owned)
+        order = sorted(numbers_of, key=_java_order)
+        parts.append(write_runs(((topic, np.sort(numbers_of[topic])) for topic in order), "owned"))
+    if version >= GENERATION_SINCE:
+        parts.append(write_integer(max(subscription.generation, NO_GENERATION), INT32, "generation"))
+    if version >= RACK_SINCE:
+        parts.append(write_optional_text(subscription.rack, "rack"))
+    parts.append(subscription.trailing)
+    return b"".join(parts)
+
+
+def decode_assignment(data: bytes) -> Assignment:
+    """The assignment in the bytes that a member gets from SyncGroup.
+
+    Raises:
+        ProtocolError: The bytes are no assignment of version 0 or newer. An empty message is none: the broker sends it
+            to members for whom the leader sent nothing.
+    """
+    version, at = _read_version(data)
+    partitions, at = read_runs(data, at, "partitions")
+    user_data, at = read_optional_bytes(data, at, "user_data")
+    return Assignment(version=version, partitions=partitions, user_data=user_data, trailing=data[at:])
+
+
+def encode_assignment(assignment: Assignment) -> bytes:
+    """The bytes of an assignment in its own version: one run per topic, in the order in which the topics first occur.
+
+    Raises:
+        ProtocolError: A value does not fit its field.
+    """
+    return b"".join(
+        (
+            _write_version(assignment.version),
+            write_runs(_by_topic(assignment.partitions).items(), "partitions"),
+            write_optional_bytes(assignment.user_data, "user_data"),
+            assignment.trailing,
+        )
+    )
+
+
+def encode_assignments(  # noqa: PLR0913 - the arrays of a plan belong together, and all are named
+    *,
+    topics: Sequence[str],
+    topic_of: Int32Array,
+    number_of: Int32Array,
+    owner: Int32Array,
+    members: int,
+    version: int = MAX_VERSION,
+    user_data: bytes | None = None,
+) -> list[bytes]:
+    """The encoded assignments of all members, made in one piece: O(P) numpy work, no Python step per partition or run.
+
+    All messages are laid out in one buffer. Partitions are put in the order of their owners, the lengths of the runs
+    give the place of each header and number, and these are scattered there as items of 4 bytes (numbers, lengths) or
+    of a header's size.
+
+    Args:
+        topics: T names.
+        topic_of: [P] index into `topics`, ascending.
+        number_of: [P] partition numbers; a member gets them in this order.
+        owner: [P] index of the member that is to read the partition, or -1 for nobody.
+        members: How many members there are: as many messages are made.
+        version: Version of the messages.
+        user_data: The same for every member.
+
+    Raises:
+        ProtocolError: The arrays do not belong together, or a name or version does not fit its field.
+    """
+    _check_plan(len(topics), topic_of, number_of, owner, members)
+    order = _stable_order(owner, members)
+    member, topic = owner[order], topic_of[order]
+    first = _first_of_runs(member, topic)
+    run_member, run_topic = member[first].astype(np.int64), topic[first]
+    run_length = np.diff(first, append=len(order))
+
+    headers = [write_text(name, f"topics[{index}]") for index, name in enumerate(topics)]
+    header_size = np.array([len(header) for header in headers], dtype=np.int64)
+    run_header_size = header_size[run_topic]
+    run_size = run_header_size + INT32.size + run_length * INT32.size
+
+    head, tail = _write_version(version), write_optional_bytes(user_data, "user_data")
+    runs_of = np.bincount(run_member, minlength=members)
+    # bincount would add up sizes as floats; a running sum at the members' limits stays exact
+    ends_of_runs = np.concatenate(([0], np.cumsum(run_size)))
+    ends = ends_of_runs[np.cumsum(runs_of)] + np.arange(1, members + 1) * (len(head) + INT32.size + len(tail))
+    starts = np.concatenate(([0], ends[:-1]))
+    run_start = ends_of_runs[:-1] + run_member * (len(head) + INT32.size + len(tail)) + len(head) + INT32.size
+
+    buffer = np.empty(int(ends[-1]) if members else 0, dtype=np.uint8)
+    _scatter(buffer, starts, np.full(members, head, dtype=f"V{len(head)}"))
+    _scatter(buffer, starts + len(head), runs_of.astype(BIG_INT32))
+    _scatter(buffer, ends - len(tail), np.full(members, tail, dtype=f"V{len(tail)}"))
+    _scatter_headers(buffer, run_start, run_topic, headers, header_size)
+    _scatter(buffer, run_start + run_header_size, run_length.astype(BIG_INT32))
+    shift = run_start + run_header_size + INT32.size - first * INT32.size
+    place = np.arange(len(order)) * INT32.size + np.repeat(shift, run_length)
+    _scatter(buffer, place, number_of[order].astype(BIG_INT32))
+    view = buffer.data
+    return [bytes(view[start:end]) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def _read_version(data: bytes) -> tuple[int, int]:
+    version, at = read_integer(data, 0, INT16, "version")
+    if version < 0:
+        message = f"version {version}; the versions of the consumer protocol start at 0"
+        raise ProtocolError(message, field="version", offset=0)
+    return version, at
+
+
+def _write_version(version: int) -> bytes:
+    if version < 0:
+        message = f"version {version}; the versions of the consumer protocol start at 0"
+        raise ProtocolError(message, field="version")
+    return write_integer(version, INT16, "version")
+
+
+def _java_order(text: str) -> bytes:
+    """A key that sorts like Java's String.compareTo: by UTF-16 code units, where an emoji comes before U+FF5E."""
+    return text.encode("utf-16-be", "surrogatepass")
+
+
+def _by_topic(partitions: TopicPartitions) -> dict[str, Int32Array]:
+    """The numbers of each topic in their order, topics in the order in which they first occur; empty runs vanish."""
+    runs: dict[str, list[Int32Array]] = {}
+    for topic, numbers in zip(partitions.topics, partitions.numbers, strict=True):
+        if len(numbers):
+            runs.setdefault(topic, []).append(numbers)
+    return {topic: parts[0] if len(parts) == 1 else np.concatenate(parts) for topic, parts in runs.items()}
+
+
+def _check_plan(topics: int, topic_of: Int32Array, number_of: Int32Array, owner: Int32Array, members: int) -> None:
+    if not topic_of.shape == number_of.shape == owner.shape == (len(owner),):
+        message = f"shapes {topic_of.shape}, {number_of.shape}, {owner.shape}; give one entry per partition in each"
+        raise ProtocolError(message, field="topic_of, number_of, owner")
+    if not len(owner):
+        return
+    if owner.min() < -1 or owner.max() >= members:
+        message = f"members {owner.min()}..{owner.max()} of {members}; give -1 for nobody, or 0..{members - 1}"
+        raise ProtocolError(message, field="owner")
+    if topic_of[0] < 0 or topic_of[-1] >= topics or bool((topic_of[1:] < topic_of[:-1]).any()):
+        # a topic in two runs of one message would still be read, but nobody writes it so
+        raise ProtocolError(f"not ascending within 0..{topics - 1}; sort partitions by topic", field="topic_of")
+
+
+def _stable_order(owner: Int32Array, members: int) -> npt.NDArray[np.int64]:
+    """The partitions that have an owner, by owner, else as they were.
+
+    numpy sorts 16-bit keys by radix, several times faster than wider ones, so more members take two such passes.
+    """
+    key = owner + 1
+    order = np.argsort(key.astype(np.uint16), kind="stable")
+    if members >= 2**16 - 1:
+        order = order[np.argsort((key >> 16).astype(np.uint16)[order], kind="stable")]
+    return order[np.count_nonzero(key == 0) :]
+
+
+def _first_of_runs(member: Int32Array, topic: Int32Array) -> npt.NDArray[np.int64]:
+    """Where the member or the topic differs from the entry before."""
+    changes = np.empty(len(member), dtype=np.bool_)
+    changes[:1] = True
+    np.not_equal(topic[1:], topic[:-1], out=changes[1:])
+    changes[1:] |= member[1:] != member[:-1]
+    return np.flatnonzero(changes)
+
+
+def _scatter(buffer: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], items: npt.NDArray[np.generic]) -> None:
+    """Copy items of one size to byte positions: the buffer is seen as an array of items that start at every byte."""
+    size = items.dtype.itemsize
+    if len(at):
+        form = np.dtype(f"V{size}")
+        every = np.ndarray(shape=(len(buffer) - size + 1,), dtype=form, buffer=buffer.data, strides=(1,))
+        every[at] = items.view(form)
+
+
+def _scatter_headers(
+    buffer: npt.NDArray[np.uint8],
+    run_start: npt.NDArray[np.int64],
+    run_topic: Int32Array,
+    headers: list[bytes],
+    header_size: npt.NDArray[np.int64],
+) -> None:
+    """Copy each run's topic (length and name) to its start, one pass per distinct size of a header."""
+    run_header_size = header_size[run_topic]
+    # sizes are below 2 + 2**15 and so fit the 16-bit keys that numpy sorts by radix
+    by_size = np.argsort(run_header_size.astype(np.uint16), kind="stable")
+    sizes, begins = np.unique(run_header_size[by_size], return_index=True)
+    for size, runs in zip(sizes.tolist(), np.split(by_size, begins[1:]), strict=True):
+        of_size = np.flatnonzero(header_size == size)
+        names = np.frombuffer(b"".join(headers[index] for index in of_size.tolist()), dtype=f"V{size}")
+        rank = np.searchsorted(of_size, run_topic[runs])
+        _scatter(buffer, run_start[runs], names[rank])
