@@ -100,12 +100,13 @@ class Admin:
 
     def racks(self) -> dict[int, str | None]:
         """Returns the rack of every broker that the cluster lists, by broker id."""
-        brokers: list[dict[str, Any]] = self._client.describe_cluster()["brokers"]
+        brokers: list[dict[str, Any]] = self._ask(self._client.describe_cluster)["brokers"]
         return {int(broker["broker_id"]): broker["rack"] or None for broker in brokers}
 
     def replicas(self, topics: Iterable[str]) -> dict[tuple[str, int], Replicas]:
         """Returns where the partitions of these topics live; topics that do not exist are left out."""
-        described: list[dict[str, Any]] = self._client.describe_topics(list(topics))
+        wanted = list(topics)
+        described: list[dict[str, Any]] = self._ask(lambda: self._client.describe_topics(wanted))
         return {
             (topic["name"], partition["partition_index"]): Replicas(
                 leader=partition["leader_id"],
@@ -180,6 +181,17 @@ class Admin:
         self._client.elect_leaders(_PREFERRED, by_topic)
         placed = self.replicas({topic for topic, _ in wanted})
         self._wait_placed({partition: placed[partition].replicas for partition in wanted})
+
+    def _ask(self, question: Callable[[], Any]) -> Any:  # noqa: ANN401 - kafka-python's answers have no types
+        """Asks again while the broker that was asked is the one that has just been stopped."""
+        answers: list[Any] = []
+
+        def answered() -> bool:
+            answers.append(question())
+            return True
+
+        wait_until(answered, "a broker answers", timeout=self._timeout)
+        return answers[0]
 
     def _wait_placed(self, wanted: Mapping[tuple[str, int], Sequence[int]], *, leaders: bool = True) -> None:
         topics = sorted({topic for topic, _ in wanted})

@@ -77,6 +77,7 @@ class Cluster:
         self._folder: Path | None = None
         self._ports: dict[int, int] = {}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
+        self._log_starts: dict[int, int] = {}
 
     @property
     def bootstrap(self) -> str:
@@ -203,12 +204,15 @@ class Cluster:
     def _spawn(self, node: int) -> None:
         folder = self._home()
         line = command("kafka.Kafka", [str(self._write(node))], folder=folder)
-        with self._log_path(node).open("wb") as log:
+        with self._log_path(node).open("ab") as log:
+            self._log_starts[node] = log.tell()
             self._processes[node] = spawn(line, stdout=log, stderr=subprocess.STDOUT)
 
     def _wait_started(self, node: int) -> None:
         try:
-            wait_for_line(self._processes[node], self._log_path(node), STARTED, _START_SECONDS)
+            wait_for_line(
+                self._processes[node], self._log_path(node), STARTED, _START_SECONDS, start=self._log_starts[node]
+            )
         except SandboxError as error:
             raise SandboxError(f"{self._name(node)} {error}") from None
 

@@ -101,7 +101,7 @@ def tail(path: Path, lines: int = 30) -> str:
     return "\n".join(text.splitlines()[-lines:]) or f"({path.name} is empty)"
 
 
-def wait_for_line(process: subprocess.Popen[bytes], log: Path, needle: str, timeout: float) -> None:
+def wait_for_line(process: subprocess.Popen[bytes], log: Path, needle: str, timeout: float, *, start: int = 0) -> None:
     """Waits until a process has logged a line.
 
     Args:
@@ -109,6 +109,7 @@ def wait_for_line(process: subprocess.Popen[bytes], log: Path, needle: str, time
         log: the file.
         needle: what the line contains.
         timeout: seconds to wait.
+        start: where in the file this process began to write.
 
     Raises:
         SandboxError: the process ended first, or the time is over; with the last lines of the log.
@@ -116,7 +117,7 @@ def wait_for_line(process: subprocess.Popen[bytes], log: Path, needle: str, time
     deadline = time.monotonic() + timeout
     while True:
         ended = process.poll() is not None  # asked before the log is read: a last line written at the end counts
-        if log.exists() and needle in log.read_text(encoding="utf-8", errors="replace"):
+        if log.exists() and needle.encode() in log.read_bytes()[start:]:
             return
         if ended:
             raise SandboxError(f"ended with exit code {process.returncode} before it logged {needle!r}:\n{tail(log)}")

@@ -18,8 +18,8 @@ CONTROLLER: Final = 100
 _COMMON: Final[Mapping[str, str]] = {
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "controller.listener.names": "CONTROLLER",
-    # A killed broker may come back as soon as its old session is over; the default is 9 seconds.
-    "broker.session.timeout.ms": "6000",
+    # A broker can come back only when its last session is over, often even after a stop in good order: 9 s by default.
+    "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",
 }
 
