@@ -149,7 +149,7 @@ def encode_assignments(  # noqa: PLR0913 - the arrays of a plan belong together,
     of a header's size.
 
     Args:
-        topics: T names.
+        topics: T distinct names.
         topic_of: [P] index into `topics`, ascending.
         number_of: [P] partition numbers; a member gets them in this order.
         owner: [P] index of the member that is to read the partition, or -1 for nobody.
@@ -161,6 +161,8 @@ def encode_assignments(  # noqa: PLR0913 - the arrays of a plan belong together,
         ProtocolError: The arrays do not belong together, or a name or version does not fit its field.
     """
     _check_plan(len(topics), topic_of, number_of, owner, members)
+    if not members:
+        return []
     order = _stable_order(owner, members)
     member, topic = owner[order], topic_of[order]
     first = _first_of_runs(member, topic)
@@ -180,7 +182,7 @@ def encode_assignments(  # noqa: PLR0913 - the arrays of a plan belong together,
     starts = np.concatenate(([0], ends[:-1]))
     run_start = ends_of_runs[:-1] + run_member * (len(head) + INT32.size + len(tail)) + len(head) + INT32.size
 
-    buffer = np.empty(int(ends[-1]) if members else 0, dtype=np.uint8)
+    buffer = np.empty(ends[-1], dtype=np.uint8)
     _scatter(buffer, starts, np.full(members, head, dtype=f"V{len(head)}"))
     _scatter(buffer, starts + len(head), runs_of.astype(BIG_INT32))
     _scatter(buffer, ends - len(tail), np.full(members, tail, dtype=f"V{len(tail)}"))
@@ -278,8 +280,10 @@ def _scatter_headers(
     # sizes are below 2 + 2**15 and so fit the 16-bit keys that numpy sorts by radix
     by_size = np.argsort(run_header_size.astype(np.uint16), kind="stable")
     sizes, begins = np.unique(run_header_size[by_size], return_index=True)
-    for size, runs in zip(sizes.tolist(), np.split(by_size, begins[1:]), strict=True):
+    limits = [*begins.tolist(), len(by_size)]
+    for index, size in enumerate(sizes.tolist()):
+        runs = by_size[limits[index] : limits[index + 1]]
         of_size = np.flatnonzero(header_size == size)
-        names = np.frombuffer(b"".join(headers[index] for index in of_size.tolist()), dtype=f"V{size}")
+        names = np.frombuffer(b"".join(headers[topic] for topic in of_size.tolist()), dtype=f"V{size}")
         rank = np.searchsorted(of_size, run_topic[runs])
         _scatter(buffer, run_start[runs], names[rank])

@@ -1,0 +1,40 @@
+"""Values for property tests of the protocol: names with every kind of character, partitions in any order."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from protocol.model import Assignment, Subscription, from_pairs
+
+INT32 = st.integers(-(2**31), 2**31 - 1)
+NAMES = st.one_of(
+    st.from_regex(r"[a-zA-Z0-9._-]{1,12}", fullmatch=True),
+    st.text(st.characters(codec="utf-8"), max_size=8),
+)
+VERSIONS = st.integers(0, 3)
+USER_DATA = st.none() | st.binary(max_size=12)
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> list[tuple[str, int]]:
+    """(topic, number) pairs of a few topics in any order, some of them twice."""
+    topics = draw(st.lists(NAMES, min_size=1, max_size=6))
+    return draw(st.lists(st.tuples(st.sampled_from(topics), INT32), max_size=20))
+
+
+PARTITIONS = pairs().map(from_pairs)
+
+SUBSCRIPTIONS = st.builds(
+    Subscription,
+    version=VERSIONS,
+    topics=st.lists(NAMES, max_size=6).map(tuple),
+    user_data=USER_DATA,
+    owned=PARTITIONS,
+    generation=st.integers(-1, 2**31 - 1),
+    rack=st.none() | NAMES.filter(bool),
+    trailing=st.binary(max_size=5),
+)
+
+ASSIGNMENTS = st.builds(
+    Assignment, version=VERSIONS, partitions=PARTITIONS, user_data=USER_DATA, trailing=st.binary(max_size=5)
+)

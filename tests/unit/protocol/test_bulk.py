@@ -1,0 +1,107 @@
+"""The assignments of a whole group, made in one piece, against the assignments of single members."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.consumer import encode_assignment, encode_assignments
+from protocol.errors import ProtocolError
+from protocol.model import Assignment, Int32Array, from_pairs
+from tests.unit.protocol.strategies import NAMES, USER_DATA, VERSIONS
+
+
+def one_by_one(
+    topics: list[str], topic_of: Int32Array, number_of: Int32Array, owner: Int32Array, members: int
+) -> list[bytes]:
+    """The slow way: the pairs of each member, encoded for itself."""
+    pairs: list[list[tuple[str, int]]] = [[] for _ in range(members)]
+    for topic, number, member in zip(topic_of.tolist(), number_of.tolist(), owner.tolist(), strict=True):
+        if member >= 0:
+            pairs[member].append((topics[topic], number))
+    return [encode_assignment(Assignment(partitions=from_pairs(own))) for own in pairs]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(NAMES, unique=True, max_size=8),
+    st.integers(1, 5),
+    st.data(),
+    VERSIONS,
+    USER_DATA,
+)
+def test_bulk_equals_one_by_one(
+    topics: list[str], members: int, data: st.DataObject, version: int, user_data: bytes | None
+) -> None:
+    """Every member gets the bytes that its own assignment would get, whatever is owned by nobody."""
+    places = st.tuples(st.integers(0, max(0, len(topics) - 1)), st.integers(0, 2**31 - 1))
+    partitions = sorted(data.draw(st.lists(places, max_size=30 if topics else 0)))
+    owners = data.draw(st.lists(st.integers(-1, members - 1), min_size=len(partitions), max_size=len(partitions)))
+    encoded = encode_assignments(
+        topics=topics,
+        topic_of=np.array([topic for topic, _ in partitions], dtype=np.int32),
+        number_of=np.array([number for _, number in partitions], dtype=np.int32),
+        owner=np.array(owners, dtype=np.int32),
+        members=members,
+        version=version,
+        user_data=user_data,
+    )
+    assert encoded == [
+        encode_assignment(
+            Assignment(
+                version=version,
+                partitions=from_pairs(
+                    (topics[topic], number)
+                    for (topic, number), owner in zip(partitions, owners, strict=True)
+                    if owner == member
+                ),
+                user_data=user_data,
+            )
+        )
+        for member in range(members)
+    ]
+
+
+@pytest.mark.parametrize("members", [3, 65_534, 65_535, 65_536, 70_000])
+def test_many_members_get_their_own(members: int) -> None:
+    """The order stays right on both sides of the limit up to which owners are sorted in one pass."""
+    partitions = 3000
+    random = np.random.default_rng(members)
+    topic_of = np.sort(random.integers(0, 7, partitions)).astype(np.int32)
+    number_of = np.arange(partitions, dtype=np.int32)
+    owner = random.choice([-1, 0, 1, members - 2, members - 1], partitions).astype(np.int32)
+    topics = [f"t{'x' * (index % 3)}{index}" for index in range(7)]
+    encoded = encode_assignments(topics=topics, topic_of=topic_of, number_of=number_of, owner=owner, members=members)
+    assert encoded == one_by_one(topics, topic_of, number_of, owner, members)
+
+
+def test_nobody_and_nothing() -> None:
+    """No partitions give empty assignments, no members give none."""
+    none = np.array([], dtype=np.int32)
+    empty = bytes.fromhex("0003 00000000 ffffffff")
+    assert encode_assignments(topics=[], topic_of=none, number_of=none, owner=none, members=2) == [empty, empty]
+    assert encode_assignments(topics=[], topic_of=none, number_of=none, owner=none, members=0) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"owner": [0, 2]}, "owner"),
+        ({"owner": [-2, 0]}, "owner"),
+        ({"owner": [0]}, "topic_of, number_of, owner"),
+        ({"topic_of": [1, 0]}, "topic_of"),
+        ({"topic_of": [-1, 0]}, "topic_of"),
+        ({"topic_of": [0, 2]}, "topic_of"),
+        ({"topics": ["a", "x" * 40_000]}, "topics[1]"),
+        ({"version": -1}, "version"),
+    ],
+)
+def test_arrays_that_are_no_plan_are_refused(change: dict[str, object], field: str) -> None:
+    """A plan that does not fit together is an error that names the array."""
+    plan: dict[str, object] = {"topics": ["a", "b"], "topic_of": [0, 1], "number_of": [0, 0], "owner": [0, 1]} | change
+    arrays = {name: np.array(plan[name], dtype=np.int32) for name in ("topic_of", "number_of", "owner")}
+    with pytest.raises(ProtocolError) as error:
+        encode_assignments(members=2, **(plan | arrays))  # type: ignore[arg-type] # each case names its own keys
+    assert error.value.field == field
