@@ -1,0 +1,206 @@
+# shellcheck shell=bash
+# Everything that scripts/setup, scripts/test and scripts/demo share: words on progress, packages, Python, Java, Kafka's jars.
+# To be sourced. Each setup_* function is idempotent, does nothing when its work is done, and may run in several
+# processes at once. What they make lies in .venv and in ${XDG_CACHE_HOME:-$HOME/.cache}/samerack.
+
+if [[ -z ${HOME:-} ]]; then
+  HOME=$(getent passwd "$(id -u)" | cut -d: -f6)
+  export HOME
+fi
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/samerack
+kafka_version=4.3.0
+kafka_jars=$cache/kafka-$kafka_version
+uv_version=0.13.8
+mkdir -p "$cache"
+
+say() { printf '%s\n' "$*" >&2; }
+
+# die MESSAGE: this machine lacks something that we cannot install.
+die() {
+  say "samerack: $*"
+  exit 2
+}
+
+# step WHAT COMMAND...: one line of progress for something that takes long; the command's output is shown only if it fails.
+step() {
+  local what=$1 log start status=0
+  shift
+  log=$(mktemp "$cache/step.XXXXXX")
+  start=$SECONDS
+  printf 'samerack: %s ... ' "$what" >&2
+  "$@" >"$log" 2>&1 || status=$?
+  if ((status == 0)); then
+    say "$((SECONDS - start)) s"
+  else
+    say "failed after $((SECONDS - start)) s; its last lines:"
+    tail -n 30 "$log" >&2
+  fi
+  rm -f "$log"
+  return "$status"
+}
+
+# retry TIMES COMMAND...: for downloads.
+retry() {
+  local times=$1 try
+  shift
+  for ((try = 1; try <= times; try++)); do
+    "$@" && return 0
+    ((try == times)) || sleep $((2 * try))
+  done
+  return 1
+}
+
+# locked NAME COMMAND...: one process at a time; the function is to look again whether its work is done.
+locked() {
+  local name=$1
+  shift
+  (
+    flock 9
+    "$@" 9>&- # what the command leaves running must not keep the lock
+  ) 9>"$cache/$name.lock"
+}
+
+as_root() {
+  if ((EUID == 0)); then "$@"; else sudo -- "$@"; fi
+}
+
+may_install() {
+  command -v apt-get >/dev/null && { ((EUID == 0)) || command -v sudo >/dev/null; }
+}
+
+_apt_install() {
+  local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -y -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
+  retry 3 as_root "${apt[@]}" update || say "the package lists could not be brought up to date; going on with those at hand"
+  retry 3 as_root "${apt[@]}" install --no-install-recommends "$@"
+}
+
+# need_packages WHY PACKAGE...: installs Debian packages, or says in one line what to install.
+need_packages() {
+  local why=$1
+  shift
+  may_install || die "$why is missing, and neither root nor sudo is at hand. Install it: apt-get install $*"
+  step "installing $* ($why)" _apt_install "$@" || die "$why is missing and could not be installed. Install it: apt-get install $*"
+}
+
+# known_package PACKAGE...: prints the first package that apt can install, or else the last one.
+known_package() {
+  local name
+  for name in "$@"; do
+    apt-cache show "$name" >/dev/null 2>&1 && break
+  done
+  printf '%s' "$name"
+}
+
+# --- Python -----------------------------------------------------------------------------------------------------------
+
+_find_python() {
+  local candidate
+  for candidate in "${PYTHON:-python3}" python3 /usr/bin/python3 python3.13 python3.12 python3.11; do
+    python=$(command -v "$candidate") || continue
+    "$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && return 0
+  done
+  return 1
+}
+
+setup_python() {
+  _find_python && return
+  need_packages "Python 3.11 or newer with venv" python3 python3-venv
+  _find_python || die "Python 3.11 or newer with venv is missing, and this system's packages have none. Install it, and name it in PYTHON"
+}
+
+_install_uv() {
+  [[ -x $cache/uv-$uv_version/bin/uv ]] && return
+  "$python" -m venv --clear "$cache/uv-$uv_version" &&
+    retry 3 "$cache/uv-$uv_version/bin/python" -m pip install --quiet --disable-pip-version-check "uv==$uv_version"
+}
+
+setup_uv() {
+  uv=$(command -v uv) && return
+  uv=$cache/uv-$uv_version/bin/uv
+  [[ -x $uv ]] || step "fetching uv" locked uv _install_uv || die "uv could not be fetched. Install it: pip install uv"
+}
+
+_sync_venv() {
+  local stamp=$1 venv=$root/.venv
+  [[ -f $venv/.samerack && $(<"$venv/.samerack") == "$stamp" ]] && return
+  [[ -x $venv/bin/python ]] || "$python" -m venv --clear --without-pip "$venv" || return
+  # The second try takes certificates from the system: machines behind a proxy of their own need it.
+  "$uv" pip sync --python "$venv/bin/python" --require-hashes "$root/requirements.lock" ||
+    retry 2 "$uv" pip sync --system-certs --python "$venv/bin/python" --require-hashes "$root/requirements.lock" || return
+  # What builds it is locked too, so nothing is fetched here.
+  "$uv" pip install --offline --no-build-isolation --no-deps --python "$venv/bin/python" --editable "$root" || return
+  printf '%s' "$stamp" >"$venv/.samerack"
+}
+
+# setup_venv: .venv as requirements.lock has it, with this checkout in it.
+setup_venv() {
+  setup_python
+  local stamp
+  stamp=$(cat "$root/requirements.lock" "$root/pyproject.toml" <("$python" --version) <(printf '%s' "$root") | sha256sum)
+  stamp=${stamp%% *}
+  [[ -f $root/.venv/.samerack && $(<"$root/.venv/.samerack") == "$stamp" && -x $root/.venv/bin/python ]] && return
+  setup_uv
+  step "installing the locked Python packages" locked "venv-$(printf '%s' "$root" | cksum | cut -d' ' -f1)" _sync_venv "$stamp" ||
+    die "the locked Python packages could not be installed (see above)"
+}
+
+# --- Java -------------------------------------------------------------------------------------------------------------
+
+_find_java() {
+  local home version
+  for home in "${JAVA_HOME:-}" "$(dirname "$(dirname "$(readlink -f "$(command -v javac || echo /none/bin/javac)")")")" /usr/lib/jvm/*; do
+    [[ -x $home/bin/java && -x $home/bin/javac ]] || continue
+    version=$("$home/bin/javac" -version 2>&1 | sed -nE 's/^javac ([0-9]+).*/\1/p')
+    if ((${version:-0} >= 17)); then
+      export JAVA_HOME=$home
+      return
+    fi
+  done
+  return 1
+}
+
+setup_java() {
+  _find_java && return
+  need_packages "a Java 17 development kit" "$(known_package openjdk-21-jdk-headless openjdk-17-jdk-headless default-jdk-headless)"
+  _find_java || die "Java 17 or newer (a development kit) is missing, and this system's packages have none. Install it, and name it in JAVA_HOME"
+}
+
+setup_maven() {
+  setup_java
+  command -v mvn >/dev/null || need_packages "Maven" maven
+}
+
+# maven PROJECT GOAL...: with its last lines on failure (through step), and without colours or a line per download.
+maven() {
+  local project=$1
+  shift
+  retry 3 mvn --batch-mode --no-transfer-progress -Dstyle.color=never -f "$project/pom.xml" "$@"
+}
+
+_copy_jars() {
+  local fresh=$kafka_jars.$$
+  _jars_verified && return
+  rm -rf "$fresh"
+  maven "$root/sandbox/kafka" dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$fresh" || return
+  (cd "$fresh" && sha256sum --quiet --strict --check "$root/sandbox/kafka/jars.lock") || return
+  if ! diff <(cd "$fresh" && printf '%s\n' *.jar | sort) <(sed 's/^[^ ]*  //' "$root/sandbox/kafka/jars.lock" | sort); then
+    echo "Maven brought jars that sandbox/kafka/jars.lock does not list (above, with <)"
+    return 1
+  fi
+  cp "$root/sandbox/kafka/jars.lock" "$fresh/verified" && rm -rf "$kafka_jars" && mv "$fresh" "$kafka_jars"
+}
+
+_jars_verified() { cmp -s "$root/sandbox/kafka/jars.lock" "$kafka_jars/verified"; }
+
+# setup_kafka: Kafka's jars as sandbox/kafka/jars.lock has them, and the archive of their classes that makes brokers start fast.
+setup_kafka() {
+  setup_maven
+  if ! _jars_verified; then
+    step "fetching Kafka $kafka_version" locked kafka _copy_jars || die "Kafka's jars could not be fetched (see above)"
+  fi
+  if ! compgen -G "$kafka_jars/classes-*.jsa" >/dev/null; then
+    step "archiving Kafka's classes, for brokers that start fast" locked archive "$root/.venv/bin/python" -m sandbox.jvm ||
+      say "samerack: going on without the archive"
+  fi
+}
