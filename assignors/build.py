@@ -1,0 +1,199 @@
+"""From names to numbers: makes a `Problem` of topics, racks and members as a group's leader knows them.
+
+This is the only place of the room that interns names, settles rival claims and sorts what was reported in any order.
+What must not enter: any choice of an assignor, and any reading of wire bytes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assignors.arrays import starts_of
+from assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberInput:
+    """A group member as its subscription tells it.
+
+    Attributes:
+        id: Member id, unique in the group.
+        topics: Topics it subscribes to; those that do not exist are ignored.
+        rack: Its rack; None or empty for none. Racks compare exactly.
+        instance_id: Group instance id of a static member.
+        reads_any_replica: Whether a replica in its rack may serve it (KIP-392), or only the leader replica.
+        owned: Partition numbers per topic that it claims to own.
+        generation: Generation in which it got them, -1 where it does not know.
+    """
+
+    id: str
+    topics: tuple[str, ...] | frozenset[str]
+    rack: str | None = None
+    instance_id: str | None = None
+    reads_any_replica: bool = True
+    owned: Mapping[str, Sequence[int] | Int32Array] = field(default_factory=dict)
+    generation: int = -1
+
+
+def build_problem(
+    *,
+    topics: Mapping[str, Sequence[Sequence[str | None]]],
+    members: Sequence[MemberInput],
+    weights: Mapping[str, Sequence[int]] | None = None,
+) -> Problem:
+    """The `Problem` of one group; equal for equal groups, in whatever order they are given.
+
+    A partition that several members claim belongs to the claim of the newest generation, and to nobody where two
+    members claim it in the same generation. Claims of partitions that do not exist, or of topics that the member does
+    not subscribe to, are dropped.
+
+    Args:
+        topics: For each topic and partition number the racks of the replicas, the leader's first; None (or empty)
+            where a rack is unset or unknown. A partition without a known replica has an empty sequence.
+        members: The group's members.
+        weights: For topics that have one, the cost of each partition when it is read across racks; 1 elsewhere.
+
+    Raises:
+        AssignmentError: A member id occurs twice, or weights do not fit their topic.
+
+    Complexity: linear in replicas and claims.
+    """
+    ordered = sorted(members, key=lambda member: member.id)
+    _reject_twins(member.id for member in ordered)
+    names = tuple(sorted(topics))
+    counts = np.array([len(topics[name]) for name in names], np.int64)
+    racks = _rack_names(topics.values(), ordered)
+    replica_racks, leader_rack = _replica_racks([racks_of for name in names for racks_of in topics[name]], racks)
+    subscription_of, subscriptions = _subscriptions(ordered, names)
+    rack_index = {rack: index for index, rack in enumerate(racks)}
+    return Problem(
+        topics=names,
+        topic_of=np.repeat(np.arange(len(names), dtype=np.int32), counts),
+        number_of=(np.arange(counts.sum()) - np.repeat(starts_of(counts)[:-1], counts)).astype(np.int32),
+        racks=racks,
+        replica_racks=replica_racks,
+        leader_rack=leader_rack,
+        weights=_weights(weights, names, counts),
+        members=tuple(member.id for member in ordered),
+        instance_ids=tuple(member.instance_id or None for member in ordered),
+        member_rack=np.array([rack_index.get(member.rack or "", NOBODY) for member in ordered], np.int32),
+        reads_any_replica=np.array([member.reads_any_replica for member in ordered], np.bool_),
+        subscription_of=subscription_of,
+        subscriptions=subscriptions,
+        owner=_present_owners(ordered, names, counts),
+    )
+
+
+def _reject_twins(ids: Iterable[str]) -> None:
+    twins = [member_id for member_id, count in Counter(ids).items() if count > 1]
+    if twins:
+        raise AssignmentError(
+            f"member id {twins[0]!r} occurs more than once: a group has one subscription per member id"
+        )
+
+
+def _rack_names(topics: Iterable[Sequence[Sequence[str | None]]], members: Sequence[MemberInput]) -> tuple[str, ...]:
+    found: set[str | None] = {member.rack for member in members}
+    for partitions in topics:
+        found.update(*partitions)
+    return tuple(sorted(rack for rack in found if rack))
+
+
+def _replica_racks(partitions: Sequence[Sequence[str | None]], racks: tuple[str, ...]) -> tuple[BoolArray, Int32Array]:
+    """Intern whole replica lists: a cluster has few distinct ones, however many partitions it has."""
+    patterns: dict[tuple[str | None, ...], int] = {}
+    codes = np.fromiter(
+        (patterns.setdefault(tuple(replicas), len(patterns)) for replicas in partitions), np.int64, len(partitions)
+    )
+    index: dict[str | None, int] = {rack: number for number, rack in enumerate(racks)}
+    table = np.zeros((len(patterns), len(racks)), np.bool_)
+    leader = np.full(len(patterns), NOBODY, np.int32)
+    for replicas, code in patterns.items():
+        known = [index[rack] for rack in replicas if rack]
+        table[code, known] = True
+        if replicas and replicas[0]:
+            leader[code] = index[replicas[0]]
+    return table[codes], leader[codes]
+
+
+def _subscriptions(members: Sequence[MemberInput], names: tuple[str, ...]) -> tuple[Int32Array, BoolArray]:
+    known = frozenset(names)
+    sets = [known.intersection(member.topics) for member in members]
+    distinct = sorted({tuple(sorted(topics)) for topics in sets})
+    number = {frozenset(topics): index for index, topics in enumerate(distinct)}
+    position = {name: index for index, name in enumerate(names)}
+    table = np.zeros((len(distinct), len(names)), np.bool_)
+    for row, topics in enumerate(distinct):
+        table[row, [position[name] for name in topics]] = True
+    return np.array([number[topics] for topics in sets], np.int32), table
+
+
+def _weights(
+    weights: Mapping[str, Sequence[int]] | None, names: tuple[str, ...], counts: Int64Array
+) -> Int64Array | None:
+    if not weights:
+        return None
+    starts = starts_of(counts)
+    result = np.ones(int(starts[-1]), np.int64)
+    for index, name in enumerate(names):
+        if name not in weights:
+            continue
+        given = _as_integers(weights[name], f"weights of topic {name!r}")
+        if len(given) != counts[index] or (given < 1).any():
+            raise AssignmentError(
+                f"weights of topic {name!r}: expected {counts[index]} positive integers, one for each partition"
+            )
+        result[starts[index] : starts[index + 1]] = given
+    return result
+
+
+def _as_integers(values: Sequence[int] | Int32Array, what: str) -> Int64Array:
+    try:
+        array = np.asarray(values)
+        if array.size and array.dtype.kind not in "iu":
+            raise AssignmentError(f"{what}: expected integers, got {array.dtype}")
+        return array.astype(np.int64).reshape(-1)
+    except (ValueError, TypeError, OverflowError) as cause:
+        raise AssignmentError(f"{what}: expected integers below 2^63") from cause
+
+
+def _present_owners(members: Sequence[MemberInput], names: tuple[str, ...], counts: Int64Array) -> Int32Array:
+    starts = starts_of(counts)
+    partitions, claimants, generations = _claims(members, names, counts, starts)
+    owner = np.full(int(starts[-1]), NOBODY, np.int32)
+    newest = np.full(len(owner), np.iinfo(np.int64).min, np.int64)
+    np.maximum.at(newest, partitions, generations)
+    current = generations == newest[partitions]
+    rivals = np.bincount(partitions[current], minlength=len(owner))
+    settled = current & (rivals[partitions] == 1)
+    owner[partitions[settled]] = claimants[settled]
+    return owner
+
+
+def _claims(
+    members: Sequence[MemberInput], names: tuple[str, ...], counts: Int64Array, starts: Int64Array
+) -> tuple[Int64Array, Int32Array, Int64Array]:
+    """Every valid claim once: partition index, member index, generation."""
+    position = {name: index for index, name in enumerate(names)}
+    partitions: list[Int64Array] = [np.empty(0, np.int64)]
+    sizes = np.zeros(len(members), np.int64)
+    for member_index, member in enumerate(members):
+        subscribed = frozenset(member.topics)
+        for topic, numbers in member.owned.items():
+            index = position.get(topic)
+            if index is None or topic not in subscribed:
+                continue
+            given = _as_integers(numbers, f"owned partitions of member {member.id!r} in topic {topic!r}")
+            claimed = np.unique(given[(given >= 0) & (given < counts[index])]) + starts[index]
+            partitions.append(claimed)
+            sizes[member_index] += len(claimed)
+    claimants = np.repeat(np.arange(len(members), dtype=np.int32), sizes)
+    generations = np.repeat(np.array([member.generation for member in members], np.int64), sizes)
+    return np.concatenate(partitions), claimants, generations

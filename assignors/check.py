@@ -1,0 +1,58 @@
+"""The last look at a plan before a group gets it, whoever made it.
+
+Independent of every assignor on purpose: nothing here may be shared with the code that makes plans.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Problem
+
+
+def check(problem: Problem, owner: Int32Array, *, cooperative: bool) -> None:
+    """Accept a plan, or say what is wrong with it.
+
+    Args:
+        problem: the group, with present owners.
+        owner: [P] member per partition, or NOBODY.
+        cooperative: Whether partitions that another member still owns must be withheld this round (KIP-429).
+
+    Raises:
+        AssignmentError: The array does not fit, a member index does not exist, a partition that somebody subscribes to
+            is assigned to nobody (and not withheld), a partition goes to a member that does not subscribe to its
+            topic, or a transferring partition was not withheld.
+
+    Complexity: O(P + S * T).
+    """
+    if owner.shape != problem.topic_of.shape:
+        raise AssignmentError(
+            f"plan has shape {owner.shape}: expected one owner for each of {len(problem.topic_of)} partitions"
+        )
+    assigned = owner != NOBODY
+    _refuse(
+        problem, owner, assigned & ((owner < 0) | (owner >= len(problem.members))), "names a member that does not exist"
+    )
+    subscribes = np.zeros(len(owner), np.bool_)
+    subscription = problem.subscription_of[owner[assigned]]
+    subscribes[assigned] = problem.subscriptions[subscription, problem.topic_of[assigned]]
+    _refuse(problem, owner, assigned & ~subscribes, "goes to a member that does not subscribe to its topic")
+    readable = np.logical_or.reduce(problem.subscriptions, axis=0)[problem.topic_of]
+    held = problem.owner != NOBODY
+    missing = readable & ~assigned & ~(held & cooperative)
+    _refuse(problem, owner, missing, "is assigned to nobody although its topic has subscribers")
+    if cooperative:
+        early = assigned & held & (owner != problem.owner)
+        _refuse(problem, owner, early, "was not withheld although another member still owns it")
+
+
+def _refuse(problem: Problem, owner: Int32Array, wrong: BoolArray, what: str) -> None:
+    if not wrong.any():
+        return
+    partition = int(np.flatnonzero(wrong)[0])
+    name = f"{problem.topics[problem.topic_of[partition]]}-{problem.number_of[partition]}"
+    index = int(owner[partition])
+    member = f" (member {problem.members[index]!r})" if 0 <= index < len(problem.members) else ""
+    more = int(wrong.sum()) - 1
+    others = f", and {more} more" if more else ""
+    raise AssignmentError(f"partition {name}{member} {what}{others}: the plan must not be sent, use the fall-back")

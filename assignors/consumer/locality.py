@@ -1,0 +1,80 @@
+"""Which partitions are near which members, as few distinct price rows.
+
+Members with the same rack and the same way of reading form a column; a partition has a price in each column: its weight
+where the member would read it across racks, else nothing. What must not enter: owners, subscriptions, balance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from assignors.arrays import combine, dense_rank, first_of_each, row_codes
+from assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Locality:
+    """Prices of partitions in columns of members.
+
+    Attributes:
+        column: [M] column of each member of the problem.
+        price: [P] row of `prices`.
+        prices: [C, G] cost of reading across racks, less what every column costs alike.
+    """
+
+    column: Int32Array
+    price: Int32Array
+    prices: Int64Array
+
+
+def locality(problem: Problem) -> Locality:
+    """The columns and prices of a problem with at least one member.
+
+    Raises:
+        AssignmentError: the weights are too great to be added up.
+
+    Complexity: O(P * distinct member racks).
+    """
+    column, racks, any_replica = _columns(problem)
+    code, near = _near(problem, racks, any_replica)
+    if problem.weights is None:
+        weight, values = np.zeros(len(code), np.int32), np.ones(1, np.int64)
+    else:
+        _check_weights(problem.weights)
+        weight, values = dense_rank(problem.weights, int(problem.weights.max(initial=0)) + 1)
+    price, count = combine(code, len(near), weight, len(values))
+    first = first_of_each(price, count)
+    prices = np.where(near[code[first]], 0, values[weight[first]][:, np.newaxis])
+    prices -= prices.min(axis=1, initial=np.iinfo(np.int64).max, keepdims=True)
+    distinct, row = np.unique(prices, axis=0, return_inverse=True)
+    return Locality(column=column, price=row.astype(np.int32)[price], prices=distinct)
+
+
+def _check_weights(weights: Int64Array) -> None:
+    if weights.min(initial=1) < 1:
+        raise AssignmentError("weights must be positive: give 1 to a partition that nobody reads")
+    if float(weights.sum(dtype=np.float64)) >= 2.0**60:
+        raise AssignmentError("weights add up to more than 2^60: divide them all by the same number")
+
+
+def _columns(problem: Problem) -> tuple[Int32Array, Int32Array, BoolArray]:
+    """[M] column of each member, [G] rack of each column, [G] whether its members read from any replica."""
+    has_rack = problem.member_rack != NOBODY
+    keys = (problem.member_rack + 1) * 2 + (problem.reads_any_replica & has_rack)
+    column, values = dense_rank(keys, 2 * len(problem.racks) + 2)
+    return column, (values // 2 - 1).astype(np.int32), values % 2 == 1
+
+
+def _near(problem: Problem, racks: Int32Array, any_replica: BoolArray) -> tuple[Int32Array, BoolArray]:
+    """[P] code of each partition's places, and [codes, G] whether a column is near; a column without rack always is."""
+    columns = [
+        np.ones(len(problem.leader_rack), np.bool_)
+        if rack == NOBODY
+        else problem.replica_racks[:, rack]
+        if reads_any
+        else problem.leader_rack == rack
+        for rack, reads_any in zip(racks.tolist(), any_replica.tolist(), strict=True)
+    ]
+    return row_codes(columns)

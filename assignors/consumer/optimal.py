@@ -1,0 +1,162 @@
+"""The assignor of samerack: nobody can balance better, read less across racks or move less, in this order.
+
+Objective, lexicographic and exact:
+
+1. balance: the least unequal loads that the subscriptions allow (least sum of squares),
+2. cross-rack weight: partitions, times their weights, read by a member whose rack has no replica that may serve it,
+3. moves: partitions whose new owner is another member than the present one.
+
+With `keep_copartitioned` what is balanced are whole bundles (`assignors.consumer.copartition`). What must not enter:
+the building of names, wire bytes, the cooperative protocol (`assignors.transfer` withholds), any heuristic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from assignors.arrays import combine, first_of_each, row_codes
+from assignors.balance import Spread, least_unequal
+from assignors.consumer.copartition import assign_bundles
+from assignors.consumer.locality import locality
+from assignors.consumer.order import member_order
+from assignors.flow import Claims, Seats, Units, place
+from assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What a group may ask of the assignor.
+
+    Attributes:
+        keep_copartitioned: topics with equal partition counts and equal subscribers are assigned together: partition i
+            of all of them goes to one member.
+    """
+
+    keep_copartitioned: bool = False
+
+
+DEFAULTS = Options()
+
+
+def assign(problem: Problem, options: Options = DEFAULTS, *, portable: bool = False) -> Int32Array:
+    """The optimal assignment (objective above); a superset of what KIP-54 and KIP-881 aim at.
+
+    It depends only on the group: equal problems get equal plans, static members count by their group instance id, and a
+    second run on its own output moves nothing.
+
+    Args:
+        problem: the group, with present owners.
+        options: what the group asks for.
+        portable: solve with networkx even where OR-Tools is there; same cost, other ties.
+
+    Returns:
+        [P] owner of each partition, NOBODY where nobody subscribes to the topic.
+
+    Raises:
+        AssignmentError: the weights are too great to be added up.
+
+    Complexity: O(P * member racks) in numpy, and a flow whose arcs grow with the number of classes (distinct replica
+    racks * weights * present owners), not with P.
+    """
+    owner = np.full(len(problem.topic_of), NOBODY, np.int32)
+    read = np.logical_or.reduce(problem.subscriptions, axis=0)[problem.topic_of]
+    if not read.any():
+        return owner
+    order = member_order(problem)
+    ranked = _in_order(problem if read.all() else _only(problem, read), order)
+    plan = (
+        assign_bundles(ranked, portable=portable) if options.keep_copartitioned else _assign(ranked, portable=portable)
+    )
+    owner[read] = order[plan]
+    return owner
+
+
+def _only(problem: Problem, read: BoolArray) -> Problem:
+    """The problem without the partitions that nobody reads."""
+    return replace(
+        problem,
+        topic_of=problem.topic_of[read],
+        number_of=problem.number_of[read],
+        replica_racks=problem.replica_racks[read],
+        leader_rack=problem.leader_rack[read],
+        weights=None if problem.weights is None else problem.weights[read],
+        owner=problem.owner[read],
+    )
+
+
+def _in_order(problem: Problem, order: Int32Array) -> Problem:
+    """The problem with its members in the order that does not depend on generated member ids."""
+    if np.array_equal(order, np.arange(len(order))):
+        return problem
+    rank = np.full(len(order) + 1, NOBODY, np.int32)  # the last one stands for NOBODY
+    rank[order] = np.arange(len(order), dtype=np.int32)
+    return replace(
+        problem,
+        members=tuple(problem.members[index] for index in order),
+        instance_ids=tuple(problem.instance_ids[index] for index in order),
+        member_rack=problem.member_rack[order],
+        reads_any_replica=problem.reads_any_replica[order],
+        subscription_of=problem.subscription_of[order],
+        owner=rank[problem.owner],
+    )
+
+
+def _assign(problem: Problem, *, portable: bool) -> Int32Array:
+    """Owner of each partition; every topic has a subscriber, members are in order."""
+    kind_of_topic, wanted_by = row_codes(list(problem.subscriptions))
+    kind = kind_of_topic[problem.topic_of] if len(wanted_by) > 1 else np.zeros(len(problem.topic_of), np.int32)
+    supply = np.bincount(kind, minlength=len(wanted_by))
+    edge_kind, edge_subscription = np.nonzero(wanted_by & (supply > 0)[:, np.newaxis])
+    spread = least_unequal(
+        supply=supply,
+        edge_kind=edge_kind.astype(np.int32),
+        edge_group=edge_subscription.astype(np.int32),
+        edge_limit=supply[edge_kind],
+        size=np.bincount(problem.subscription_of, minlength=len(problem.subscriptions)),
+    )
+    near = locality(problem)
+    units = Units(
+        kind=kind,
+        kinds=len(wanted_by),
+        price=near.price,
+        prices=near.prices,
+        claim=problem.owner + np.int32(1),
+        claims=_single_claims(len(problem.members)),
+    )
+    seats = _seats(problem, near.column, edge_kind[spread.usable], edge_subscription[spread.usable], spread)
+    return place(units, seats, portable=portable)
+
+
+def _seats(
+    problem: Problem, column: Int32Array, edge_kind: Int64Array, edge_subscription: Int64Array, spread: Spread
+) -> Seats:
+    """A seat for every member: it takes its floor, and one more if its band has an extra for it."""
+    columns = int(column.max()) + 1
+    group, groups = combine(problem.subscription_of, len(problem.subscriptions), column, columns)
+    some = first_of_each(group, groups)
+    subscription_of_group = problem.subscription_of[some]
+    edge, edge_group = np.nonzero(edge_subscription[:, np.newaxis] == subscription_of_group)
+    band = spread.band[problem.subscription_of]
+    stretching = np.flatnonzero(spread.extras[band] > 0)
+    return Seats(
+        group=group,
+        column=column[some],
+        edge_kind=edge_kind[edge].astype(np.int32),
+        edge_group=edge_group.astype(np.int32),
+        demand=np.concatenate([spread.floor[problem.subscription_of], spread.extras]),
+        tail=stretching.astype(np.int32),
+        head=(len(band) + band[stretching]).astype(np.int32),
+        capacity=np.ones(len(stretching), np.int64),
+    )
+
+
+def _single_claims(members: int) -> Claims:
+    """Row m + 1 claims the seat of member m, row 0 none."""
+    return Claims(
+        start=np.concatenate([[0], np.arange(members + 1)]),
+        seat=np.arange(members, dtype=np.int32),
+        kept=np.ones(members, np.int64),
+        whole=np.concatenate([[0], np.ones(members, np.int64)]),
+    )

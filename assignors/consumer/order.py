@@ -1,0 +1,32 @@
+"""The order of members that Kafka's assignors use, shared by all of ours.
+
+Only names and their order; what must not enter: anything about racks or partitions.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from assignors.model import Int32Array, Problem
+
+
+def utf16_order(name: str) -> bytes:
+    """A sort key that orders names as Java does: by UTF-16 code unit, so U+1F600 comes before U+FF5E."""
+    return name.encode("utf-16-be", "surrogatepass")
+
+
+def member_order(problem: Problem) -> Int32Array:
+    """Member indices [M]: static members first by group instance id, then dynamic ones by member id (KIP-345).
+
+    A static member that restarts under a new member id keeps its place, so plans do not depend on generated ids.
+    """
+
+    def key(index: int) -> tuple[bool, bytes, bytes]:
+        instance_id = problem.instance_ids[index]
+        member_id = utf16_order(problem.members[index])
+        return (True, member_id, b"") if instance_id is None else (False, utf16_order(instance_id), member_id)
+
+    return np.array(sorted(range(len(problem.members)), key=key), np.int32)

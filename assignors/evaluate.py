@@ -1,0 +1,58 @@
+"""What a plan costs: the yardstick of every assignor, the same for Kafka's plans and for ours.
+
+Pure counting on arrays; what must not enter is any opinion about which plan is better beyond the order of `Cost`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from assignors.model import NOBODY, BoolArray, Cost, Int32Array, Problem
+
+
+def cross_rack_mask(problem: Problem, owner: Int32Array) -> BoolArray:
+    """True where a partition is read across racks, [P].
+
+    That is where its owner has a rack, and neither a replica in that rack may serve it (any replica where the member
+    reads from any, KIP-392, else the leader replica). Partitions without owner and owners without rack read nothing
+    across racks.
+
+    Args:
+        problem: the group.
+        owner: [P] member per partition, or NOBODY.
+    """
+    if not problem.members:
+        return np.zeros(len(owner), np.bool_)
+    rack = np.where(owner == NOBODY, NOBODY, problem.member_rack[owner])
+    near = problem.leader_rack == rack
+    if problem.reads_any_replica.any() and problem.racks:
+        any_near = problem.replica_racks[np.arange(len(owner)), rack]
+        near |= any_near & problem.reads_any_replica[owner]
+    crossing: BoolArray = (rack != NOBODY) & ~near
+    return crossing
+
+
+def evaluate(problem: Problem, owner: Int32Array) -> Cost:
+    """The `Cost` of a plan.
+
+    Args:
+        problem: the group, with present owners.
+        owner: [P] member per partition, or NOBODY.
+
+    Complexity: O(P + M).
+    """
+    crossing = cross_rack_mask(problem, owner)
+    assigned = owner != NOBODY
+    loads = np.bincount(owner[assigned], minlength=len(problem.members))
+    moved = assigned & (problem.owner != NOBODY) & (problem.owner != owner)
+    readable = np.logical_or.reduce(problem.subscriptions, axis=0)[problem.topic_of]
+    weights = problem.weights
+    return Cost(
+        imbalance=int(loads.max() - loads.min()) if len(loads) else 0,
+        sum_of_squares=int((loads * loads).sum()),
+        cross_rack=int(crossing.sum()),
+        cross_rack_weight=int(crossing.sum() if weights is None else weights[crossing].sum()),
+        moved=int(moved.sum()),
+        unassigned=int((~readable).sum()),
+        assigned_weight=int(assigned.sum() if weights is None else weights[assigned].sum()),
+    )

@@ -1,0 +1,198 @@
+"""Minimum-cost flow on arrays: one network type, its two solvers, and exact lexicographic costs on top of both.
+
+OR-Tools' cost-scaling solver is the default; networkx' network simplex is its check in tests and stands in where
+OR-Tools has no wheel. What must not enter: anything about partitions, members or racks.
+"""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import networkx as nx
+import numpy as np
+
+from assignors.model import AssignmentError, BoolArray, Int32Array, Int64Array
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIMIT: Final = 1 << 62
+"""Arc cost * 4 * (nodes + 1) stays below this: OR-Tools multiplies costs by the number of nodes, and prices add up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """A flow question: N nodes, A arcs, L costs per arc of which the first matters most.
+
+    Attributes:
+        supply: [N] units that enter at the node, negative where they leave. The sum is 0.
+        tail: [A] node where the arc begins.
+        head: [A] node where it ends.
+        capacity: [A] units that it may carry.
+        costs: [L, A] cost of one unit, never negative; level 0 first, ties by level 1, and so on. No way through the
+            network charges the same level on more than one arc: that bounds what a level can cost in all.
+    """
+
+    supply: Int64Array
+    tail: Int32Array
+    head: Int32Array
+    capacity: Int64Array
+    costs: Int64Array
+
+
+def _ortools() -> Any:
+    """OR-Tools, without its stubs (they refuse its own examples), or None on a platform without a wheel."""
+    try:
+        return importlib.import_module("ortools.graph.python.min_cost_flow")
+    except ImportError:
+        return None
+
+
+MIN_COST_FLOW: Final = _ortools()
+
+
+class _OutOfRangeError(Exception):
+    """The solver's 64-bit arithmetic does not hold these costs."""
+
+
+def solve(network: Network, *, portable: bool = False) -> Int64Array:
+    """An optimal flow: least total cost of level 0, then of level 1, and so on; exact.
+
+    While it fits in 64 bits the levels are folded into one cost by integer weights: level k is worth one more than all
+    that level k+1 can cost. Else the levels are solved one after the other, each on the arcs that the optimal solutions
+    of the levels before it share (complementary slackness). A single level beyond 64 bits goes to networkx, whose
+    integers have no bound.
+
+    Args:
+        network: the question.
+        portable: solve with networkx even where OR-Tools is there.
+
+    Returns:
+        [A] units on each arc.
+
+    Raises:
+        AssignmentError: the supplies cannot all leave.
+    """
+    if not network.tail.size:
+        if network.supply.any():
+            raise AssignmentError("no flow: there are supplies but no arcs")
+        return np.zeros(0, np.int64)
+    solver = _networkx_flow if portable or MIN_COST_FLOW is None else _ortools_flow
+    folded = _fold(network)
+    if folded is not None:
+        try:
+            return solver(replace(network, costs=folded[np.newaxis]))
+        except _OutOfRangeError:
+            pass  # some potential left 64 bits although the costs fit: level by level they are smaller
+    return _solve_by_level(network, solver)
+
+
+def _fold(network: Network) -> Int64Array | None:
+    """One cost per arc that orders flows as all levels do, or None where that could leave 64 bits."""
+    units = int(network.supply[network.supply > 0].sum())
+    folded = np.zeros(len(network.tail), np.int64)
+    greatest = 0
+    for level in network.costs[::-1]:
+        weight = greatest * units + 1
+        greatest += int(level.max()) * weight
+        if greatest * 4 * (len(network.supply) + 1) >= LIMIT:
+            return None
+        folded = folded + level * weight
+    return folded
+
+
+def _solve_by_level(network: Network, solver: Callable[[Network], Int64Array]) -> Int64Array:
+    capacity, fixed = network.capacity.copy(), np.zeros(len(network.tail), np.int64)
+    supply = network.supply.copy()
+    for level in network.costs:
+        question = replace(network, supply=supply, capacity=capacity, costs=level[np.newaxis])
+        try:
+            flow = solver(question)
+        except _OutOfRangeError:
+            flow = _networkx_flow(question)
+        reduced = _reduced_costs(question, flow)
+        full = reduced < 0
+        fixed[full] += flow[full]
+        np.subtract.at(supply, network.tail[full], flow[full])
+        np.add.at(supply, network.head[full], flow[full])
+        capacity = np.where(reduced == 0, capacity, 0)
+    free = capacity > 0
+    return fixed + np.where(free, flow, 0)
+
+
+def _reduced_costs(network: Network, flow: Int64Array) -> Int64Array:
+    """What one more unit on each arc would cost under optimal node prices: negative on full arcs that must stay full.
+
+    Bellman-Ford on the residual network, all arcs at once per round; a round more than the longest shortest path.
+    """
+    forward, backward = flow < network.capacity, flow > 0
+    tail = np.concatenate([network.tail[forward], network.head[backward]])
+    head = np.concatenate([network.head[forward], network.tail[backward]])
+    cost = np.concatenate([network.costs[0][forward], -network.costs[0][backward]])
+    price = np.zeros(len(network.supply), np.int64)
+    while True:
+        before = price.copy()
+        np.minimum.at(price, head, before[tail] + cost)
+        if np.array_equal(before, price):
+            break
+    reduced: Int64Array = network.costs[0] + price[network.tail] - price[network.head]
+    return reduced
+
+
+def _ortools_flow(network: Network) -> Int64Array:
+    solver = MIN_COST_FLOW.SimpleMinCostFlow()
+    arcs = solver.add_arcs_with_capacity_and_unit_cost(network.tail, network.head, network.capacity, network.costs[0])
+    solver.set_nodes_supplies(np.arange(len(network.supply), dtype=np.int32), network.supply)
+    status = solver.solve()
+    if status == solver.BAD_COST_RANGE:
+        raise _OutOfRangeError
+    if status != solver.OPTIMAL:
+        raise AssignmentError(f"no flow: OR-Tools says {status.name}")
+    flow: Int64Array = solver.flows(arcs)
+    return flow
+
+
+def _networkx_flow(network: Network) -> Int64Array:
+    graph: nx.MultiDiGraph[int] = nx.MultiDiGraph()
+    for node, supply in enumerate(network.supply.tolist()):
+        graph.add_node(node, demand=-supply)
+    arcs = zip(
+        network.tail.tolist(), network.head.tolist(), network.capacity.tolist(), network.costs[0].tolist(), strict=True
+    )
+    for key, (tail, head, capacity, cost) in enumerate(arcs):
+        graph.add_edge(tail, head, key=key, capacity=capacity, weight=cost)
+    try:
+        _, flow = nx.network_simplex(graph)
+    except nx.NetworkXUnfeasible as cause:
+        raise AssignmentError("no flow: networkx says infeasible") from cause
+    result = np.zeros(len(network.tail), np.int64)
+    for heads in flow.values():
+        for keys in heads.values():
+            for key, units in keys.items():
+                result[key] = units
+    return result
+
+
+def residual_closure(
+    *, tail: Int32Array, head: Int32Array, more: BoolArray, less: BoolArray, start: BoolArray
+) -> BoolArray:
+    """True for `start` and all nodes that could get a unit of flow from there, [N].
+
+    Args:
+        tail: [A] node where the arc begins.
+        head: [A] node where it ends.
+        more: [A] whether the arc could carry more.
+        less: [A] whether it could carry less.
+        start: [N] where the units come from.
+    """
+    begins = np.concatenate([tail[more], head[less]])
+    ends = np.concatenate([head[more], tail[less]])
+    reached = start.copy()
+    while True:
+        grown = reached.copy()
+        grown[ends[reached[begins]]] = True
+        if np.array_equal(grown, reached):
+            return reached
+        reached = grown
