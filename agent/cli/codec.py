@@ -166,22 +166,33 @@ def _line_command(kind: str | None, names: tuple[str, ...]) -> str | None:
     raise QuestionError(f"KIND {kind!r} is unknown; with --lines give one of {', '.join(LINES)}, or none")
 
 
+def _refuse_argument(text: str) -> None:
+    if text != "-":
+        raise QuestionError(f"--lines reads standard input; leave out {text[:40]!r}, or leave out --lines")
+
+
 def _argument_or_stdin(text: str) -> str:
     return sys.stdin.buffer.read().decode("utf-8", "replace") if text == "-" else text
 
 
-DECODE_HELP: Final = f"""Show a message of the consumer protocol as JSON.
+# One line per paragraph: the terminal's width decides where they break.
+DECODE_HELP: Final = "\n\n".join(
+    (
+        "Show a message of the consumer protocol as JSON.",
+        f"KIND is one of {', '.join(_SHOW)}. The message is hexadecimal or base64, which is detected; without one, or "
+        'with "-", it comes from standard input. Bytes behind the last known field are shown as "trailing".',
+        "Example: samerack decode assignment 00030000000100066f7264657273000000010000000affffffff",
+    )
+)
 
-KIND is one of {", ".join(_SHOW)}. The message is hexadecimal or base64, which is
-detected, and comes from standard input where it is absent or "-". What follows the last field that this program
-knows is shown as "trailing".
-"""
-
-ENCODE_HELP: Final = f"""Write a message of the consumer protocol from JSON, as Kafka's clients write it.
-
-KIND is one of {", ".join(_MAKE)}. The JSON is what `samerack decode` shows; keys may be
-absent. It comes from standard input where it is absent or "-".
-"""
+ENCODE_HELP: Final = "\n\n".join(
+    (
+        "Write a message of the consumer protocol from JSON, as Kafka's clients write it.",
+        f"KIND is one of {', '.join(_MAKE)}. The JSON has the keys that `samerack decode` shows, any of which may be "
+        'absent; without it, or with "-", it comes from standard input.',
+        """Example: samerack encode assignment '{"partitions": [["orders", 10]]}'""",
+    )
+)
 
 LINES_HELP: Final = (
     'Answer JSON lines from standard input, each at once. The key "cmd" (or else KIND) says what is asked: '
@@ -203,6 +214,7 @@ def decode(
         if hexadecimal and base_64:
             raise QuestionError("--hex and --base64 exclude each other; give one of them, or neither")
         if lines:
+            _refuse_argument(message)
             return _answer_lines(_line_command(kind, (f"decode-{kind}", f"{kind}")))
         show = _SHOW.get((kind or "").removeprefix("decode-")) or _refuse_kind(kind, _SHOW)
         form = "hex" if hexadecimal else "base64" if base_64 else None
@@ -220,6 +232,7 @@ def encode(
     """Write one message, or answer JSON lines."""
     with _ending_well("encode"):
         if lines:
+            _refuse_argument(values)
             return _answer_lines(_line_command(kind, (f"{kind}",)))
         keys, make = _MAKE.get(kind or "") or _refuse_kind(kind, _MAKE)
         data = make(_question(_argument_or_stdin(values), keys))

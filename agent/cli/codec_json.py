@@ -28,7 +28,7 @@ class QuestionError(Exception):
     """A question that cannot be put to a codec; the message names the key and what belongs there."""
 
 
-def _value(question: Question, key: str, kind: type, default: object, wanted: str) -> Any:  # noqa: ANN401 - JSON is Any
+def _value(question: Question, key: str, kind: type, default: object, wanted: str) -> Any:
     """The value of a key, or the default where it is absent or null. A bool is no integer here."""
     value = question.get(key)
     if value is None:
