@@ -1,0 +1,62 @@
+"""Options that several subcommands share, and how they become settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from agent.errors import SettingsError
+from agent.settings import Settings, load
+
+ConfigOption = Annotated[
+    Path | None,
+    typer.Option("--config", "-c", help="YAML file with settings (or SAMERACK_CONFIG).", show_default=False),
+]
+BootstrapOption = Annotated[
+    str | None,
+    typer.Option("--bootstrap-servers", "-b", help="HOST:PORT[,HOST:PORT...] of some brokers.", show_default=False),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        "-s",
+        metavar="KEY=VALUE",
+        help="Any setting, e.g. -s policy.least_saving=0.02 or -s kafka.security.protocol=SSL; may be repeated.",
+        show_default=False,
+    ),
+]
+
+
+def settings_from(config: Path | None, bootstrap: str | None, assignments: list[str] | None, **flags: Any) -> Settings:
+    """Settings from the shared options; `flags` are further nested settings.
+
+    Raises:
+        SettingsError: As `agent.settings.load`, or an assignment is not KEY=VALUE.
+    """
+    merged: dict[str, Any] = {key: value for key, value in flags.items() if value is not None}
+    for assignment in assignments or ():
+        dotted, equals, value = assignment.partition("=")
+        if not equals or not dotted:
+            raise SettingsError(f"--set {assignment!r}: expected KEY=VALUE, e.g. policy.least_saving=0.02")
+        section, _, key = dotted.partition(".")
+        if key:
+            merged.setdefault(section, {})[key] = _parse(section, value)
+        else:
+            merged[section] = _parse(section, value)
+    if bootstrap is not None:
+        merged.setdefault("kafka", {})["bootstrap.servers"] = bootstrap
+    return load(path=config, flags=merged)
+
+
+def _parse(section: str, value: str) -> Any:
+    import yaml  # noqa: PLC0415 - only where --set is used
+
+    if section == "kafka":
+        return value
+    try:
+        return yaml.safe_load(value)
+    except yaml.YAMLError:
+        return value

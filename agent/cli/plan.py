@@ -1,0 +1,193 @@
+"""`samerack plan GROUP`: what a live group reads across racks, and what it would under the agent. Changes nothing."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from enum import Enum
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from kafka import errors as kafka_errors
+from rich.console import Console
+from rich.table import Table
+
+from agent import log, planner
+from agent.cli.options import BootstrapOption, ConfigOption, SetOption, settings_from
+from agent.cluster import NoRack, Settling, SettlingTimes, settle
+from agent.errors import AgentError
+from agent.group import CONSUMER, GroupView, topics_of
+from agent.kafka_config import for_kafka_python
+from agent.membership import Membership, close, connect
+from agent.policy import share
+from agent.racks import rack_warnings
+from agent.settings import Settings
+from agent.watch import fetches_are_rack_aware, group_type, look, open_admin
+from assignors.evaluate import cross_rack_mask
+from assignors.model import NOBODY, Int32Array
+
+
+class AssignorChoice(Enum):
+    """Whose plan to show."""
+
+    OPTIMAL = "optimal"
+    RANGE = "range"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand."""
+    app.command("plan")(plan)
+
+
+def plan(
+    group: Annotated[str, typer.Argument(help="Consumer group, as the brokers know it.")],
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    assignor: Annotated[AssignorChoice, typer.Option("--assignor", "-a", help="Whose plan to show.")] = (
+        AssignorChoice.OPTIMAL
+    ),
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    assignments: SetOption = None,
+) -> None:
+    """Show the present and the best assignment of a live group: cross-rack partitions, moves, per member.
+
+    Reads only: the group is described, not joined. Racks that members do not send come from `racks.client_ids` and
+    `racks.networks`, e.g. --set 'racks.client_ids={"*-rack-a": rack-a}'.
+    """
+    settings = settings_from(config, bootstrap, assignments)
+    log.configure(settings.log)
+    answer = examine(group, settings, "optimal" if assignor is AssignorChoice.OPTIMAL else "range")
+    if as_json:
+        typer.echo(json.dumps(answer))
+    else:
+        _show(answer)
+
+
+def describe(group: str, settings: Settings) -> GroupView:
+    """One look at the group by name.
+
+    Raises:
+        AgentError: No broker answers, or not allowed.
+    """
+    client = connect(for_kafka_python(settings.kafka))
+    try:
+        membership = Membership(client, group=group, settings=settings.leading, assign=lambda _: {}, wake=lambda: None)
+        return membership.describe()
+    except kafka_errors.KafkaError as error:
+        raise AgentError(f"group {group}: {type(error).__name__}: {error}") from error
+    finally:
+        close(client)
+
+
+def examine(group: str, settings: Settings, assignor: planner.AssignorName) -> dict[str, Any]:
+    """Everything that `plan` shows, as JSON values.
+
+    Raises:
+        AgentError: The group is not there, not a classic consumer group, or rebalancing; or brokers do not answer.
+    """
+    admin = open_admin(settings.kafka)
+    kind = group_type(admin, group)
+    if kind not in ("classic", "unknown"):
+        raise AgentError(f"group {group}: is assigned by the brokers (type {kind}); only classic groups can be planned")
+    view = describe(group, settings)
+    if view.state == "Dead":
+        raise AgentError(f"group {group}: does not exist; check the name and bootstrap.servers")
+    if view.protocol_type not in ("", CONSUMER):
+        raise AgentError(
+            f"group {group}: has protocol type {view.protocol_type!r}; only consumer groups can be planned"
+        )
+    if not view.stable:
+        raise AgentError(f"group {group}: is {view.state}; it needs members and no rebalance under way: try again")
+    subscriptions = [member.subscription for member in view.members if member.subscription is not None]
+    seen = look(admin, topics_of(subscriptions))
+    cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
+    selector = settings.racks.replica_selector
+    aware = fetches_are_rack_aware(admin, seen.brokers) if selector == "auto" else selector == "rack-aware"
+    mode = planner.mode_of(
+        view.protocol,
+        cooperative_protocols=settings.leading.cooperative_protocols,
+        keep_copartitioned=settings.leading.keep_copartitioned,
+        rack_aware_fetch=aware,
+    )
+    members = [
+        member
+        for member in planner.members_of_view(view, settings.racks)
+        if member.instance_id != settings.leading.instance_id
+    ]
+    if not members:
+        raise AgentError(f"group {group}: has no members with a readable subscription")
+    problem = planner.problem_of(members, cluster, mode)
+    made = planner.make_plan(problem, mode, prefer=assignor)
+    racks = {member.id: member.rack for member in members}
+    brokers = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
+    present, proposed = (_per_member(made, owner) for owner in (problem.owner, made.final))
+    return {
+        "group": group,
+        "protocol": view.protocol,
+        "assignor": made.assignor,
+        "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
+        "present": {**asdict(made.before), "cross_rack_share": share(made.before)},
+        "proposed": {**asdict(made.after), "cross_rack_share": share(made.after)},
+        "warnings": [
+            *rack_warnings({rack.rack for rack in racks.values() if rack.rack is not None}, brokers),
+            *(f"member {member.id}: {member.unreadable}" for member in view.members if member.unreadable),
+        ],
+        "members": [
+            {
+                "id": member,
+                "rack": racks[member].rack,
+                "rack_from": racks[member].source,
+                "reads": "any replica" if mode.rack_aware_fetch and racks[member].fetches_with_rack else "leaders",
+                "present": present[index],
+                "proposed": proposed[index],
+            }
+            for index, member in enumerate(problem.members)
+        ],
+    }
+
+
+def _per_member(made: planner.Plan, owner: Int32Array) -> list[dict[str, Any]]:
+    problem = made.problem
+    cross = cross_rack_mask(problem, owner)
+    result = []
+    for index in range(len(problem.members)):
+        mine = np.flatnonzero(owner == index)
+        result.append(
+            {
+                "partitions": [[problem.topics[problem.topic_of[p]], int(problem.number_of[p])] for p in mine],
+                "cross_rack": int(np.count_nonzero(cross[mine])),
+                "gained": int(np.count_nonzero((problem.owner[mine] != index) & (problem.owner[mine] != NOBODY))),
+            }
+        )
+    return result
+
+
+def _show(answer: dict[str, Any]) -> None:
+    console = Console()
+    table = Table(title=f"group {answer['group']} ({answer['protocol']}), served by {answer['replicas_that_serve']}")
+    for column in ("member", "rack", "from", "reads"):
+        table.add_column(column, overflow="fold")
+    for column in ("partitions now", "across racks", "proposed", "across racks", "gained"):
+        table.add_column(column, justify="right")
+    for member in answer["members"]:
+        table.add_row(
+            member["id"],
+            member["rack"] or "-",
+            member["rack_from"],
+            member["reads"],
+            str(len(member["present"]["partitions"])),
+            str(member["present"]["cross_rack"]),
+            str(len(member["proposed"]["partitions"])),
+            str(member["proposed"]["cross_rack"]),
+            str(member["proposed"]["gained"]),
+        )
+    console.print(table)
+    now, then = answer["present"], answer["proposed"]
+    console.print(
+        f"across racks: now {now['cross_rack']} partitions ({now['cross_rack_share']:.1%}), "
+        f"with {answer['assignor']} {then['cross_rack']} ({then['cross_rack_share']:.1%}), moving {then['moved']}"
+    )
+    for warning in answer["warnings"]:
+        console.print(f"[yellow]warning:[/yellow] {warning}", highlight=False)

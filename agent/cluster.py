@@ -1,0 +1,256 @@
+"""What the brokers say of themselves, as immutable values, and when a change of it counts.
+
+A rack has three values: known, unset, or unknown (its broker is absent from metadata). `settle` compares replica by
+replica: unknown is never a change, and a change must persist before it counts, so a bounced broker changes nothing
+(KAFKA-20778). Time comes in as an argument; no client and no clock may enter this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+
+class NoRack(Enum):
+    """Why a broker's rack has no name."""
+
+    UNSET = "unset"
+    UNKNOWN = "unknown"
+
+
+Rack: TypeAlias = str | NoRack
+NO_LEADER: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionView:
+    """One partition as metadata shows it: broker ids; `leader` is NO_LEADER while there is none."""
+
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterView:
+    """One look at the cluster: the racks of the brokers that answered, and the topics of interest that exist."""
+
+    brokers: Mapping[int, Rack]
+    topics: Mapping[str, tuple[PartitionView, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettledPartition:
+    """The replicas that count as places to read from, and the leader whose rack counts where only leaders serve."""
+
+    leader: int
+    replicas: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettledCluster:
+    """What planning builds on: the last racks and replicas that persisted; the same object while nothing changes.
+
+    A topic that is gone stays as one without partitions, which a topic never heard of is not.
+    """
+
+    brokers: Mapping[int, Rack] = field(default_factory=lambda: MappingProxyType({}))
+    topics: Mapping[str, tuple[SettledPartition, ...]] = field(default_factory=lambda: MappingProxyType({}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One settled change, for the log: what kind, where, from what to what."""
+
+    kind: str
+    where: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SettlingTimes:
+    """How long a change must persist, in seconds.
+
+    `leader` is for a leader that moved away from the preferred replica without a change of replicas: most often a
+    restart, and leadership comes back within `leader.imbalance.check.interval.seconds` (300 by default).
+    """
+
+    change: float
+    leader: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settling:
+    """The state of `settle`: what counts now, what was seen last, and since when something else is seen."""
+
+    settled: SettledCluster = field(default_factory=SettledCluster)
+    seen: ClusterView = field(default_factory=lambda: ClusterView(brokers={}, topics={}))
+    pending_brokers: Mapping[int, tuple[Rack, float]] = field(default_factory=dict)
+    pending_partitions: Mapping[tuple[str, int], tuple[SettledPartition, float]] = field(default_factory=dict)
+    pending_deletions: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settled:
+    """One step's outcome: the new state, what changed in it, and what was seen but does not count (by reason)."""
+
+    state: Settling
+    changes: tuple[Change, ...]
+    ignored: tuple[str, ...]
+
+
+def settle(state: Settling, view: ClusterView, now: float, times: SettlingTimes) -> Settled:
+    """One look more: adopt what persisted, remember since when the rest is pending.
+
+    New topics, new partitions and brokers seen for the first time are adopted at once; everything else waits.
+    Cost: in the number of brokers and topics; partitions are looked at only in topics that differ from the last look
+    or have something pending.
+    """
+    brokers, pending_brokers, broker_changes = _settle_brokers(state, view, now, times)
+    topics, pending_partitions, deletions, topic_changes = _settle_topics(state, view, now, times)
+    changed = brokers != state.settled.brokers or topics is not state.settled.topics
+    settled = (
+        SettledCluster(brokers=MappingProxyType(brokers), topics=MappingProxyType(dict(topics)))
+        if changed
+        else state.settled
+    )
+    gone = state.seen.brokers.keys() - view.brokers.keys()
+    new_state = replace(
+        state,
+        settled=settled,
+        seen=view,
+        pending_brokers=pending_brokers,
+        pending_partitions=pending_partitions,
+        pending_deletions=deletions,
+    )
+    return Settled(state=new_state, changes=(*broker_changes, *topic_changes), ignored=("broker-absent",) * len(gone))
+
+
+def _settle_brokers(
+    state: Settling, view: ClusterView, now: float, times: SettlingTimes
+) -> tuple[dict[int, Rack], dict[int, tuple[Rack, float]], list[Change]]:
+    brokers = dict(state.settled.brokers)
+    pending: dict[int, tuple[Rack, float]] = {}
+    changes: list[Change] = []
+    for broker, rack in view.brokers.items():
+        known = brokers.get(broker, NoRack.UNKNOWN)
+        if rack is NoRack.UNKNOWN or rack == known:
+            continue
+        if known is NoRack.UNKNOWN:
+            brokers[broker] = rack
+            continue
+        seen_rack, since = state.pending_brokers.get(broker, (rack, now))
+        if seen_rack != rack:
+            since = now
+        if now - since < times.change:
+            pending[broker] = (rack, since)
+            continue
+        brokers[broker] = rack
+        changes.append(Change(kind="broker-rack", where=f"broker {broker}", before=_name(known), after=_name(rack)))
+    return brokers, pending, changes
+
+
+def _settle_topics(
+    state: Settling, view: ClusterView, now: float, times: SettlingTimes
+) -> tuple[
+    Mapping[str, tuple[SettledPartition, ...]],
+    dict[tuple[str, int], tuple[SettledPartition, float]],
+    dict[str, float],
+    list[Change],
+]:
+    old = state.settled.topics
+    updates: dict[str, tuple[SettledPartition, ...]] = {}
+    pending: dict[tuple[str, int], tuple[SettledPartition, float]] = {}
+    changes: list[Change] = []
+    waiting = {topic for topic, _ in state.pending_partitions}
+    for topic, partitions in view.topics.items():
+        known = old.get(topic)
+        if known is not None and topic not in waiting and state.seen.topics.get(topic) == partitions:
+            continue
+        after = []
+        for number, seen in enumerate(partitions):
+            before = known[number] if known is not None and number < len(known) else None
+            candidate = _candidate(seen, before, view.brokers)
+            if before is None or candidate == before:
+                after.append(candidate)
+                continue
+            first_seen, since = state.pending_partitions.get((topic, number), (candidate, now))
+            if first_seen != candidate:
+                since = now
+            away = candidate.replicas == before.replicas and candidate.leader != seen.replicas[0]
+            wait = times.leader if away else times.change
+            if now - since < wait:
+                pending[topic, number] = (candidate, since)
+                after.append(before)
+            else:
+                after.append(candidate)
+                changes.append(_partition_change(topic, number, before, candidate))
+        if known is not None and len(known) != len(after):
+            changes.append(Change(kind="partition-count", where=topic, before=str(len(known)), after=str(len(after))))
+        if known != tuple(after):
+            updates[topic] = tuple(after)
+    deletions: dict[str, float] = {}
+    for topic in old.keys() - view.topics.keys():
+        since = state.pending_deletions.get(topic, now)
+        if not old[topic]:
+            continue
+        if now - since < times.change:
+            deletions[topic] = since
+        else:
+            updates[topic] = ()
+            changes.append(Change(kind="topic-gone", where=topic, before=str(len(old[topic])), after="0"))
+    return {**old, **updates} if updates else old, pending, deletions, changes
+
+
+def _candidate(seen: PartitionView, before: SettledPartition | None, present: Mapping[int, Rack]) -> SettledPartition:
+    """What the partition would settle to: a replica counts once it was in sync, and goes on counting while it lags.
+
+    At the first sight a replica on an absent broker counts too: it is bounced, not being added.
+    """
+    counted = before.replicas if before is not None else ()
+    replicas = tuple(
+        replica
+        for replica in seen.replicas
+        if replica in seen.in_sync or replica in counted or (before is None and replica not in present)
+    )
+    if seen.leader != NO_LEADER:
+        leader = seen.leader
+    elif before is not None and before.leader in seen.replicas:
+        leader = before.leader
+    else:
+        leader = seen.replicas[0] if seen.replicas else NO_LEADER
+    if before is not None and set(replicas) == set(before.replicas):
+        replicas = before.replicas
+    return SettledPartition(leader=leader, replicas=replicas)
+
+
+def _partition_change(topic: str, number: int, before: SettledPartition, after: SettledPartition) -> Change:
+    kind = "leader" if before.replicas == after.replicas else "replicas"
+    return Change(
+        kind=kind,
+        where=f"{topic}-{number}",
+        before=f"{before.leader} of {list(before.replicas)}",
+        after=f"{after.leader} of {list(after.replicas)}",
+    )
+
+
+def _name(rack: Rack) -> str:
+    return rack if isinstance(rack, str) else rack.value
+
+
+def replica_racks(cluster: SettledCluster, topic: str) -> tuple[tuple[str | None, ...], ...]:
+    """The racks of each partition's replicas, the leader's first; None where a rack is unset or unknown."""
+    return tuple(
+        tuple(
+            rack if isinstance(rack := cluster.brokers.get(broker, NoRack.UNKNOWN), str) else None
+            for broker in (
+                partition.leader,
+                *(replica for replica in partition.replicas if replica != partition.leader),
+            )
+        )
+        for partition in cluster.topics.get(topic, ())
+    )

@@ -1,0 +1,290 @@
+"""The agent's membership in one group: kafka-python's coordinator with JoinGroup v9 and a plan instead of topics.
+
+The library discovers, authenticates, heartbeats and retries; what is added here is what leading other people's
+groups needs: a zero-topic static member, `skip_assignment` (KIP-814), leaving by member id over a connection of its
+own, a new place in the broker's order, and the leader's id. Deciding anything is not this module's business.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kafka import errors as kafka_errors
+from kafka.coordinator.base import BaseCoordinator, Generation
+from kafka.net.compat import KafkaNetClient
+from kafka.protocol.admin.groups import DescribeGroupsRequest
+from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kafka.structs import MemberState
+
+from agent.errors import AgentError
+from agent.group import CONSUMER, GroupView, view_member
+from agent.settings import LeadingSettings
+from protocol.consumer import encode_subscription
+from protocol.model import Subscription
+
+JOIN_VERSION: Final = 9
+"""JoinGroup v9 tells a restarted static leader that it still leads, and v8 carries the reason."""
+SYNC_VERSION: Final = 5
+DESCRIBE_VERSION: Final = 5
+"""Version 6 turns an absent group into an error; 5 calls it Dead."""
+LEAVE_SECONDS: Final = 2.0
+
+_PRESENCE: Final = encode_subscription(Subscription(version=3, topics=()))
+"""What the agent says of itself: it wants no topic."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """A JoinGroup answer for the leader: who is in the group, with their metadata."""
+
+    generation: int
+    protocol: str
+    members: tuple[tuple[str, str | None, bytes], ...]
+
+
+Assign = Callable[[Joined], dict[str, bytes]]
+"""Makes the assignment of every member; runs on the network thread while the group waits, so memory only."""
+
+
+class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyped
+    """One group membership. Not thread-safe but for what the base class makes so: one thread drives it."""
+
+    def __init__(
+        self,
+        client: KafkaNetClient,
+        *,
+        group: str,
+        settings: LeadingSettings,
+        assign: Assign,
+        wake: Callable[[], None],
+    ) -> None:
+        """Prepare; nothing is sent before `ensure_active_group`.
+
+        Args:
+            client: A client of this group's own (a parked JoinGroup holds its connection).
+            group: The group.
+            settings: Instance id, timeouts, protocol names.
+            assign: Called when this member leads.
+            wake: Called from the network thread when the group has to be rejoined.
+        """
+        super().__init__(
+            client,
+            group_id=group,
+            group_instance_id=settings.instance_id,
+            session_timeout_ms=round(settings.session_timeout_seconds * 1000),
+            heartbeat_interval_ms=round(settings.heartbeat_seconds * 1000),
+            max_poll_interval_ms=round(settings.rebalance_timeout_seconds * 1000),
+            api_version=(4, 0),
+        )
+        self._assign = assign
+        self._wake = wake
+        self._offered = settings.protocols
+        self._protocols = settings.protocols
+        self._reason = ""
+        self._fenced = False
+        self._coordinator_broker: int | None = None
+        self.leader_id = ""
+
+    # what kafka-python asks of a subclass
+
+    def protocol_type(self) -> str:
+        """The agent is a consumer like the others."""
+        return CONSUMER
+
+    def group_protocols(self) -> list[tuple[str, bytes]]:
+        """The offered names, the group's present one first, each with the same empty subscription."""
+        return [(name, _PRESENCE) for name in self._protocols]
+
+    def _perform_assignment(self, leader_id: str, protocol: str, members: Sequence[Any]) -> dict[str, bytes]:
+        """Unused: `_do_join_and_sync_async` calls `_assign` itself, with the generation."""
+        raise NotImplementedError
+
+    async def _do_join_and_sync_async(self) -> bytes:
+        """One JoinGroup and SyncGroup. Between the two only `_assign` runs."""
+        if self.coordinator_unknown():
+            raise kafka_errors.CoordinatorNotAvailableError(self.coordinator_id)
+        with self._lock:
+            self.state = MemberState.REBALANCING
+        reason, self._reason = self._reason, ""
+        request = JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=self.config["session_timeout_ms"],
+            rebalance_timeout_ms=self.config["max_poll_interval_ms"],
+            member_id=self._generation.member_id,
+            group_instance_id=self.group_instance_id,
+            protocol_type=self.protocol_type(),
+            protocols=self.group_protocols(),
+            reason=f"samerack: {reason or 'follows the group'}"[:255],
+            max_version=JOIN_VERSION,
+        )
+        sent_at = time.monotonic()
+        # the broker parks JoinGroup until everybody is there: the slowest member's rebalance timeout, not ours
+        response = await self._manager.send(request, node_id=self.coordinator_id, request_timeout_ms=600_000)
+        self._process_join_group_response(response, sent_at)
+        self.leader_id = response.leader
+        assignments: dict[str, bytes] = {}
+        if response.leader == response.member_id and not response.skip_assignment:
+            assignments = self._assign(
+                Joined(
+                    generation=response.generation_id,
+                    protocol=response.protocol_name,
+                    members=tuple(
+                        (member.member_id, member.group_instance_id or None, bytes(member.metadata))
+                        for member in response.members
+                    ),
+                )
+            )
+        sync = SyncGroupRequest(
+            group_id=self.group_id,
+            generation_id=self._generation.generation_id,
+            member_id=self._generation.member_id,
+            group_instance_id=self.group_instance_id,
+            protocol_type=self.protocol_type(),
+            protocol_name=self._generation.protocol,
+            assignments=list(assignments.items()),
+            max_version=SYNC_VERSION,
+        )
+        sent_at = time.monotonic()
+        answer = await self._manager.send(sync, node_id=self.coordinator_id)
+        content: bytes = self._process_sync_group_response(answer, sent_at)
+        return content
+
+    def _handle_find_coordinator_response(self, response: Any) -> Any:
+        found = response.coordinators[0] if response.coordinators else response
+        self._coordinator_broker = found.node_id if found.error_code == 0 else None
+        return super()._handle_find_coordinator_response(response)
+
+    def _handle_heartbeat_response(self, response: Any, send_time: float) -> Any:
+        if kafka_errors.for_code(response.error_code) is kafka_errors.FencedInstanceIdError:
+            self._fenced = True
+        try:
+            return super()._handle_heartbeat_response(response, send_time)
+        finally:
+            if self.rejoin_needed or self._fenced:
+                self._wake()
+
+    # what the leader does with it
+
+    @property
+    def member_id(self) -> str:
+        """The member id the broker gave, or empty."""
+        return str(self._generation.member_id)
+
+    @property
+    def generation_id(self) -> int:
+        """The generation of the last JoinGroup answer."""
+        return int(self._generation.generation_id)
+
+    @property
+    def fenced(self) -> bool:
+        """Whether another agent with the same instance id has taken this membership over."""
+        return self._fenced
+
+    @property
+    def leading(self) -> bool:
+        """Whether the last JoinGroup answer made this member the leader."""
+        return bool(self.member_id) and self.leader_id == self.member_id and self.state is not MemberState.UNJOINED
+
+    def offer(self, present: str) -> None:
+        """Put the group's present protocol first, so that joining does not change the vote."""
+        rest = tuple(name for name in self._offered if name != present)
+        self._protocols = (present, *rest) if present in self._offered else self._offered
+
+    def trigger(self, reason: str) -> None:
+        """Make the next `ensure_active_group` rejoin: as the leader's JoinGroup it starts a rebalance."""
+        self._reason = reason
+        self.request_rejoin()
+
+    def roll(self) -> None:
+        """Rejoin under a new member id of the same instance id: a new place in the broker's order, no rebalance."""
+        with self._lock:
+            self._generation = Generation.NO_GENERATION
+            self.state = MemberState.UNJOINED
+            self._reason = "looks for the front of the order"
+            self.request_rejoin()
+
+    def join(self, timeout: float) -> bool:
+        """Join or rejoin where that is needed; False when the broker still waits for others after `timeout` seconds."""
+        return bool(self.ensure_active_group(timeout_ms=round(timeout * 1000)))
+
+    def describe(self, timeout: float = 5.0) -> GroupView:
+        """One look at the group, over a connection that no parked JoinGroup holds.
+
+        Raises:
+            KafkaError: The coordinator did not answer or refused.
+        """
+        response = self._send_beside(
+            DescribeGroupsRequest(
+                groups=[self.group_id], include_authorized_operations=False, max_version=DESCRIBE_VERSION
+            ),
+            timeout,
+        )
+        described = response.groups[0]
+        error = kafka_errors.for_code(described.error_code)
+        if error is not kafka_errors.NoError:
+            if error in (kafka_errors.NotCoordinatorError, kafka_errors.CoordinatorNotAvailableError):
+                self.coordinator_dead(error())
+            raise error(self.group_id)
+        consumer = described.protocol_type == CONSUMER
+        return GroupView(
+            name=self.group_id,
+            state=described.group_state,
+            protocol_type=described.protocol_type,
+            protocol=described.protocol_data,
+            members=tuple(view_member(member, consumer=consumer) for member in described.members),
+        )
+
+    def leave(self) -> None:
+        """Leave by member id, also while JoinGroup is parked; whoever has the instance id by now is left alone."""
+        member_id = self.member_id
+        if not member_id or self._fenced:
+            return
+        request = LeaveGroupRequest(
+            group_id=self.group_id,
+            member_id=member_id,
+            members=[
+                LeaveGroupRequest.MemberIdentity(
+                    member_id=member_id, group_instance_id=self.group_instance_id, reason="samerack: stops"
+                )
+            ],
+        )
+        self._disable_heartbeat()
+        self._send_beside(request, LEAVE_SECONDS)
+        self.reset_generation()
+
+    def _send_beside(self, request: Any, timeout: float) -> Any:
+        """Send to the coordinator's broker over its ordinary connection instead of the coordinator's own."""
+        milliseconds = round(timeout * 1000)
+
+        async def exchange() -> Any:
+            if not await self.ensure_coordinator_ready_async(timeout_ms=milliseconds):
+                raise kafka_errors.CoordinatorNotAvailableError(self.group_id)
+            future = self._manager.send(request, node_id=self._coordinator_broker, request_timeout_ms=milliseconds)
+            return await self._manager.wait_for(future, milliseconds)
+
+        return self._net.run(exchange)
+
+
+def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
+    """A client of its own with its network thread running.
+
+    Raises:
+        AgentError: No bootstrap server answers within `timeout` seconds, or it refuses the credentials.
+    """
+    client = KafkaNetClient(**config)
+    client._net.start()  # noqa: SLF001 - the library's own consumer starts it the same way
+    try:
+        client._manager.bootstrap(timeout_ms=round(timeout * 1000))  # noqa: SLF001 - no public way to wait for it
+    except Exception as error:
+        close(client)
+        servers = config.get("bootstrap_servers")
+        raise AgentError(f"kafka {servers}: {type(error).__name__}: {error}; check bootstrap.servers") from error
+    return client
+
+
+def close(client: KafkaNetClient) -> None:
+    """Close connections and stop the network thread."""
+    client.close()

@@ -1,0 +1,178 @@
+"""The agent's Prometheus metrics: one registry, one object that the other rooms tell what happened.
+
+Gauges of groups are set from one immutable status per group, so that a scrape never sees half of an update.
+`docs/metrics.md` lists every name here; a test holds the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from threading import Lock
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatus:
+    """What is known of a group at one moment; None where nothing is known yet.
+
+    `first_in_order` tells whether the agent leads next when the present leader goes.
+    """
+
+    group: str
+    state: str = "Unknown"
+    protocol: str = ""
+    role: str = "outside"
+    first_in_order: bool = False
+    members: int | None = None
+    members_without_rack: int | None = None
+    partitions: int | None = None
+    cross_rack: int | None = None
+    possible_cross_rack: int | None = None
+    budget: float | None = None
+    rack_warnings: int = 0
+
+
+class StatusBoard(Collector):
+    """The latest status of every group, as gauges."""
+
+    def __init__(self) -> None:
+        self._statuses: dict[str, GroupStatus] = {}
+        self._lock = Lock()
+
+    def publish(self, status: GroupStatus) -> None:
+        """Replace what is shown of one group."""
+        with self._lock:
+            self._statuses[status.group] = status
+
+    def all(self) -> tuple[GroupStatus, ...]:
+        """Every group's status, by name."""
+        with self._lock:
+            return tuple(status for _, status in sorted(self._statuses.items()))
+
+    def collect(self) -> Iterator[Metric]:
+        """The gauges of all groups from one snapshot."""
+        statuses = self.all()
+        yield _labelled("samerack_group_state", "1 for the present state of the group.", "state", statuses)
+        yield _labelled("samerack_group_role", "1 for what the agent is to the group.", "role", statuses)
+        for name, text, attribute in _GAUGES:
+            family = GaugeMetricFamily(name, text, labels=["group"])
+            for status in statuses:
+                value = getattr(status, attribute)
+                if value is not None:
+                    family.add_metric([status.group], float(value))
+            yield family
+
+
+_GAUGES = (
+    ("samerack_first_in_order", "1 when the agent leads next if the present leader goes.", "first_in_order"),
+    ("samerack_members", "Members of the group other than the agent.", "members"),
+    ("samerack_members_without_rack", "Members whose rack no source knows.", "members_without_rack"),
+    ("samerack_partitions", "Partitions that the group has assigned.", "partitions"),
+    ("samerack_cross_rack_partitions", "Partitions that the group reads from another rack.", "cross_rack"),
+    (
+        "samerack_possible_cross_rack_partitions",
+        "Partitions that the group would read from another rack after a rebalance led by the agent.",
+        "possible_cross_rack",
+    ),
+    ("samerack_budget_rebalances", "Rebalances that the agent may trigger now.", "budget"),
+    ("samerack_rack_warnings", "Kinds of rack names that can never match.", "rack_warnings"),
+)
+
+
+def _labelled(name: str, text: str, label: str, statuses: Iterable[GroupStatus]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=["group", label])
+    for status in statuses:
+        family.add_metric([status.group, str(getattr(status, label))], 1.0)
+    return family
+
+
+class Metrics:
+    """Everything that is counted. The methods are safe to call from any thread."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry(auto_describe=True)
+        self.board = StatusBoard()
+        self.registry.register(self.board)
+        self._plan_seconds = Histogram(
+            "samerack_plan_seconds",
+            "Time from the members' metadata to the encoded plan.",
+            ["group"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._plans = Counter(
+            "samerack_plans_total",
+            "Plans sent to the group, by assignor.",
+            ["group", "assignor"],
+            registry=self.registry,
+        )
+        self._rebalances = Counter(
+            "samerack_rebalances_total",
+            "Rebalances that the agent triggered, by reason.",
+            ["group", "reason"],
+            registry=self.registry,
+        )
+        self._suppressed = Counter(
+            "samerack_suppressed_triggers_total",
+            "Triggers that the agent did not follow, by reason; group is empty for what concerns the cluster.",
+            ["group", "reason"],
+            registry=self.registry,
+        )
+        self._errors = Counter(
+            "samerack_errors_total",
+            "Failures, by kind; the log has the text.",
+            ["group", "kind"],
+            registry=self.registry,
+        )
+        self._rolls = Counter(
+            "samerack_rolls_total",
+            "Static re-rolls to get to the front of the order.",
+            ["group"],
+            registry=self.registry,
+        )
+        self._looks = Histogram(
+            "samerack_look_seconds", "Time of one look at the cluster.", buckets=_SECONDS, registry=self.registry
+        )
+
+    def planned(self, group: str, assignor: str, seconds: float) -> None:
+        """A plan was made and sent."""
+        self._plan_seconds.labels(group).observe(seconds)
+        self._plans.labels(group, assignor).inc()
+
+    def rebalanced(self, group: str, reason: str) -> None:
+        """The agent triggered a rebalance."""
+        self._rebalances.labels(group, reason).inc()
+
+    def suppressed(self, group: str, reason: str) -> None:
+        """The agent did not follow a trigger."""
+        self._suppressed.labels(group, reason).inc()
+
+    def failed(self, group: str, kind: str) -> None:
+        """Something failed."""
+        self._errors.labels(group, kind).inc()
+
+    def rolled(self, group: str) -> None:
+        """The agent took another place in the broker's order."""
+        self._rolls.labels(group).inc()
+
+    def looked(self, seconds: float) -> None:
+        """A look at the cluster took so long."""
+        self._looks.observe(seconds)
+
+    def watch_failed(self) -> None:
+        """A look at the cluster failed."""
+        self._errors.labels("", "watch").inc()
+
+    def ignored(self, reason: str) -> None:
+        """Something was seen that does not count as a change of the cluster."""
+        self._suppressed.labels("", reason).inc()
+
+    def exposition(self) -> bytes:
+        """The text format of Prometheus."""
+        return generate_latest(self.registry)

@@ -1,0 +1,260 @@
+"""Views -> plan: builds the assignment problem of a group, solves it, checks it, falls back, encodes it. Memory only.
+
+This is what runs between JoinGroup and SyncGroup, while every member of the group waits: no I/O may enter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import numpy as np
+
+from agent.cluster import SettledCluster, replica_racks
+from agent.group import GroupView
+from agent.racks import MemberRack, client_id_of, member_rack
+from agent.settings import RackSettings
+from assignors.build import MemberInput, build_problem
+from assignors.check import check
+from assignors.consumer import optimal
+from assignors.consumer import range as range_assignor
+from assignors.evaluate import evaluate
+from assignors.model import NOBODY, BoolArray, Cost, Int32Array, Problem
+from assignors.transfer import withhold
+from protocol.consumer import encode_assignments
+from protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
+
+AssignorName = Literal["optimal", "range"]
+NO_GENERATION: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanMember:
+    """A member as planning needs it; `owned` is what it owns at present, claimed in `generation`."""
+
+    id: str
+    instance_id: str | None
+    subscription: Subscription
+    rack: MemberRack
+    owned: TopicPartitions
+    generation: int = NO_GENERATION
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mode:
+    """How a group wants to be planned: incremental rebalance, co-partitioned topics, which replicas may serve."""
+
+    cooperative: bool
+    keep_copartitioned: bool
+    rack_aware_fetch: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """A checked plan.
+
+    Attributes:
+        problem: What was asked; its members are sorted.
+        final: [P] owner per partition once everything has moved.
+        sent: [P] owner per partition of this round: NOBODY where a partition is withheld.
+        assignor: Whose plan it is; `range` where the optimal one failed.
+        before: Cost of the present assignment.
+        after: Cost of `final`.
+        failure: Why the fall-back was needed, or None.
+    """
+
+    problem: Problem
+    final: Int32Array
+    sent: Int32Array
+    assignor: AssignorName
+    before: Cost
+    after: Cost
+    failure: str | None
+
+    @property
+    def withheld(self) -> int:
+        """Partitions that wait for their present owner to let go."""
+        return int(np.count_nonzero(self.sent != self.final))
+
+
+def mode_of(
+    protocol: str, *, cooperative_protocols: Iterable[str], keep_copartitioned: str, rack_aware_fetch: bool
+) -> Mode:
+    """How to plan for a group whose members chose this protocol name."""
+    return Mode(
+        cooperative=protocol in cooperative_protocols,
+        keep_copartitioned=keep_copartitioned == "always" or (keep_copartitioned == "auto" and protocol == "range"),
+        rack_aware_fetch=rack_aware_fetch,
+    )
+
+
+def members_of_view(group: GroupView, racks: RackSettings) -> tuple[PlanMember, ...]:
+    """The members of a stable group with what the group's leader last assigned to them."""
+    return tuple(
+        PlanMember(
+            id=member.id,
+            instance_id=member.instance_id,
+            subscription=member.subscription,
+            rack=member_rack(
+                racks,
+                subscription=member.subscription,
+                client_id=member.client_id,
+                client_host=member.client_host,
+            ),
+            owned=member.assigned,
+        )
+        for member in group.members
+        if member.subscription is not None
+    )
+
+
+def members_of_join(
+    joined: Iterable[tuple[str, str | None, Subscription]],
+    *,
+    group: GroupView | None,
+    remembered: Mapping[str, TopicPartitions],
+    cooperative: bool,
+    racks: RackSettings,
+) -> tuple[PlanMember, ...]:
+    """The members that a JoinGroup answer names: (member id, instance id, subscription).
+
+    Args:
+        joined: What the broker answered.
+        group: The latest look at the group, for client ids and hosts.
+        remembered: Partitions by member id or instance id from the assignment in force; eager members own those.
+        cooperative: Cooperative members own what they claim in their subscription.
+        racks: Where racks come from.
+    """
+    seen = {member.id: member for member in group.members} if group is not None else {}
+    members = []
+    for member_id, instance_id, subscription in joined:
+        known = seen.get(member_id)
+        owned = remembered.get(member_id) or remembered.get(instance_id or "") or NO_PARTITIONS
+        members.append(
+            PlanMember(
+                id=member_id,
+                instance_id=instance_id,
+                subscription=subscription,
+                rack=member_rack(
+                    racks,
+                    subscription=subscription,
+                    client_id=known.client_id if known is not None else client_id_of(member_id),
+                    client_host=known.client_host if known is not None else None,
+                ),
+                owned=subscription.owned if cooperative else owned,
+                generation=subscription.generation if cooperative else NO_GENERATION,
+            )
+        )
+    return tuple(members)
+
+
+def problem_of(members: Sequence[PlanMember], cluster: SettledCluster, mode: Mode) -> Problem:
+    """The assignment problem of these members on this cluster. Topics that the cluster does not show are left out."""
+    topics = {topic for member in members for topic in member.subscription.topics if topic in cluster.topics}
+    return build_problem(
+        topics={topic: replica_racks(cluster, topic) for topic in topics},
+        members=[
+            MemberInput(
+                id=member.id,
+                instance_id=member.instance_id,
+                topics=tuple(topic for topic in member.subscription.topics if topic in topics),
+                rack=member.rack.rack,
+                reads_any_replica=mode.rack_aware_fetch and member.rack.fetches_with_rack,
+                owned=_by_topic(member.owned, topics),
+                generation=member.generation,
+            )
+            for member in members
+        ],
+    )
+
+
+def _by_topic(owned: TopicPartitions, topics: set[str]) -> dict[str, Int32Array]:
+    result: dict[str, Int32Array] = {}
+    for topic, numbers in zip(owned.topics, owned.numbers, strict=True):
+        if topic in topics:
+            result[topic] = np.concatenate((result[topic], numbers)) if topic in result else numbers
+    return result
+
+
+def make_plan(problem: Problem, mode: Mode, *, prefer: AssignorName = "optimal") -> Plan:
+    """The best plan that passes the check: the preferred assignor's, else range's.
+
+    Raises:
+        AssignmentError: Not even range's plan passes; nothing may be sent then.
+    """
+    failure = None
+    if prefer == "optimal":
+        try:
+            final = optimal.assign(problem, optimal.Options(keep_copartitioned=mode.keep_copartitioned))
+            return _checked(problem, final, mode, "optimal", None)
+        except Exception as error:  # noqa: BLE001 - whatever breaks, the group must get a plan
+            failure = f"{type(error).__name__}: {error}"
+    return _checked(problem, range_assignor.assign(problem), mode, "range", failure)
+
+
+def _checked(problem: Problem, final: Int32Array, mode: Mode, name: AssignorName, failure: str | None) -> Plan:
+    sent = withhold(problem, final) if mode.cooperative else final
+    check(problem, sent, cooperative=mode.cooperative)
+    return Plan(
+        problem=problem,
+        final=final,
+        sent=sent,
+        assignor=name,
+        before=evaluate(problem, problem.owner),
+        after=evaluate(problem, final),
+        failure=failure,
+    )
+
+
+def encode(plan: Plan, members: Sequence[PlanMember]) -> dict[str, bytes]:
+    """The assignment of every member in bytes, in the newest version that all of them know."""
+    version = min((member.subscription.version for member in members), default=MAX_VERSION)
+    problem = plan.problem
+    encoded = encode_assignments(
+        topics=problem.topics,
+        topic_of=problem.topic_of,
+        number_of=problem.number_of,
+        owner=plan.sent,
+        members=len(problem.members),
+        version=min(version, MAX_VERSION),
+    )
+    return dict(zip(problem.members, encoded, strict=True))
+
+
+def sent_partitions(plan: Plan) -> dict[str, TopicPartitions]:
+    """What every member owns once the plan is applied, by member id and by instance id."""
+    problem = plan.problem
+    result: dict[str, TopicPartitions] = {}
+    order = np.argsort(plan.sent, kind="stable")
+    bounds = np.searchsorted(plan.sent[order], np.arange(len(problem.members) + 1))
+    for index, (member, instance) in enumerate(zip(problem.members, problem.instance_ids, strict=True)):
+        mine = order[bounds[index] : bounds[index + 1]]
+        owned = _runs(problem, mine)
+        result[member] = owned
+        if instance is not None:
+            result[instance] = owned
+    return result
+
+
+def _runs(problem: Problem, partitions: Int32Array | np.ndarray[tuple[int], np.dtype[np.int64]]) -> TopicPartitions:
+    topic_of, number_of = problem.topic_of[partitions], problem.number_of[partitions]
+    starts = np.flatnonzero(np.diff(topic_of, prepend=NOBODY))
+    return TopicPartitions(
+        topics=tuple(problem.topics[topic] for topic in topic_of[starts]),
+        numbers=tuple(np.split(number_of, starts[1:])) if len(starts) else (),
+    )
+
+
+def partitions_changed(problem: Problem, members: Sequence[PlanMember], cluster: SettledCluster) -> bool:
+    """Whether the assignment in force lacks partitions that exist or has some that are gone."""
+    subscribed: BoolArray = np.any(problem.subscriptions[np.unique(problem.subscription_of)], axis=0, keepdims=True)[0]
+    if bool(np.any(subscribed[problem.topic_of] & (problem.owner == NOBODY))):
+        return True
+    assigned = sum(
+        len(numbers)
+        for member in members
+        for topic, numbers in zip(member.owned.topics, member.owned.numbers, strict=True)
+        if topic in cluster.topics
+    )
+    return assigned != int(np.count_nonzero(problem.owner != NOBODY))

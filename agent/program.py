@@ -1,0 +1,125 @@
+"""The running agent: builds the parts from settings, starts their threads, and ends them on SIGTERM or Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from functools import partial
+from types import FrameType
+
+import structlog
+
+from agent.cluster import SettlingTimes
+from agent.errors import SettingsError
+from agent.kafka_config import for_kafka_python
+from agent.leader import GroupLeader
+from agent.metrics import GroupStatus, Metrics
+from agent.settings import Settings
+from agent.watch import ClusterWatch, group_type, open_admin
+from agent.web import WebServer, application
+
+log = structlog.get_logger("agent")
+
+STOP_SECONDS = 4.0
+"""Everything must have ended by then: SIGTERM promises five seconds."""
+_STALE_SECONDS = 30.0
+
+
+class Agent:
+    """All parts of one agent."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Build everything that can fail because of wrong input.
+
+        Raises:
+            SettingsError: No group is named, or a Kafka setting has no counterpart.
+            AgentError: librdkafka refuses a setting, or the port is taken.
+        """
+        if not settings.groups:
+            raise SettingsError(
+                "groups: is empty; name the groups to lead with --group, SAMERACK_GROUPS or in the file"
+            )
+        for_kafka_python(settings.kafka)  # raises before anything is started
+        self.metrics = Metrics()
+        self._admin = open_admin(settings.kafka)
+        self._watch = ClusterWatch(
+            self._admin,
+            pause=settings.watch.cluster_seconds,
+            times=SettlingTimes(
+                change=settings.policy.settling_seconds, leader=settings.policy.leader_settling_seconds
+            ),
+            selector=settings.racks.replica_selector,
+            metrics=self.metrics,
+        )
+        self._leaders = [
+            GroupLeader(
+                group=group,
+                settings=settings,
+                watch=self._watch,
+                group_type=partial(group_type, self._admin),
+                metrics=self.metrics,
+            )
+            for group in dict.fromkeys(settings.groups)
+        ]
+        for leader in self._leaders:
+            self.metrics.board.publish(GroupStatus(group=leader.group))
+        self.web = WebServer(
+            application(self.metrics, healthy=self.unhealthy, ready=self.unready),
+            host=settings.web.host,
+            port=settings.web.port,
+        )
+
+    def unhealthy(self) -> dict[str, str]:
+        """Parts whose thread has ended."""
+        threads = {"watch": self._watch, **{f"group {leader.group}": leader for leader in self._leaders}}
+        return {name: "its thread has ended" for name, thread in threads.items() if not thread.is_alive()}
+
+    def unready(self) -> dict[str, str]:
+        """Parts that do not do their work at the moment."""
+        wrong = self.unhealthy()
+        if time.monotonic() - self._watch.last_look > _STALE_SECONDS:
+            wrong["watch"] = f"no look at the cluster in the last {_STALE_SECONDS:.0f} s"
+        for status in self.metrics.board.all():
+            if status.role in ("outside", "fenced"):
+                wrong[f"group {status.group}"] = status.role
+        return wrong
+
+    def start(self) -> None:
+        """Start all threads."""
+        self.web.start()
+        self._watch.start()
+        for leader in self._leaders:
+            leader.start()
+
+    def stop(self) -> None:
+        """Leave every group and end all threads within STOP_SECONDS."""
+        deadline = time.monotonic() + STOP_SECONDS
+        for leader in self._leaders:
+            leader.stop()
+        self._watch.stop()
+        for leader in self._leaders:
+            leader.join(max(0.1, deadline - time.monotonic()))
+        self.web.stop()
+
+
+def run(settings: Settings) -> None:
+    """Run an agent until SIGTERM or SIGINT.
+
+    Raises:
+        SettingsError, AgentError: See `Agent`.
+    """
+    stop = threading.Event()
+
+    def on_signal(number: int, _: FrameType | None) -> None:
+        log.info("stopping", signal=signal.Signals(number).name)
+        stop.set()
+
+    agent = Agent(settings)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    agent.start()
+    log.info("started", groups=list(settings.groups), url=f"http://{agent.web.host}:{agent.web.port}/metrics")
+    stop.wait()
+    agent.stop()
+    log.info("stopped")

@@ -1,0 +1,82 @@
+"""Whose rack is what: a member's RackId (KIP-881) first, then the configured client ids and networks.
+
+Also warns of racks that can never match: names that differ only in case, or members and brokers without a common one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Final, Literal
+
+from agent.settings import RackSettings
+from protocol.model import Subscription
+
+Source = Literal["subscription", "client-id", "network", "none"]
+_GENERATED_SUFFIX: Final = re.compile(r"-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberRack:
+    """A member's rack, where it was learned, and whether the member's fetches carry it."""
+
+    rack: str | None
+    source: Source
+    fetches_with_rack: bool
+
+
+def client_id_of(member_id: str) -> str:
+    """The client id in a broker-made member id (`CLIENT_ID-UUID`); of a static member it is the instance id."""
+    return _GENERATED_SUFFIX.sub("", member_id)
+
+
+def member_rack(
+    settings: RackSettings, *, subscription: Subscription | None, client_id: str, client_host: str | None
+) -> MemberRack:
+    """The rack of one member from the first source that knows it."""
+    if subscription is not None and subscription.rack:
+        return MemberRack(rack=subscription.rack, source="subscription", fetches_with_rack=True)
+    fetches = any(fnmatchcase(client_id, pattern) for pattern in settings.fetch_with_rack)
+    for pattern, rack in settings.client_ids.items():
+        if fnmatchcase(client_id, pattern):
+            return MemberRack(rack=rack, source="client-id", fetches_with_rack=fetches)
+    if client_host:
+        rack_of_host = _by_network(client_host, tuple(settings.networks.items()))
+        if rack_of_host is not None:
+            return MemberRack(rack=rack_of_host, source="network", fetches_with_rack=fetches)
+    return MemberRack(rack=None, source="none", fetches_with_rack=False)
+
+
+@lru_cache(maxsize=4096)
+def _by_network(host: str, networks: tuple[tuple[str, str], ...]) -> str | None:
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return None
+    holding: list[tuple[IPv4Network | IPv6Network, str]] = [
+        (network, rack) for text, rack in networks if address in (network := ip_network(text))
+    ]
+    return max(holding, key=lambda entry: entry[0].prefixlen)[1] if holding else None
+
+
+def rack_warnings(member_racks: Iterable[str], broker_racks: Iterable[str]) -> tuple[str, ...]:
+    """What an operator should know of two sets of rack names; empty where they meet or either side has none."""
+    members, brokers = set(member_racks), set(broker_racks)
+    warnings = []
+    folded: dict[str, str] = {rack.casefold(): rack for rack in sorted(brokers)}
+    for rack in sorted(members - brokers):
+        twin = folded.get(rack.casefold())
+        if twin is not None:
+            warnings.append(f"member rack {rack!r} and broker rack {twin!r} differ only in case: they never match")
+    if members and brokers and not members & brokers and not warnings:
+        warnings.append(f"no member rack ({_some(members)}) is a broker rack ({_some(brokers)}): nothing can be near")
+    return tuple(warnings)
+
+
+def _some(racks: set[str], most: int = 5) -> str:
+    shown = sorted(racks)[:most]
+    return ", ".join(shown) + (", ..." if len(racks) > most else "")

@@ -1,0 +1,321 @@
+"""Every setting of the agent: one model, filled from flags, environment, a YAML file and defaults, in that order.
+
+The descriptions here are the reference documentation (docs/configuration.md is generated from them). What the
+settings do lives in the rooms that use them; nothing here talks to a broker.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from ipaddress import ip_network
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from agent.errors import SettingsError
+
+ENV_PREFIX = "SAMERACK_"
+CONFIG_VARIABLE = "SAMERACK_CONFIG"
+"""Names the YAML file where no `--config` does."""
+
+Seconds = Annotated[float, Field(gt=0)]
+
+
+class Section(BaseModel):
+    """A named part of the settings: no unknown keys, no later changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class RackSettings(Section):
+    """Where the rack of a member comes from when its subscription names none."""
+
+    client_ids: dict[str, str] = Field(
+        default_factory=dict,
+        description="Rack by client id: shell patterns (`*`, `?`, `[...]`) to rack; the first that matches counts.",
+        examples=[{"*-rack-a": "rack-a"}],
+    )
+    networks: dict[str, str] = Field(
+        default_factory=dict,
+        description="Rack by client host: network to rack; the longest prefix that holds the host counts.",
+        examples=[{"10.1.0.0/16": "rack-a"}],
+    )
+    fetch_with_rack: tuple[str, ...] = Field(
+        default=(),
+        description="Client id patterns of members that fetch with their rack (KIP-392) although their subscription "
+        "carries none; for all other members without RackId only leader replicas count as near.",
+        examples=[["orders-*"]],
+    )
+    replica_selector: Literal["auto", "rack-aware", "leader"] = Field(
+        default="auto",
+        description="Which replicas may serve a fetch: `auto` reads the brokers' `replica.selector.class`; "
+        "`rack-aware` and `leader` say it where the agent may not read configurations.",
+    )
+
+    @field_validator("networks")
+    @classmethod
+    def _networks_parse(cls, networks: dict[str, str]) -> dict[str, str]:
+        for network in networks:
+            ip_network(network)  # its ValueError names what is wrong
+        return networks
+
+
+class LeadingSettings(Section):
+    """How the agent is present in a group."""
+
+    instance_id: str = Field(
+        default="samerack",
+        min_length=1,
+        description="`group.instance.id` of the agent in every group it leads. One running agent per group and id.",
+    )
+    session_timeout_seconds: Seconds = Field(
+        default=6.0,
+        description="Session timeout of the agent's membership; brokers refuse less than "
+        "`group.min.session.timeout.ms`.",
+    )
+    heartbeat_seconds: Seconds = Field(default=0.5, description="Time between two heartbeats of the agent.")
+    rebalance_timeout_seconds: Seconds = Field(
+        default=10.0, description="The agent's own rebalance timeout; the group's is the largest of its members."
+    )
+    protocols: tuple[str, ...] = Field(
+        default=("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner"),
+        min_length=1,
+        description="Protocol names the agent offers, the group's present one always first. A group can only be joined "
+        "when all its members share one of them.",
+    )
+    cooperative_protocols: tuple[str, ...] = Field(
+        default=("cooperative-sticky",),
+        description="Protocol names whose members rebalance incrementally (KIP-429): moving partitions are withheld "
+        "for one round.",
+    )
+    keep_copartitioned: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Whether partition i of co-partitioned topics stays on one member: `auto` does so where the "
+        "group's protocol is `range`.",
+    )
+    roll_seconds: Seconds = Field(
+        default=30.0, description="Pause after an attempt to get to the front of the broker's order that failed."
+    )
+
+
+class PolicySettings(Section):
+    """When a rebalance is worth it."""
+
+    least_saving: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="Least saving, as a share of all partitions of the group (0.05: 5 points of cross-rack share), "
+        "for which the agent triggers a rebalance. It acts when the saving is greater.",
+    )
+    settling_seconds: float = Field(
+        default=1.0, ge=0, description="How long a change of racks or replicas must persist before it counts."
+    )
+    leader_settling_seconds: float = Field(
+        default=600.0,
+        ge=0,
+        description="How long leadership must stay away from the preferred replica before it counts.",
+    )
+    burst: int = Field(default=3, ge=1, description="Rebalances that may follow each other without a pause.")
+    refill_seconds: Seconds = Field(default=60.0, description="Time in which the budget gains one rebalance.")
+
+
+class WatchSettings(Section):
+    """How often the agent looks."""
+
+    cluster_seconds: Seconds = Field(
+        default=0.5,
+        description="Time between two looks at racks and replicas; stretched so that looking takes a tenth of the time "
+        "at most.",
+    )
+    group_seconds: Seconds = Field(default=1.0, description="Time between two looks at a group.")
+
+
+class WebSettings(Section):
+    """The agent's own HTTP port: `/metrics`, `/healthz`, `/readyz`."""
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: int = Field(default=9464, ge=0, le=65535, description="Port to listen on; 0 takes a free one and logs it.")
+
+
+class LogSettings(Section):
+    """Structured logs on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level shown.")
+    format: Literal["auto", "console", "json"] = Field(
+        default="auto", description="`auto`: colours on a terminal, one JSON object a line otherwise."
+    )
+
+
+def _names(value: object) -> object:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+class Settings(BaseSettings):
+    """The whole."""
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True)
+
+    kafka: dict[str, str] = Field(
+        description="Kafka settings in librdkafka's names, for both clients; `bootstrap.servers` is required. In the "
+        "environment dots are underscores: `SAMERACK_KAFKA__BOOTSTRAP_SERVERS`.",
+        examples=[{"bootstrap.servers": "127.0.0.1:9092"}],
+    )
+    groups: Annotated[tuple[str, ...], BeforeValidator(_names)] = Field(
+        default=(), description="Consumer groups to lead.", examples=[["orders", "payments"]]
+    )
+    racks: RackSettings = RackSettings()
+    leading: LeadingSettings = LeadingSettings()
+    policy: PolicySettings = PolicySettings()
+    watch: WatchSettings = WatchSettings()
+    web: WebSettings = WebSettings()
+    log: LogSettings = LogSettings()
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _kafka_as_text(cls, value: object) -> object:
+        if isinstance(value, Mapping):
+            return {str(key): _as_text(item) for key, item in value.items()}
+        return value
+
+
+def _as_text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def load(
+    *,
+    path: Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings from flags, environment and file, the first that names a key winning, nested keys one by one.
+
+    Args:
+        path: YAML file; without it the variable SAMERACK_CONFIG may name one.
+        flags: Nested mapping of what the command line said.
+        environment: Defaults to the process's own.
+
+    Raises:
+        SettingsError: With the key and the nearest right one, or the value and what would be right.
+    """
+    environment = os.environ if environment is None else environment
+    if path is None and environment.get(CONFIG_VARIABLE):
+        path = Path(environment[CONFIG_VARIABLE])
+    layers = {
+        "the command line": dict(flags or {}),
+        "the environment": _from_environment(environment),
+        str(path): _from_file(path),
+    }
+    for origin, layer in layers.items():
+        _check_names(layer, origin)
+
+    class Sourced(Settings):
+        @classmethod
+        def settings_customise_sources(
+            cls,
+            settings_cls: type[BaseSettings],
+            init_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library passes its own sources by name
+            env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
+            dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
+            file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
+        ) -> tuple[PydanticBaseSettingsSource, ...]:
+            return tuple(InitSettingsSource(settings_cls, init_kwargs=layer) for layer in layers.values())
+
+    try:
+        settings = Sourced()  # type: ignore[call-arg]  # the layers give it
+    except ValidationError as error:
+        raise SettingsError(_explain(error)) from None
+    if not settings.kafka.get("bootstrap.servers"):
+        raise SettingsError(
+            "kafka: bootstrap.servers is missing; give --bootstrap-servers, SAMERACK_KAFKA__BOOTSTRAP_SERVERS or "
+            "kafka: {bootstrap.servers: HOST:PORT} in the file"
+        )
+    return settings
+
+
+def _from_file(path: Path | None) -> dict[str, Any]:
+    if path is None:
+        return {}
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read ({error.strerror}); name an existing YAML file") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise SettingsError(f"{path}: holds a {type(content).__name__}; expected keys such as kafka and groups")
+    return {key: value for key, value in content.items() if value is not None}  # a section may be all comments
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for variable, text in sorted(environment.items()):
+        if not variable.startswith(ENV_PREFIX) or variable == CONFIG_VARIABLE:
+            continue
+        keys = variable.removeprefix(ENV_PREFIX).lower().split("__")
+        if keys[0] == "kafka" and len(keys) > 1:
+            keys = ["kafka", "__".join(keys[1:]).replace("_", ".")]
+        try:
+            value = text if keys[0] == "kafka" and len(keys) > 1 else yaml.safe_load(text)
+        except yaml.YAMLError:
+            value = text
+        place = result
+        for key in keys[:-1]:
+            place = place.setdefault(key, {})
+            if not isinstance(place, dict):
+                raise SettingsError(f"{variable}: {key} is set as a whole by another variable; set one or the other")
+        place[keys[-1]] = value
+    return result
+
+
+def sections() -> dict[str, type[BaseModel]]:
+    """The models by their place: "" for the top, then each section."""
+    return {
+        "": Settings,
+        **{
+            name: info.annotation
+            for name, info in Settings.model_fields.items()
+            if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel)
+        },
+    }
+
+
+def _check_names(layer: Mapping[str, Any], origin: str) -> None:
+    models = sections()
+    for place, model in models.items():
+        part = layer if place == "" else layer.get(place)
+        if not isinstance(part, Mapping):
+            continue
+        for key in part:
+            if key not in model.model_fields:
+                dotted = f"{place}.{key}" if place else str(key)
+                raise SettingsError(f"{dotted} (from {origin}): no such setting{_nearest(dotted)}")
+
+
+def _nearest(dotted: str) -> str:
+    names = [
+        f"{place}.{field}" if place else field for place, model in sections().items() for field in model.model_fields
+    ]
+    close = get_close_matches(dotted, names, n=1, cutoff=0.5)
+    if not close:  # the right key in the wrong section
+        close = [name for name in names if name.rpartition(".")[2] == dotted.rpartition(".")[2]][:1]
+    return f"; did you mean {close[0]}?" if close else f"; settings are {', '.join(sorted(Settings.model_fields))}"
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "missing":
+        return (
+            f"{place}: is missing; give kafka: {{bootstrap.servers: HOST:PORT}} in the file, "
+            "SAMERACK_KAFKA__BOOTSTRAP_SERVERS or --bootstrap-servers"
+        )
+    return f"{place}: {first['msg'].removeprefix('Value error, ')}, got {first.get('input')!r}"

@@ -1,0 +1,74 @@
+"""The agent's HTTP port: `/metrics` for Prometheus, `/healthz` and `/readyz` for whoever runs it. On loopback."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from agent.errors import AgentError
+from agent.metrics import Metrics
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+Check = Callable[[], dict[str, str]]
+"""What is wrong, by part; empty when all is well."""
+
+
+def application(metrics: Metrics, *, healthy: Check, ready: Check) -> Starlette:
+    """The routes over one set of metrics and two checks."""
+
+    def show_metrics(_: Request) -> Response:
+        return Response(metrics.exposition(), headers={"content-type": CONTENT_TYPE})
+
+    def answer(check: Check) -> Callable[[Request], Response]:
+        def endpoint(_: Request) -> Response:
+            wrong = check()
+            return JSONResponse({"ok": not wrong, "wrong": wrong}, status_code=503 if wrong else 200)
+
+        return endpoint
+
+    return Starlette(
+        routes=[
+            Route("/metrics", show_metrics),
+            Route("/healthz", answer(healthy)),
+            Route("/readyz", answer(ready)),
+        ]
+    )
+
+
+class WebServer:
+    """Uvicorn on a thread of its own; the port is bound before `start` returns."""
+
+    def __init__(self, app: Starlette, *, host: str, port: int) -> None:
+        self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, port))
+        except OSError as error:
+            self._socket.close()
+            raise AgentError(
+                f"web: {host}:{port}: {error.strerror}; set web.port to a free port, or 0 for any"
+            ) from error
+        self.host, self.port = host, int(self._socket.getsockname()[1])
+        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+        self._server = uvicorn.Server(config)
+        self._thread = threading.Thread(target=self._serve, name="web", daemon=True)
+
+    def _serve(self) -> None:
+        self._server.run(sockets=[self._socket])
+
+    def start(self) -> None:
+        """Begin to serve."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End within about a second."""
+        self._server.should_exit = True
+        self._thread.join(2.0)
+        self._socket.close()
