@@ -1,0 +1,158 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2154  # lib.sh sets root, cache and what is named after Kafka
+# The container engine and the Kafka image for the integration tests; to be sourced after lib.sh.
+#
+# setup_engine takes the Docker engine that answers (DOCKER_HOST counts); when none does it installs Debian's docker.io and
+# starts it. An engine that we started keeps running for the next run; its images lie where Docker keeps them
+# (/var/lib/docker), its log and process id in $cache/engine. To end it: kill "$(cat "$cache/engine/dockerd.pid")".
+#
+# setup_image sets SAMERACK_KAFKA_IMAGE, unless it is set already: apache/kafka where it is at hand or can be pulled, else an
+# image of the same contract made here from the system's own packages (debootstrap), a trimmed Java and Kafka's jars.
+
+engine=$cache/engine
+official_image=apache/kafka:$kafka_version
+local_image=samerack/kafka:$kafka_version
+mkdir -p "$engine"
+
+_engine_answers() { command -v docker >/dev/null && timeout 10 docker info >/dev/null 2>&1; }
+
+_engine_started_by_us() {
+  local pid
+  pid=$(cat "$engine/dockerd.pid" 2>/dev/null) && [[ $(cat "/proc/$pid/comm" 2>/dev/null) == dockerd ]]
+}
+
+# _try_engine OPTIONS...: starts dockerd in the background; succeeds when it answers.
+_try_engine() {
+  local path=$PATH try
+  _engine_started_by_us && as_root kill "$(<"$engine/dockerd.pid")" && sleep 2
+  as_root rm -rf "$engine/dockerd.pid" /run/samerack-docker
+  if [[ ${1:-} == legacy ]]; then
+    # The kernel may know only the older of the two packet filters; Debian's iptables is the newer by default.
+    mkdir -p "$engine/legacy"
+    for try in iptables ip6tables; do ln -sf "$(command -v "$try-legacy")" "$engine/legacy/$try" || return; done
+    path=$engine/legacy:$PATH
+    shift
+  fi
+  # Its own folder for sockets: one that a killed engine left behind would be taken for a living containerd.
+  as_root env "PATH=$path" setsid --fork dockerd --host unix:///var/run/docker.sock --group "$(id -gn)" \
+    --pidfile "$engine/dockerd.pid" --exec-root /run/samerack-docker "$@" </dev/null >>"$engine/dockerd.log" 2>&1
+  for ((try = 0; try < 60; try++)); do
+    _engine_answers && return
+    sleep 0.5
+    ((try < 6)) || _engine_started_by_us || break
+  done
+  tail -n 5 "$engine/dockerd.log"
+  return 1
+}
+
+_start_engine() {
+  _engine_answers && return
+  if [[ -d /run/systemd/system ]] && as_root systemctl start docker && _engine_answers; then
+    return
+  fi
+  : >"$engine/dockerd.log"
+  # Without a packet filter containers still reach each other, and their published ports are served by Docker's own proxy.
+  _try_engine || _try_engine legacy || _try_engine --iptables=false --ip6tables=false ||
+    _try_engine --iptables=false --ip6tables=false --storage-driver=vfs
+}
+
+setup_engine() {
+  local why="a container engine"
+  # /usr/sbin holds dockerd and is not on everybody's PATH.
+  PATH=$PATH:/usr/sbin:/sbin
+  _engine_answers && return
+  if ! command -v docker >/dev/null || ! command -v dockerd >/dev/null; then
+    if may_install && apt-cache show docker-cli >/dev/null 2>&1; then
+      need_packages "$why" docker.io docker-cli iptables
+    else
+      need_packages "$why" docker.io iptables
+    fi
+  fi
+  ((EUID == 0)) || command -v sudo >/dev/null || die "no container engine answers, and starting one needs root. Start one, or name it in DOCKER_HOST"
+  step "starting the container engine" locked engine _start_engine || die "the container engine does not start; its log is $engine/dockerd.log"
+}
+
+# --- The image --------------------------------------------------------------------------------------------------------
+
+_has_image() { docker image inspect "$1" >/dev/null 2>&1; }
+
+_pull() { timeout 10 docker manifest inspect "$1" >/dev/null && timeout 600 docker pull --quiet "$1"; }
+
+# Prints the address and suite of the archive that this system's own packages come from.
+_archive_of_system() {
+  local codename
+  codename=$(. /etc/os-release && printf '%s' "${VERSION_CODENAME:-}")
+  # shellcheck disable=SC2016  # apt fills the fields
+  apt-get indextargets --format '$(REPO_URI) $(RELEASE) $(COMPONENT)' 'Identifier: Packages' |
+    awk -v suite="$codename" '$2 == suite && $3 == "main" { print $1, $2; exit }'
+}
+
+_bootstrap() {
+  local target=$1 work mirror suite proxy=
+  [[ -s $target ]] && return
+  read -r mirror suite < <(_archive_of_system)
+  [[ -n ${suite:-} ]] || { echo "apt's sources name no archive of this release" && return 1; }
+  eval "$(apt-config shell proxy Acquire::http::Proxy)"
+  work=$(mktemp -d)
+  retry 2 as_root env ${proxy:+"http_proxy=$proxy"} debootstrap --variant=minbase "$suite" "$work/root" "$mirror" &&
+    as_root tar -cf "$target.$$" -C "$work/root" --one-file-system --exclude=./var/cache/apt --exclude=./var/lib/apt/lists \
+      --exclude=./usr/share/doc --exclude=./usr/share/locale --exclude=./usr/share/man '--exclude=./dev/*' . &&
+    as_root chown "$(id -u)" "$target.$$" && mv "$target.$$" "$target"
+  local status=$?
+  as_root rm -rf --one-file-system "$work"
+  return "$status"
+}
+
+# _trim_java FOLDER: a Java that has what Kafka needs; the whole development kit where its modules are not at hand.
+_trim_java() {
+  "$JAVA_HOME/bin/jlink" --no-header-files --no-man-pages --strip-java-debug-attributes --output "$1" --add-modules \
+    java.se,jdk.unsupported,jdk.management.agent,jdk.crypto.ec,jdk.security.auth,jdk.security.jgss,jdk.zipfs,jdk.naming.dns,jdk.net,jdk.jcmd ||
+    { rm -rf "$1" && cp -rL "$JAVA_HOME" "$1"; }
+}
+
+_build_image() {
+  local base=$1 content=$2 work
+  [[ $(_content_of "$local_image") == "$content" ]] && return
+  _bootstrap "$base" || return
+  work=$(mktemp -d)
+  mkdir -p "$work"/{root/opt/java,root/opt/kafka/config,root/etc/kafka/docker,root/mnt/shared/config,root/var/lib/kafka/data} &&
+    _trim_java "$work/root/opt/java/openjdk" &&
+    mkdir "$work/root/opt/kafka/libs" && cp -p "$kafka_jars"/*.jar "$work/root/opt/kafka/libs" &&
+    install -m 755 "$root/tests/integration/image/run" "$work/root/etc/kafka/docker/run" &&
+    cp "$root/sandbox/kafka/log4j2.yaml" "$work/root/etc/kafka/docker/log4j2.yaml" &&
+    cp "$root/sandbox/kafka/log4j2.yaml" "$work/root/etc/kafka/docker/tools-log4j2.yaml" &&
+    : >"$work/root/etc/kafka/docker/server.properties" &&
+    # Only folders that the base has not: Docker refuses a path that comes twice.
+    tar -cf "$work/more.tar" --owner=0 --group=0 -C "$work/root" ./etc/kafka ./opt/java ./opt/kafka ./mnt/shared ./var/lib/kafka &&
+    cp "$base" "$work/image.tar" && tar --concatenate --file "$work/image.tar" "$work/more.tar" &&
+    docker import --change "LABEL samerack.content=$content" --change 'CMD ["/etc/kafka/docker/run"]' \
+      --change 'ENV PATH=/opt/java/openjdk/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin' \
+      "$work/image.tar" "$local_image"
+  local status=$?
+  rm -rf "$work"
+  return "$status"
+}
+
+_content_of() { docker image inspect --format '{{index .Config.Labels "samerack.content"}}' "$1" 2>/dev/null; }
+
+setup_image() {
+  local content base
+  if [[ -z ${SAMERACK_KAFKA_IMAGE:-} ]]; then
+    content=$(cat "$root/sandbox/kafka/"{jars.lock,log4j2.yaml} "$root/tests/integration/image/run" "$root/scripts/engine.sh" \
+      /etc/os-release <("$JAVA_HOME/bin/java" -version 2>&1) | sha256sum)
+    content=${content%% *}
+    if [[ $(_content_of "$local_image") == "$content" ]]; then
+      SAMERACK_KAFKA_IMAGE=$local_image
+    elif _has_image "$official_image" || step "looking for the image $official_image" _pull "$official_image" 2>/dev/null; then
+      SAMERACK_KAFKA_IMAGE=$official_image
+    else
+      command -v debootstrap >/dev/null || PATH=$PATH:/usr/sbin
+      command -v debootstrap >/dev/null || need_packages "debootstrap, for an image of our own" debootstrap
+      base=$engine/base-$(. /etc/os-release && printf '%s-%s' "$ID" "${VERSION_CODENAME:-}").tar
+      step "making the image $local_image, as no registry has one for us" locked image _build_image "$base" "$content" ||
+        die "the Kafka image could not be made (see above). Name one in SAMERACK_KAFKA_IMAGE"
+      SAMERACK_KAFKA_IMAGE=$local_image
+    fi
+  fi
+  export SAMERACK_KAFKA_IMAGE
+}
