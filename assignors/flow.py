@@ -1,11 +1,14 @@
 """The engine of every assignor: places units on seats at least cost, as one class-collapsed minimum-cost flow.
 
-Units with the same kind, prices and claims are interchangeable and form one class. A class sends units straight to the
-seats that it has a claim to, without a move, or through its pool and a hub for each place to the seats there. The
-network has arcs in the number of classes, not of units, and its optimum is that of the graph of all units and seats.
+Units with the same kind, prices and claims are interchangeable and form one class; classes that differ in claims only
+share a pool. A class sends units straight to seats that it has a claim to, without a move, or through its pool and a
+hub for each column to the seats there. The network has arcs in the number of classes, not of units, and its optimum is
+that of the graph of all units and seats.
 
-    class ─┬───────────── claimed seat, no move ────────────┐
-           └─ pool ──price── hub (kind, column) ── group ── seat ── whatever the caller puts behind it
+    class ──┬────────────── claimed seat, no move ──────────────┐
+            └── pool ── hub (kind, column), price, a move ── group ── seat ── what the caller puts behind it
+
+A class with one claim needs no node of its own: an arc from its pool with its size as capacity says it all.
 
 What must not enter: partitions, topics, members, racks, tasks; the callers translate. Balance is settled before, by
 demands on the seats (`assignors.balance`).
@@ -13,9 +16,12 @@ demands on the seats (`assignors.balance`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from assignors.arrays import IntArray, combine, ranges, stable_order
 from assignors.model import NOBODY, Int32Array, Int64Array
@@ -32,14 +38,12 @@ class Claims:
     Attributes:
         start: [Q + 1] where the entries of each row begin, and the number of entries.
         seat: [N] a seat that the unit has a claim to, once per row.
-        kept: [N] moves that a unit is spared there.
-        whole: [Q] moves that a unit of this row costs on any other seat.
+        kept: [N] moves that a unit is spared there, positive.
     """
 
     start: Int64Array
     seat: Int32Array
     kept: Int64Array
-    whole: Int64Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,38 +92,40 @@ class Seats:
     capacity: Int64Array
 
 
-@dataclass(frozen=True, slots=True)
-class _Arcs:
-    tail: IntArray
-    head: IntArray
-    price: IntArray | int = 0
-    moves: IntArray | int = 0
-    capacity: IntArray | None = None
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Classes:
     """Classes and pools of the units, and which claims of a class are good.
 
     Attributes:
         of: [U] class of the unit.
-        supply: [N] units of the class.
+        size: [N] units of the class.
         pool: [N] pool of the class.
-        claim: [N] claim row of the class.
         pool_kind: [L] kind of the pool's units.
         pool_price: [L] price row of the pool's units.
-        entry_class: [J] class of each claim that its kind allows, ascending,
-        entry: [J] and which entry of the claims it is.
+        claiming: [J] class of each claim that its kind allows, ascending.
+        entry: [J] which entry of the claims it is.
     """
 
     of: Int32Array
-    supply: Int64Array
+    size: Int64Array
     pool: Int64Array
-    claim: Int64Array
     pool_kind: Int64Array
     pool_price: Int64Array
-    entry_class: Int64Array
+    claiming: Int64Array
     entry: Int64Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Arcs:
+    """One layer of arcs: [A] the holder (class, pool, hub, group) whose units take them, ascending, and where to."""
+
+    holder: IntArray
+    target: IntArray
+    tail: IntArray
+    head: IntArray
+    price: IntArray | int = 0
+    moves: IntArray | int = 0
+    capacity: IntArray | int
 
 
 def place(units: Units, seats: Seats, *, portable: bool = False) -> Int32Array:
@@ -141,36 +147,119 @@ def place(units: Units, seats: Seats, *, portable: bool = False) -> Int32Array:
     if not len(units.kind):
         return np.empty(0, np.int32)
     classes = _classes(units, seats)
-    hub_kind, hub_column, edge_hub = _hubs(seats)
-    layers = _layers(units, seats, classes, (hub_kind, hub_column, edge_hub))
-    flows = _solve(units, seats, classes, layers, portable=portable)
-    return _hand_out(classes, layers, flows, len(hub_kind), len(seats.column))
+    network, layers = _network(units, seats, classes)
+    flow = solve(network, portable=portable)
+    flows = np.split(flow, np.cumsum([len(arcs.tail) for arcs in layers]))
+    return _hand_out(classes, layers, flows)
 
 
 def _classes(units: Units, seats: Seats) -> _Classes:
     pool_of, pools = combine(units.kind, units.kinds, units.price, len(units.prices))
-    rows = len(units.claims.whole)
-    of, count = combine(pool_of, pools, units.claim, rows)
+    of, count = combine(pool_of, pools, units.claim, len(units.claims.start) - 1)
     some = np.empty(count, np.int64)
     some[of] = np.arange(len(of))  # any unit speaks for its class
-    pool, claim = pool_of[some].astype(np.int64), units.claim[some].astype(np.int64)
-    pool_some = np.empty(pools, np.int64)
-    pool_some[pool] = some
+    pool, claim = pool_of[some].astype(np.int64), units.claim[some]
+    some_of_pool = np.empty(pools, np.int64)
+    some_of_pool[pool] = some
     lengths = np.diff(units.claims.start)[claim]
-    entry_class = np.repeat(np.arange(count), lengths)
+    claiming = np.repeat(np.arange(count), lengths)
     entry = ranges(units.claims.start[claim], lengths)
     groups = len(seats.column)
-    wanted = units.kind[some][entry_class].astype(np.int64) * groups + seats.group[units.claims.seat[entry]]
+    wanted = units.kind[some][claiming].astype(np.int64) * groups + seats.group[units.claims.seat[entry]]
     good = np.isin(wanted, seats.edge_kind.astype(np.int64) * groups + seats.edge_group)
     return _Classes(
         of=of,
-        supply=np.bincount(of, minlength=count),
+        size=np.bincount(of, minlength=count),
         pool=pool,
-        claim=claim,
-        pool_kind=units.kind[pool_some].astype(np.int64),
-        pool_price=units.price[pool_some].astype(np.int64),
-        entry_class=entry_class[good],
+        pool_kind=units.kind[some_of_pool].astype(np.int64),
+        pool_price=units.price[some_of_pool].astype(np.int64),
+        claiming=claiming[good],
         entry=entry[good],
+    )
+
+
+def _network(units: Units, seats: Seats, classes: _Classes) -> tuple[Network, tuple[_Arcs, ...]]:
+    """The network, and its arcs by layer; the caller's own arcs come last and are in no layer."""
+    hub_kind, hub_column, edge_hub = _hubs(seats)
+    claims_of = np.bincount(classes.claiming, minlength=len(classes.size))
+    torn = np.flatnonzero(claims_of > 1)
+    counts = (len(torn), len(classes.pool_kind), len(hub_kind), len(seats.column))
+    _, pool_node, hub_node, group_node, seat_node = np.concatenate([[0], np.cumsum(counts)]).tolist()
+    origin = pool_node + classes.pool
+    origin[torn] = np.arange(len(torn))
+    everything = len(units.kind)
+    dearest = int(units.claims.kept.max(initial=0))
+
+    claimed = units.claims.seat[classes.entry]
+    pool_of_claim = classes.pool[classes.claiming]
+    claims = _Arcs(
+        holder=classes.claiming,
+        target=claimed,
+        tail=origin[classes.claiming],
+        head=seat_node + claimed,
+        price=units.prices[classes.pool_price[pool_of_claim], seats.column[seats.group[claimed]]],
+        moves=dearest - units.claims.kept[classes.entry],
+        capacity=classes.size[classes.claiming],
+    )
+    pooled = _Arcs(
+        holder=torn,
+        target=classes.pool[torn],
+        tail=origin[torn],
+        head=pool_node + classes.pool[torn],
+        capacity=everything,
+    )
+    first = np.searchsorted(hub_kind, np.arange(units.kinds + 1))
+    hubs_of_pool = np.diff(first)[classes.pool_kind]
+    pool = np.repeat(np.arange(len(classes.pool_kind)), hubs_of_pool)
+    hub = ranges(first[classes.pool_kind], hubs_of_pool)
+    priced = _Arcs(
+        holder=pool,
+        target=hub,
+        tail=pool_node + pool,
+        head=hub_node + hub,
+        price=units.prices[classes.pool_price[pool], hub_column[hub]],
+        moves=dearest,
+        capacity=everything,
+    )
+    edge, seat = np.argsort(edge_hub, kind="stable"), np.argsort(seats.group, kind="stable")
+    group = seats.edge_group[edge]
+    edges = _Arcs(
+        holder=edge_hub[edge],
+        target=group,
+        tail=hub_node + edge_hub[edge],
+        head=group_node + group,
+        capacity=everything,
+    )
+    seated = _Arcs(
+        holder=seats.group[seat],
+        target=seat,
+        tail=group_node + seats.group[seat],
+        head=seat_node + seat,
+        capacity=everything,
+    )
+    behind = _Arcs(
+        holder=seats.tail,
+        target=seats.head,
+        tail=seat_node + seats.tail,
+        head=seat_node + seats.head,
+        capacity=seats.capacity,
+    )
+    layers = (claims, pooled, priced, edges, seated)
+    enter = np.bincount(origin, weights=classes.size, minlength=seat_node).astype(np.int64)
+    return _joined((*layers, behind), np.concatenate([enter, -seats.demand])), layers
+
+
+def _joined(layers: tuple[_Arcs, ...], supply: Int64Array) -> Network:
+    def joined(values: Iterable[IntArray | int], dtype: type[np.int32 | np.int64]) -> npt.NDArray[Any]:
+        full = [np.broadcast_to(value, arcs.tail.shape) for value, arcs in zip(values, layers, strict=True)]
+        return np.concatenate(full).astype(dtype)
+
+    return Network(
+        supply=supply,
+        tail=joined((arcs.tail for arcs in layers), np.int32),
+        head=joined((arcs.head for arcs in layers), np.int32),
+        capacity=joined((arcs.capacity for arcs in layers), np.int64),
+        costs=np.stack([joined((getattr(arcs, level) for arcs in layers), np.int64) for level in OBJECTIVE]),
     )
 
 
@@ -183,110 +272,36 @@ def _hubs(seats: Seats) -> tuple[Int64Array, Int64Array, Int64Array]:
     return keys // columns, keys % columns, edge_hub
 
 
-def _layers(
-    units: Units, seats: Seats, classes: _Classes, hubs: tuple[Int64Array, Int64Array, Int64Array]
-) -> tuple[_Arcs, _Arcs, _Arcs, _Arcs, _Arcs]:
-    """Arcs by layer, each sorted by where it begins: class→seat, class→pool, pool→hub, hub→group, group→seat."""
-    hub_kind, hub_column, edge_hub = hubs
-    claimed = units.claims.seat[classes.entry]
-    price = units.prices[classes.pool_price[classes.pool[classes.entry_class]], seats.column[seats.group[claimed]]]
-    whole = units.claims.whole[classes.claim]
-    with_claim = np.flatnonzero(np.bincount(classes.entry_class, minlength=len(classes.supply)))
-    first_hub = np.searchsorted(hub_kind, np.arange(units.kinds + 1))
-    hubs_of_pool = np.diff(first_hub)[classes.pool_kind]
-    pool = np.repeat(np.arange(len(classes.pool_kind)), hubs_of_pool)
-    hub = ranges(first_hub[classes.pool_kind], hubs_of_pool)
-    by_hub = np.argsort(edge_hub, kind="stable")
-    by_group = np.argsort(seats.group, kind="stable")
-    return (
-        _Arcs(classes.entry_class, claimed, price, whole[classes.entry_class] - units.claims.kept[classes.entry]),
-        _Arcs(with_claim, classes.pool[with_claim], moves=whole[with_claim]),
-        _Arcs(pool, hub, units.prices[classes.pool_price[pool], hub_column[hub]]),
-        _Arcs(edge_hub[by_hub], seats.edge_group[by_hub]),
-        _Arcs(seats.group[by_group], by_group),
-    )
-
-
-def _solve(
-    units: Units, seats: Seats, classes: _Classes, layers: tuple[_Arcs, ...], *, portable: bool
-) -> list[Int64Array]:
-    """Units on every arc, by layer."""
-    claims, pooled, priced, edges, _ = layers
-    bounds = (len(classes.supply), len(classes.pool_kind), int(edges.tail.max(initial=-1)) + 1, len(seats.column))
-    class_node, pool_node, hub_node, group_node, seat_node = np.concatenate([[0], np.cumsum(bounds)]).tolist()
-    everything = np.array([len(units.kind)])
-    behind = _Arcs(seats.tail, seats.head, capacity=seats.capacity)
-    placed = (
-        (claims, class_node, seat_node),
-        (pooled, class_node, pool_node),
-        (priced, pool_node, hub_node),
-        (edges, hub_node, group_node),
-        (layers[4], group_node, seat_node),
-        (behind, seat_node, seat_node),
-    )
-    network = Network(
-        supply=np.concatenate([_supplies(classes, pooled), np.zeros(bounds[2] + bounds[3], np.int64), -seats.demand]),
-        tail=np.concatenate([arcs.tail + begin for arcs, begin, _ in placed]).astype(np.int32),
-        head=np.concatenate([arcs.head + end for arcs, _, end in placed]).astype(np.int32),
-        capacity=np.concatenate(
-            [np.broadcast_to(everything if a.capacity is None else a.capacity, a.tail.shape) for a, _, _ in placed]
-        ).astype(np.int64),
-        costs=np.stack(
-            [
-                np.concatenate([np.broadcast_to(getattr(arcs, level), arcs.tail.shape) for arcs, _, _ in placed])
-                for level in OBJECTIVE
-            ]
-        ).astype(np.int64),
-    )
-    flow = solve(network, portable=portable)
-    return np.split(flow, np.cumsum([len(arcs.tail) for arcs, _, _ in placed])[:-1])
-
-
-def _supplies(classes: _Classes, pooled: _Arcs) -> Int64Array:
-    """Supplies of class and pool nodes: classes without a good claim start in their pool."""
-    claiming = np.zeros(len(classes.supply), np.bool_)
-    claiming[pooled.tail] = True
-    in_pool = np.bincount(
-        classes.pool[~claiming], weights=classes.supply[~claiming], minlength=len(classes.pool_kind)
-    ).astype(np.int64)
-    return np.concatenate([np.where(claiming, classes.supply, 0), in_pool])
-
-
-def _hand_out(
-    classes: _Classes, layers: tuple[_Arcs, ...], flows: list[Int64Array], hubs: int, groups: int
-) -> Int32Array:
+def _hand_out(classes: _Classes, layers: tuple[_Arcs, ...], flows: list[Int64Array]) -> Int32Array:
     """From units on arcs to a seat for every unit."""
     seat = _keep(classes, layers[0], flows[0])
     moving = np.flatnonzero(seat == NOBODY)
-    where: IntArray = classes.pool[classes.of[moving]] if len(moving) else moving
-    for arcs, flow, bound in zip(layers[2:], flows[2:5], (len(classes.pool_kind), hubs, groups), strict=True):
-        where = _deal(where, bound, arcs.head, flow)
+    where: IntArray = classes.pool[classes.of[moving]]
+    for arcs, flow in zip(layers[2:], flows[2:5], strict=True):
+        where = _deal(where, arcs.holder, arcs.target, flow)
     seat[moving] = where
     return seat
 
 
 def _keep(classes: _Classes, claims: _Arcs, flow: Int64Array) -> Int32Array:
     """Seats of the units that keep one, NOBODY for the others; of a class the first units stay."""
-    seat_of_class = np.full(len(classes.supply), NOBODY, np.int32)
-    settled = flow == classes.supply[claims.tail]
-    seat_of_class[claims.tail[settled]] = claims.head[settled]
+    seat_of_class = np.full(len(classes.size), NOBODY, np.int32)
+    whole = flow == classes.size[claims.holder]
+    seat_of_class[claims.holder[whole]] = claims.target[whole]
     seat = seat_of_class[classes.of]
-    kept = np.bincount(claims.tail, weights=flow, minlength=len(classes.supply)).astype(np.int64)
+    kept = np.bincount(claims.holder, weights=flow, minlength=len(classes.size)).astype(np.int64)
     torn = (kept > 0) & (seat_of_class == NOBODY)
-    if torn.any():
-        units = np.flatnonzero(torn[classes.of])
-        entries = torn[claims.tail]
-        some = np.flatnonzero(torn)
-        tail = np.concatenate([claims.tail[entries], some])
-        head = np.concatenate([claims.head[entries], np.full(len(some), NOBODY)])
-        count = np.concatenate([flow[entries], (classes.supply - kept)[some]])
-        order = np.argsort(tail, kind="stable")
-        seat[units] = _deal(classes.of[units], len(classes.supply), head[order], count[order])
+    units, entries, leaving = np.flatnonzero(torn[classes.of]), torn[claims.holder], np.flatnonzero(torn)
+    holder = np.concatenate([claims.holder[entries], leaving])
+    target = np.concatenate([claims.target[entries], np.full(len(leaving), NOBODY)])
+    count = np.concatenate([flow[entries], (classes.size - kept)[leaving]])
+    order = np.argsort(holder, kind="stable")
+    seat[units] = _deal(classes.of[units], holder[order], target[order], count[order])
     return seat
 
 
-def _deal(keys: IntArray, bound: int, targets: IntArray, counts: Int64Array) -> Int32Array:
-    """Replace every key by a target: the arcs of a key, sorted by key, take its holders in ascending order."""
+def _deal(keys: IntArray, holder: IntArray, target: IntArray, count: Int64Array) -> Int32Array:
+    """Replace every key by a target: those with a key, in ascending order, share out what its holder's arcs carry."""
     dealt = np.empty(len(keys), np.int32)
-    dealt[stable_order(keys, bound)] = np.repeat(targets.astype(np.int32), counts)
+    dealt[stable_order(keys, int(holder.max(initial=-1)) + 1)] = np.repeat(target.astype(np.int32), count)
     return dealt

@@ -106,22 +106,20 @@ def _bundle_prices(leagues: list[_League], near: Locality) -> tuple[Int32Array, 
 def _bundle_claims(leagues: list[_League], owner: Int32Array, first_seat: Int64Array) -> tuple[Int32Array, Claims]:
     """A claim for every present owner of a part of the bundle: as many moves as parts are spared there."""
     rows: list[Int32Array] = []
-    seats, kept, lengths, whole = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [np.zeros(1, np.int64)], [0]
+    seats, kept, lengths = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [0]
     for league, first in zip(leagues, first_seat.tolist(), strict=False):
         present = np.sort(owner[league.partitions], axis=0)
         distinct, row = np.unique(present, axis=1, return_inverse=True)
-        rows.append((row + len(whole)).astype(np.int32))
+        rows.append((row + len(lengths)).astype(np.int32))
         for holders in distinct.T:
             members, parts = np.unique(holders[holders != NOBODY], return_counts=True)
             seats.append(first + np.searchsorted(league.members, members))
             kept.append(parts)
-            lengths.append(np.array([len(members)]))
-            whole.append(int(parts.sum()))
+            lengths.append(len(members))
     return np.concatenate(rows), Claims(
-        start=starts_of(np.concatenate(lengths)),
+        start=starts_of(np.array(lengths)),
         seat=np.concatenate(seats).astype(np.int32),
         kept=np.concatenate(kept),
-        whole=np.array(whole),
     )
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assignors.arrays import combine, first_of_each, row_codes
+from assignors.arrays import combine, first_of_each, ranges, row_codes
 from assignors.balance import Spread, least_unequal
 from assignors.consumer.copartition import assign_bundles
 from assignors.consumer.locality import locality
@@ -137,14 +137,15 @@ def _seats(
     group, groups = combine(problem.subscription_of, len(problem.subscriptions), column, columns)
     some = first_of_each(group, groups)
     subscription_of_group = problem.subscription_of[some]
-    edge, edge_group = np.nonzero(edge_subscription[:, np.newaxis] == subscription_of_group)
+    first = np.searchsorted(subscription_of_group, edge_subscription)
+    parts = np.bincount(subscription_of_group, minlength=len(problem.subscriptions))[edge_subscription]
     band = spread.band[problem.subscription_of]
     stretching = np.flatnonzero(spread.extras[band] > 0)
     return Seats(
         group=group,
         column=column[some],
-        edge_kind=edge_kind[edge].astype(np.int32),
-        edge_group=edge_group.astype(np.int32),
+        edge_kind=np.repeat(edge_kind, parts).astype(np.int32),
+        edge_group=ranges(first, parts).astype(np.int32),
         demand=np.concatenate([spread.floor[problem.subscription_of], spread.extras]),
         tail=stretching.astype(np.int32),
         head=(len(band) + band[stretching]).astype(np.int32),
@@ -158,5 +159,4 @@ def _single_claims(members: int) -> Claims:
         start=np.concatenate([[0], np.arange(members + 1)]),
         seat=np.arange(members, dtype=np.int32),
         kept=np.ones(members, np.int64),
-        whole=np.concatenate([[0], np.ones(members, np.int64)]),
     )
