@@ -1,0 +1,65 @@
+"""What surrounds an assignor: the answer that changes nothing, and what happens where an assignor gives none.
+
+What must not enter: decisions where a task goes, clocks (the caller says what time it is).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from assignors.streams.model import KafkaStreamsAssignment, TaskAssignmentError, assignment_of
+from assignors.streams.plugin import TaskAssignment
+
+if TYPE_CHECKING:
+    from assignors.streams.model import ApplicationState, ProcessId, TaskId
+    from assignors.streams.plugin import TaskAssignor
+
+
+def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, KafkaStreamsAssignment]:
+    """What every client had before (KIP-924, `TaskAssignmentUtils.identityAssignment`).
+
+    A task that a client reports as active and as standby stays active there.
+    """
+    return {
+        process: assignment_of(
+            process,
+            active=state.previous_active_tasks,
+            standby=state.previous_standby_tasks - state.previous_active_tasks,
+        )
+        for process, state in application_state.states.items()
+    }
+
+
+def assign_or_keep(assignor: TaskAssignor, application_state: ApplicationState, *, now_ms: int) -> TaskAssignment:
+    """The assignor's answer, or if it cannot decide now, what every client had and a follow-up rebalance at once.
+
+    Source: KIP-924, "Public Interfaces" (`TaskAssignmentException`). Of a task that several clients report as active,
+    the first client keeps it, and tasks that no longer exist go, so that the answer is valid.
+
+    Args:
+        assignor: the plug-in.
+        application_state: the application.
+        now_ms: the present, in ms since 1970: the deadline of the follow-up.
+    """
+    try:
+        return assignor.assign(application_state)
+    except TaskAssignmentError:
+        return TaskAssignment(
+            assignment=tuple(
+                assignment.with_followup_rebalance(now_ms) for assignment in _still_valid(application_state)
+            )
+        )
+
+
+def _still_valid(application_state: ApplicationState) -> list[KafkaStreamsAssignment]:
+    known = application_state.all_tasks
+    stateful = {task for task, info in known.items() if info.is_stateful}
+    active_already: set[TaskId] = set()
+    kept = []
+    for assignment in identity_assignment(application_state).values():
+        state = application_state.states[assignment.process_id]
+        active = (state.previous_active_tasks & known.keys()) - active_already
+        active_already |= active
+        standby = (state.previous_standby_tasks & stateful) - active
+        kept.append(assignment_of(assignment.process_id, active=active, standby=standby))
+    return kept

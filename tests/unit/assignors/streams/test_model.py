@@ -1,0 +1,264 @@
+"""KIP-924's model: what a value holds, what it refuses, and every error of an assignment."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+
+from assignors.model import AssignmentError as InvalidError
+from assignors.streams.configs import AssignmentConfigs, Strategy, strategy_named
+from assignors.streams.lifecycle import assign_or_keep, identity_assignment
+from assignors.streams.model import (
+    LATEST_OFFSET,
+    ApplicationState,
+    AssignedTask,
+    KafkaStreamsAssignment,
+    KafkaStreamsState,
+    LagsNotComputedError,
+    ProcessId,
+    TaskAssignmentError,
+    TaskId,
+    TaskInfo,
+    TaskTopicPartition,
+    TaskType,
+    assignment_of,
+    task_id,
+)
+from assignors.streams.params import RackAwareOptimizationParams
+from assignors.streams.plugin import (
+    AssignmentError,
+    GroupAssignment,
+    GroupSubscription,
+    TaskAssignment,
+    validate_task_assignment,
+)
+
+STATEFUL, STATELESS = task_id("0_0"), task_id("1_0")
+
+
+def process(number: int) -> ProcessId:
+    """Client number `number`."""
+    return ProcessId(uuid=UUID(int=number))
+
+
+def application(**states: KafkaStreamsState) -> ApplicationState:
+    """One stateful and one stateless task, and two clients unless others are given."""
+    clients = states.values() or [KafkaStreamsState(process_id=process(1)), KafkaStreamsState(process_id=process(2))]
+    changelog = TaskTopicPartition(topic="c", partition=0, is_source=False, is_changelog=True)
+    return ApplicationState(
+        states={state.process_id: state for state in clients},
+        all_tasks={
+            STATELESS: TaskInfo(id=STATELESS),
+            STATEFUL: TaskInfo(id=STATEFUL, is_stateful=True, topic_partitions=(changelog,)),
+        },
+    )
+
+
+@pytest.mark.parametrize("text", ["0_1", "17_23", "name__0_1", "a__b__2_3"])
+def test_task_ids_read_and_write_alike(text: str) -> None:
+    """A task id is written as it was read."""
+    assert str(task_id(text)) == text
+
+
+@pytest.mark.parametrize("text", ["", "0", "0_", "a_1", "0_1_2", "-1_0"])
+def test_a_wrong_task_id_is_refused(text: str) -> None:
+    """What is no task id is refused with an example of one."""
+    with pytest.raises(InvalidError, match="such as 0_1"):
+        task_id(text)
+
+
+def test_tasks_are_ordered_by_numbers() -> None:
+    """Tasks are ordered by subtopology, then partition, as numbers."""
+    texts = ["10_0", "2_1", "2_10", "2_9"]
+    assert [str(task) for task in sorted(map(task_id, texts))] == ["2_1", "2_9", "2_10", "10_0"]
+
+
+def test_processes_are_ordered_as_in_java() -> None:
+    """An id whose first bit is set comes before others, since Java compares signed halves."""
+    negative, positive = ProcessId(uuid=UUID(int=1 << 127)), ProcessId(uuid=UUID(int=1))
+    low_negative = ProcessId(uuid=UUID(int=1 << 63))
+    assert sorted([positive, low_negative, negative]) == [negative, low_negative, positive]
+
+
+def test_kip_924_kafka_streams_state_lag_for_fails_without_lags() -> None:
+    """KIP-924, KafkaStreamsState: all three questions about lags fail if lags were not asked for."""
+    state = application(a=KafkaStreamsState(process_id=process(1), lags={STATEFUL: 3})).kafka_streams_states(
+        compute_task_lags=False
+    )[process(1)]
+    for ask in (
+        lambda: state.lag_for(STATEFUL),
+        state.stateful_tasks_to_lag_sums,
+        lambda: state.prev_tasks_by_lag("c"),
+    ):
+        with pytest.raises(LagsNotComputedError, match="compute_task_lags=True"):
+            ask()
+
+
+def test_kip_924_kafka_streams_state_orders_previous_tasks_by_lag() -> None:
+    """KIP-924, KafkaStreamsState: previous tasks of a consumer come by lag, without those that are gone."""
+    tasks = [task_id(text) for text in ("0_0", "0_1", "0_2")]
+    state = KafkaStreamsState(
+        process_id=process(1),
+        previous_tasks_by_consumer={"c": frozenset([*tasks, task_id("9_9")])},
+        lags=dict(zip(tasks, (7, LATEST_OFFSET, 7), strict=True)),
+    )
+    assert [str(task) for task in state.prev_tasks_by_lag("c")] == ["0_1", "0_0", "0_2"]
+    assert state.prev_tasks_by_lag("other") == ()
+    assert state.lag_for(tasks[1]) == LATEST_OFFSET
+    with pytest.raises(InvalidError, match="9_9"):
+        state.lag_for(task_id("9_9"))
+
+
+def test_kip_924_application_state_fails_where_lags_cannot_be_had() -> None:
+    """KIP-924, ApplicationState: asking for lags that could not be fetched raises the error that means retry."""
+    with pytest.raises(TaskAssignmentError, match="retried"):
+        application().kafka_streams_states(compute_task_lags=True)
+
+
+def test_an_application_is_kept_in_order() -> None:
+    """Clients and tasks come in ascending order whatever order they were given in."""
+    clients = {
+        process(2): KafkaStreamsState(process_id=process(2)),
+        process(1): KafkaStreamsState(process_id=process(1)),
+    }
+    state = ApplicationState(states=clients, all_tasks=application().all_tasks)
+    assert list(state.states) == [process(1), process(2)]
+    assert list(state.all_tasks) == [STATEFUL, STATELESS]
+
+
+def test_an_assignment_gives_a_task_one_role() -> None:
+    """A task cannot silently change its role: Kafka's map would lose the standby."""
+    standby = assignment_of(process(1), standby=[STATEFUL])
+    with pytest.raises(InvalidError, match="remove it before"):
+        standby.assign(AssignedTask(id=STATEFUL, type=TaskType.ACTIVE))
+    kept = standby.remove(AssignedTask(id=STATEFUL, type=TaskType.ACTIVE))
+    assert kept.of_type(TaskType.STANDBY) == {STATEFUL}
+    moved = standby.remove(AssignedTask(id=STATEFUL, type=TaskType.STANDBY)).assign(
+        AssignedTask(id=STATEFUL, type=TaskType.ACTIVE)
+    )
+    assert moved.tasks == {STATEFUL: TaskType.ACTIVE}
+    assert standby.tasks == {STATEFUL: TaskType.STANDBY}
+
+
+def test_kip_924_followup_rebalance_keeps_client_and_tasks() -> None:
+    """KIP-924, KafkaStreamsAssignment: asking for a follow-up gives a new value with the same client and tasks."""
+    before = assignment_of(process(1), active=[STATEFUL])
+    after = before.with_followup_rebalance(1234)
+    assert (after.process_id, after.tasks, after.followup_rebalance_deadline) == (process(1), before.tasks, 1234)
+    assert before.followup_rebalance_deadline is None
+
+
+def test_kip_924_identity_assignment_copies_the_previous_one() -> None:
+    """KIP-924, TaskAssignmentUtils: the identity assignment is what every client reported."""
+    state = KafkaStreamsState(
+        process_id=process(1),
+        previous_active_tasks=frozenset([STATELESS]),
+        previous_standby_tasks=frozenset([STATEFUL]),
+    )
+    plan = identity_assignment(application(a=state, b=KafkaStreamsState(process_id=process(2))))
+    assert plan[process(1)].tasks == {STATELESS: TaskType.ACTIVE, STATEFUL: TaskType.STANDBY}
+    assert plan[process(2)].tasks == {}
+
+
+class _NotNow:
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        raise TaskAssignmentError(f"{len(application_state.states)} clients without lags")
+
+    def on_assignment_computed(
+        self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
+    ) -> None:
+        """Nothing to hear."""
+
+
+def test_kip_924_a_task_assignment_error_keeps_the_previous_assignment() -> None:
+    """KIP-924, TaskAssignor: an assignor that cannot decide keeps every task and asks for a follow-up at once."""
+    first = KafkaStreamsState(process_id=process(1), previous_active_tasks=frozenset([STATEFUL, task_id("7_7")]))
+    second = KafkaStreamsState(process_id=process(2), previous_active_tasks=frozenset([STATEFUL]))
+    state = application(a=first, b=second)
+    answer = assign_or_keep(_NotNow(), state, now_ms=55)
+    assert [assignment.tasks for assignment in answer.assignment] == [{STATEFUL: TaskType.ACTIVE}, {}]
+    assert {assignment.followup_rebalance_deadline for assignment in answer.assignment} == {55}
+    assert validate_task_assignment(state, answer) is AssignmentError.NONE
+
+
+def plan(*assignments: KafkaStreamsAssignment) -> TaskAssignment:
+    """An answer of these assignments."""
+    return TaskAssignment(assignment=assignments)
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (
+            plan(assignment_of(process(1), active=[STATEFUL]), assignment_of(process(2), active=[STATELESS])),
+            AssignmentError.NONE,
+        ),
+        (
+            plan(assignment_of(process(1), active=[STATEFUL]), assignment_of(process(2), active=[STATEFUL])),
+            AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES,
+        ),
+        (
+            plan(assignment_of(process(1), active=[STATEFUL]), assignment_of(process(1), standby=[STATEFUL])),
+            AssignmentError.ACTIVE_AND_STANDBY_TASK_ASSIGNED_TO_SAME_KAFKASTREAMS,
+        ),
+        (
+            plan(assignment_of(process(1), standby=[STATELESS]), assignment_of(process(2))),
+            AssignmentError.INVALID_STANDBY_TASK,
+        ),
+        (plan(assignment_of(process(1))), AssignmentError.MISSING_PROCESS_ID),
+        (
+            plan(assignment_of(process(1)), assignment_of(process(2)), assignment_of(process(3))),
+            AssignmentError.UNKNOWN_PROCESS_ID,
+        ),
+        (plan(assignment_of(process(1), active=[task_id("5_5")])), AssignmentError.UNKNOWN_TASK_ID),
+    ],
+    ids=lambda value: value.value if isinstance(value, AssignmentError) else "",
+)
+def test_kip_924_assignment_errors(answer: TaskAssignment, error: AssignmentError) -> None:
+    """KIP-924, Public Interfaces, list of errors: each of the six, and an answer without any."""
+    assert validate_task_assignment(application(), answer) is error
+
+
+def test_kip_924_optimization_params_are_new_values() -> None:
+    """KIP-924, RackAwareOptimizationParams: stateful, stateless, given tasks and overrides each give a new value."""
+    params = RackAwareOptimizationParams(application_state=application())
+    assert params.tasks_to_optimize is None
+    assert params.for_stateful_tasks().tasks_to_optimize == frozenset({STATEFUL})
+    assert params.for_stateless_tasks().tasks_to_optimize == frozenset({STATELESS})
+    changed = params.for_tasks([STATELESS]).with_traffic_cost_override(5).with_non_overlap_cost_override(0)
+    assert (changed.traffic_cost_override, changed.non_overlap_cost_override) == (5, 0)
+    assert changed.tasks_to_optimize == frozenset({STATELESS})
+    with pytest.raises(InvalidError, match="negative"):
+        params.with_traffic_cost_override(-1)
+
+
+@pytest.mark.parametrize(
+    ("name", "strategy"),
+    [
+        ("none", Strategy.NONE),
+        ("NONE", Strategy.NONE),
+        ("min_traffic", Strategy.MIN_TRAFFIC),
+        ("min_cost", Strategy.MIN_TRAFFIC),
+        ("balance_subtopology", Strategy.BALANCE_SUBTOPOLOGY),
+        ("balanced_min_cost", Strategy.BALANCE_SUBTOPOLOGY),
+    ],
+)
+def test_kip_925_strategies_have_all_their_names(name: str, strategy: Strategy) -> None:
+    """KIP-925, 4.B.III and 5: strategies are known by the document's names and by Kafka's."""
+    assert strategy_named(name) is strategy
+
+
+def test_unknown_strategies_and_settings_are_refused() -> None:
+    """A strategy or a number that means nothing is refused by name."""
+    with pytest.raises(InvalidError, match="balance_subtopology"):
+        strategy_named("fast")
+    with pytest.raises(InvalidError, match="max_warmup_replicas is 0"):
+        AssignmentConfigs(max_warmup_replicas=0)
+    with pytest.raises(InvalidError, match="threads"):
+        KafkaStreamsState(process_id=process(1), num_processing_threads=0)
+
+
+def test_a_named_topology_is_part_of_the_task_id() -> None:
+    """Tasks of different named topologies differ."""
+    assert TaskId(topology="x", subtopology=0, partition=1) != task_id("0_1")
