@@ -80,7 +80,7 @@ class Admin:
         """
         self._timeout = timeout
         # kafka-python has no annotations: what its client returns is typed where it is used.
-        self._client: Any = KafkaAdminClient(  # type: ignore[no-untyped-call]  # see above
+        self._client: Any = KafkaAdminClient(
             bootstrap_servers=bootstrap.split(","), client_id="samerack-sandbox", reconnect_backoff_max_ms=200
         )
 
@@ -182,7 +182,7 @@ class Admin:
         placed = self.replicas({topic for topic, _ in wanted})
         self._wait_placed({partition: placed[partition].replicas for partition in wanted})
 
-    def _ask(self, question: Callable[[], Any]) -> Any:  # noqa: ANN401 - kafka-python's answers have no types
+    def _ask(self, question: Callable[[], Any]) -> Any:
         """Asks again while the broker that was asked is the one that has just been stopped."""
         answers: list[Any] = []
 

@@ -73,14 +73,17 @@ def archive() -> Path:
     return jars()[0].parent / f"classes-{hashlib.sha256(seen.encode()).hexdigest()[:16]}.jsa"
 
 
-def command(main: str, arguments: Sequence[str], *, folder: Path, options: Sequence[str] = ()) -> list[str]:
+def command(
+    main: str, arguments: Sequence[str], *, folder: Path, options: Sequence[str] = (), more: Sequence[Path] = ()
+) -> list[str]:
     """Returns the command line of a Kafka program.
 
     Args:
         main: the class to run.
         arguments: its arguments.
         folder: for temporary files, so that a killed JVM leaves nothing elsewhere.
-        options: further options of the JVM.
+        options: further options of the JVM; they win over the sandbox's own.
+        more: jars of ours, behind Kafka's on the class path.
     """
     shared = archive()
     return [
@@ -92,7 +95,7 @@ def command(main: str, arguments: Sequence[str], *, folder: Path, options: Seque
         f"-Dlog4j2.configurationFile={_LOGGING}",
         *options,
         "-cp",
-        class_path(),
+        class_path(*more),
         main,
         *arguments,
     ]

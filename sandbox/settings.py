@@ -15,7 +15,7 @@ HOST: Final = "127.0.0.1"
 CONTROLLER: Final = 100
 """Node id of the controller, a process of its own so that any broker may be killed."""
 
-_COMMON: Final[Mapping[str, str]] = {
+COMMON: Final[Mapping[str, str]] = {
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "controller.listener.names": "CONTROLLER",
     # A broker can come back only when its last session is over, often even after a stop in good order: 9 s by default.
@@ -23,7 +23,7 @@ _COMMON: Final[Mapping[str, str]] = {
     "broker.heartbeat.interval.ms": "500",
 }
 
-_BROKER: Final[Mapping[str, str]] = {
+BROKER: Final[Mapping[str, str]] = {
     "auto.create.topics.enable": "false",
     "default.replication.factor": "1",
     "offsets.topic.num.partitions": "3",
@@ -101,7 +101,7 @@ def write_properties(folder: Path, node: NodeSettings, cluster_id: str, more: Ma
     controller = node.id == CONTROLLER
     data = folder / f"data-{node.id}"
     settings = {
-        **_COMMON,
+        **COMMON,
         "node.id": str(node.id),
         "process.roles": "broker,controller" if node.combined else "controller" if controller else "broker",
         "controller.quorum.voters": f"{CONTROLLER}@{HOST}:{node.controller_port}",
@@ -110,7 +110,7 @@ def write_properties(folder: Path, node: NodeSettings, cluster_id: str, more: Ma
     listeners = [f"CONTROLLER://{HOST}:{node.controller_port}"] if controller else []
     if node.combined or not controller:
         listeners.insert(0, f"PLAINTEXT://{HOST}:{node.port}")
-        settings |= _BROKER
+        settings |= BROKER
     settings["listeners"] = ",".join(listeners)
     if node.rack is not None:
         settings["broker.rack"] = node.rack

@@ -204,3 +204,27 @@ setup_kafka() {
       say "samerack: going on without the archive"
   fi
 }
+
+_build_java() {
+  local project=$1 stamp=$2 target=$3 work
+  [[ $(cat "$target.stamp" 2>/dev/null) == "$stamp" ]] && return
+  work=$(mktemp -d)
+  maven "$project" package "-Dsamerack.build=$work" && mkdir -p "$(dirname "$target")" && mv "$work/$(basename "$target")" "$target" &&
+    printf '%s' "$stamp" >"$target.stamp"
+  local status=$?
+  rm -rf "$work"
+  return "$status"
+}
+
+# setup_java_project PROJECT JAR: builds a Maven project of ours into the cache, as $cache/java/JAR; the project's build folder is
+# ${samerack.build} and its final name JAR's.
+setup_java_project() {
+  local project=$1 jar=$2 stamp
+  setup_maven
+  stamp=$(find "$project/pom.xml" "$project/src" -type f | LC_ALL=C sort | xargs sha256sum | sha256sum)
+  [[ $(cat "$cache/java/$jar.stamp" 2>/dev/null) == "$stamp" ]] && return
+  step "building $jar" locked "java-$jar" _build_java "$project" "$stamp" "$cache/java/$jar" || die "$jar could not be built (see above)"
+}
+
+# setup_java_consumer: the Java member of consumer groups, for the integration tests.
+setup_java_consumer() { setup_java_project "$root/tests/java/consumer" consumer.jar; }

@@ -1,0 +1,92 @@
+"""A group member on librdkafka (confluent-kafka). It also prints the bytes received from each broker, once a second."""
+
+import json
+import signal
+from types import FrameType
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from sandbox.members.lines import MemberSettings, Recorder, parse
+
+
+def _configuration(settings: MemberSettings) -> dict[str, str | int | bool]:
+    configuration: dict[str, str | int | bool] = {
+        "bootstrap.servers": settings.bootstrap,
+        "group.id": settings.group,
+        "client.id": settings.client_id,
+        "auto.offset.reset": "earliest",
+        "auto.commit.interval.ms": 1000,
+        "statistics.interval.ms": 1000,
+        # A broker that goes away is part of the play.
+        "log_level": 3,
+    }
+    if settings.rack is not None:
+        configuration["client.rack"] = settings.rack
+    if settings.assignors:
+        configuration["partition.assignment.strategy"] = ",".join(settings.assignors)
+    if settings.instance_id is not None:
+        configuration["group.instance.id"] = settings.instance_id
+    return {**configuration, **settings.properties}
+
+
+def _received(statistics: str) -> dict[str, int]:
+    brokers = json.loads(statistics)["brokers"].values()
+    received: dict[str, int] = {}
+    for broker in brokers:
+        if broker["nodeid"] > 0:  # bootstrap connections have no id, the coordinator's has a connection of its own
+            received[str(broker["nodeid"])] = received.get(str(broker["nodeid"]), 0) + broker["rxbytes"]
+    return received
+
+
+def main() -> None:
+    """Consumes until SIGTERM."""
+    settings = parse(__doc__)
+    recorder = Recorder()
+    ended: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        ended.append(number)
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+
+    def told(kind: str, partitions: list[TopicPartition]) -> None:
+        recorder.partitions(kind, ((partition.topic, partition.partition) for partition in partitions))
+
+    def failed(error: KafkaError) -> None:
+        recorder.event("error", message=str(error))
+
+    configuration: dict[str, object] = {
+        **_configuration(settings),
+        "stats_cb": lambda statistics: recorder.event("statistics", brokers=_received(statistics)),
+        "error_cb": failed,
+    }
+    consumer = Consumer(configuration)
+    recorder.event("started", client="confluent", client_id=settings.client_id)
+    consumer.subscribe(
+        list(settings.topics),
+        on_assign=lambda _consumer, partitions: told("assigned", partitions),
+        on_revoke=lambda _consumer, partitions: told("revoked", partitions),
+        on_lost=lambda _consumer, partitions: told("lost", partitions),
+    )
+    try:
+        while not ended:
+            message = consumer.poll(0.05)
+            if message is not None:
+                error = message.error()
+                if error is not None:
+                    recorder.event("error", message=str(error))
+                else:
+                    recorder.read(str(message.topic()), int(message.partition() or 0), int(message.offset() or 0))
+            recorder.flush_if_due()
+    except KafkaException as error:
+        recorder.event("error", message=str(error))
+        raise
+    finally:
+        recorder.flush()
+        consumer.close()
+        recorder.event("closed")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""A group member on kafka-python. Its subscription carries no rack, whatever rack it fetches with."""
+
+import signal
+from collections.abc import Iterable
+from types import FrameType
+from typing import Any, Final
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+
+from sandbox.members.lines import MemberSettings, Recorder, parse, python_settings
+
+_ASSIGNORS: Final[dict[str, Any]] = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no annotations
+    """Prints what happens to the partitions; called on kafka-python's own thread."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """Is told what is new."""
+        self._tell("assigned", assigned)
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        """Is told what goes; offsets are committed already."""
+        self._tell("revoked", revoked)
+
+    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+        """Is told what is gone."""
+        self._tell("lost", lost)
+
+    def _tell(self, kind: str, partitions: Iterable[TopicPartition]) -> None:
+        self._recorder.partitions(kind, ((partition.topic, partition.partition) for partition in partitions))
+
+
+def _consumer(settings: MemberSettings) -> Any:
+    return KafkaConsumer(
+        bootstrap_servers=settings.bootstrap.split(","),
+        group_id=settings.group,
+        client_id=settings.client_id,
+        auto_offset_reset="earliest",
+        auto_commit_interval_ms=1000,
+        partition_assignment_strategy=[_ASSIGNORS[name] for name in settings.assignors or ("range",)],
+        **({} if settings.rack is None else {"client_rack": settings.rack}),
+        **({} if settings.instance_id is None else {"group_instance_id": settings.instance_id}),
+        **python_settings(settings.properties),
+    )
+
+
+def main() -> None:
+    """Consumes until SIGTERM."""
+    settings = parse(__doc__ or "")
+    recorder = Recorder()
+    ended: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        ended.append(number)
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    consumer = _consumer(settings)
+    recorder.event("started", client="kafka-python", client_id=settings.client_id)
+    consumer.subscribe(topics=list(settings.topics), listener=_Listener(recorder))
+    try:
+        while not ended:
+            for partition, records in consumer.poll(timeout_ms=50).items():
+                for record in records:
+                    recorder.read(partition.topic, partition.partition, record.offset)
+            recorder.flush_if_due()
+    finally:
+        recorder.flush()
+        consumer.close()
+        recorder.event("closed")
+
+
+if __name__ == "__main__":
+    main()

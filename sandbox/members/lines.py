@@ -1,0 +1,155 @@
+"""What the member programs have in common: their arguments, and printing events as JSON lines."""
+
+import argparse
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+_GATHER_SECONDS: Final = 0.1
+
+Partition = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberSettings:
+    """One member's arguments.
+
+    Attributes:
+        bootstrap: `bootstrap.servers`.
+        group: the group's id.
+        topics: what it subscribes to.
+        client_id: its client id.
+        rack: its `client.rack`, if any.
+        assignors: names of the assignors it offers; empty leaves the client's default.
+        instance_id: its `group.instance.id`, if it is a static member.
+        properties: client settings that are added or replaced, in Kafka's names.
+    """
+
+    bootstrap: str
+    group: str
+    topics: tuple[str, ...]
+    client_id: str
+    rack: str | None = None
+    assignors: tuple[str, ...] = ()
+    instance_id: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+def _comma_separated(text: str) -> tuple[str, ...]:
+    return tuple(part for part in text.split(",") if part)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise argparse.ArgumentTypeError(f"{text!r} is not key=value")
+    return key, value
+
+
+def parse(description: str, arguments: Sequence[str] | None = None) -> MemberSettings:
+    """Reads a member's command line."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--bootstrap", required=True, help="bootstrap.servers")
+    parser.add_argument("--group", required=True, help="group.id")
+    parser.add_argument("--topics", required=True, type=_comma_separated, help="names, separated by commas")
+    parser.add_argument("--client-id", required=True, help="client.id")
+    parser.add_argument("--rack", help="client.rack")
+    parser.add_argument("--assignor", type=_comma_separated, default=(), help="names, separated by commas")
+    parser.add_argument("--instance-id", help="group.instance.id")
+    parser.add_argument("--property", type=_pair, action="append", default=[], help="key=value, in Kafka's names")
+    given = parser.parse_args(arguments)
+    return MemberSettings(
+        bootstrap=given.bootstrap,
+        group=given.group,
+        topics=given.topics,
+        client_id=given.client_id,
+        rack=given.rack,
+        assignors=given.assignor,
+        instance_id=given.instance_id,
+        properties=dict(given.property),
+    )
+
+
+def command_line(settings: MemberSettings) -> list[str]:
+    """Returns the arguments that `parse` reads these settings from; every member program takes them, Java's too."""
+    line = ["--bootstrap", settings.bootstrap, "--group", settings.group]
+    line += ["--topics", ",".join(settings.topics), "--client-id", settings.client_id]
+    if settings.rack is not None:
+        line += ["--rack", settings.rack]
+    if settings.assignors:
+        line += ["--assignor", ",".join(settings.assignors)]
+    if settings.instance_id is not None:
+        line += ["--instance-id", settings.instance_id]
+    for key, value in settings.properties.items():
+        line += ["--property", f"{key}={value}"]
+    return line
+
+
+def python_settings(properties: Mapping[str, str]) -> dict[str, str | int | bool]:
+    """Returns settings in Kafka's names as the Python clients take them: underscores, and numbers as numbers."""
+    converted: dict[str, str | int | bool] = {}
+    for key, value in properties.items():
+        plain: str | int | bool = value
+        if value.lower() in {"true", "false"}:
+            plain = value.lower() == "true"
+        elif value.lstrip("-").isdigit():
+            plain = int(value)
+        converted[key.replace(".", "_")] = plain
+    return converted
+
+
+class Recorder:
+    """Prints a member's events; may be used from several threads.
+
+    Reads of consecutive offsets are gathered for up to a tenth of a second and printed before any other event.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._runs: dict[Partition, list[int]] = {}  # first, last, count
+        self._flushed = time.monotonic()
+
+    def event(self, kind: str, **fields: object) -> None:
+        """Prints an event, after the reads that came before it."""
+        with self._lock:
+            self.flush()
+            self._print(kind, fields)
+
+    def partitions(self, kind: str, partitions: Iterable[Partition]) -> None:
+        """Prints an event about partitions."""
+        self.event(kind, partitions=sorted([topic, partition] for topic, partition in partitions))
+
+    def read(self, topic: str, partition: int, offset: int) -> None:
+        """Takes note of one record."""
+        with self._lock:
+            run = self._runs.get((topic, partition))
+            if run is not None and run[1] + 1 == offset:
+                run[1] = offset
+                run[2] += 1
+                return
+            if run is not None:
+                self.flush()
+            self._runs[topic, partition] = [offset, offset, 1]
+
+    def flush_if_due(self) -> None:
+        """Prints the gathered reads when they have waited long enough."""
+        if time.monotonic() - self._flushed >= _GATHER_SECONDS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Prints the gathered reads."""
+        with self._lock:
+            self._flushed = time.monotonic()
+            for (topic, partition), (first, last, count) in self._runs.items():
+                fields = {"topic": topic, "partition": partition, "first": first, "last": last, "count": count}
+                self._print("records", fields)
+            self._runs.clear()
+
+    def _print(self, kind: str, fields: Mapping[str, object]) -> None:
+        line = {"event": kind, "ms": time.time_ns() // 1_000_000, **fields}
+        sys.stdout.write(json.dumps(line, separators=(",", ":")) + "\n")
+        sys.stdout.flush()

@@ -1,0 +1,208 @@
+"""A group member as a process of its own, seen through the JSON lines that it prints."""
+
+import json
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import IO, Any, Final, Self
+
+from sandbox.errors import SandboxError
+from sandbox.members.lines import MemberSettings, Partition, command_line
+from sandbox.processes import end, spawn
+
+PYTHON_CLIENTS: Final[Mapping[str, str]] = {
+    "confluent": "sandbox.members.confluent",
+    "kafka-python": "sandbox.members.kafka_python",
+    "aiokafka": "sandbox.members.aiokafka",
+}
+"""Client to the module that runs it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One line of a member.
+
+    Attributes:
+        kind: `event` of the line.
+        ms: when it was printed, in milliseconds of the clock on the wall.
+        partitions: what was assigned, revoked or lost; for records the one partition.
+        first: first offset of records, else -1.
+        last: last offset of records, else -1.
+        count: number of records.
+        brokers: for statistics, broker id to bytes received since the start.
+        message: for errors.
+    """
+
+    kind: str
+    ms: int
+    partitions: frozenset[Partition] = frozenset()
+    first: int = -1
+    last: int = -1
+    count: int = 0
+    brokers: Mapping[int, int] | None = None
+    message: str = ""
+
+
+def read_event(line: bytes) -> Event:
+    """Reads a line.
+
+    Raises:
+        ValueError: it is none of ours.
+    """
+    try:
+        fields: dict[str, Any] = json.loads(line)
+        kind = fields["event"]
+        if kind == "records":
+            partitions = frozenset([(fields["topic"], fields["partition"])])
+        else:
+            partitions = frozenset((topic, partition) for topic, partition in fields.get("partitions", []))
+        brokers = fields.get("brokers")
+        return Event(
+            kind=kind,
+            ms=fields["ms"],
+            partitions=partitions,
+            first=fields.get("first", -1),
+            last=fields.get("last", -1),
+            count=fields.get("count", 0),
+            brokers=None if brokers is None else {int(broker): received for broker, received in brokers.items()},
+            message=fields.get("message", ""),
+        )
+    except (KeyError, TypeError, json.JSONDecodeError) as error:
+        raise ValueError(f"not a line of a member: {line!r}") from error
+
+
+class Member:
+    """A running member; a context manager that ends it.
+
+    Example:
+        settings = MemberSettings(bootstrap=cluster.bootstrap, group="g", topics=("t",), client_id="c1")
+        with Member.python("confluent", settings) as member:
+            member.wait(lambda: len(member.owned) == 3, "it has three partitions")
+    """
+
+    def __init__(self, command: Sequence[str], *, name: str) -> None:
+        """Starts it.
+
+        Args:
+            command: program and arguments.
+            name: how messages call it; its client id serves well.
+        """
+        self.name = name
+        self.command = list(command)
+        self._events: list[Event] = []
+        self._owned: frozenset[Partition] = frozenset()
+        self._errors: deque[str] = deque(maxlen=30)
+        self._changed = threading.Condition()
+        self._process = spawn(self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self._readers = [
+            threading.Thread(target=self._read, args=(self._process.stdout, self._take), daemon=True),
+            threading.Thread(target=self._read, args=(self._process.stderr, self._complain), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @classmethod
+    def python(cls, client: str, settings: MemberSettings) -> Self:
+        """Starts a member on a Python client, a key of `PYTHON_CLIENTS`."""
+        return cls([sys.executable, "-m", PYTHON_CLIENTS[client], *command_line(settings)], name=settings.client_id)
+
+    @property
+    def events(self) -> tuple[Event, ...]:
+        """What it printed until now."""
+        with self._changed:
+            return tuple(self._events)
+
+    @property
+    def owned(self) -> frozenset[Partition]:
+        """The partitions that it has now, as it tells."""
+        with self._changed:
+            return self._owned
+
+    @property
+    def received(self) -> Mapping[int, int]:
+        """Broker id to bytes received since its start; empty when its client does not tell."""
+        for event in reversed(self.events):
+            if event.brokers is not None:
+                return event.brokers
+        return {}
+
+    @property
+    def running(self) -> bool:
+        """Whether its process is up."""
+        return self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def wait(self, holds: Callable[[], bool], what: str, *, timeout: float = 30.0) -> None:
+        """Waits until a condition holds; it is asked again after each line.
+
+        Raises:
+            SandboxError: the time is over, or the member ended; with what it said on standard error.
+        """
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while not holds():
+                if not self.running:
+                    self._changed.wait(0.2)  # for its last words
+                    raise SandboxError(f"{self.name} ended before {what}; it said:\n{self.complaints}")
+                if time.monotonic() > deadline:
+                    raise SandboxError(f"{self.name}: waited {timeout:.0f} s in vain until {what}:\n{self.complaints}")
+                self._changed.wait(0.1)
+
+    @property
+    def complaints(self) -> str:
+        """The last lines of its standard error, and the errors among its events."""
+        told = [event.message for event in self._events if event.kind == "error"]
+        return "\n".join([*told[-5:], *self._errors]) or "(nothing)"
+
+    def stop(self, *, kill: bool = False) -> None:
+        """Ends it: in good order, or with SIGKILL when `kill` is set; may be called again."""
+        end(self._process, kill=kill, timeout=20)
+        for reader in self._readers:
+            reader.join(5)
+        for stream in (self._process.stdout, self._process.stderr):
+            if stream is not None:
+                stream.close()
+
+    def __enter__(self) -> Self:
+        """Returns itself: it runs already."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Ends it, in haste after an error."""
+        self.stop(kill=error is not None)
+
+    def _read(self, stream: IO[bytes], take: Callable[[bytes], None]) -> None:
+        for line in stream:
+            take(line)
+
+    def _take(self, line: bytes) -> None:
+        try:
+            event = read_event(line)
+        except ValueError as error:
+            self._complain(str(error).encode())
+            return
+        with self._changed:
+            self._events.append(event)
+            if event.kind == "assigned":
+                self._owned |= event.partitions
+            elif event.kind in {"revoked", "lost"}:
+                self._owned -= event.partitions
+            elif event.kind == "closed":
+                self._owned = frozenset()
+            self._changed.notify_all()
+
+    def _complain(self, line: bytes) -> None:
+        with self._changed, suppress(UnicodeError):
+            self._errors.append(line.decode(errors="replace").rstrip())

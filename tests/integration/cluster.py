@@ -1,0 +1,266 @@
+"""A real three-broker, three-rack Kafka in containers, by Testcontainers, for the integration tests.
+
+Clients reach a broker at a port that the engine chooses, so a broker can be told what to advertise only once its
+container is up. Each container therefore runs a small loop that waits for a start script; a broker is stopped, killed
+and started in another rack within its container, which keeps its port, its name and its data. A controller of its own
+lets any broker go.
+
+Ryuk, Testcontainers' own janitor, is another image and not everywhere to be had: containers and networks carry the id
+of our process instead, and those whose process is gone are removed at the next start.
+"""
+
+import os
+import shlex
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from docker.errors import NotFound
+from testcontainers.core.config import testcontainers_config
+from testcontainers.core.container import DockerContainer
+from testcontainers.core.docker_client import DockerClient
+from testcontainers.core.network import Network
+
+from sandbox.admin import wait_for_racks
+from sandbox.contract import RACK_AWARE_SELECTOR, RACKS, Broker, Keep
+from sandbox.errors import SandboxError
+from sandbox.settings import BROKER, COMMON, CONTROLLER, new_cluster_id
+
+IMAGE: Final = os.environ.get("SAMERACK_KAFKA_IMAGE", "samerack/kafka:4.3.0")
+_LABEL: Final = "samerack.test-owner"
+_CLIENT_PORT: Final = 9092
+_INNER_PORT: Final = 9093
+_START_SECONDS: Final = 90.0
+
+# Runs as process 1. A start script makes one life of the node; between two lives the container waits.
+_LOOP: Final = """
+mkdir -p /tmp/node
+while :; do
+  while [ ! -e /tmp/node/start ]; do sleep 0.1; done
+  mv /tmp/node/start /tmp/node/life
+  sh /tmp/node/life & echo $! > /tmp/node/pid
+  wait $!
+  rm -f /tmp/node/pid
+done
+"""
+_END: Final = """
+pid=$(cat /tmp/node/pid) || exit 0
+kill -{signal} "$pid"
+while [ -e /tmp/node/pid ]; do sleep 0.1; done
+"""
+
+
+class ContainerCluster:
+    """Kafka brokers in containers; a context manager that satisfies `sandbox.contract.KafkaCluster`."""
+
+    def __init__(
+        self,
+        racks: Mapping[int, str | None] = RACKS,
+        *,
+        rack_aware: bool = True,
+        properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepares a cluster; `start` or `with` starts it.
+
+        Args:
+            racks: broker id to rack; None is a broker without a rack.
+            rack_aware: brokers let consumers read from a replica of their rack (KIP-392).
+            properties: broker properties that are added or replaced.
+        """
+        self._racks = dict(racks)
+        self._properties = {
+            **COMMON,
+            **BROKER,
+            "offsets.topic.replication.factor": str(min(3, len(racks))),
+            **({"replica.selector.class": RACK_AWARE_SELECTOR} if rack_aware else {}),
+            **(properties or {}),
+        }
+        self._cluster_id = new_cluster_id()
+        self._network: Network | None = None
+        self._containers: dict[int, DockerContainer] = {}
+        self._addresses: dict[int, str] = {}
+        self._running: set[int] = set()
+
+    @property
+    def bootstrap(self) -> str:
+        """`bootstrap.servers` that names every broker, running or not."""
+        return ",".join(self._addresses[broker] for broker in self._racks)
+
+    @property
+    def brokers(self) -> Mapping[int, Broker]:
+        """The brokers by id, as they stand now."""
+        return {
+            broker: Broker(id=broker, rack=rack, address=self._addresses[broker], running=broker in self._running)
+            for broker, rack in self._racks.items()
+        }
+
+    def start(self) -> None:
+        """Starts the containers and in each its node; returns when every broker lists all with their racks.
+
+        Raises:
+            SandboxError: a node did not start; with the last lines of its log.
+        """
+        testcontainers_config.ryuk_disabled = True
+        _remove_leftovers()
+        try:
+            self._network = Network(docker_network_kw={"labels": _owner()}).create()
+            for node in (CONTROLLER, *self._racks):
+                container = self._container(node).start()
+                self._containers[node] = container
+                if node != CONTROLLER:
+                    host = container.get_container_host_ip()
+                    port = container.get_exposed_port(_CLIENT_PORT)
+                    # By name it might be looked for at ::1 first, where the engine need not listen.
+                    self._addresses[node] = f"{'127.0.0.1' if host == 'localhost' else host}:{port}"
+                self._begin_life(node)
+            self._wait_listed()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Removes containers and network; their data goes too."""
+        for container in self._containers.values():
+            with suppress(NotFound):
+                container.stop()
+        self._containers.clear()
+        self._running.clear()
+        if self._network is not None:
+            with suppress(NotFound):
+                self._network.remove()
+            self._network._docker.client.close()
+            self._network = None
+
+    def stop_broker(self, broker: int, *, kill: bool = False) -> None:
+        """Ends a broker: in good order, or with SIGKILL when `kill` is set; returns when its process is gone.
+
+        Raises:
+            SandboxError: it is not running.
+        """
+        if broker not in self._running:
+            raise SandboxError(f"cannot stop broker {broker}: it is not running")
+        self._shell(broker, _END.format(signal="KILL" if kill else "TERM"))
+        self._running.discard(broker)
+
+    def start_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
+        """Starts a stopped broker, in another rack if one is given; returns when every running broker lists it.
+
+        Raises:
+            SandboxError: it is running, or did not start; with the last lines of its log.
+        """
+        if broker not in self._racks or broker in self._running:
+            raise SandboxError(f"cannot start broker {broker}: it is running or not of this cluster")
+        if not isinstance(rack, Keep):
+            self._racks[broker] = rack
+        self._begin_life(broker)
+        self._wait_listed()
+
+    def restart_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
+        """Stops a broker in good order and starts it again, in another rack if one is given."""
+        self.stop_broker(broker)
+        self.start_broker(broker, rack=rack)
+
+    def log(self, broker: int, lines: int = 30) -> str:
+        """Returns the last lines of a node's log."""
+        printed: bytes = self._containers[broker].get_wrapped_container().logs(tail=lines)  # type: ignore[no-untyped-call]  # docker has no annotations
+        return printed.decode(errors="replace")
+
+    def __enter__(self) -> Self:
+        """Starts everything."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Closes."""
+        self.close()
+
+    def _container(self, node: int) -> DockerContainer:
+        network = self._network
+        if network is None:
+            raise SandboxError("the cluster is not started")
+        container = DockerContainer(IMAGE).with_command(["sh", "-c", _LOOP]).with_network(network)
+        container.with_network_aliases(f"node-{node}").with_kwargs(labels=_owner())
+        return container if node == CONTROLLER else container.with_exposed_ports(_CLIENT_PORT)
+
+    def _begin_life(self, node: int) -> None:
+        variables = {_variable(key): value for key, value in self._node_properties(node).items()}
+        variables |= {"CLUSTER_ID": self._cluster_id, "KAFKA_HEAP_OPTS": "-Xms64m -Xmx192m"}
+        # Given here it takes the place of the options that the official image would start with.
+        variables["KAFKA_JVM_PERFORMANCE_OPTS"] = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+        exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
+        script = f"{exports}exec /etc/kafka/docker/run\n"
+        # Moved into place in one step: the loop must not find half a script.
+        self._shell(node, f"printf %s {shlex.quote(script)} > /tmp/node/next && mv /tmp/node/next /tmp/node/start")
+        if node != CONTROLLER:
+            self._running.add(node)
+
+    def _node_properties(self, node: int) -> dict[str, str]:
+        common = {
+            "node.id": str(node),
+            "controller.quorum.voters": f"{CONTROLLER}@node-{CONTROLLER}:{_INNER_PORT}",
+            "log.dirs": "/tmp/node/data",  # noqa: S108 - the container's own folder, writable for any image's user
+        }
+        if node == CONTROLLER:
+            return {**COMMON, **common, "process.roles": "controller", "listeners": f"CONTROLLER://:{_INNER_PORT}"}
+        rack = self._racks[node]
+        return {
+            **self._properties,
+            **common,
+            "process.roles": "broker",
+            "listeners": f"PLAINTEXT://:{_CLIENT_PORT},INNER://:{_INNER_PORT}",
+            "advertised.listeners": f"PLAINTEXT://{self._addresses[node]},INNER://node-{node}:{_INNER_PORT}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "INNER",
+            **({} if rack is None else {"broker.rack": rack}),
+        }
+
+    def _shell(self, node: int, script: str) -> None:
+        code, output = self._containers[node].exec(["sh", "-c", script])
+        if code != 0:
+            raise SandboxError(f"in the container of node {node}: {output.decode(errors='replace')}")
+
+    def _wait_listed(self) -> None:
+        expected = {broker: self._racks[broker] for broker in sorted(self._running)}
+        for broker in sorted(self._running):
+            try:
+                wait_for_racks(self._addresses[broker], expected, timeout=_START_SECONDS)
+            except SandboxError as error:
+                raise SandboxError(f"{error}\nbroker {broker} logged:\n{self.log(broker)}") from None
+
+
+def _variable(key: str) -> str:
+    """Returns the variable that the image turns into this property."""
+    return "KAFKA_" + key.replace("_", "___").replace("-", "__").replace(".", "_").upper()
+
+
+def _owner() -> dict[str, str]:
+    started = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19]
+    return {_LABEL: f"{os.getpid()}-{started}"}
+
+
+def _lives(owner: str) -> bool:
+    """Whether the process that made something still runs: its id and start time stand in the label."""
+    process, _, started = owner.partition("-")
+    try:
+        return Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19] == started
+    except OSError:
+        return False
+
+
+def _remove_leftovers() -> None:
+    docker = DockerClient().client
+    try:
+        for container in docker.containers.list(all=True, filters={"label": _LABEL}):
+            if not _lives(container.labels[_LABEL]):
+                with suppress(NotFound):
+                    container.remove(force=True, v=True)
+        for network in docker.networks.list(filters={"label": _LABEL}):
+            if not _lives(network.attrs["Labels"][_LABEL]):
+                with suppress(NotFound):
+                    network.remove()
+    finally:
+        docker.close()

@@ -1,0 +1,63 @@
+"""Fixtures of the integration tests: one three-rack Kafka for all of them, and names of a test's own."""
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.admin import Admin
+from sandbox.contract import RACKS, KafkaCluster
+from tests.integration.cluster import ContainerCluster
+
+_HERE = Path(__file__).parent
+_SECONDS = 180
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests in this folder, and gives them the time that real brokers need."""
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            item.add_marker(pytest.mark.integration)
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(_SECONDS))
+
+
+@pytest.fixture(scope="session")
+def shared_cluster() -> Iterator[KafkaCluster]:
+    """One cluster for the whole run; a test that stops brokers or moves them takes `cluster` instead."""
+    with ContainerCluster() as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(shared_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
+    """The cluster with every broker up in its own rack, before the test and again after it."""
+    yield shared_cluster
+    for broker in shared_cluster.brokers.values():
+        if not broker.running:
+            shared_cluster.start_broker(broker.id, rack=RACKS[broker.id])
+        elif broker.rack != RACKS[broker.id]:
+            shared_cluster.restart_broker(broker.id, rack=RACKS[broker.id])
+
+
+@pytest.fixture
+def admin(cluster: KafkaCluster) -> Iterator[Admin]:
+    """The cluster's administration."""
+    with Admin(cluster.bootstrap) as client:
+        yield client
+
+
+@pytest.fixture
+def topic(admin: Admin) -> Iterator[str]:
+    """A topic name of the test's own; the topic is deleted afterwards if the test created it."""
+    name = f"topic-{uuid.uuid4().hex[:12]}"
+    yield name
+    if admin.replicas([name]):
+        admin.delete_topic(name)
+
+
+@pytest.fixture
+def group() -> str:
+    """A group id of the test's own."""
+    return f"group-{uuid.uuid4().hex[:12]}"

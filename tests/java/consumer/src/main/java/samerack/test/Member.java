@@ -1,0 +1,118 @@
+package samerack.test;
+
+import java.time.Duration;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.common.Metric;
+import org.apache.kafka.common.MetricName;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.errors.WakeupException;
+
+/** A group member on Kafka's Java client: consumes until SIGTERM and prints what happens to it. */
+public final class Member {
+
+    private final Events events = new Events();
+
+    private Member() {}
+
+    /**
+     * Consumes until SIGTERM.
+     *
+     * @param line the options that the Python members take too
+     */
+    public static void main(String[] line) {
+        new Member().consume(Arguments.parse(line));
+    }
+
+    private void consume(Arguments arguments) {
+        CountDownLatch closed = new CountDownLatch(1);
+        try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(arguments.properties())) {
+            // SIGTERM runs the hook; the process ends when the hook returns, so it waits for the consumer to close.
+            Runtime.getRuntime().addShutdownHook(new Thread(() -> {
+                consumer.wakeup();
+                try {
+                    closed.await(15, TimeUnit.SECONDS);
+                } catch (InterruptedException e) {
+                    Thread.currentThread().interrupt();
+                }
+            }));
+            events.started(arguments.clientId());
+            consumer.subscribe(arguments.topics(), new Listener());
+            long told = System.nanoTime();
+            while (true) {
+                print(consumer.poll(Duration.ofMillis(50)));
+                if (System.nanoTime() - told > TimeUnit.SECONDS.toNanos(1)) {
+                    told = System.nanoTime();
+                    events.statistics(received(consumer.metrics()));
+                }
+            }
+        } catch (WakeupException e) {
+            // SIGTERM
+        } catch (RuntimeException e) {
+            events.error(e.toString());
+            throw e;
+        } finally {
+            events.plain("closed");
+            closed.countDown();
+        }
+    }
+
+    private void print(ConsumerRecords<byte[], byte[]> records) {
+        for (TopicPartition partition : records.partitions()) {
+            List<ConsumerRecord<byte[], byte[]>> batch = records.records(partition);
+            long first = batch.get(0).offset();
+            long last = first;
+            long count = 0;
+            for (ConsumerRecord<byte[], byte[]> record : batch) {
+                if (count > 0 && record.offset() != last + 1) {
+                    events.records(partition, first, last, count);
+                    first = record.offset();
+                    count = 0;
+                }
+                last = record.offset();
+                count++;
+            }
+            events.records(partition, first, last, count);
+        }
+    }
+
+    /** Broker id to bytes received; the coordinator's connection counts under an id of its own and is left out. */
+    private static Map<String, Long> received(Map<MetricName, ? extends Metric> metrics) {
+        Map<String, Long> brokers = new TreeMap<>();
+        metrics.forEach((name, metric) -> {
+            if (name.group().equals("consumer-node-metrics") && name.name().equals("incoming-byte-total")) {
+                long id = Long.parseLong(name.tags().get("node-id").substring("node-".length()));
+                if (id > 0 && id < 1_000_000) {
+                    brokers.put(Long.toString(id), ((Double) metric.metricValue()).longValue());
+                }
+            }
+        });
+        return brokers;
+    }
+
+    private final class Listener implements ConsumerRebalanceListener {
+
+        @Override
+        public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
+            events.partitions("assigned", partitions);
+        }
+
+        @Override
+        public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+            events.partitions("revoked", partitions);
+        }
+
+        @Override
+        public void onPartitionsLost(Collection<TopicPartition> partitions) {
+            events.partitions("lost", partitions);
+        }
+    }
+}
