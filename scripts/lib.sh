@@ -221,7 +221,7 @@ _build_java() {
 setup_java_project() {
   local project=$1 jar=$2 stamp
   setup_maven
-  stamp=$(find "$project/pom.xml" "$project/src" -type f | LC_ALL=C sort | xargs sha256sum | sha256sum)
+  stamp=$(cd "$project" && find pom.xml src -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum)
   [[ $(cat "$cache/java/$jar.stamp" 2>/dev/null) == "$stamp" ]] && return
   step "building $jar" locked "java-$jar" _build_java "$project" "$stamp" "$cache/java/$jar" || die "$jar could not be built (see above)"
 }
