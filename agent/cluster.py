@@ -36,10 +36,14 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """One look at the cluster: the racks of the brokers that answered, and the topics of interest that exist."""
+    """One look at the cluster: the racks of the brokers that answered, and the topics of interest.
+
+    `topics` are those that exist, `absent` those that were asked for and do not. A topic in neither was not asked for.
+    """
 
     brokers: Mapping[int, Rack]
     topics: Mapping[str, tuple[PartitionView, ...]]
+    absent: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,17 +197,21 @@ def _settle_topics(
             changes.append(Change(kind="partition-count", where=topic, before=str(len(known)), after=str(len(after))))
         if known != tuple(after):
             updates[topic] = tuple(after)
-    deletions: dict[str, float] = {}
-    for topic in old.keys() - view.topics.keys():
-        since = state.pending_deletions.get(topic, now)
-        if not old[topic]:
-            continue
-        if now - since < times.change:
-            deletions[topic] = since
-        else:
-            updates[topic] = ()
-            changes.append(Change(kind="topic-gone", where=topic, before=str(len(old[topic])), after="0"))
+    deletions, gone = _settle_deletions(state, view, now, times)
+    for topic in gone:
+        updates[topic] = ()
+        changes.append(Change(kind="topic-gone", where=topic, before=str(len(old[topic])), after="0"))
     return {**old, **updates} if updates else old, pending, deletions, changes
+
+
+def _settle_deletions(
+    state: Settling, view: ClusterView, now: float, times: SettlingTimes
+) -> tuple[dict[str, float], list[str]]:
+    """Since when topics are missing, and those that have been for long enough."""
+    had = {topic for topic in view.absent if state.settled.topics.get(topic)}
+    since = {topic: state.pending_deletions.get(topic, now) for topic in sorted(had)}
+    gone = [topic for topic, first in since.items() if now - first >= times.change]
+    return {topic: first for topic, first in since.items() if topic not in gone}, gone
 
 
 def _candidate(seen: PartitionView, before: SettledPartition | None, present: Mapping[int, Rack]) -> SettledPartition:

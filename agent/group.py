@@ -66,19 +66,21 @@ def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
     subscription: Subscription | None = None
     assigned = NO_PARTITIONS
     unreadable = None
-    if consumer:
+    if consumer and described.member_metadata:
         try:
-            if described.member_metadata:
-                subscription = decode_subscription(bytes(described.member_metadata))
-            if described.member_assignment:
-                assigned = decode_assignment(bytes(described.member_assignment)).partitions
+            subscription = decode_subscription(bytes(described.member_metadata))
         except ProtocolError as error:
-            unreadable = str(error)
+            unreadable = f"subscription: {error}"
+    if consumer and described.member_assignment:
+        try:
+            assigned = decode_assignment(bytes(described.member_assignment)).partitions
+        except ProtocolError as error:
+            unreadable = "; ".join(filter(None, (unreadable, f"assignment: {error}")))
     return MemberView(
         id=described.member_id,
         instance_id=described.group_instance_id or None,
         client_id=described.client_id,
-        client_host=described.client_host.lstrip("/"),
+        client_host=described.client_host.rpartition("/")[2],  # Java's InetAddress: NAME/ADDRESS, the name often empty
         subscription=subscription,
         assigned=assigned,
         unreadable=unreadable,

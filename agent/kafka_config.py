@@ -13,11 +13,9 @@ from typing import Any, Final
 
 from agent.errors import SettingsError
 
-_BOOLEANS: Final = {"true": True, "false": False}
-
-
-def _boolean(text: str) -> bool:
-    return _BOOLEANS[text.lower()]
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+_OFF: Final = frozenset({"false", "f", "0"})
+"""What librdkafka reads as false; it refuses what is neither this nor one of the same words for true."""
 
 
 def _checks_hostname(text: str) -> bool:
@@ -26,6 +24,13 @@ def _checks_hostname(text: str) -> bool:
 
 def _upper(text: str) -> str:
     return text.upper()
+
+
+def _mechanism(text: str) -> str:
+    mechanism = text.upper()
+    if mechanism not in MECHANISMS:
+        raise ValueError(f"is not a mechanism of the client that leads groups; it knows {', '.join(MECHANISMS)}")
+    return mechanism
 
 
 _TO_KAFKA_PYTHON: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
@@ -37,8 +42,8 @@ _TO_KAFKA_PYTHON: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", int),
     "reconnect.backoff.ms": ("reconnect_backoff_ms", int),
     "sasl.kerberos.service.name": ("sasl_kerberos_service_name", str),
-    "sasl.mechanism": ("sasl_mechanism", _upper),
-    "sasl.mechanisms": ("sasl_mechanism", _upper),
+    "sasl.mechanism": ("sasl_mechanism", _mechanism),
+    "sasl.mechanisms": ("sasl_mechanism", _mechanism),
     "sasl.password": ("sasl_plain_password", str),
     "sasl.username": ("sasl_plain_username", str),
     "security.protocol": ("security_protocol", _upper),
@@ -68,7 +73,9 @@ _ONLY_LIBRDKAFKA: Final = (
     "statistics.interval.ms",
     "topic.metadata.refresh.interval.ms",
 )
-KNOWN: Final = frozenset({*_TO_KAFKA_PYTHON, _VERIFY, *_ONLY_LIBRDKAFKA})
+FOR_BOTH: Final = frozenset({*_TO_KAFKA_PYTHON, _VERIFY})
+"""The keys that mean the same to both clients."""
+KNOWN: Final = FOR_BOTH.union(_ONLY_LIBRDKAFKA)
 
 
 def for_librdkafka(kafka: Mapping[str, str]) -> dict[str, str]:
@@ -80,7 +87,8 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
     """The settings for kafka-python's KafkaNetClient.
 
     Raises:
-        SettingsError: A value has the wrong type, or a security setting has no counterpart there.
+        SettingsError: A value has the wrong type, a security setting has no counterpart there, or a certificate that
+            is needed here cannot be read.
     """
     result: dict[str, Any] = {"client_id": "samerack"}
     for key, text in kafka.items():
@@ -88,19 +96,38 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
             name, convert = _TO_KAFKA_PYTHON[key]
             try:
                 result[name] = convert(text)
-            except (ValueError, KeyError):
-                raise SettingsError(f"kafka.{key}: {text!r} is not a {convert.__name__}") from None
+            except ValueError as error:
+                wrong = "is not a whole number" if convert is int else str(error)
+                raise SettingsError(f"kafka.{key}: {text!r} {wrong}") from None
         elif key.startswith(_SECURED_BY) and key != _VERIFY:
             raise SettingsError(f"kafka.{key}: the client that leads groups has no counterpart{nearest(key)}")
-    if kafka.get(_VERIFY, "true").lower() == "false":
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        result["ssl_context"] = context
+    if kafka.get(_VERIFY, "true").lower() in _OFF:
+        result["ssl_context"] = _unverified(result)
     return result
 
 
+def _unverified(config: Mapping[str, Any]) -> ssl.SSLContext:
+    """A context that trusts any broker and still shows the agent's own certificate.
+
+    Given a context, the client ignores every other `ssl_*` setting.
+    """
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if "ssl_certfile" in config:
+        try:
+            context.load_cert_chain(config["ssl_certfile"], config.get("ssl_keyfile"), config.get("ssl_password", ""))
+        except OSError as error:  # an SSLError is one
+            raise SettingsError(
+                f"kafka.ssl.certificate.location: {config['ssl_certfile']}: {error.strerror or error}; it and "
+                "kafka.ssl.key.location must be a certificate in PEM and its key"
+            ) from None
+    return context
+
+
 def nearest(key: str) -> str:
-    """A hint at the known setting that is most like `key`, or nothing."""
+    """A hint at the known setting that is most like `key`, or nothing where it is one itself."""
+    if key in KNOWN:
+        return ""
     close = get_close_matches(key, KNOWN, n=1, cutoff=0.6)
     return f"; did you mean kafka.{close[0]}?" if close else ""

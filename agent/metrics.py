@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from threading import Lock
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -96,6 +96,8 @@ class Metrics:
     """Everything that is counted. The methods are safe to call from any thread."""
 
     def __init__(self) -> None:
+        # the text format has no place for times of creation but a series more for every counter
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has not typed it
         self.registry = CollectorRegistry(auto_describe=True)
         self.board = StatusBoard()
         self.registry.register(self.board)

@@ -2,7 +2,8 @@
 
 A trigger is worth acting on when the plan at hand would read a smaller share across racks than the present
 assignment, by more than the least saving, and while the budget lasts. Changed partitions and the second round of a
-cooperative rebalance are not a matter of cost: they are always followed, outside the budget.
+cooperative rebalance are not a matter of cost: they are followed outside the budget, but for a group whose member gives
+up nothing round after round.
 """
 
 from __future__ import annotations
@@ -101,17 +102,20 @@ def share(cost: Cost) -> float:
 
 def decide(budget: Budget, situation: Situation, now: float, rules: Rules) -> tuple[Budget, Decision]:
     """One decision, and the budget that is left after it."""
+    budget = _refill(budget, now, rules)
     before, after = share(situation.present), share(situation.possible)
-    if situation.withheld and situation.rounds <= MOST_ROUNDS:
+    stuck = bool(situation.withheld) and situation.rounds > MOST_ROUNDS
+    if situation.withheld and not stuck:
         return budget, Decision(action=Action.REBALANCE, reason=Reason.SECOND_ROUND, before=before, after=after)
-    if situation.partitions_changed:
-        return budget, Decision(action=Action.REBALANCE, reason=Reason.PARTITIONS_CHANGED, before=before, after=after)
+    if situation.partitions_changed and (not stuck or budget.tokens >= 1):
+        # what is withheld has no owner, which looks like a new partition: followed for ever, but for the budget
+        left = replace(budget, tokens=budget.tokens - 1) if stuck else budget
+        return left, Decision(action=Action.REBALANCE, reason=Reason.PARTITIONS_CHANGED, before=before, after=after)
     saving = before - after
     if saving <= _TOLERANCE:
         return budget, Decision(action=Action.NOTHING, reason=Reason.NOTHING_TO_GAIN, before=before, after=after)
     if saving <= rules.least_saving + _TOLERANCE:
         return budget, Decision(action=Action.SUPPRESS, reason=Reason.BELOW_LEAST_SAVING, before=before, after=after)
-    budget = _refill(budget, now, rules)
     if budget.tokens < 1:
         return budget, Decision(action=Action.SUPPRESS, reason=Reason.OUT_OF_BUDGET, before=before, after=after)
     reason = Reason.RACKS_CHANGED if situation.racks_changed else Reason.MEMBERS_RACKS_CHANGED
@@ -120,5 +124,5 @@ def decide(budget: Budget, situation: Situation, now: float, rules: Rules) -> tu
 
 
 def _refill(budget: Budget, now: float, rules: Rules) -> Budget:
-    gained = max(0.0, now - budget.at) / rules.refill_seconds
-    return Budget(tokens=min(float(rules.burst), budget.tokens + gained), at=now)
+    at = max(budget.at, now)
+    return Budget(tokens=min(float(rules.burst), budget.tokens + (at - budget.at) / rules.refill_seconds), at=at)

@@ -33,8 +33,8 @@ class Agent:
         """Build everything that can fail because of wrong input.
 
         Raises:
-            SettingsError: No group is named, or a Kafka setting has no counterpart.
-            AgentError: librdkafka refuses a setting, or the port is taken.
+            SettingsError: No group is named, or a client refuses a Kafka setting.
+            AgentError: The port is taken.
         """
         if not settings.groups:
             raise SettingsError(

@@ -13,15 +13,11 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agent.errors import SettingsError
-
-ENV_PREFIX = "SAMERACK_"
-CONFIG_VARIABLE = "SAMERACK_CONFIG"
-"""Names the YAML file where no `--config` does."""
+from agent.sources import CONFIG_VARIABLE, from_environment, from_file, under
 
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -180,11 +176,16 @@ class Settings(BaseSettings):
     @classmethod
     def _kafka_as_text(cls, value: object) -> object:
         if isinstance(value, Mapping):
-            return {str(key): _as_text(item) for key, item in value.items()}
+            return {str(key): _as_text(str(key), item) for key, item in value.items()}
         return value
 
 
-def _as_text(value: object) -> str:
+def _as_text(key: str, value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(_as_text(key, item) for item in value)
+    if value is None or isinstance(value, Mapping):
+        # not a ValueError: that would be shown with all of `kafka`, passwords too
+        raise SettingsError(f"kafka.{key}: has {'no value' if value is None else 'keys of its own'}; expected a text")
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -207,13 +208,15 @@ def load(
     environment = os.environ if environment is None else environment
     if path is None and environment.get(CONFIG_VARIABLE):
         path = Path(environment[CONFIG_VARIABLE])
-    layers = {
+    layers: dict[str, Mapping[str, Any]] = {
         "the command line": dict(flags or {}),
-        "the environment": _from_environment(environment),
-        str(path): _from_file(path),
+        "the environment": from_environment(environment),
+        str(path): from_file(path),
     }
+    merged: dict[str, Any] = {}
     for origin, layer in layers.items():
         _check_names(layer, origin)
+        merged = under(merged, layer)
 
     class Sourced(Settings):
         @classmethod
@@ -225,10 +228,10 @@ def load(
             dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
             file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
         ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return tuple(InitSettingsSource(settings_cls, init_kwargs=layer) for layer in layers.values())
+            return (InitSettingsSource(settings_cls, init_kwargs=merged),)
 
     try:
-        settings = Sourced()  # type: ignore[call-arg]  # the layers give it
+        settings = Sourced()  # type: ignore[call-arg]  # its source gives it
     except ValidationError as error:
         raise SettingsError(_explain(error)) from None
     if not settings.kafka.get("bootstrap.servers"):
@@ -237,43 +240,6 @@ def load(
             "kafka: {bootstrap.servers: HOST:PORT} in the file"
         )
     return settings
-
-
-def _from_file(path: Path | None) -> dict[str, Any]:
-    if path is None:
-        return {}
-    try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SettingsError(f"{path}: cannot be read ({error.strerror}); name an existing YAML file") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
-    if content is None:
-        return {}
-    if not isinstance(content, dict):
-        raise SettingsError(f"{path}: holds a {type(content).__name__}; expected keys such as kafka and groups")
-    return {key: value for key, value in content.items() if value is not None}  # a section may be all comments
-
-
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    result: dict[str, Any] = {}
-    for variable, text in sorted(environment.items()):
-        if not variable.startswith(ENV_PREFIX) or variable == CONFIG_VARIABLE:
-            continue
-        keys = variable.removeprefix(ENV_PREFIX).lower().split("__")
-        if keys[0] == "kafka" and len(keys) > 1:
-            keys = ["kafka", "__".join(keys[1:]).replace("_", ".")]
-        try:
-            value = text if keys[0] == "kafka" and len(keys) > 1 else yaml.safe_load(text)
-        except yaml.YAMLError:
-            value = text
-        place = result
-        for key in keys[:-1]:
-            place = place.setdefault(key, {})
-            if not isinstance(place, dict):
-                raise SettingsError(f"{variable}: {key} is set as a whole by another variable; set one or the other")
-        place[keys[-1]] = value
-    return result
 
 
 def sections() -> dict[str, type[BaseModel]]:

@@ -26,7 +26,7 @@ from agent.cluster import (
     SettlingTimes,
     settle,
 )
-from agent.errors import AgentError
+from agent.errors import AgentError, SettingsError
 from agent.kafka_config import for_librdkafka, nearest
 
 log = structlog.get_logger("watch")
@@ -56,14 +56,14 @@ def open_admin(kafka: Mapping[str, str]) -> AdminClient:
     """An AdminClient, quiet on its own: what matters comes back as exceptions.
 
     Raises:
-        AgentError: librdkafka refuses a setting.
+        SettingsError: librdkafka refuses a setting.
     """
     try:
         return AdminClient({**for_librdkafka(kafka)}, logger=_Quiet())
     except KafkaException as error:
-        reason = error.args[0].str() if error.args else str(error)
+        reason = " ".join((error.args[0].str() if error.args else str(error)).split())
         key = reason.rpartition('"')[0].rpartition('"')[2]
-        raise AgentError(f"kafka: {reason}{nearest(key) if key else ''}") from None
+        raise SettingsError(f"kafka: {reason}{nearest(key) if key else ''}") from None
 
 
 class _Quiet:
@@ -92,7 +92,7 @@ def look(admin: AdminClient, topics: Collection[str]) -> ClusterView:
                     views[topic] = view
     except (KafkaException, TimeoutError) as error:
         raise AgentError(f"kafka: metadata: {_text(error)}") from error
-    return ClusterView(brokers=brokers, topics=views)
+    return ClusterView(brokers=brokers, topics=views, absent=frozenset(topics) - views.keys())
 
 
 def _topic(answer: Any) -> tuple[PartitionView, ...] | None:
@@ -217,6 +217,9 @@ class ClusterWatch(threading.Thread):
             except AgentError as error:
                 self._metrics.watch_failed()
                 log.warning("look-failed", error=str(error))
+            except Exception as error:  # one bad look must not end the watch of every group
+                self._metrics.watch_failed()
+                log.exception("look-failed", error=str(error))
             took = time.monotonic() - started
             self._metrics.looked(took)
             self._wake.wait(max(self._pause, took * _SHARE_OF_TIME))

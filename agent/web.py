@@ -50,10 +50,12 @@ class WebServer:
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((host, port))
+            self._socket.listen()  # two programs may bind one port; only one may listen
         except OSError as error:
             self._socket.close()
             raise AgentError(
-                f"web: {host}:{port}: {error.strerror}; set web.port to a free port, or 0 for any"
+                f"web: {host}:{port}: {error.strerror}; set web.port to a free port (0 for any) and web.host to an "
+                "address of this machine"
             ) from error
         self.host, self.port = host, int(self._socket.getsockname()[1])
         config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)

@@ -9,6 +9,7 @@ import typer
 
 from agent.errors import SettingsError
 from agent.settings import Settings, load
+from agent.sources import parse_text
 
 ConfigOption = Annotated[
     Path | None,
@@ -42,21 +43,18 @@ def settings_from(config: Path | None, bootstrap: str | None, assignments: list[
         if not equals or not dotted:
             raise SettingsError(f"--set {assignment!r}: expected KEY=VALUE, e.g. policy.least_saving=0.02")
         section, _, key = dotted.partition(".")
-        if key:
-            merged.setdefault(section, {})[key] = _parse(section, value)
+        parsed = value if section == "kafka" and key else parse_text(value)
+        if not key:
+            merged[section] = parsed
         else:
-            merged[section] = _parse(section, value)
+            _section(merged, section)[key] = parsed
     if bootstrap is not None:
-        merged.setdefault("kafka", {})["bootstrap.servers"] = bootstrap
+        _section(merged, "kafka")["bootstrap.servers"] = bootstrap
     return load(path=config, flags=merged)
 
 
-def _parse(section: str, value: str) -> Any:
-    import yaml  # noqa: PLC0415 - only where --set is used
-
-    if section == "kafka":
-        return value
-    try:
-        return yaml.safe_load(value)
-    except yaml.YAMLError:
-        return value
+def _section(merged: dict[str, Any], name: str) -> dict[str, Any]:
+    place = merged.setdefault(name, {})
+    if not isinstance(place, dict):
+        raise SettingsError(f"--set {name}: is set as a whole and by one of its keys; set one or the other")
+    return place

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from agent.kafka_config import FOR_BOTH, MECHANISMS
 from agent.settings import sections
 
 _OPENING = """# Configuration
@@ -94,7 +95,31 @@ def markdown() -> str:
         follower = _next_section(section, name)
         if follower:
             lines.append("")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, "", *_kafka_section()]) + "\n"
+
+
+def _kafka_section() -> list[str]:
+    """What becomes of the keys under `kafka`: two clients read them."""
+    both = ", ".join(f"`{key}`" for key in sorted(FOR_BOTH))
+    return [
+        "## Keys of `kafka`",
+        "",
+        *_wrapped(
+            "The agent watches the cluster with librdkafka and leads groups with kafka-python. Every key goes to "
+            "librdkafka as it is, which refuses what it does not know. These reach both clients:"
+        ),
+        "",
+        *_wrapped(both + "."),
+        "",
+        *_wrapped(
+            "Any other key that begins with `sasl.` or `ssl.` is refused rather than secure only one of the two "
+            f"connections. SASL mechanisms: {', '.join(f'`{name}`' for name in MECHANISMS)}."
+        ),
+    ]
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, 118, break_on_hyphens=False, break_long_words=False)
 
 
 def _next_section(section: str, name: str) -> bool:
@@ -113,10 +138,15 @@ def _yaml() -> str:
         lines.append("")
         lines += [f"{indent}# {line}" for line in textwrap.wrap(info.description or "", 110)]
         value = _example(info) if info.is_required() or not _default(info) else _default(info)
-        block = yaml.safe_dump({name: value}, default_flow_style=None, sort_keys=False, width=100).rstrip().split("\n")
         comment = "" if info.is_required() else "# "
-        lines += [f"{indent}{comment}{line}" for line in block]
+        lines.append(f"{indent}{comment}{name}: {_inline(value)}")
     return "\n".join(lines) + "\n"
+
+
+def _inline(value: object) -> str:
+    """A value as YAML on one line."""
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10_000)
+    return text.removesuffix("...\n").rstrip()
 
 
 def _json() -> str:

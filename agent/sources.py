@@ -1,0 +1,89 @@
+"""Where settings come from, as plain nested mappings: a YAML file, the environment, texts of the command line.
+
+What the keys mean and which of them exist is for `agent.settings`; nothing here knows a single one but `kafka`, whose
+keys have dots where other sections end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from agent.errors import SettingsError
+from agent.kafka_config import KNOWN
+
+ENV_PREFIX: Final = "SAMERACK_"
+CONFIG_VARIABLE: Final = "SAMERACK_CONFIG"
+"""Names the YAML file where no `--config` does."""
+
+
+def from_file(path: Path | None) -> dict[str, Any]:
+    """The keys in a YAML file; none without a file.
+
+    Raises:
+        SettingsError: It cannot be read, is not YAML or holds no keys.
+    """
+    if path is None:
+        return {}
+    try:
+        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SettingsError(f"{path}: cannot be read ({error.strerror}); name an existing YAML file") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise SettingsError(f"{path}: holds a {type(content).__name__}; expected keys such as kafka and groups")
+    return {key: value for key, value in content.items() if value is not None}  # a section may be all comments
+
+
+def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The keys in variables named SAMERACK_SECTION__KEY.
+
+    Raises:
+        SettingsError: Two variables contradict each other.
+    """
+    result: dict[str, Any] = {}
+    for variable, text in sorted(environment.items()):
+        if not variable.startswith(ENV_PREFIX) or variable == CONFIG_VARIABLE:
+            continue
+        keys = variable.removeprefix(ENV_PREFIX).lower().split("__")
+        value = parse_text(text)
+        if keys[0] == "kafka" and len(keys) > 1:
+            keys, value = ["kafka", _kafka_key("__".join(keys[1:]))], text
+        place = result
+        for key in keys[:-1]:
+            place = place.setdefault(key, {})
+            if not isinstance(place, dict):
+                raise SettingsError(f"{variable}: {key} is set as a whole by another variable; set one or the other")
+        place[keys[-1]] = value
+    return result
+
+
+def _kafka_key(name: str) -> str:
+    return name if name in KNOWN else name.replace("_", ".")
+
+
+def parse_text(text: str) -> Any:
+    """A list or map where the text is YAML for one, else the text as it is: the model knows the types of its fields."""
+    try:
+        parsed = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return text
+    return parsed if isinstance(parsed, (list, dict)) else text
+
+
+def under(high: Mapping[str, Any], low: Mapping[str, Any]) -> dict[str, Any]:
+    """`low` laid under `high`; the keys of `high` stand first too, for in a map of patterns the first match counts."""
+    merged = dict(high)
+    for key, value in low.items():
+        above = merged.get(key)
+        if key not in merged:
+            merged[key] = value
+        elif isinstance(above, Mapping) and isinstance(value, Mapping):
+            merged[key] = under(above, value)
+    return merged

@@ -1,0 +1,227 @@
+"""`cluster.settle`: what counts as a change of the cluster, one case at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from agent.cluster import (
+    NO_LEADER,
+    Change,
+    ClusterView,
+    Settled,
+    SettledCluster,
+    SettledPartition,
+    Settling,
+    SettlingTimes,
+    replica_racks,
+    settle,
+)
+from tests.unit.agent.values import RACKS, UNKNOWN, UNSET, cluster, look, partition
+
+TIMES = SettlingTimes(change=1.0, leader=600.0)
+BOUNCED = {broker: rack for broker, rack in RACKS.items() if broker != 2}
+
+
+def watch(*looks: tuple[float, ClusterView]) -> list[Settled]:
+    """What each look settles to, the first one on an empty state."""
+    state, outcomes = Settling(), []
+    for now, view in looks:
+        outcomes.append(settle(state, view, now, TIMES))
+        state = outcomes[-1].state
+    return outcomes
+
+
+def changes(outcomes: Iterable[Settled]) -> list[Change]:
+    """Every change of several looks."""
+    return [change for outcome in outcomes for change in outcome.changes]
+
+
+def settled(outcome: Settled) -> SettledCluster:
+    """What counts after a look."""
+    return outcome.state.settled
+
+
+def test_first_look_is_adopted_without_a_change() -> None:
+    """What is seen for the first time counts at once, and is not news."""
+    (outcome,) = watch((0, look(t=[partition(1, 2)])))
+    assert settled(outcome) == cluster(t=[(1, 2)])
+    assert outcome.changes == ()
+
+
+def test_an_unchanged_look_returns_the_same_object() -> None:
+    """Nothing new gives the same settled cluster, so that its identity tells whether anything changed."""
+    first, *others = watch(*((now, look(t=[partition(1, 2)])) for now in (0, 1, 500)))
+    assert all(settled(other) is settled(first) for other in others)
+
+
+def test_kafka_20778_a_bounced_broker_is_no_change() -> None:
+    """KAFKA-20778: a broker absent from metadata and back with its rack changes nothing; its racks go on counting."""
+    up = look(t=[partition(1, 2), partition(2, 3)])
+    down = look(BOUNCED, t=[partition(1, 2, in_sync=[1]), partition(2, 3, leader=3, in_sync=[3])])
+    lagging = look(t=[partition(1, 2, in_sync=[1]), partition(2, 3, leader=3, in_sync=[3])])
+    first, *others = watch((0, up), (1, down), (40, down), (41, lagging), (50, lagging), (300, up))
+    assert changes(others) == []
+    assert all(settled(other) is settled(first) for other in others)
+    assert [outcome.ignored for outcome in (first, *others)] == [(), ("broker-absent",), (), (), (), ()]
+
+
+def test_librdkafka_4742_an_unknown_rack_is_no_change() -> None:
+    """librdkafka#4742: rack, then unknown, then the same rack triggers nothing, for however long it was unknown."""
+    first, *others = watch(
+        (0, look(t=[partition(2, 1)])),
+        (1, look({1: "a", 2: UNKNOWN, 3: "c"}, t=[partition(2, 1)])),
+        (400, look({1: "a", 2: UNKNOWN, 3: "c"}, t=[partition(2, 1)])),
+        (401, look(t=[partition(2, 1)])),
+        (402, look(t=[partition(2, 1)])),
+    )
+    assert changes(others) == []
+    assert all(settled(other) is settled(first) for other in others)
+
+
+def test_a_rack_seen_late_counts_at_once() -> None:
+    """A broker that was absent at the first look gets its rack from the first look that shows it."""
+    _, second = watch((0, look(BOUNCED, t=[partition(2, 1)])), (1, look(t=[partition(2, 1)])))
+    assert replica_racks(settled(second), "t") == (("b", "a"),)
+    assert second.changes == ()
+
+
+@pytest.mark.parametrize("rack", ["d", UNSET])
+def test_a_rack_change_counts_after_exactly_the_settling_time(rack: str) -> None:
+    """A broker with another rack, or with none any more, counts once that has lasted, and not before."""
+    moved = look({**RACKS, 2: rack})
+    outcomes = watch((0, look()), (10, moved), (10.99, moved), (11, moved), (12, moved))
+    name = rack if isinstance(rack, str) else "unset"
+    assert [outcome.changes for outcome in outcomes[:3]] == [(), (), ()]
+    assert outcomes[3].changes == (Change(kind="broker-rack", where="broker 2", before="b", after=name),)
+    assert settled(outcomes[3]).brokers[2] == rack
+    assert settled(outcomes[4]) is settled(outcomes[3])
+
+
+def test_a_broker_restarted_under_another_rack_counts_after_its_return() -> None:
+    """The settling time of a new rack begins when the broker is back, not when it left."""
+    down, moved = look(BOUNCED), look({**RACKS, 2: "d"})
+    outcomes = watch((0, look()), (10, down), (20, moved), (20.5, down), (21, moved), (21.9, moved), (22, moved))
+    assert [len(outcome.changes) for outcome in outcomes] == [0, 0, 0, 0, 0, 0, 1]
+
+
+def test_a_flapping_rack_never_settles() -> None:
+    """A rack that goes to and fro faster than the settling time is never adopted."""
+    other, third = look({**RACKS, 2: "d"}), look({**RACKS, 2: "e"})
+    outcomes = watch(*((0.6 * step, (look(), other, third)[step % 3]) for step in range(60)))
+    assert changes(outcomes) == []
+
+
+def test_an_added_replica_counts_once_in_sync() -> None:
+    """A reassignment counts when the new replica can serve, not when it is announced."""
+    before = look(t=[partition(1)])
+    copying = look(t=[partition(2, 1, leader=1, in_sync=[1])])
+    done = look(t=[partition(2)])
+    outcomes = watch((0, before), (1, copying), (100, copying), (101, done), (102, done))
+    assert [settled(outcome) for outcome in outcomes[:4]] == [cluster(t=[(1,)])] * 4
+    assert settled(outcomes[4]) == cluster(t=[(2,)])
+    assert outcomes[4].changes == (Change(kind="replicas", where="t-0", before="1 of [1]", after="2 of [2]"),)
+
+
+def test_a_lagging_replica_goes_on_counting() -> None:
+    """A replica that falls out of the in-sync replicas still counts: it is expected back."""
+    first, *others = watch(
+        (0, look(t=[partition(1, 2)])), *((now, look(t=[partition(1, 2, in_sync=[1])])) for now in (1, 100, 1000))
+    )
+    assert all(settled(other) is settled(first) for other in others)
+
+
+def test_at_first_sight_a_replica_on_an_absent_broker_counts() -> None:
+    """A replica that is not in sync because its broker is down is bounced, while one on a present broker is copying."""
+    (outcome,) = watch((0, look(BOUNCED, t=[partition(1, 2, 3, in_sync=[1])])))
+    assert settled(outcome).topics["t"][0].replicas == (1, 2)
+
+
+def test_a_leader_away_from_preferred_waits_the_longer_time() -> None:
+    """Leadership that leaves the preferred replica is most often a restart: it counts after the leader's time."""
+    away = look(t=[partition(1, 2, leader=2)])
+    outcomes = watch((0, look(t=[partition(1, 2)])), (10, away), (609.9, away), (610, away))
+    assert [len(outcome.changes) for outcome in outcomes] == [0, 0, 0, 1]
+    assert outcomes[3].changes[0].kind == "leader"
+
+
+def test_a_leader_back_at_preferred_waits_the_shorter_time() -> None:
+    """Leadership that comes to the preferred replica stays there: it counts after the time of any change."""
+    away, back = look(t=[partition(1, 2, leader=2)]), look(t=[partition(1, 2)])
+    outcomes = watch((0, away), (10, back), (10.9, back), (11, back))
+    assert [len(outcome.changes) for outcome in outcomes] == [0, 0, 0, 1]
+    assert settled(outcomes[3]).topics["t"] == (SettledPartition(leader=1, replicas=(1, 2)),)
+
+
+def test_a_partition_without_a_leader_keeps_the_last_one() -> None:
+    """No leader is no other leader; seen so from the start, the preferred replica stands in."""
+    none = look(t=[partition(2, 1, leader=NO_LEADER)])
+    first, second, third = watch((0, look(t=[partition(2, 1, leader=1)])), (1, none), (700, none))
+    assert settled(second) is settled(first)
+    assert settled(third) is settled(first)
+    (fresh,) = watch((0, none))
+    assert settled(fresh).topics["t"][0].leader == 2
+
+
+def test_new_partitions_and_new_topics_are_adopted_at_once() -> None:
+    """Growth waits for nothing: the new partitions have no readers until a rebalance."""
+    _, second = watch((0, look(t=[partition(1)])), (1, look(t=[partition(1), partition(2)], u=[partition(3)])))
+    assert settled(second) == cluster(t=[(1,), (2,)], u=[(3,)])
+    assert second.changes == (Change(kind="partition-count", where="t", before="1", after="2"),)
+
+
+def test_growth_does_not_hurry_what_is_pending() -> None:
+    """A partition that comes while another one's replicas are pending leaves that one pending."""
+    outcomes = watch(
+        (0, look(t=[partition(1)])),
+        (1, look(t=[partition(2)])),
+        (1.5, look(t=[partition(2), partition(3)])),
+        (2, look(t=[partition(2), partition(3)])),
+    )
+    assert settled(outcomes[2]) == cluster(t=[(1,), (3,)])
+    assert settled(outcomes[3]) == cluster(t=[(2,), (3,)])
+
+
+def test_a_topic_that_is_gone_settles_to_an_empty_one() -> None:
+    """A deleted topic counts as one without partitions after the settling time, and is told once."""
+    gone = look(absent=["t"])
+    outcomes = watch((0, look(t=[partition(1)])), (10, gone), (10.9, gone), (11, gone), (50, gone))
+    assert [dict(settled(outcome).topics) for outcome in outcomes[2:]] == [
+        cluster(t=[(1,)]).topics,
+        {"t": ()},
+        {"t": ()},
+    ]
+    assert changes(outcomes) == [Change(kind="topic-gone", where="t", before="1", after="0")]
+
+
+def test_a_topic_made_anew_is_adopted_at_once() -> None:
+    """A topic that comes back after its deletion settled counts at once."""
+    outcomes = watch(
+        (0, look(t=[partition(1)])), (1, look(absent=["t"])), (2, look(absent=["t"])), (3, look(t=[partition(2)]))
+    )
+    assert settled(outcomes[3]) == cluster(t=[(2,)])
+
+
+def test_a_topic_absent_for_a_moment_is_no_change() -> None:
+    """A topic missing from one answer does not change anything."""
+    first, *others = watch((0, look(t=[partition(1)])), (1, look(absent=["t"])), (1.5, look(t=[partition(1)])))
+    assert changes(others) == []
+    assert all(settled(other) is settled(first) for other in others)
+
+
+def test_a_topic_nobody_asks_for_is_not_gone() -> None:
+    """A topic that no group reads any more is not looked at; that is no news of the topic."""
+    first, *others = watch((0, look(t=[partition(1)])), *((now, look()) for now in (1, 5, 100)))
+    assert changes(others) == []
+    assert all(settled(other) is settled(first) for other in others)
+
+
+def test_replica_racks_name_the_leaders_first() -> None:
+    """The leader's rack stands first, and a rack that is unset or unknown is None."""
+    seen = SettledCluster(
+        brokers={1: "a", 2: UNSET},
+        topics={"t": (SettledPartition(leader=2, replicas=(1, 2, 9)), SettledPartition(leader=1, replicas=(1,)))},
+    )
+    assert replica_racks(seen, "t") == ((None, "a", None), ("a",))
+    assert replica_racks(seen, "absent") == ()
