@@ -28,7 +28,8 @@ from assignors.model import NOBODY, Int32Array, Int64Array
 from assignors.solvers import Network, solve
 
 OBJECTIVE = ("price", "moves")
-"""What a placement costs, the most important first; demands on the seats come before both."""
+"""What a placement costs, the most important first; demands on the seats come before both. With a move price the first
+is the sum of both in one currency (KIP-925: traffic cost and non-overlap cost), and fewer moves break ties."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,7 @@ class Units:
         prices: [C, G] what the unit costs in each of the G columns (racks, say), not negative.
         claim: [U] row of `claims`.
         claims: seats that units may keep.
+        move_price: what a move costs in the currency of `prices`, not negative.
     """
 
     kind: Int32Array
@@ -65,6 +67,7 @@ class Units:
     prices: Int64Array
     claim: Int32Array
     claims: Claims
+    move_price: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,20 +249,22 @@ def _network(units: Units, seats: Seats, classes: _Classes) -> tuple[Network, tu
     )
     layers = (claims, pooled, priced, edges, seated)
     enter = np.bincount(origin, weights=classes.size, minlength=seat_node).astype(np.int64)
-    return _joined((*layers, behind), np.concatenate([enter, -seats.demand])), layers
+    supply = np.concatenate([enter, -seats.demand])
+    return _joined((*layers, behind), supply, units.move_price), layers
 
 
-def _joined(layers: tuple[_Arcs, ...], supply: Int64Array) -> Network:
+def _joined(layers: tuple[_Arcs, ...], supply: Int64Array, move_price: int) -> Network:
     def joined(values: Iterable[IntArray | int], dtype: type[np.int32 | np.int64]) -> npt.NDArray[Any]:
         full = [np.broadcast_to(value, arcs.tail.shape) for value, arcs in zip(values, layers, strict=True)]
         return np.concatenate(full).astype(dtype)
 
+    price, moves = (joined((getattr(arcs, level) for arcs in layers), np.int64) for level in OBJECTIVE)
     return Network(
         supply=supply,
         tail=joined((arcs.tail for arcs in layers), np.int32),
         head=joined((arcs.head for arcs in layers), np.int32),
         capacity=joined((arcs.capacity for arcs in layers), np.int64),
-        costs=np.stack([joined((getattr(arcs, level) for arcs in layers), np.int64) for level in OBJECTIVE]),
+        costs=np.stack([price + move_price * moves, moves]),
     )
 
 

@@ -1,0 +1,167 @@
+"""Where active tasks go at least cost, on arrays: KIP-925's algorithms I and II (4.B) as settings of the one engine.
+
+Objective, exact: how many tasks each client has stays as it was, and with `balance` no client gets more than its share
+of a subtopology; then
+
+1. cost: traffic cost * partitions read across racks + non-overlap cost * tasks that are not where they were,
+2. moves: tasks that are not where they were.
+
+What must not enter: names, racks as text, the rules that switch optimisation on or off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assignors.arrays import combine, dense_rank, first_of_each
+from assignors.flow import Claims, Seats, Units, place
+
+if TYPE_CHECKING:
+    from assignors.model import Int32Array, Int64Array
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Costs:
+    """KIP-925's prices (4.B.III), not negative: of a partition read across racks, and of a task that is moved."""
+
+    traffic: int
+    non_overlap: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActiveTasks:
+    """T active tasks on C clients over R racks.
+
+    Attributes:
+        subtopology: [T] 0..G-1.
+        remote: [T] row of `remotes`.
+        remotes: [K, R] partitions that such a task would read across racks from a client in the rack.
+        rack: [C] rack of the client.
+        client: [T] client that has the task.
+    """
+
+    subtopology: Int32Array
+    remote: Int32Array
+    remotes: Int64Array
+    rack: Int32Array
+    client: Int32Array
+
+
+def remote_rows(columns: list[Int64Array]) -> tuple[Int32Array, Int64Array]:
+    """Number the distinct rows of a matrix of small counts, [T, R], given by its columns.
+
+    Returns:
+        The [T] row numbers, and the [K, R] distinct rows.
+    """
+    codes, count = np.zeros(len(columns[0]), np.int32), 1
+    for column in columns:
+        ranks, values = dense_rank(column, int(column.max(initial=0)) + 1)
+        codes, count = combine(codes, count, ranks, max(len(values), 1))
+    some = first_of_each(codes, count) if len(codes) else np.empty(0, np.int64)
+    return codes, np.stack([column[some] for column in columns], axis=1)
+
+
+def shares(tasks: ActiveTasks, *, as_java: bool = False) -> Int64Array:
+    """Most tasks of a subtopology that a client may get, [G, C]: ceil(tasks of it * client's tasks / all tasks).
+
+    A plan within these limits always exists: dealing every subtopology out in proportion to the clients' counts
+    keeps all of them if tasks could be cut, and a flow with whole capacities that can be met in parts can be met in
+    whole units. (KIP-925, 4.B.II, asks how to prove it.)
+
+    Args:
+        tasks: the tasks.
+        as_java: divide first and in floating point, as Kafka does, which allows one task more where it rounds up.
+    """
+    own = np.bincount(tasks.client, minlength=len(tasks.rack))
+    size = np.bincount(tasks.subtopology)
+    if as_java:
+        return np.ceil(own[np.newaxis, :] / len(tasks.client) * size[:, np.newaxis]).astype(np.int64)
+    return -(-(own[np.newaxis, :] * size[:, np.newaxis]) // len(tasks.client))
+
+
+def optimize_active(
+    tasks: ActiveTasks, costs: Costs, *, balance: bool, as_java: bool = False, portable: bool = False
+) -> Int32Array:
+    """The client of every task, [T], at least cost (objective above).
+
+    Args:
+        tasks: the tasks and where they are.
+        costs: prices.
+        balance: KIP-925's algorithm II (`balance_subtopology`), else I (`min_traffic`).
+        as_java: see `shares`.
+        portable: solve with networkx even where OR-Tools is there; same cost, other ties.
+
+    Complexity: O(T) in numpy, and a flow with arcs in the number of classes (distinct rows * present clients), not of
+    tasks times clients.
+    """
+    if not len(tasks.client):
+        return tasks.client
+    prices = tasks.remotes * costs.traffic
+    if balance:
+        return _balanced(tasks, prices, costs, as_java=as_java, portable=portable)
+    clients = len(tasks.rack)
+    units = Units(
+        kind=np.zeros(len(tasks.client), np.int32),
+        kinds=1,
+        price=tasks.remote,
+        prices=prices,
+        claim=tasks.client + np.int32(1),
+        claims=_one_claim_each(clients),
+        move_price=costs.non_overlap,
+    )
+    column, group = np.unique(tasks.rack, return_inverse=True)
+    seats = Seats(
+        group=group.astype(np.int32),
+        column=column.astype(np.int32),
+        edge_kind=np.zeros(len(column), np.int32),
+        edge_group=np.arange(len(column), dtype=np.int32),
+        demand=np.bincount(tasks.client, minlength=clients),
+        tail=np.empty(0, np.int32),
+        head=np.empty(0, np.int32),
+        capacity=np.empty(0, np.int64),
+    )
+    return place(units, seats, portable=portable)
+
+
+def _balanced(tasks: ActiveTasks, prices: Int64Array, costs: Costs, *, as_java: bool, portable: bool) -> Int32Array:
+    """A seat for every subtopology at every client that has room for it, and the clients behind the seats."""
+    clients = len(tasks.rack)
+    limits = shares(tasks, as_java=as_java)
+    subtopology, client = np.nonzero(limits)
+    seat_at = np.full(limits.shape, -1, np.int64)
+    seat_at[subtopology, client] = np.arange(len(client))
+    racks = int(tasks.rack.max()) + 1
+    group, groups = combine(subtopology, len(limits), tasks.rack[client], racks)
+    some = first_of_each(group, groups)
+    units = Units(
+        kind=tasks.subtopology,
+        kinds=len(limits),
+        price=tasks.remote,
+        prices=prices,
+        claim=(seat_at[tasks.subtopology, tasks.client] + 1).astype(np.int32),
+        claims=_one_claim_each(len(client)),
+        move_price=costs.non_overlap,
+    )
+    seats = Seats(
+        group=group,
+        column=tasks.rack[client[some]],
+        edge_kind=subtopology[some].astype(np.int32),
+        edge_group=np.arange(groups, dtype=np.int32),
+        demand=np.concatenate([np.zeros(len(client), np.int64), np.bincount(tasks.client, minlength=clients)]),
+        tail=np.arange(len(client), dtype=np.int32),
+        head=(len(client) + client).astype(np.int32),
+        capacity=limits[subtopology, client],
+    )
+    return client[place(units, seats, portable=portable)].astype(np.int32)
+
+
+def _one_claim_each(seats: int) -> Claims:
+    """Row z + 1 claims seat z, row 0 none."""
+    return Claims(
+        start=np.concatenate([[0], np.arange(seats + 1)]),
+        seat=np.arange(seats, dtype=np.int32),
+        kept=np.ones(seats, np.int64),
+    )
