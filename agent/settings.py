@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
-from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from agent.errors import SettingsError
 from agent.sources import CONFIG_VARIABLE, from_environment, from_file, under
@@ -172,6 +172,18 @@ class Settings(BaseSettings):
     web: WebSettings = WebSettings()
     log: LogSettings = LogSettings()
 
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - the library passes all of its sources by name
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what `load` gives: it reads the other sources itself, because Kafka's keys have dots."""
+        return (init_settings,)
+
     @field_validator("kafka", mode="before")
     @classmethod
     def _kafka_as_text(cls, value: object) -> object:
@@ -218,20 +230,8 @@ def load(
         _check_names(layer, origin)
         merged = under(merged, layer)
 
-    class Sourced(Settings):
-        @classmethod
-        def settings_customise_sources(
-            cls,
-            settings_cls: type[BaseSettings],
-            init_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - the library passes its own sources by name
-            env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
-            dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
-            file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
-        ) -> tuple[PydanticBaseSettingsSource, ...]:
-            return (InitSettingsSource(settings_cls, init_kwargs=merged),)
-
     try:
-        settings = Sourced()  # type: ignore[call-arg]  # its source gives it
+        settings = Settings(**merged)
     except ValidationError as error:
         raise SettingsError(_explain(error)) from None
     if not settings.kafka.get("bootstrap.servers"):
@@ -270,9 +270,8 @@ def _nearest(dotted: str) -> str:
     names = [
         f"{place}.{field}" if place else field for place, model in sections().items() for field in model.model_fields
     ]
-    close = get_close_matches(dotted, names, n=1, cutoff=0.5)
-    if not close:  # the right key in the wrong section
-        close = [name for name in names if name.rpartition(".")[2] == dotted.rpartition(".")[2]][:1]
+    elsewhere = [name for name in names if name.rpartition(".")[2] == dotted.rpartition(".")[2]][:1]
+    close = elsewhere or get_close_matches(dotted, names, n=1, cutoff=0.5)
     return f"; did you mean {close[0]}?" if close else f"; settings are {', '.join(sorted(Settings.model_fields))}"
 
 

@@ -10,6 +10,7 @@ from agent.cluster import (
     NO_LEADER,
     Change,
     ClusterView,
+    Rack,
     Settled,
     SettledCluster,
     SettledPartition,
@@ -88,7 +89,7 @@ def test_a_rack_seen_late_counts_at_once() -> None:
 
 
 @pytest.mark.parametrize("rack", ["d", UNSET])
-def test_a_rack_change_counts_after_exactly_the_settling_time(rack: str) -> None:
+def test_a_rack_change_counts_after_exactly_the_settling_time(rack: Rack) -> None:
     """A broker with another rack, or with none any more, counts once that has lasted, and not before."""
     moved = look({**RACKS, 2: rack})
     outcomes = watch((0, look()), (10, moved), (10.99, moved), (11, moved), (12, moved))

@@ -10,15 +10,14 @@ from tests.unit.agent.values import UNKNOWN, UNSET
 
 TIMES = SettlingTimes(change=1.0, leader=10.0)
 BROKERS = range(1, 6)
+SOME_RACKS: list[Rack] = ["a", "b", "c", UNSET]
 PAUSES = st.floats(0.01, 5.0)
 
 
 @st.composite
 def clusters(draw: st.DrawFn) -> ClusterView:
     """A healthy cluster: every broker there, with or without a rack, every replica in sync, preferred leaders."""
-    brokers: dict[int, Rack] = {
-        broker: draw(st.sampled_from(["a", "b", "c", UNSET]), label="rack") for broker in BROKERS
-    }
+    brokers: dict[int, Rack] = {broker: draw(st.sampled_from(SOME_RACKS), label="rack") for broker in BROKERS}
     replicas = st.lists(st.sampled_from(BROKERS), min_size=1, max_size=3, unique=True).map(tuple)
     topics = {
         topic: tuple(
@@ -85,10 +84,10 @@ def test_what_lasts_settles_and_not_before(before: ClusterView, after: ClusterVi
     state = settle(state, after, began + TIMES.leader, TIMES).state
     fresh = settle(Settling(), after, 0.0, TIMES).state.settled
     assert state.settled.brokers == fresh.brokers
-    for topic, partitions in fresh.topics.items():
+    for topic, wanted in fresh.topics.items():
         found = state.settled.topics[topic]
-        assert [(seen.leader, set(seen.replicas)) for seen in found] == [
-            (wanted.leader, set(wanted.replicas)) for wanted in partitions
+        assert [(each.leader, set(each.replicas)) for each in found] == [
+            (each.leader, set(each.replicas)) for each in wanted
         ]
     assert settle(state, after, began + 100, TIMES).state.settled is state.settled
 

@@ -1,0 +1,107 @@
+"""A described group as a value: lenient decoding, and who leads next."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.group import is_first, topics_of, view_member
+from protocol.consumer import encode_assignment, encode_subscription
+from protocol.model import NO_PARTITIONS, Assignment, Subscription, from_pairs, to_pairs
+from tests.unit.agent.values import Described, group, member
+
+SUBSCRIPTION = Subscription(version=3, topics=("t",), rack="a")
+ASSIGNMENT = Assignment(version=1, partitions=from_pairs([("t", 0), ("t", 2)]))
+
+
+def test_a_member_is_decoded() -> None:
+    """Subscription, assignment, instance id and host come out of the broker's answer."""
+    seen = view_member(
+        Described(
+            group_instance_id="pod-1",
+            member_metadata=encode_subscription(SUBSCRIPTION),
+            member_assignment=encode_assignment(ASSIGNMENT),
+        ),
+        consumer=True,
+    )
+    assert (seen.id, seen.instance_id, seen.client_host) == ("m-1", "pod-1", "10.0.0.1")
+    assert seen.subscription == SUBSCRIPTION
+    assert to_pairs(seen.assigned) == [("t", 0), ("t", 2)]
+    assert seen.unreadable is None
+
+
+def test_a_rebalancing_member_shows_nothing() -> None:
+    """Empty bytes are no subscription and no assignment, and nothing wrong; an empty instance id is none."""
+    seen = view_member(Described(group_instance_id=""), consumer=True)
+    assert (seen.instance_id, seen.subscription, seen.assigned, seen.unreadable) == (None, None, NO_PARTITIONS, None)
+
+
+def test_an_unreadable_subscription_leaves_the_assignment_readable() -> None:
+    """What can be decoded is shown, and the reason says what could not."""
+    seen = view_member(
+        Described(member_metadata=b"\x00", member_assignment=encode_assignment(ASSIGNMENT)), consumer=True
+    )
+    assert seen.subscription is None
+    assert len(seen.assigned) == 2
+    assert seen.unreadable is not None
+    assert seen.unreadable.startswith("subscription: ")
+
+
+def test_an_unreadable_assignment_leaves_the_subscription_readable() -> None:
+    """Both reasons are given where both are wrong."""
+    seen = view_member(
+        Described(member_metadata=encode_subscription(SUBSCRIPTION), member_assignment=b"\xff"), consumer=True
+    )
+    assert seen.subscription == SUBSCRIPTION
+    both = view_member(Described(member_metadata=b"\x00", member_assignment=b"\xff"), consumer=True)
+    assert both.unreadable is not None
+    assert "subscription: " in both.unreadable
+    assert "; assignment: " in both.unreadable
+
+
+def test_members_of_other_protocol_types_are_not_decoded() -> None:
+    """Connect's bytes are not the consumer protocol's."""
+    seen = view_member(Described(member_metadata=b"\x00", member_assignment=b"\xff"), consumer=False)
+    assert (seen.subscription, seen.assigned, seen.unreadable) == (None, NO_PARTITIONS, None)
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("/10.0.0.1", "10.0.0.1"),
+        ("10.0.0.1", "10.0.0.1"),
+        ("pod.example/10.0.0.1", "10.0.0.1"),
+        ("/::1", "::1"),
+        ("", ""),
+    ],
+)
+def test_the_host_is_its_address(host: str, address: str) -> None:
+    """Brokers print an address behind a slash, and a name before it where they looked one up."""
+    assert view_member(Described(client_host=host), consumer=True).client_host == address
+
+
+@pytest.mark.parametrize(
+    ("order", "first"),
+    [
+        (("agent", "leader", "x"), True),
+        (("leader", "agent", "x"), True),
+        (("x", "agent", "leader"), False),
+        (("leader", "x", "agent"), False),
+        (("leader",), False),
+        ((), False),
+    ],
+)
+def test_first_is_who_stands_first_but_for_the_leader(order: tuple[str, ...], first: bool) -> None:  # noqa: FBT001 - a column of the table
+    """When the leader goes, the first of the others leads."""
+    assert is_first(group(*(member(name) for name in order)), "agent", "leader") is first
+
+
+def test_stable_groups_are_told_by_their_state() -> None:
+    """Only Stable shows subscriptions."""
+    assert group().stable
+    assert not group(state="PreparingRebalance").stable
+
+
+def test_topics_of_all_subscriptions() -> None:
+    """Every topic that somebody wants, once."""
+    assert topics_of([SUBSCRIPTION, Subscription(version=0, topics=("t", "u"))]) == {"t", "u"}
+    assert topics_of([]) == frozenset()

@@ -1,0 +1,269 @@
+"""Settings: which source wins, what merges, and what is said of a wrong key or value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli.options import settings_from
+from agent.errors import SettingsError
+from agent.settings import Settings, load
+
+BOOTSTRAP = {"SAMERACK_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:9092"}
+
+
+def written(folder: Path, text: str) -> Path:
+    """A settings file."""
+    path = folder / "samerack.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def from_environment(**variables: str) -> Settings:
+    """Settings from the environment alone."""
+    return load(environment={**BOOTSTRAP, **variables})
+
+
+def refusal(
+    *, path: Path | None = None, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
+) -> str:
+    """What is said of settings that are refused."""
+    with pytest.raises(SettingsError) as raised:
+        load(path=path, flags=flags, environment=BOOTSTRAP if environment is None else environment)
+    message = str(raised.value)
+    assert "\n" not in message
+    return message
+
+
+def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
+    """Each source yields to the one before it, key by key within a section."""
+    path = written(
+        tmp_path,
+        """
+        kafka: {bootstrap.servers: "file:1", client.id: file, security.protocol: SSL}
+        groups: [file]
+        policy: {burst: 1, refill_seconds: 1, least_saving: 0.1}
+        """,
+    )
+    environment = {
+        "SAMERACK_KAFKA__BOOTSTRAP_SERVERS": "environment:1",
+        "SAMERACK_KAFKA__CLIENT_ID": "environment",
+        "SAMERACK_POLICY__BURST": "2",
+        "SAMERACK_POLICY__REFILL_SECONDS": "2",
+    }
+    found = load(
+        path=path, flags={"policy": {"burst": 3}, "kafka": {"bootstrap.servers": "flag:1"}}, environment=environment
+    )
+    assert found.kafka == {"bootstrap.servers": "flag:1", "client.id": "environment", "security.protocol": "SSL"}
+    assert found.groups == ("file",)
+    policy = found.policy
+    assert (policy.burst, policy.refill_seconds, policy.least_saving) == (3, 2, 0.1)
+    assert policy.settling_seconds == Settings(kafka={}).policy.settling_seconds
+
+
+def test_patterns_of_the_stronger_source_are_tried_first(tmp_path: Path) -> None:
+    """Maps merge, and since the first pattern that matches counts, those of a flag stand before those of a file."""
+    path = written(tmp_path, "racks: {client_ids: {'*': a, 'x-*': b}}")
+    found = load(path=path, flags={"racks": {"client_ids": {"y-*": "c", "*": "d"}}}, environment=BOOTSTRAP)
+    assert list(found.racks.client_ids.items()) == [("y-*", "c"), ("*", "d"), ("x-*", "b")]
+
+
+def test_a_variable_names_the_file(tmp_path: Path) -> None:
+    """SAMERACK_CONFIG stands in for --config, which wins."""
+    named = written(tmp_path, "groups: [named]")
+    other = tmp_path / "other.yaml"
+    other.write_text("groups: [flag]")
+    environment = {**BOOTSTRAP, "SAMERACK_CONFIG": str(named)}
+    assert load(environment=environment).groups == ("named",)
+    assert load(path=other, environment=environment).groups == ("flag",)
+
+
+def test_underscores_stand_for_dots_in_kafka_variables() -> None:
+    """Kafka's keys have dots, but for those of librdkafka's that have underscores themselves."""
+    found = from_environment(SAMERACK_KAFKA__SSL_CA_LOCATION="/ca.pem", SAMERACK_KAFKA__LOG_LEVEL="3")
+    assert found.kafka["ssl.ca.location"] == "/ca.pem"
+    assert found.kafka["log_level"] == "3"
+
+
+def test_texts_of_the_environment_stay_texts() -> None:
+    """What YAML would read as a number or a truth value stays a name where a name is wanted, a secret above all."""
+    found = from_environment(
+        SAMERACK_GROUPS="2024",
+        SAMERACK_LEADING__INSTANCE_ID="007",
+        SAMERACK_KAFKA__SASL_PASSWORD="on",  # noqa: S106 - no secret
+        SAMERACK_WEB__PORT="0",
+    )
+    assert (found.groups, found.leading.instance_id, found.web.port) == (("2024",), "007", 0)
+    assert found.kafka["sasl.password"] == "on"
+
+
+@pytest.mark.parametrize("text", ["orders,payments", "orders, payments,", "[orders, payments]"])
+def test_groups_in_the_environment(text: str) -> None:
+    """Several groups stand with commas between them, or as a YAML list."""
+    assert from_environment(SAMERACK_GROUPS=text).groups == ("orders", "payments")
+
+
+def test_maps_in_the_environment() -> None:
+    """A map is written as YAML, and single keys of a whole section may be added."""
+    found = from_environment(SAMERACK_RACKS="{networks: {10.0.0.0/8: a}}", SAMERACK_RACKS__REPLICA_SELECTOR="leader")
+    assert found.racks.networks == {"10.0.0.0/8": "a"}
+    assert found.racks.replica_selector == "leader"
+
+
+def test_kafka_values_become_text(tmp_path: Path) -> None:
+    """YAML's numbers, truth values and lists are written as librdkafka reads them."""
+    path = written(
+        tmp_path, "kafka: {bootstrap.servers: [a:1, b:2], socket.timeout.ms: 1000, socket.keepalive.enable: true}"
+    )
+    assert load(path=path, environment={}).kafka == {
+        "bootstrap.servers": "a:1,b:2",
+        "socket.timeout.ms": "1000",
+        "socket.keepalive.enable": "true",
+    }
+
+
+@pytest.mark.parametrize(("value", "why"), [("", "has no value"), ("{a: b}", "has keys of its own")])
+def test_a_kafka_key_without_a_text_is_refused(tmp_path: Path, value: str, why: str) -> None:
+    """An empty key is a mistake, not the text None; other keys' secrets are not shown."""
+    path = written(tmp_path, f"kafka:\n  sasl.password: secret\n  sasl.username: {value}\n")
+    message = refusal(path=path)
+    assert message == f"kafka.sasl.username: {why}; expected a text"
+
+
+def test_sections_that_are_all_comments_are_empty(tmp_path: Path) -> None:
+    """A section with no key left gives the defaults, and so does an empty file."""
+    assert load(path=written(tmp_path, "policy:\n  # burst: 9\nracks:\n"), environment=BOOTSTRAP) == from_environment()
+    assert load(path=written(tmp_path, "# nothing\n"), environment=BOOTSTRAP) == from_environment()
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ({"polcy": {}}, "polcy (from the command line): no such setting; did you mean policy?"),
+        ({"policy": {"brust": 1}}, "policy.brust (from the command line): no such setting; did you mean policy.burst?"),
+        ({"web": {"burst": 1}}, "web.burst (from the command line): no such setting; did you mean policy.burst?"),
+        ({"xyzzyxyzzy": 1}, "xyzzyxyzzy (from the command line): no such setting; settings are groups, kafka, leading"),
+    ],
+)
+def test_an_unknown_key_names_the_nearest(flags: Mapping[str, Any], message: str) -> None:
+    """A typing error, a wrong section and nonsense each get what helps most."""
+    assert refusal(flags=flags).startswith(message)
+
+
+def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
+    """The file or the environment is named, so that one knows where to look."""
+    path = written(tmp_path, "loging: {level: info}")
+    assert refusal(path=path).startswith(f"loging (from {path})")
+    assert "did you mean log" in refusal(path=path)
+    variables = {**BOOTSTRAP, "SAMERACK_WEB__PROT": "1"}
+    assert refusal(environment=variables).startswith(
+        "web.prot (from the environment): no such setting; did you mean web.p"
+    )
+
+
+@pytest.mark.parametrize(
+    ("flags", "parts"),
+    [
+        ({"policy": {"burst": 0}}, ("policy.burst: ", "greater than or equal to 1", "got 0")),
+        ({"policy": {"burst": "many"}}, ("policy.burst: ", "valid integer", "got 'many'")),
+        ({"policy": 5}, ("policy: ", "got 5")),
+        ({"log": {"level": "loud"}}, ("log.level: ", "'debug', 'info', 'warning' or 'error'", "got 'loud'")),
+        ({"racks": {"networks": {"10.0.0.1/8": "a"}}}, ("racks.networks: ", "10.0.0.1/8 has host bits set")),
+        ({"racks": {"networks": {"everywhere": "a"}}}, ("racks.networks: ", "'everywhere'")),
+        ({"leading": {"protocols": []}}, ("leading.protocols: ", "at least 1")),
+        ({"leading": {"session_timeout_seconds": 0}}, ("leading.session_timeout_seconds: ", "greater than 0")),
+    ],
+)
+def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tuple[str, ...]) -> None:
+    """What is wrong, where, and what would be right stand in one line."""
+    message = refusal(flags=flags)
+    assert all(part in message for part in parts), message
+
+
+@pytest.mark.parametrize(
+    ("content", "part"),
+    [("a: [", "is not YAML"), ("- a\n- b", "holds a list"), ("plain", "holds a str"), (b"\xff\xfe\xfa", "is not YAML")],
+)
+def test_a_file_that_is_no_settings_file(tmp_path: Path, content: str | bytes, part: str) -> None:
+    """Broken YAML and YAML without keys name the file and what it holds."""
+    path = tmp_path / "samerack.yaml"
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    message = refusal(path=path)
+    assert message.startswith(f"{path}: {part}")
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    """A missing file and a folder are named with the cause."""
+    assert refusal(path=tmp_path / "none.yaml").endswith(
+        "cannot be read (No such file or directory); name an existing YAML file"
+    )
+    assert "Is a directory" in refusal(path=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "flags", [{}, {"kafka": {}}, {"kafka": {"client.id": "x"}}, {"kafka": {"bootstrap.servers": ""}}]
+)
+def test_bootstrap_servers_are_required(flags: Mapping[str, Any]) -> None:
+    """Without them every place that may give them is named."""
+    message = refusal(flags=flags, environment={})
+    assert message.startswith("kafka: ")
+    assert "is missing" in message
+    assert all(
+        place in message for place in ("--bootstrap-servers", "SAMERACK_KAFKA__BOOTSTRAP_SERVERS", "in the file")
+    )
+
+
+def test_a_section_set_whole_and_in_part() -> None:
+    """Two variables that contradict each other are refused."""
+    message = refusal(environment={**BOOTSTRAP, "SAMERACK_POLICY": "5", "SAMERACK_POLICY__BURST": "1"})
+    assert message.startswith("SAMERACK_POLICY__BURST: policy is set as a whole")
+
+
+def test_settings_do_not_change() -> None:
+    """Nobody can change them later."""
+    found = from_environment()
+    with pytest.raises(ValueError, match="frozen"):
+        found.policy.burst = 9
+
+
+def test_set_takes_any_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """--set reaches every section, Kafka's dotted keys, whole sections and lists; --bootstrap-servers wins."""
+    monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
+    found = settings_from(
+        None,
+        "127.0.0.1:1",
+        [
+            "policy.least_saving=0.02",
+            "kafka.security.protocol=SSL",
+            "kafka.bootstrap.servers=127.0.0.1:2",
+            "kafka.sasl.password=a=[b",
+            "groups=[a, b]",
+            "racks={networks: {10.0.0.0/8: a}}",
+            'racks.client_ids={"*-a": a}',
+        ],
+        groups=None,
+    )
+    assert found.policy.least_saving == 0.02
+    assert found.kafka == {"security.protocol": "SSL", "bootstrap.servers": "127.0.0.1:1", "sasl.password": "a=[b"}
+    assert found.groups == ("a", "b")
+    assert found.racks.networks == {"10.0.0.0/8": "a"}
+    assert found.racks.client_ids == {"*-a": "a"}
+
+
+@pytest.mark.parametrize(
+    ("assignments", "message"),
+    [
+        (["policy.burst"], "--set 'policy.burst': expected KEY=VALUE"),
+        (["=1"], "--set '=1': expected KEY=VALUE"),
+        (["policy=1", "policy.burst=2"], "--set policy: is set as a whole and by one of its keys"),
+        (["kafka=here"], "--set kafka: is set as a whole and by one of its keys"),
+    ],
+)
+def test_set_that_makes_no_sense(assignments: list[str], message: str) -> None:
+    """A wrong --set is refused in one line, never with a traceback."""
+    with pytest.raises(SettingsError) as raised:
+        settings_from(None, "127.0.0.1:1", assignments)
+    assert str(raised.value).startswith(message)
