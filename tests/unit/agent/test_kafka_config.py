@@ -1,0 +1,199 @@
+"""One set of Kafka settings for two clients: what is translated, what is refused, and what TLS becomes."""
+
+from __future__ import annotations
+
+import ssl
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.sasl import get_sasl_mechanism
+
+from agent.errors import SettingsError
+from agent.kafka_config import FOR_BOTH, KNOWN, MECHANISMS, for_kafka_python, for_librdkafka, nearest
+from agent.watch import open_admin
+
+SAMPLES = {
+    "bootstrap.servers": "127.0.0.1:9092",
+    "client.dns.lookup": "use_all_dns_ips",
+    "security.protocol": "plaintext",
+    "sasl.mechanism": "PLAIN",
+    "sasl.mechanisms": "PLAIN",
+    "ssl.endpoint.identification.algorithm": "https",
+    "enable.ssl.certificate.verification": "true",
+}
+VERIFY_OFF = {"enable.ssl.certificate.verification": "false"}
+
+
+def sample(key: str) -> str:
+    """A value that fits the key."""
+    return SAMPLES.get(key, "5000" if key.endswith(".ms") else "text")
+
+
+@pytest.mark.parametrize("key", sorted(FOR_BOTH))
+def test_every_translated_key_is_one_of_the_leading_client(key: str) -> None:
+    """What a key is translated to is a setting that kafka-python has: it would ignore others in silence."""
+    names = for_kafka_python({key: sample(key)}).keys() - {"client_id"}
+    assert names <= KafkaConnectionManager.DEFAULT_CONFIG.keys()
+    assert names or key in {"client.id", "enable.ssl.certificate.verification"}
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+def test_every_mechanism_is_one_of_the_leading_client(mechanism: str) -> None:
+    """The mechanisms are written as kafka-python knows them, in whatever case they are given."""
+    assert for_kafka_python({"sasl.mechanism": mechanism.lower()})["sasl_mechanism"] == mechanism
+    assert for_kafka_python({"sasl.mechanisms": mechanism})["sasl_mechanism"] == mechanism
+    assert get_sasl_mechanism(mechanism)
+
+
+def test_a_whole_configuration_is_translated() -> None:
+    """SASL over TLS comes out in the other client's names and types."""
+    assert for_kafka_python(
+        {
+            "bootstrap.servers": "a:1,b:2",
+            "client.id": "mine",
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": "agent",
+            "sasl.password": "pass",
+            "ssl.ca.location": "/ca.pem",
+            "ssl.certificate.location": "/me.pem",
+            "ssl.key.location": "/me.key",
+            "ssl.key.password": "key",
+            "ssl.crl.location": "/crl.pem",
+            "ssl.endpoint.identification.algorithm": "none",
+            "reconnect.backoff.ms": "100",
+        }
+    ) == {
+        "bootstrap_servers": "a:1,b:2",
+        "client_id": "mine",
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "agent",
+        "sasl_plain_password": "pass",
+        "ssl_cafile": "/ca.pem",
+        "ssl_certfile": "/me.pem",
+        "ssl_keyfile": "/me.key",
+        "ssl_password": "key",
+        "ssl_crlfile": "/crl.pem",
+        "ssl_check_hostname": False,
+        "reconnect_backoff_ms": 100,
+    }
+
+
+def test_the_watching_client_takes_keys_as_they_are() -> None:
+    """The defaults give a client id and create no topic; both may be set."""
+    assert for_librdkafka({"bootstrap.servers": "a:1"}) == {
+        "bootstrap.servers": "a:1",
+        "client.id": "samerack",
+        "allow.auto.create.topics": "false",
+    }
+    assert for_librdkafka({"client.id": "mine"})["client.id"] == "mine"
+
+
+def test_keys_that_secure_nothing_are_the_watching_clients_alone() -> None:
+    """A tuning setting without a counterpart is left to the client that knows it."""
+    assert for_kafka_python({"socket.timeout.ms": "1000", "debug": "all"}) == {"client_id": "samerack"}
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (
+            "ssl.keystore.location",
+            "x",
+            "kafka.ssl.keystore.location: the client that leads groups has no counterpart; did",
+        ),
+        (
+            "sasl.oauthbearer.config",
+            "x",
+            "kafka.sasl.oauthbearer.config: the client that leads groups has no counterpart",
+        ),
+        ("enable.sasl.oauthbearer.unsecure.jwt", "true", "kafka.enable.sasl.oauthbearer.unsecure.jwt: the client that"),
+        ("ssl.ca.pem", "x", "kafka.ssl.ca.pem: the client that leads groups has no counterpart"),
+        ("sasl.mechanism", "OAUTHBEARER", "kafka.sasl.mechanism: 'OAUTHBEARER' is not a mechanism of the client that"),
+        ("reconnect.backoff.ms", "soon", "kafka.reconnect.backoff.ms: 'soon' is not a whole number"),
+    ],
+)
+def test_what_would_secure_one_connection_only_is_refused(key: str, value: str, message: str) -> None:
+    """A security setting without a counterpart, or a value of the wrong type, names the key."""
+    with pytest.raises(SettingsError) as raised:
+        for_kafka_python({key: value})
+    assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize("word", ["false", "False", "f", "0"])
+def test_verification_off_trusts_any_broker(word: str) -> None:
+    """Each word that librdkafka reads as false gives a context that checks neither certificate nor host name."""
+    context = for_kafka_python({"enable.ssl.certificate.verification": word})["ssl_context"]
+    assert (context.check_hostname, context.verify_mode) == (False, ssl.CERT_NONE)
+
+
+@pytest.mark.parametrize("word", ["true", "1", "t"])
+def test_verification_on_leaves_tls_to_the_client(word: str) -> None:
+    """Without need there is no context of the agent's own."""
+    assert "ssl_context" not in for_kafka_python({"enable.ssl.certificate.verification": word})
+
+
+def test_verification_off_still_shows_the_own_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a context the client ignores its other settings, so the context carries certificate, key and password."""
+    loaded: list[tuple[Any, ...]] = []
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", lambda _, *arguments: loaded.append(arguments))
+    for_kafka_python(
+        {
+            **VERIFY_OFF,
+            "ssl.certificate.location": "/me.pem",
+            "ssl.key.location": "/me.key",
+            "ssl.key.password": "key",
+        }
+    )
+    for_kafka_python({**VERIFY_OFF, "ssl.certificate.location": "/both.pem"})
+    assert loaded == [("/me.pem", "/me.key", "key"), ("/both.pem", None, "")]
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_certificate_that_cannot_be_read(tmp_path: Path, content: str | None) -> None:
+    """A missing or broken file is named when the settings are read, not at the first connection."""
+    path = tmp_path / "me.pem"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(SettingsError, match=r"kafka\.ssl\.certificate\.location: .*me\.pem") as raised:
+        for_kafka_python({**VERIFY_OFF, "ssl.certificate.location": str(path)})
+    assert "\n" not in str(raised.value)
+
+
+def test_nearest_helps_where_it_can() -> None:
+    """A typing error gets a hint; a right key and nonsense get none."""
+    assert nearest("bootstrap.server") == "; did you mean kafka.bootstrap.servers?"
+    assert nearest("xyzzy") == ""
+    assert nearest("bootstrap.servers") == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "message"),
+    [
+        (
+            "sasl.usrname",
+            "x",
+            'kafka: No such configuration property: "sasl.usrname"; did you mean kafka.sasl.username?',
+        ),
+        ("socket.timeout.ms", "0", "kafka: Configuration property"),
+    ],
+)
+def test_what_the_watching_client_refuses_is_wrong_input(key: str, value: str, message: str) -> None:
+    """An unknown key names the nearest; a wrong value is told in one line, without a hint at itself."""
+    with pytest.raises(SettingsError) as raised:
+        open_admin({key: value})
+    assert str(raised.value).startswith(message)
+    assert "\n" not in str(raised.value)
+    assert ("did you mean" in str(raised.value)) == (key not in KNOWN)
+
+
+@pytest.mark.parametrize("key", sorted(KNOWN))
+def test_every_known_key_is_one_of_the_watching_client(key: str) -> None:
+    """Hints lead to keys that librdkafka has."""
+    try:
+        open_admin({"bootstrap.servers": "127.0.0.1:1", "debug": "", key: sample(key)})
+    except SettingsError as error:
+        assert "No such configuration" not in str(error)  # noqa: PT017 - a wrong value is allowed here, an unknown key not
