@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int6
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+
+MAX_TOTAL_WEIGHT: Final = 2.0**60
+"""Weights of a problem add up to less, so that sums of costs stay in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +154,20 @@ def _weights(
                 f"weights of topic {name!r}: expected {counts[index]} positive integers, one for each partition"
             )
         result[starts[index] : starts[index + 1]] = given
+    check_weights(result)
     return result
+
+
+def check_weights(weights: Int64Array) -> None:
+    """Refuse weights that no sum of costs could hold.
+
+    Raises:
+        AssignmentError: a weight is not positive, or all of them together exceed 2^60.
+    """
+    if weights.min(initial=1) < 1:
+        raise AssignmentError("weights must be positive: give 1 to a partition that nobody reads")
+    if float(weights.sum(dtype=np.float64)) >= MAX_TOTAL_WEIGHT:
+        raise AssignmentError("weights add up to more than 2^60: divide them all by the same number")
 
 
 def _as_integers(values: Sequence[int] | Int32Array, what: str) -> Int64Array:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.arrays import combine, dense_rank, first_of_each, row_codes
-from assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
+from assignors.build import check_weights
+from assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +43,7 @@ def locality(problem: Problem) -> Locality:
     if problem.weights is None:
         weight, values = np.zeros(len(code), np.int32), np.ones(1, np.int64)
     else:
-        _check_weights(problem.weights)
+        check_weights(problem.weights)
         weight, values = dense_rank(problem.weights, int(problem.weights.max(initial=0)) + 1)
     price, count = combine(code, len(near), weight, len(values))
     first = first_of_each(price, count)
@@ -50,13 +51,6 @@ def locality(problem: Problem) -> Locality:
     prices -= prices.min(axis=1, initial=np.iinfo(np.int64).max, keepdims=True)
     distinct, row = np.unique(prices, axis=0, return_inverse=True)
     return Locality(column=column, price=row.astype(np.int32)[price], prices=distinct)
-
-
-def _check_weights(weights: Int64Array) -> None:
-    if weights.min(initial=1) < 1:
-        raise AssignmentError("weights must be positive: give 1 to a partition that nobody reads")
-    if float(weights.sum(dtype=np.float64)) >= 2.0**60:
-        raise AssignmentError("weights add up to more than 2^60: divide them all by the same number")
 
 
 def _columns(problem: Problem) -> tuple[Int32Array, Int32Array, BoolArray]:

@@ -1,0 +1,90 @@
+"""`keep_copartitioned` keeps bundles whole and leagues even, and is the best plan that does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from assignors.build import MemberInput, build_problem
+from assignors.consumer.optimal import Options, assign
+from assignors.evaluate import evaluate
+from assignors.model import Int32Array, Int64Array, Problem
+from tests.unit.assignors import groups
+from tests.unit.assignors.groups import RackConfig
+
+TOGETHER = Options(keep_copartitioned=True)
+
+
+def leagues(problem: Problem) -> list[tuple[Int64Array, Int64Array]]:
+    """[topics, bundles] partitions that belong together, and the members that may have them."""
+    found: dict[tuple[bytes, int], list[Int64Array]] = {}
+    wants = groups.subscribes(problem)
+    for topic in range(len(problem.topics)):
+        partitions = np.flatnonzero(problem.topic_of == topic)
+        if len(partitions) and wants[partitions[0]].any():
+            found.setdefault((wants[partitions[0]].tobytes(), len(partitions)), []).append(partitions)
+    return [(np.stack(topics), np.flatnonzero(wants[topics[0][0]])) for topics in found.values()]
+
+
+def extras(problem: Problem, plans: Int32Array) -> tuple[Int32Array, Int64Array]:
+    """The plans that keep every bundle whole and every league even, and the extra bundles of each member in each."""
+    kept = np.ones(len(plans), np.bool_)
+    counts = np.zeros((len(plans), len(problem.members)), np.int64)
+    for bundles, members in leagues(problem):
+        kept &= (plans[:, bundles] == plans[:, bundles[:1]]).all(axis=(1, 2))
+        taken = groups.loads(problem, plans[:, bundles[0]])
+        over = taken - bundles.shape[1] // len(members)
+        counts[:, members] += over[:, members]
+        kept &= ((over[:, members] >= 0) & (over[:, members] <= 1)).all(axis=1)
+    return plans[kept], counts[kept]
+
+
+@given(groups.problems())
+@settings(max_examples=250, deadline=None)
+def test_no_plan_of_whole_bundles_is_better(problem: Problem) -> None:
+    """Brute force over all plans that keep bundles whole and leagues even finds none with a lesser objective."""
+    plans, counts = extras(problem, groups.all_plans(problem))
+    best = groups.least(
+        (counts**2).sum(axis=1), groups.cross_rack_weights(problem, plans), groups.moves(problem, plans)
+    )
+    for portable in (False, True):
+        owner = assign(problem, TOGETHER, portable=portable)
+        _, mine = extras(problem, owner[np.newaxis])
+        cost = evaluate(problem, owner)
+        assert ((mine**2).sum(), cost.cross_rack_weight, cost.moved) == best
+
+
+@pytest.mark.parametrize("racks", RackConfig)
+def test_joined_topics_go_together(racks: RackConfig) -> None:
+    """Partition i of topics with equal counts has one owner; a topic of another size is spread on its own."""
+    problem = groups.with_racks(
+        racks,
+        groups.plain(
+            {"clicks": 5, "orders": 5, "other": 7}, {f"m{n}": ["clicks", "orders", "other"] for n in range(3)}, {}
+        ),
+    )
+    owner = assign(problem, TOGETHER)
+    assert owner[:5].tolist() == owner[5:10].tolist()
+    assert sorted(np.bincount(owner[:5]).tolist()) == [1, 2, 2]
+    assert sorted(np.bincount(owner[10:]).tolist()) == [2, 2, 3]
+
+
+def test_extras_of_several_leagues_are_spread() -> None:
+    """Three leagues with one extra bundle each give it to three members, where range gives all to the first."""
+    topics = {"t1": 4, "t2": 7, "t3": 10}
+    problem = groups.plain(topics, {f"m{number}": list(topics) for number in range(3)}, {})
+    assert np.bincount(assign(problem, TOGETHER)).tolist() == [7, 7, 7]
+
+
+def test_bundle_stays_where_most_of_it_is() -> None:
+    """A bundle whose partitions have several owners goes to the one with most of them."""
+    topics: dict[str, list[list[str | None]]] = {f"t{number}": [[], []] for number in range(3)}
+    members = [
+        MemberInput(id="m0", topics=tuple(topics), owned={"t0": [0], "t1": [1], "t2": [1]}, generation=1),
+        MemberInput(id="m1", topics=tuple(topics), owned={"t0": [1], "t1": [0], "t2": [0]}, generation=1),
+    ]
+    problem = build_problem(topics=topics, members=members)
+    owner = assign(problem, TOGETHER)
+    assert owner.tolist() == [1, 0] * 3
+    assert evaluate(problem, owner).moved == 2

@@ -1,0 +1,201 @@
+"""`optimal` finds the least (balance, cross-rack weight, moves) there is, whatever the group looks like."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors.build import MemberInput, build_problem
+from assignors.check import check
+from assignors.consumer.optimal import Options, assign
+from assignors.evaluate import evaluate
+from assignors.model import NOBODY, Cost, Int32Array, Problem
+from tests.unit.assignors import groups
+from tests.unit.assignors.groups import RackConfig
+
+OPTIONS = (Options(), Options(keep_copartitioned=True))
+
+
+def rank(cost: Cost) -> tuple[int, int, int]:
+    """The objective, the most important first."""
+    return cost.sum_of_squares, cost.cross_rack_weight, cost.moved
+
+
+@given(groups.problems())
+@settings(max_examples=300, deadline=None)
+def test_no_plan_is_better(problem: Problem) -> None:
+    """Brute force over every plan finds none with a lesser objective, nor one with a lesser spread of loads."""
+    plans = groups.all_plans(problem)
+    loads = groups.loads(problem, plans)
+    best = groups.least((loads**2).sum(axis=1), groups.cross_rack_weights(problem, plans), groups.moves(problem, plans))
+    for portable in (False, True):
+        cost = evaluate(problem, assign(problem, portable=portable))
+        assert rank(cost) == best
+        assert cost.imbalance == (loads.max(axis=1) - loads.min(axis=1)).min()
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@given(problem=groups.problems(max_partitions=12, max_members=8))
+@settings(max_examples=150, deadline=None)
+def test_every_partition_has_one_subscriber(problem: Problem, options: Options) -> None:
+    """The plan passes the check that every plan must pass before it is sent."""
+    check(problem, assign(problem, options), cooperative=False)
+
+
+@pytest.mark.parametrize("options", OPTIONS)
+@given(problem=groups.problems(max_partitions=12, max_members=8))
+@settings(max_examples=150, deadline=None)
+def test_second_run_moves_nothing(problem: Problem, options: Options) -> None:
+    """A plan that has come true is the plan of the next run, ties included."""
+    first = assign(problem, options)
+    second = assign(replace(problem, owner=first), options)
+    assert second.tolist() == first.tolist()
+
+
+@given(groups.problems(max_partitions=12, max_members=8), st.randoms(use_true_random=False))
+@settings(max_examples=100, deadline=None)
+def test_generated_member_ids_do_not_matter(problem: Problem, dice: object) -> None:
+    """Static members that come back under other member ids, in another order, keep exactly what they had."""
+    count = len(problem.members)
+    static = replace(problem, instance_ids=tuple(f"i{index}" for index in range(count)))
+    shuffle = np.array(sorted(range(count), key=lambda _: dice.random()), np.int32)  # type: ignore[attr-defined]  # hypothesis types it as object
+    place = np.append(np.argsort(shuffle), NOBODY).astype(np.int32)
+    again = replace(
+        static,
+        instance_ids=tuple(static.instance_ids[index] for index in shuffle),
+        member_rack=static.member_rack[shuffle],
+        reads_any_replica=static.reads_any_replica[shuffle],
+        subscription_of=static.subscription_of[shuffle],
+        owner=place[static.owner],
+    )
+    assert assign(again).tolist() == place[assign(static)].tolist()
+
+
+@pytest.mark.parametrize("racks", RackConfig)
+@pytest.mark.parametrize("options", OPTIONS)
+@pytest.mark.parametrize(("partitions", "members"), [(0, 3), (1, 1), (2, 5), (7, 1), (7, 3), (100, 9)], ids=str)
+def test_loads_differ_by_at_most_one(racks: RackConfig, options: Options, partitions: int, members: int) -> None:
+    """Members of equal subscriptions get the floor or one more, also with fewer partitions than members."""
+    names = {f"m{number}": ["t", "empty"] for number in range(members)}
+    problem = groups.with_racks(racks, groups.plain({"t": partitions, "empty": 0}, names, {}))
+    owner = assign(problem, options)
+    assert sorted(np.bincount(owner, minlength=members), reverse=True) == [
+        partitions // members + (number < partitions % members) for number in range(members)
+    ]
+
+
+def test_group_without_members() -> None:
+    """A group that nobody is in leaves every partition to nobody."""
+    problem = build_problem(topics={"t": [["a"], ["b"]]}, members=[])
+    assert assign(problem).tolist() == [NOBODY, NOBODY]
+
+
+def test_topic_without_subscribers() -> None:
+    """Partitions that nobody wants go to nobody and do not count for balance."""
+    problem = groups.plain({"t": 4, "unread": 3}, {"m0": ["t"], "m1": ["t"]}, {})
+    assert assign(problem).tolist() == [0, 0, 1, 1, NOBODY, NOBODY, NOBODY]
+
+
+def test_fresh_members_get_runs() -> None:
+    """Without owners, members of a rack take consecutive partitions, which keeps encoded assignments short."""
+    problem = groups.plain({"t": 9, "u": 3}, {f"m{number}": ["t", "u"] for number in range(3)}, {})
+    assert assign(problem).tolist() == [0] * 4 + [1] * 4 + [2] * 4
+
+
+def test_member_that_reads_only_leaders() -> None:
+    """Of two members of a rack, the one that reads from leaders only gets the partition whose leader is there."""
+    problem = build_problem(
+        topics={"t": [["b", "a"], ["a", "b"]]},
+        members=[
+            MemberInput(id="any", topics=("t",), rack="a"),
+            MemberInput(id="leader", topics=("t",), rack="a", reads_any_replica=False),
+        ],
+    )
+    owner = assign(problem)
+    assert owner.tolist() == [0, 1]
+    assert evaluate(problem, owner).cross_rack == 0
+
+
+def test_weights_decide_what_crosses() -> None:
+    """Where something must cross racks, the lightest partitions do, and their present owner does not matter."""
+    problem = build_problem(
+        topics={"t": [["a"], ["a"], ["a"], ["a"]]},
+        members=[
+            MemberInput(id="here", topics=("t",), rack="a", owned={"t": [1, 3]}, generation=1),
+            MemberInput(id="there", topics=("t",), rack="b", owned={"t": [0, 2]}, generation=1),
+        ],
+        weights={"t": [9, 1, 8, 2]},
+    )
+    assert assign(problem).tolist() == [0, 1, 0, 1]
+
+
+def test_balance_comes_before_racks() -> None:
+    """A member in a rack without replicas still gets its share."""
+    problem = build_problem(
+        topics={"t": [["a"]] * 6},
+        members=[MemberInput(id=f"m{rack}", topics=("t",), rack=rack) for rack in "abc"],
+    )
+    assert np.bincount(assign(problem)).tolist() == [2, 2, 2]
+
+
+def test_weights_as_large_as_bytes() -> None:
+    """Byte rates as weights leave 64 bits when folded with moves, and are then solved level by level, exactly."""
+    dice = np.random.default_rng(3)
+    topics = {"t": [[dice.choice(list("abc"))] for _ in range(3000)]}
+    members = [
+        MemberInput(
+            id=f"m{number:02}", topics=("t",), rack="abc"[number % 3], owned={"t": [number, number + 40]}, generation=1
+        )
+        for number in range(40)
+    ]
+    scale = 10**13
+    small = dice.integers(1, 4, 3000)
+    exact = build_problem(topics=topics, members=members, weights={"t": small.tolist()})
+    large = build_problem(topics=topics, members=members, weights={"t": (small * scale).tolist()})
+    cost, expected = evaluate(large, assign(large)), evaluate(exact, assign(exact))
+    assert (cost.cross_rack_weight, cost.moved) == (expected.cross_rack_weight * scale, expected.moved)
+
+
+def preserved(problem: Problem, owner: Int32Array) -> int:
+    """Partitions that stay with their present owner."""
+    return int((owner == problem.owner).sum())
+
+
+@pytest.mark.parametrize("racks", RackConfig)
+def test_kip_54_example_1(racks: RackConfig) -> None:
+    """KIP-54, example 1: when C1 leaves, the others keep all they had (5 kept, round robin keeps 3)."""
+    topics = {f"t{number}": 2 for number in range(4)}
+    owned = {"C0": {"t0": [0], "t1": [1], "t3": [0]}, "C2": {"t1": [0], "t2": [1]}}
+    problem = groups.with_racks(racks, groups.plain(topics, {"C0": list(topics), "C2": list(topics)}, owned))
+    owner = assign(problem)
+    assert np.bincount(owner).tolist() == [4, 4]
+    assert preserved(problem, owner) == 5
+
+
+@pytest.mark.parametrize("racks", RackConfig)
+def test_kip_54_example_2(racks: RackConfig) -> None:
+    """KIP-54, example 2: unequal subscriptions are balanced as far as they allow, and all 5 partitions stay."""
+    topics = {"t0": 1, "t1": 2, "t2": 3}
+    wanted = {"C0": ["t0"], "C1": ["t0", "t1"], "C2": ["t0", "t1", "t2"]}
+    before = groups.with_racks(racks, groups.plain(topics, wanted, {}))
+    assert np.bincount(assign(before)).tolist() == [1, 2, 3]
+    owned = {"C1": {"t1": [0, 1]}, "C2": {"t2": [0, 1, 2]}}
+    after = groups.with_racks(racks, groups.plain(topics, {name: wanted[name] for name in ("C1", "C2")}, owned))
+    owner = assign(after)
+    assert np.bincount(owner).tolist() == [3, 3]
+    assert preserved(after, owner) == 5
+
+
+@pytest.mark.parametrize("racks", RackConfig)
+def test_kip_54_example_3(racks: RackConfig) -> None:
+    """KIP-54, example 3: a third consumer gets one partition, the other 3 stay."""
+    topics = {"t0": 2, "t1": 2}
+    owned = {"C0": {"t0": [0], "t1": [0]}, "C1": {"t0": [1], "t1": [1]}}
+    problem = groups.with_racks(racks, groups.plain(topics, {name: ["t0", "t1"] for name in ("C0", "C1", "C2")}, owned))
+    owner = assign(problem)
+    assert sorted(np.bincount(owner, minlength=3).tolist()) == [1, 1, 2]
+    assert preserved(problem, owner) == 3

@@ -1,0 +1,126 @@
+"""What a plan costs, what it withholds, and which plans are refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors.build import MemberInput, build_problem
+from assignors.check import check
+from assignors.consumer.optimal import assign
+from assignors.evaluate import cross_rack_mask, evaluate
+from assignors.model import NOBODY, AssignmentError, Int32Array, Problem
+from assignors.transfer import transferring, withhold
+from tests.unit.assignors import groups
+
+
+def plan(*owners: int) -> Int32Array:
+    """A plan by member indices."""
+    return np.array(owners, np.int32)
+
+
+@pytest.fixture
+def problem() -> Problem:
+    """Two members of topic t, one with a rack, and one member of topic u; m0 owns t-0, m1 owns t-1."""
+    return build_problem(
+        topics={"t": [["a"], ["b", "a"], ["b"]], "u": [["a"]]},
+        members=[
+            MemberInput(id="m0", topics=("t",), rack="a", owned={"t": [0]}, generation=1),
+            MemberInput(id="m1", topics=("t",), owned={"t": [1]}, generation=1),
+            MemberInput(id="m2", topics=("u",), rack="b"),
+        ],
+        weights={"t": [2, 3, 5], "u": [7]},
+    )
+
+
+def test_cost_counts_what_it_says(problem: Problem) -> None:
+    """Imbalance, squares, cross-rack partitions and weight, moves, assigned weight of a plan by hand."""
+    cost = evaluate(problem, plan(1, 0, 0, 2))
+    assert (cost.imbalance, cost.sum_of_squares) == (1, 4 + 1 + 1)
+    assert (cost.cross_rack, cost.cross_rack_weight) == (2, 5 + 7)
+    assert (cost.moved, cost.unassigned, cost.assigned_weight) == (2, 0, 17)
+
+
+def test_partition_without_subscribers_is_unassigned(problem: Problem) -> None:
+    """Only partitions that nobody subscribes to count as unassigned; withheld ones do not."""
+    lonely = replace(problem, subscriptions=problem.subscriptions & np.array([True, False]))
+    assert evaluate(lonely, plan(0, 1, NOBODY, NOBODY)).unassigned == 1
+
+
+def test_member_without_rack_crosses_none(problem: Problem) -> None:
+    """Who has no rack reads nothing across racks, and neither does nobody."""
+    assert not cross_rack_mask(problem, plan(1, 1, 1, NOBODY)).any()
+
+
+def test_follower_in_the_rack_is_not_near_for_who_reads_leaders(problem: Problem) -> None:
+    """A follower in the member's rack serves it only if it reads from any replica."""
+    assert cross_rack_mask(problem, plan(0, 0, 0, 2)).tolist() == [False, False, True, True]
+    leaders = replace(problem, reads_any_replica=np.zeros(3, np.bool_))
+    assert cross_rack_mask(leaders, plan(0, 0, 0, 2)).tolist() == [False, True, True, True]
+
+
+@given(groups.problems(), st.randoms(use_true_random=False))
+@settings(max_examples=100, deadline=None)
+def test_cost_agrees_with_brute_force(problem: Problem, dice: object) -> None:
+    """On any plan the cost is what the definitions in words give."""
+    plans = groups.all_plans(problem)
+    index = dice.randrange(len(plans))  # type: ignore[attr-defined]  # hypothesis types it as object
+    cost, loads = evaluate(problem, plans[index]), groups.loads(problem, plans)[index]
+    assert cost.imbalance == loads.max() - loads.min()
+    assert cost.sum_of_squares == (loads**2).sum()
+    assert cost.cross_rack_weight == groups.cross_rack_weights(problem, plans)[index]
+    assert cost.moved == groups.moves(problem, plans)[index]
+
+
+def test_group_without_members_costs_nothing() -> None:
+    """A problem without members has a cost of zeros, and its partitions count as unassigned."""
+    empty = build_problem(topics={"t": [["a"]]}, members=[])
+    cost = evaluate(empty, plan(NOBODY))
+    assert (cost.imbalance, cost.sum_of_squares, cost.cross_rack, cost.moved, cost.unassigned) == (0, 0, 0, 0, 1)
+
+
+def test_withholds_what_another_member_owns(problem: Problem) -> None:
+    """A cooperative round keeps what stays and what nobody owned, and withholds what would change hands."""
+    assert withhold(problem, plan(1, 1, 0, 2)).tolist() == [NOBODY, 1, 0, 2]
+    assert transferring(problem, plan(1, 1, 0, 2)).tolist() == [True, False, False, False]
+
+
+@given(groups.problems())
+@settings(max_examples=50, deadline=None)
+def test_two_cooperative_rounds_reach_the_plan(problem: Problem) -> None:
+    """Once owners let go of what was withheld, the next plan passes as a whole and is the one that was meant."""
+    final = assign(problem)
+    first = withhold(problem, final)
+    check(problem, first, cooperative=True)
+    second = replace(problem, owner=first)
+    assert evaluate(problem, assign(second)).cross_rack_weight == evaluate(problem, final).cross_rack_weight
+    check(second, withhold(second, assign(second)), cooperative=True)
+    assert NOBODY not in assign(second)[groups.subscribes(problem).any(axis=1)]
+
+
+@pytest.mark.parametrize(
+    ("owner", "cooperative", "message"),
+    [
+        (plan(0, 1, 1), False, "one owner for each of 4"),
+        (plan(0, 1, 7, 2), False, "t-2 names a member that does not exist"),
+        (plan(0, 1, -2, 2), False, "t-2 names a member that does not exist"),
+        (plan(0, 1, 2, 2), False, r"t-2 \(member 'm2'\) goes to a member that does not subscribe"),
+        (plan(NOBODY, 1, NOBODY, 2), False, "t-0 is assigned to nobody.*, and 1 more"),
+        (plan(NOBODY, 1, NOBODY, 2), True, "t-2 is assigned to nobody"),
+        (plan(1, 1, 1, 2), True, r"t-0 \(member 'm1'\) was not withheld"),
+    ],
+)
+def test_wrong_plans_are_refused(problem: Problem, owner: Int32Array, message: str, *, cooperative: bool) -> None:
+    """Each way to be wrong is named, with the partition and the member."""
+    with pytest.raises(AssignmentError, match=message):
+        check(problem, owner, cooperative=cooperative)
+
+
+def test_right_plans_pass(problem: Problem) -> None:
+    """A whole plan passes, and so does a cooperative one that withholds."""
+    check(problem, plan(1, 0, 0, 2), cooperative=False)
+    check(problem, plan(NOBODY, NOBODY, 0, 2), cooperative=True)
