@@ -1,22 +1,25 @@
 """What tests and the demo do to a cluster from outside: topics with explicit replicas, moves, elections, and waiting.
 
-kafka-python's admin client is used because confluent-kafka's cannot move replicas. Every function that changes
-something returns only when the brokers' metadata shows it.
+confluent-kafka's admin client does most of it: it takes a broker that is away in its stride. It cannot move replicas;
+kafka-python's client does that. Every function that changes something returns only when metadata shows it.
 """
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
 
-from kafka import TopicPartition
+from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewPartitions, NewTopic
+from kafka import TopicPartition as MovedPartition
 from kafka.admin import KafkaAdminClient
-from kafka.errors import KafkaError
 
 from sandbox.errors import SandboxError
 
-_PREFERRED: Final = 0
+_ANSWER_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +58,7 @@ def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 30.0, p
         try:
             if holds():
                 return time.monotonic() - begun
-        except KafkaError as error:
+        except KafkaException as error:
             last = f" (last error: {error})"
         if time.monotonic() - begun > timeout:
             raise SandboxError(f"waited {timeout:.0f} s in vain until {what}{last}")
@@ -72,24 +75,28 @@ class Admin:
     """
 
     def __init__(self, bootstrap: str, *, timeout: float = 30.0) -> None:
-        """Connects.
+        """Prepares a client, which connects when it is asked something.
 
         Args:
             bootstrap: `bootstrap.servers`.
             timeout: seconds that any change may take until it shows.
         """
         self._timeout = timeout
-        # kafka-python has no annotations: what its client returns is typed where it is used.
-        self._client: Any = KafkaAdminClient(
-            bootstrap_servers=bootstrap.split(","), client_id="samerack-sandbox", reconnect_backoff_max_ms=200
+        self._client = AdminClient(
+            {
+                "bootstrap.servers": bootstrap,
+                "client.id": "samerack-sandbox",
+                "reconnect.backoff.max.ms": 200,
+                "log_level": 0,  # brokers come and go here; what matters is raised
+            }
         )
 
     def close(self) -> None:
         """Disconnects."""
-        self._client.close()
+        self._client.poll(0)
 
     def __enter__(self) -> Self:
-        """Returns itself: the constructor has connected."""
+        """Returns itself."""
         return self
 
     def __exit__(
@@ -100,21 +107,19 @@ class Admin:
 
     def racks(self) -> dict[int, str | None]:
         """Returns the rack of every broker that the cluster lists, by broker id."""
-        brokers: list[dict[str, Any]] = self._ask(self._client.describe_cluster)["brokers"]
-        return {int(broker["broker_id"]): broker["rack"] or None for broker in brokers}
+        nodes = self._ask(lambda: self._client.describe_cluster(request_timeout=_ANSWER_SECONDS).result()).nodes
+        return {int(node.id): node.rack or None for node in sorted(nodes, key=lambda node: int(node.id))}
 
     def replicas(self, topics: Iterable[str]) -> dict[tuple[str, int], Replicas]:
         """Returns where the partitions of these topics live; topics that do not exist are left out."""
-        wanted = list(topics)
-        described: list[dict[str, Any]] = self._ask(lambda: self._client.describe_topics(wanted))
+        known = self._ask(lambda: self._client.list_topics(timeout=_ANSWER_SECONDS)).topics
         return {
-            (topic["name"], partition["partition_index"]): Replicas(
-                leader=partition["leader_id"],
-                replicas=tuple(partition["replica_nodes"]),
-                in_sync=frozenset(partition["isr_nodes"]),
+            (topic, number): Replicas(
+                leader=partition.leader, replicas=tuple(partition.replicas), in_sync=frozenset(partition.isrs)
             )
-            for topic in described
-            for partition in topic["partitions"]
+            for topic in topics
+            if topic in known
+            for number, partition in sorted(known[topic].partitions.items())
         }
 
     def create_topic(
@@ -124,24 +129,24 @@ class Admin:
 
         Raises:
             SandboxError: it does not show in time.
-            KafkaError: the cluster refuses.
+            KafkaException: the cluster refuses.
         """
-        placed = {partition: list(brokers) for partition, brokers in enumerate(assignment)}
-        self._client.create_topics({topic: {"assignments": placed, "configs": dict(config or {})}})
-        self._wait_placed({(topic, partition): brokers for partition, brokers in placed.items()})
+        placed = [list(brokers) for brokers in assignment]
+        new = NewTopic(topic, num_partitions=len(placed), replica_assignment=placed, config=dict(config or {}))
+        _all_done(self._client.create_topics([new]))
+        self._wait_placed({(topic, number): brokers for number, brokers in enumerate(placed)})
 
     def delete_topic(self, topic: str) -> None:
         """Deletes a topic."""
-        self._client.delete_topics([topic])
+        _all_done(self._client.delete_topics([topic]))
         wait_until(lambda: not self.replicas([topic]), f"topic {topic} is gone", timeout=self._timeout)
 
     def add_partitions(self, topic: str, assignment: Sequence[Sequence[int]]) -> None:
         """Adds partitions to a topic, one for each list of brokers."""
         present = len(self.replicas([topic]))
-        added = {(topic, present + index): list(brokers) for index, brokers in enumerate(assignment)}
-        new = {"count": present + len(added), "assignments": list(added.values())}
-        self._client.create_partitions({topic: new})
-        self._wait_placed(added)
+        added = [list(brokers) for brokers in assignment]
+        _all_done(self._client.create_partitions([NewPartitions(topic, present + len(added), added)]))
+        self._wait_placed({(topic, present + number): brokers for number, brokers in enumerate(added)})
 
     def move_replicas(self, moves: Mapping[tuple[str, int], Sequence[int]], *, elect: bool = True) -> float:
         """Moves partitions to other brokers and waits until the data has followed.
@@ -157,28 +162,43 @@ class Admin:
             SandboxError: a partition was refused, or the move does not show in time.
         """
         begun = time.monotonic()
-        wanted = {TopicPartition(topic, partition): list(brokers) for (topic, partition), brokers in moves.items()}
-        answers: dict[TopicPartition, type[Exception] | None] = self._client.alter_partition_reassignments(wanted)
-        refused = {f"{p.topic}-{p.partition}": error.__name__ for p, error in answers.items() if error is not None}
-        if refused or len(answers) != len(wanted):
-            raise SandboxError(f"the cluster moves {len(answers)} of {len(wanted)} partitions; refused: {refused}")
-
-        def moved() -> bool:
-            return not self._client.list_partition_reassignments(list(wanted))
-
-        wait_until(moved, f"the replicas of {len(wanted)} partitions have moved", timeout=self._timeout)
+        wanted = {MovedPartition(topic, number): list(brokers) for (topic, number), brokers in moves.items()}
+        living = self._ask(lambda: self._client.list_topics(timeout=_ANSWER_SECONDS)).brokers.values()
+        # kafka-python has few annotations, and leaves sockets open when it knocks at a broker that is away.
+        mover: Any = KafkaAdminClient(bootstrap_servers=[f"{broker.host}:{broker.port}" for broker in living])
+        try:
+            answers: dict[MovedPartition, type[Exception] | None] = mover.alter_partition_reassignments(wanted)
+            refused = {f"{p.topic}-{p.partition}": error.__name__ for p, error in answers.items() if error is not None}
+            if refused or len(answers) != len(wanted):
+                raise SandboxError(
+                    f"the cluster answered for {len(answers)} of {len(wanted)} moves; refused: {refused}"
+                )
+            wait_until(
+                lambda: not mover.list_partition_reassignments(list(wanted)),
+                f"the replicas of {len(wanted)} partitions have moved",
+                timeout=self._timeout,
+            )
+        finally:
+            mover.close()
         self._wait_placed(moves, leaders=False)
         if elect:
             self.elect_leaders(moves)
         return time.monotonic() - begun
 
     def elect_leaders(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Makes the first replica of each partition its leader."""
+        """Makes the first replica of each partition its leader.
+
+        Raises:
+            SandboxError: the cluster refuses, or it does not show in time.
+        """
         wanted = list(partitions)
-        by_topic: dict[str, list[int]] = {}
-        for topic, partition in wanted:
-            by_topic.setdefault(topic, []).append(partition)
-        self._client.elect_leaders(_PREFERRED, by_topic)
+        asked = [TopicPartition(topic, number) for topic, number in wanted]
+        answers: dict[TopicPartition, KafkaException | None] = self._client.elect_leaders(
+            ElectionType.PREFERRED, asked
+        ).result()
+        for partition, refusal in answers.items():
+            if refusal is not None and refusal.args[0].code() != KafkaError.ELECTION_NOT_NEEDED:
+                raise SandboxError(f"no election for {partition.topic}-{partition.partition}: {refusal}")
         placed = self.replicas({topic for topic, _ in wanted})
         self._wait_placed({partition: placed[partition].replicas for partition in wanted})
 
@@ -209,6 +229,11 @@ class Admin:
         wait_until(
             shows, f"metadata shows {len(wanted)} partitions of {topics} where they belong", timeout=self._timeout
         )
+
+
+def _all_done(futures: Mapping[str, Future[None]]) -> None:
+    for future in futures.values():
+        future.result()
 
 
 def wait_for_racks(bootstrap: str, expected: Mapping[int, str | None], *, timeout: float = 30.0) -> None:

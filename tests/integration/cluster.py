@@ -194,7 +194,8 @@ class ContainerCluster:
         exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
         script = f"{exports}exec /etc/kafka/docker/run\n"
         # Moved into place in one step: the loop must not find half a script.
-        self._shell(node, f"printf %s {shlex.quote(script)} > /tmp/node/next && mv /tmp/node/next /tmp/node/start")
+        put = f"mkdir -p /tmp/node && printf %s {shlex.quote(script)} > /tmp/node/next"
+        self._shell(node, f"{put} && mv /tmp/node/next /tmp/node/start")
         if node != CONTROLLER:
             self._running.add(node)
 

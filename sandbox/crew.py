@@ -1,0 +1,190 @@
+"""The demo's consumer group: six members in three languages' clients, what they own, read, and read across racks.
+
+Everything here is told by the members themselves or by the cluster's metadata; nothing is asked of the agent, so that
+what it claims can be held against what happened.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from assignors.build import MemberInput, build_problem
+from assignors.consumer import optimal
+from assignors.evaluate import evaluate
+from sandbox.admin import Admin, Replicas, wait_until
+from sandbox.feeder import VALUE_BYTES
+from sandbox.members.ledger import longest_pauses
+from sandbox.members.lines import MemberSettings, Partition
+from sandbox.members.process import Event, Member
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Post:
+    """One place in the crew: the client, the rack it stands in, and whether its client is told of it."""
+
+    client: str
+    rack: str
+    tells_rack: bool
+    assignors: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Its client id; the agent's settings find the rack in it where the client does not tell."""
+        return f"{self.client}-{self.rack}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """Where partitions live: racks of brokers and replicas of partitions at one moment."""
+
+    racks: Mapping[int, str]
+    replicas: Mapping[Partition, Replicas]
+
+    def serving(self, post: Post, partition: Partition) -> frozenset[str]:
+        """The racks that serve a member: any replica's where it fetches with its rack, else the leader's."""
+        placed = self.replicas[partition]
+        brokers = placed.replicas if post.tells_rack else (placed.leader,)
+        return frozenset(self.racks[broker] for broker in brokers)
+
+
+def layout(admin: Admin, topics: Sequence[str]) -> Layout:
+    """The layout now."""
+    return Layout(
+        racks={broker: rack for broker, rack in admin.racks().items() if rack is not None},
+        replicas=admin.replicas(topics),
+    )
+
+
+class Crew:
+    """The members; a context manager that starts and ends them."""
+
+    def __init__(self, posts: Sequence[Post], *, bootstrap: str, group: str, topics: Sequence[str]) -> None:
+        self.posts = tuple(posts)
+        self._bootstrap = bootstrap
+        self._group = group
+        self._topics = tuple(topics)
+        self._members: dict[Post, Member] = {}
+        self._former: list[Member] = []
+
+    def start(self, post: Post) -> None:
+        """Start the member of one post."""
+        settings = MemberSettings(
+            bootstrap=self._bootstrap,
+            group=self._group,
+            topics=self._topics,
+            client_id=post.name,
+            rack=post.rack if post.tells_rack else None,
+            assignors=post.assignors,
+        )
+        self._members[post] = Member.python(post.client, settings)
+
+    def restart(self, post: Post) -> None:
+        """End the member of one post in good order and start another, as a deploy does."""
+        member = self._members.pop(post)
+        member.stop()
+        self._former.append(member)
+        self.start(post)
+
+    def owned(self) -> dict[Post, frozenset[Partition]]:
+        """What each member says it has."""
+        return {post: member.owned for post, member in self._members.items()}
+
+    def complete(self, partitions: int) -> bool:
+        """Whether every partition has exactly one owner and no member is without any."""
+        owned = list(self.owned().values())
+        return all(owned) and sum(map(len, owned)) == partitions == len(frozenset().union(*owned))
+
+    def wait_complete(self, partitions: int, *, timeout: float = 60.0) -> None:
+        """Wait until the group has settled: complete, and still so half a second later.
+
+        Raises:
+            SandboxError: It takes too long; with the members' last words.
+        """
+
+        def settled() -> bool:
+            if not self.complete(partitions):
+                return False
+            before = self.owned()
+            time.sleep(0.5)
+            return self.owned() == before
+
+        for member in self._members.values():
+            member.wait(lambda: True, "it runs", timeout=1)
+        wait_until(settled, f"all {partitions} partitions are assigned", timeout=timeout)
+
+    def cross_rack_share(self, where: Layout) -> float:
+        """The share of partitions that are read from another rack, under a layout."""
+        owned = self.owned()
+        cross = sum(
+            post.rack not in where.serving(post, partition)
+            for post, partitions in owned.items()
+            for partition in partitions
+        )
+        return cross / max(1, sum(map(len, owned.values())))
+
+    def optimum(self, where: Layout) -> float:
+        """The least share that a balanced assignment can have, by the reference solver (networkx)."""
+        topics: dict[str, list[list[str]]] = {topic: [] for topic in self._topics}
+        for (topic, _), placed in sorted(where.replicas.items()):
+            others = [broker for broker in placed.replicas if broker != placed.leader]
+            topics[topic].append([where.racks[broker] for broker in (placed.leader, *others)])
+        problem = build_problem(
+            topics=topics,
+            members=[
+                MemberInput(id=post.name, topics=self._topics, rack=post.rack, reads_any_replica=post.tells_rack)
+                for post in self.posts
+            ],
+        )
+        cost = evaluate(problem, optimal.assign(problem, portable=True))
+        return cost.cross_rack / len(problem.topic_of)
+
+    def longest_pause(self, *, since_ms: int, until_ms: int) -> float:
+        """The longest time in seconds in which some partition was not read by anybody."""
+        return max(longest_pauses(self._events(), since_ms=since_ms, until_ms=until_ms).values(), default=float("inf"))
+
+    def rates(self, where: Layout, seconds: float) -> dict[Post, dict[str, float]]:
+        """Bytes per second from each rack, measured over `seconds`.
+
+        librdkafka tells the bytes on the wire from each broker; for the others what they read of each partition counts
+        from the rack of the partition's leader, which serves them.
+        """
+        begun = time.time_ns() // 1_000_000
+        before = {post: dict(member.received) for post, member in self._members.items()}
+        time.sleep(seconds)
+        result: dict[Post, dict[str, float]] = {}
+        for post, member in self._members.items():
+            rates = dict.fromkeys(where.racks.values(), 0.0)
+            if member.received:
+                for broker, received in member.received.items():
+                    rates[where.racks[broker]] += (received - before[post].get(broker, 0)) / seconds
+            else:
+                for event in member.events:
+                    if event.kind == "records" and event.ms >= begun:
+                        (partition,) = event.partitions
+                        leader = where.replicas[partition].leader
+                        rates[where.racks[leader]] += event.count * VALUE_BYTES / seconds
+            result[post] = rates
+        return result
+
+    def _events(self) -> list[Event]:
+        return [event for member in (*self._former, *self._members.values()) for event in member.events]
+
+    def __enter__(self) -> Self:
+        """Start all members, each after the one before it has joined."""
+        for post in self.posts:
+            self.start(post)
+            time.sleep(0.3)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """End them, in haste: nobody reads what they would still commit."""
+        for member in self._members.values():
+            with suppress(OSError):
+                member.stop(kill=True)

@@ -1,0 +1,257 @@
+"""The main job on this machine: a group reads across racks, the agent leads it, replicas move, the agent is killed.
+
+`scripts/demo` runs it. Brokers, clients and agent are real processes on loopback ports of their own; all of them and
+their temporary folders are gone when it ends, also by Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import FrameType
+from typing import Annotated, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sandbox.admin import Admin, wait_until
+from sandbox.cluster import Cluster
+from sandbox.contract import RACKS
+from sandbox.crew import Crew, Layout, Post, layout
+from sandbox.errors import SandboxError
+from sandbox.feeder import Feeder
+from sandbox.processes import end, spawn, tail
+from sandbox.settings import HOST, free_ports
+
+GROUP: Final = "orders-service"
+TOPICS: Final = {
+    "clicks": [[1]] * 6 + [[2]] * 4 + [[3]] * 2,
+    "orders": [[1, 2], [1, 2], [1, 3], [1, 3], [2, 1], [2, 3], [1, 2], [1, 3], [1, 2]],
+}
+"""Topic to brokers per partition, the leader first: replication 1 and 2, leaders uneven over the racks."""
+MOVES: Final = {("clicks", 0): [3], ("clicks", 1): [3], ("clicks", 2): [3], ("clicks", 6): [3], ("clicks", 10): [2]}
+PARTITIONS: Final = sum(map(len, TOPICS.values()))
+# each client offers the assignors that it offers by default; roundrobin is what they share
+POSTS: Final = (
+    Post(client="kafka-python", rack="rack-a", tells_rack=False, assignors=("range", "roundrobin")),
+    Post(client="aiokafka", rack="rack-b", tells_rack=False, assignors=("roundrobin",)),
+    Post(client="confluent", rack="rack-c", tells_rack=True),
+    Post(client="confluent", rack="rack-a", tells_rack=True),
+    Post(client="kafka-python", rack="rack-b", tells_rack=False, assignors=("range", "roundrobin")),
+    Post(client="aiokafka", rack="rack-c", tells_rack=False, assignors=("roundrobin",)),
+)
+_FOLLOWING: Final = f'samerack_group_role{{group="{GROUP}",role="following"}} 1.0'
+_LEADING: Final = f'samerack_group_role{{group="{GROUP}",role="leading"}} 1.0'
+_FIRST: Final = f'samerack_first_in_order{{group="{GROUP}"}} 1.0'
+_MOST_DEPLOYS: Final = 4
+"""In a third of all starts another member holds the front place until it is deployed itself."""
+_AFTER_KILL_SECONDS: Final = 12.0
+"""The agent's session timeout, the group's rebalance after it, and some more."""
+
+
+class Story:
+    """Tells what happens, with the seconds since the start."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._begun = time.monotonic()
+
+    def tell(self, text: str) -> None:
+        """One step."""
+        self.console.print(f"[dim]{time.monotonic() - self._begun:6.1f} s[/dim]  {text}", highlight=False)
+
+
+class AgentProcess:
+    """`samerack run` as an operator would start it, with its log in a file."""
+
+    def __init__(self, bootstrap: str, folder: Path) -> None:
+        (self._port,) = free_ports(1)
+        self.log = folder / "agent.log"
+        racks = {f"*-{rack}": rack for rack in RACKS.values() if rack is not None}
+        with self.log.open("wb") as log:
+            self.process = spawn(
+                [
+                    *(sys.executable, "-m", "agent.cli.main", "run", "-b", bootstrap, "-g", GROUP),
+                    *("-s", f"racks.client_ids={json.dumps(racks)}", "-s", f"web.port={self._port}"),
+                ],
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
+
+    def shows(self, sample: str, *, seconds: float) -> bool:
+        """Whether /metrics has a line, or gets it within so many seconds."""
+        try:
+            self.wait_for(sample, f"{sample} shows", timeout=seconds)
+        except SandboxError:
+            return False
+        return True
+
+    def wait_for(self, sample: str, what: str, timeout: float = 60.0) -> None:
+        """Wait until /metrics has a line.
+
+        Raises:
+            SandboxError: It takes too long, or the agent has ended; with the end of its log.
+        """
+
+        def shows() -> bool:
+            if self.process.poll() is not None:
+                raise SandboxError(f"the agent ended before {what}")
+            with suppress(OSError), urllib.request.urlopen(f"http://{HOST}:{self._port}/metrics", timeout=2) as page:
+                return sample in page.read().decode().splitlines()
+            return False
+
+        try:
+            wait_until(shows, what, timeout=timeout)
+        except SandboxError as error:
+            raise SandboxError(f"{error}\n{tail(self.log)}") from None
+
+
+@contextmanager
+def agent(bootstrap: str) -> Iterator[AgentProcess]:
+    """An agent that is gone when the context ends."""
+    with tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder:
+        running = AgentProcess(bootstrap, Path(folder))
+        try:
+            yield running
+        finally:
+            end(running.process, timeout=6)
+
+
+def play(story: Story) -> dict[str, float]:
+    """The whole story; what it measured.
+
+    Raises:
+        SandboxError: Something did not happen in time.
+    """
+    story.tell("starting three brokers, one in each rack")
+    with Cluster(progress=story.tell) as cluster, Admin(cluster.bootstrap) as admin:
+        for topic, assignment in TOPICS.items():
+            admin.create_topic(topic, assignment)
+        story.tell(f"topics: {', '.join(f'{topic} ({len(placed)} partitions)' for topic, placed in TOPICS.items())}")
+        crew = Crew(POSTS, bootstrap=cluster.bootstrap, group=GROUP, topics=tuple(TOPICS))
+        with Feeder(cluster.bootstrap, {topic: len(placed) for topic, placed in TOPICS.items()}), crew:
+            story.tell("six members start; only the two on librdkafka know their rack")
+            crew.wait_complete(PARTITIONS)
+            return _lead_move_kill(story, cluster.bootstrap, admin, crew)
+
+
+def _lead_move_kill(story: Story, bootstrap: str, admin: Admin, crew: Crew) -> dict[str, float]:
+    where = layout(admin, tuple(TOPICS))
+    before = crew.cross_rack_share(where)
+    _show_rates(story, crew, where, "the group's own assignment")
+    story.tell(f"the group's own assignment reads [bold]{before:.1%}[/bold] of its partitions across racks")
+    with agent(bootstrap) as running:
+        running.wait_for(_FOLLOWING, "the agent has joined")
+        for _ in range(_MOST_DEPLOYS):
+            first = running.shows(_FIRST, seconds=3.0)
+            story.tell(
+                f"the agent has joined and is {'next to lead' if first else 'behind another member in the order'}"
+            )
+            story.tell("a deploy: each member is restarted in turn")
+            for post in crew.posts:
+                crew.restart(post)
+                crew.wait_complete(PARTITIONS)
+            if running.shows(_LEADING, seconds=3.0):
+                break
+        else:
+            raise SandboxError(f"the agent does not lead after {_MOST_DEPLOYS} deploys:\n{tail(running.log)}")
+        optimum = crew.optimum(where)
+        after = crew.cross_rack_share(where)
+        _show_rates(story, crew, where, "led by samerack")
+        story.tell(f"the agent leads: [bold]{after:.1%}[/bold] across racks, the optimum is {optimum:.1%}")
+        followed = _follow_a_move(story, admin, crew)
+        story.tell("killing the agent with -9")
+        killed_ms = time.time_ns() // 1_000_000
+        running.process.kill()
+        time.sleep(_AFTER_KILL_SECONDS)
+        gap = crew.longest_pause(since_ms=killed_ms, until_ms=time.time_ns() // 1_000_000)
+        crew.wait_complete(PARTITIONS)
+        story.tell(f"nobody stopped: the longest pause of a partition was {gap:.2f} s")
+    return {"before": before, "after": after, "optimum": optimum, "consumption_gap_seconds": gap, **followed}
+
+
+def _follow_a_move(story: Story, admin: Admin, crew: Crew) -> dict[str, float]:
+    move_seconds = admin.move_replicas(MOVES)
+    moved_at = time.monotonic()
+    where = layout(admin, tuple(TOPICS))
+    optimum, present = crew.optimum(where), crew.cross_rack_share(where)
+    story.tell(f"{len(MOVES)} partitions moved to other racks in {move_seconds:.1f} s: {present:.1%} across racks now")
+    if present <= optimum:
+        raise SandboxError("the move left nothing to follow")
+
+    def follows() -> bool:
+        return crew.complete(PARTITIONS) and crew.cross_rack_share(where) <= optimum
+
+    wait_until(follows, "the group has followed the move", timeout=60)
+    seconds = time.monotonic() - moved_at
+    story.tell(f"the group followed after [bold]{seconds:.1f} s[/bold]: {optimum:.1%} across racks, the optimum again")
+    return {"after_move": present, "followed": crew.cross_rack_share(where), "followed_seconds": seconds}
+
+
+def _show_rates(story: Story, crew: Crew, where: Layout, title: str) -> None:
+    racks = sorted(set(where.racks.values()))
+    table = Table(title=f"received, kB/s: {title}")
+    for column in ("member", "in"):
+        table.add_column(column)
+    for rack in racks:
+        table.add_column(f"from {rack}", justify="right")
+    table.add_column("measured by")
+    for post, rates in crew.rates(where, 3.0).items():
+        cells = [
+            f"[{'green' if rack == post.rack else 'red'}]{rates[rack] / 1000:.1f}[/]" if rates[rack] >= 50 else "-"
+            for rack in racks
+        ]
+        table.add_row(post.client, post.rack, *cells, "bytes on the wire" if post.tells_rack else "partition")
+    story.console.print(table)
+
+
+def _summary(console: Console, result: dict[str, float]) -> None:
+    table = Table(title="what samerack changed")
+    table.add_column("")
+    table.add_column("measured", justify="right")
+    table.add_row("across racks, the group's own assignment", f"{result['before']:.1%}")
+    table.add_row("across racks, led by samerack", f"{result['after']:.1%}")
+    table.add_row("the least that a balanced assignment can read", f"{result['optimum']:.1%}")
+    table.add_row("replicas moved: the group had followed after", f"{result['followed_seconds']:.1f} s")
+    table.add_row("agent killed: longest pause of any partition", f"{result['consumption_gap_seconds']:.2f} s")
+    console.print(table)
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt(signal.Signals(number).name)
+
+
+def main(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="End with one JSON line on standard output.")] = False,
+) -> None:
+    """See a consumer group read across racks, samerack lead it, replicas move, and the agent die: about 90 seconds."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    console = Console(stderr=as_json)
+    story = Story(console)
+    try:
+        result = play(story)
+    except SandboxError as error:
+        console.print(f"[red]failed:[/red] {error}", highlight=False)
+        raise typer.Exit(1) from None
+    except KeyboardInterrupt:
+        console.print("interrupted: every process has ended and every file is gone")
+        raise typer.Exit(130) from None
+    _summary(console, result)
+    if as_json:
+        typer.echo(json.dumps({key: round(value, 4) for key, value in result.items()}))
+    if result["after"] > result["optimum"]:
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    typer.run(main)
