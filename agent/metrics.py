@@ -14,6 +14,15 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, disable_cre
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from agent.policy import EXEMPT, Reason
+
+FOLLOWED = (*sorted(EXEMPT, key=lambda reason: reason.value), Reason.RACKS_CHANGED, Reason.MEMBERS_RACKS_CHANGED)
+NOT_FOLLOWED = (Reason.BELOW_LEAST_SAVING, Reason.OUT_OF_BUDGET)
+ASSIGNORS = ("optimal", "range")
+GROUP_ERRORS = ("internal", "kafka", "leave", "plan")
+WATCH_ERROR = "watch"
+BROKER_ABSENT = "broker-absent"
+
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
@@ -142,6 +151,23 @@ class Metrics:
             "samerack_look_seconds", "Time of one look at the cluster.", buckets=_SECONDS, registry=self.registry
         )
 
+        self._errors.labels("", WATCH_ERROR)
+        self._suppressed.labels("", BROKER_ABSENT)
+
+    def expect(self, group: str) -> None:
+        """Show a group from the start, its counters at 0: a rate misses the first event where no 0 came before it."""
+        self.board.publish(GroupStatus(group=group))
+        self._plan_seconds.labels(group)
+        self._rolls.labels(group)
+        for assignor in ASSIGNORS:
+            self._plans.labels(group, assignor)
+        for reason in FOLLOWED:
+            self._rebalances.labels(group, reason.value)
+        for reason in NOT_FOLLOWED:
+            self._suppressed.labels(group, reason.value)
+        for kind in GROUP_ERRORS:
+            self._errors.labels(group, kind)
+
     def planned(self, group: str, assignor: str, seconds: float) -> None:
         """A plan was made and sent."""
         self._plan_seconds.labels(group).observe(seconds)
@@ -169,7 +195,7 @@ class Metrics:
 
     def watch_failed(self) -> None:
         """A look at the cluster failed."""
-        self._errors.labels("", "watch").inc()
+        self._errors.labels("", WATCH_ERROR).inc()
 
     def ignored(self, reason: str) -> None:
         """Something was seen that does not count as a change of the cluster."""

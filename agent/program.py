@@ -14,7 +14,7 @@ from agent.cluster import SettlingTimes
 from agent.errors import SettingsError
 from agent.kafka_config import for_kafka_python
 from agent.leader import GroupLeader
-from agent.metrics import GroupStatus, Metrics
+from agent.metrics import Metrics
 from agent.settings import Settings
 from agent.watch import ClusterWatch, group_type, open_admin
 from agent.web import WebServer, application
@@ -63,7 +63,7 @@ class Agent:
             for group in dict.fromkeys(settings.groups)
         ]
         for leader in self._leaders:
-            self.metrics.board.publish(GroupStatus(group=leader.group))
+            self.metrics.expect(leader.group)
         self.web = WebServer(
             application(self.metrics, healthy=self.unhealthy, ready=self.unready),
             host=settings.web.host,

@@ -1,0 +1,172 @@
+"""The metrics: an exposition that parses, documented names, and gauges that never show half of an update."""
+
+from __future__ import annotations
+
+import re
+import threading
+from pathlib import Path
+
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from agent.metrics import FOLLOWED, GROUP_ERRORS, NOT_FOLLOWED, GroupStatus, Metrics
+from agent.policy import Reason
+
+PAGE = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text(encoding="utf-8")
+
+
+def sample() -> Metrics:
+    """An agent that has led a group for a while."""
+    metrics = Metrics()
+    metrics.expect("orders")
+    for _ in range(4):
+        metrics.looked(0.005)
+        metrics.rolled("orders")
+    metrics.planned("orders", "optimal", 0.0021)
+    metrics.planned("orders", "optimal", 0.0018)
+    metrics.rebalanced("orders", Reason.RACKS_CHANGED.value)
+    metrics.suppressed("orders", Reason.BELOW_LEAST_SAVING.value)
+    metrics.ignored("broker-absent")
+    metrics.failed("orders", "kafka")
+    metrics.watch_failed()
+    metrics.board.publish(
+        GroupStatus(
+            group="orders",
+            state="Stable",
+            protocol="range",
+            role="leading",
+            first_in_order=True,
+            members=6,
+            members_without_rack=0,
+            partitions=36,
+            cross_rack=4,
+            possible_cross_rack=3,
+            budget=2.5,
+        )
+    )
+    return metrics
+
+
+def families(metrics: Metrics) -> dict[str, Metric]:
+    """What Prometheus makes of the exposition."""
+    return {family.name: family for family in text_string_to_metric_families(metrics.exposition().decode())}
+
+
+def labels_of(family: Metric) -> list[str]:
+    """The label names of a family, but for a histogram's own."""
+    return sorted({name for one in family.samples for name in one.labels} - {"le"})
+
+
+def shown(name: str, kind: str) -> str:
+    """The name as queries use it."""
+    return f"{name}_total" if kind == "counter" else name
+
+
+def test_the_page_names_every_metric() -> None:
+    """docs/metrics.md has a row for every metric with its type and labels, and for no other."""
+    rows = re.findall(r"^\| `(samerack_\w+)` \| (\w+) \| ([^|]*?) ?\| [^|]+ \|$", PAGE, re.MULTILINE)
+    found = {(name, kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels in rows}
+    assert found == {
+        (shown(name, family.type), family.type, tuple(labels_of(family))) for name, family in families(sample()).items()
+    }
+
+
+def test_every_query_uses_metrics_that_exist() -> None:
+    """The expressions of the page and its prose speak of no metric that is not there."""
+    known = {shown(name, family.type) for name, family in families(sample()).items()}
+    known |= {f"{name}_{part}" for name in known for part in ("bucket", "sum", "count")}
+    assert set(re.findall(r"samerack_\w+", PAGE)) <= known
+
+
+def test_the_page_shows_a_real_sample() -> None:
+    """The sample of docs/metrics.md is what an agent answers, but for comments and most buckets."""
+    lines = sample().exposition().decode().splitlines()
+    wanted = [line for line in lines if not line.startswith("#") and ("_bucket" not in line or "+Inf" in line)]
+    (block,) = re.findall(r"^```text\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    assert block.splitlines() == wanted
+
+
+def test_the_page_names_every_reason_and_kind() -> None:
+    """Each value that a label may have is explained."""
+    values = [reason.value for reason in (*FOLLOWED, *NOT_FOLLOWED)]
+    values += [*GROUP_ERRORS, "watch", "broker-absent", "outside", "observing", "following", "leading", "fenced"]
+    assert [value for value in values if f"`{value}`" not in PAGE] == []
+
+
+def test_every_reason_is_counted_somewhere() -> None:
+    """A decision is either followed, suppressed or no decision at all."""
+    assert {*FOLLOWED, *NOT_FOLLOWED, Reason.NOTHING_TO_GAIN} == set(Reason)
+
+
+def test_the_exposition_has_no_times_of_creation() -> None:
+    """A counter is one series, not two."""
+    assert not [name for name in families(sample()) if name.endswith("_created")]
+
+
+def test_an_expected_group_starts_at_zero() -> None:
+    """Every series of a group is there before anything happens, so that the first event shows in a rate."""
+    metrics = Metrics()
+    metrics.expect("orders")
+    fresh = families(metrics)
+    for name, family in families(sample()).items():
+        if family.type == "gauge":
+            continue
+        assert {(one.name, *one.labels.items()) for one in family.samples} == {
+            (one.name, *one.labels.items()) for one in fresh[name].samples
+        }
+        assert {one.value for one in fresh[name].samples} == {0.0}
+
+
+def test_unknown_values_have_no_sample() -> None:
+    """A group not yet looked at shows its state and role, and no number that nobody knows."""
+    metrics = Metrics()
+    metrics.expect("orders")
+    fresh = families(metrics)
+    assert fresh["samerack_group_state"].samples[0].labels == {"group": "orders", "state": "Unknown"}
+    assert fresh["samerack_group_role"].samples[0].labels == {"group": "orders", "role": "outside"}
+    assert fresh["samerack_partitions"].samples == []
+    assert fresh["samerack_cross_rack_partitions"].samples == []
+
+
+def test_names_that_need_escaping_parse() -> None:
+    """Group names may hold anything."""
+    metrics = Metrics()
+    name = 'a "b"\\c\nd'
+    metrics.expect(name)
+    assert families(metrics)["samerack_group_role"].samples[0].labels["group"] == name
+
+
+def test_the_latest_status_replaces_the_one_before() -> None:
+    """A group has one state and one role at a time; groups stand in the order of their names."""
+    metrics = Metrics()
+    metrics.board.publish(GroupStatus(group="b", role="following"))
+    metrics.board.publish(GroupStatus(group="a"))
+    metrics.board.publish(GroupStatus(group="b", role="leading"))
+    assert [(status.group, status.role) for status in metrics.board.all()] == [("a", "outside"), ("b", "leading")]
+
+
+def test_a_scrape_sees_whole_statuses() -> None:
+    """While statuses are replaced, every scrape shows numbers that belong together."""
+    metrics = Metrics()
+    stop = threading.Event()
+
+    def publish() -> None:
+        number = 0
+        while not stop.is_set():
+            number += 1
+            metrics.board.publish(GroupStatus(group="g", members=number, partitions=number, cross_rack=number))
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    try:
+        for _ in range(50):
+            values = {
+                family.name: family.samples[0].value
+                for family in metrics.board.collect()
+                if family.samples
+                and family.name in ("samerack_members", "samerack_partitions", "samerack_cross_rack_partitions")
+            }
+            assert len(set(values.values())) <= 1
+    finally:
+        stop.set()
+        thread.join()

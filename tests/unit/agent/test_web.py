@@ -1,0 +1,111 @@
+"""The HTTP port on a real socket: metrics, health, readiness, and a port that is taken."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from agent.errors import AgentError
+from agent.metrics import Metrics
+from agent.web import CONTENT_TYPE, WebServer, application
+
+Check = Callable[[], dict[str, str]]
+
+
+def fine() -> dict[str, str]:
+    """Nothing is wrong."""
+    return {}
+
+
+@contextmanager
+def served(healthy: Check = fine, ready: Check = fine) -> Iterator[str]:
+    """The address of a server."""
+    server = WebServer(application(Metrics(), healthy=healthy, ready=ready), host="127.0.0.1", port=0)
+    server.start()
+    try:
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        server.stop()
+
+
+def ask(url: str) -> tuple[int, str, bytes]:
+    """Status, content type and body."""
+    try:
+        with urlopen(url, timeout=5) as answer:  # noqa: S310 - a loopback address of our own
+            return answer.status, answer.headers["content-type"], answer.read()
+    except HTTPError as error:
+        with error:
+            return error.code, error.headers["content-type"], error.read()
+
+
+def test_metrics_are_served_as_prometheus_reads_them() -> None:
+    """The content type names the text format, and the body parses."""
+    with served() as url:
+        status, kind, body = ask(f"{url}/metrics")
+    assert (status, kind) == (200, CONTENT_TYPE)
+    assert "samerack_look_seconds" in {family.name for family in text_string_to_metric_families(body.decode())}
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_each_check_answers_for_itself(path: str) -> None:
+    """A check that finds something wrong answers 503 and says what, and the other check is not concerned."""
+    wrong = {"watch": "its thread has ended"}
+    answers: dict[str, Check] = {"/healthz": fine, "/readyz": fine, path: lambda: wrong}
+    with served(answers["/healthz"], answers["/readyz"]) as url:
+        found: dict[str, tuple[int, Any]] = {}
+        for each in ("/healthz", "/readyz"):
+            status, _, body = ask(url + each)
+            found[each] = status, json.loads(body)
+    assert found.pop(path) == (503, {"ok": False, "wrong": wrong})
+    assert list(found.values()) == [(200, {"ok": True, "wrong": {}})]
+
+
+def test_other_paths_are_not_found() -> None:
+    """There is nothing else."""
+    with served() as url:
+        assert ask(f"{url}/")[0] == 404
+
+
+def test_connections_wait_for_the_start() -> None:
+    """The port is there before the server starts, so a probe that comes early waits instead of failing."""
+    server = WebServer(application(Metrics(), healthy=fine, ready=fine), host="127.0.0.1", port=0)
+    with socket.create_connection(("127.0.0.1", server.port), timeout=5) as early:
+        server.start()
+        early.sendall(b"GET /healthz HTTP/1.0\r\n\r\n")
+        assert early.recv(100).startswith(b"HTTP/1.1 200")
+    server.stop()
+
+
+@pytest.mark.parametrize("listening", [True, False])
+def test_a_taken_port_names_the_cure(listening: bool) -> None:  # noqa: FBT001 - both cases of one table
+    """Whether its owner already listens or only has the port, the error names the setting."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        if listening:
+            other.listen()
+        port = other.getsockname()[1]
+        with pytest.raises(AgentError, match=rf"web: 127\.0\.0\.1:{port}: Address already in use; set web\.port"):
+            WebServer(application(Metrics(), healthy=fine, ready=fine), host="127.0.0.1", port=port)
+
+
+def test_an_address_of_another_machine_names_the_cure() -> None:
+    """An address that this machine does not have is refused with the setting's name."""
+    with pytest.raises(AgentError, match=r"web: 192\.0\.2\.1:0: .* web\.host to an address of this machine"):
+        WebServer(application(Metrics(), healthy=fine, ready=fine), host="192.0.2.1", port=0)
+
+
+def test_two_programs_that_both_reuse_the_address() -> None:
+    """A port bound but not listened on by a program with the same options is refused to the second listener."""
+    first = WebServer(application(Metrics(), healthy=fine, ready=fine), host="127.0.0.1", port=0)
+    with pytest.raises(AgentError, match="Address already in use"):
+        WebServer(application(Metrics(), healthy=fine, ready=fine), host="127.0.0.1", port=first.port)
+    first.start()
+    first.stop()
