@@ -1,0 +1,93 @@
+"""From names to small integers: clients, racks and tags of an application, and what tasks read across racks.
+
+What must not enter: deciding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from assignors.arrays import combine, dense_rank, first_of_each
+from assignors.streams.active import remote_rows
+from assignors.streams.rules import relevant_partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from assignors.model import Int32Array, Int64Array
+    from assignors.streams.model import ApplicationState, ProcessId, TaskId, TaskInfo, TaskType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clients:
+    """C clients in G groups of one rack and equal tags.
+
+    Attributes:
+        ids: [C] clients, ascending.
+        index: the place of each in `ids`.
+        racks: R names.
+        rack: [C] rack of the client.
+        group: [C] group of the client.
+        tags: [G] the (key, value) pairs of the group's clients.
+    """
+
+    ids: tuple[ProcessId, ...]
+    index: dict[ProcessId, int]
+    racks: tuple[str, ...]
+    rack: Int32Array
+    group: Int32Array
+    tags: tuple[frozenset[tuple[str, str]], ...]
+
+
+def intern_clients(state: ApplicationState, tag_keys: Sequence[str] = ()) -> Clients:
+    """The clients of an application in which all have racks.
+
+    Args:
+        state: the application.
+        tag_keys: the keys of client tags that matter.
+    """
+    ids = tuple(state.states)
+    racks = tuple(sorted({client.rack_id or "" for client in state.states.values()}))
+    rack_index = {rack: index for index, rack in enumerate(racks)}
+    rack = np.array([rack_index[client.rack_id or ""] for client in state.states.values()], np.int32)
+    tags = [
+        frozenset((key, client.client_tags[key]) for key in tag_keys if key in client.client_tags)
+        for client in state.states.values()
+    ]
+    numbers: dict[frozenset[tuple[str, str]], int] = {}
+    tag = np.array([numbers.setdefault(value, len(numbers)) for value in tags], np.int32)
+    group, count = combine(rack, max(len(racks), 1), tag, max(len(numbers), 1))
+    some = first_of_each(group, count)
+    return Clients(
+        ids=ids,
+        index={process: index for index, process in enumerate(ids)},
+        racks=racks,
+        rack=rack,
+        group=group,
+        tags=tuple(tags[index] for index in some.tolist()),
+    )
+
+
+def intern_tasks(
+    infos: Sequence[TaskInfo], kind: TaskType, clients: Clients, *, compatible: bool = False
+) -> tuple[Int32Array, Int64Array]:
+    """What each task reads across racks, by rack of the reader: rows as `ActiveTasks.remote` and `remotes`."""
+    remote = np.zeros((len(infos), len(clients.racks)), np.int64)
+    known: dict[frozenset[str], Int64Array] = {}
+    for index, info in enumerate(infos):
+        for partition in relevant_partitions(info, kind, compatible=compatible):
+            racks = partition.racks or frozenset()
+            if racks not in known:
+                known[racks] = np.array([rack not in racks for rack in clients.racks], np.int64)
+            remote[index] += known[racks]
+    return remote_rows(list(remote.T))
+
+
+def intern_subtopologies(tasks: Sequence[TaskId]) -> Int32Array:
+    """[T] number of each task's subtopology; those of different named topologies differ."""
+    numbers: dict[tuple[str, int], int] = {}
+    raw = np.array([numbers.setdefault((task.topology, task.subtopology), len(numbers)) for task in tasks], np.int32)
+    return dense_rank(raw, max(len(numbers), 1))[0]

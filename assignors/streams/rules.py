@@ -1,0 +1,134 @@
+"""When racks may decide about tasks, and what says no: KIP-925, sections 5 and 6, and 4.D for tags.
+
+Nothing is logged here; what disabled an optimisation is a value that callers show. What must not enter: optimising.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from assignors.streams.active import Costs
+from assignors.streams.configs import Strategy, strategy_named
+from assignors.streams.model import TaskType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from assignors.streams.model import ApplicationState, TaskInfo, TaskTopicPartition
+    from assignors.streams.params import RackAwareOptimizationParams
+
+
+class Reason(Enum):
+    """Kinds of obstacles to rack-aware optimisation."""
+
+    STRATEGY_IS_NONE = "strategy_is_none"
+    NO_TRAFFIC_COST = "no_traffic_cost"
+    NO_NON_OVERLAP_COST = "no_non_overlap_cost"
+    CLIENT_WITHOUT_RACK = "client_without_rack"
+    PARTITION_WITHOUT_RACK = "partition_without_rack"
+    ALL_PLACES_COST_THE_SAME = "all_places_cost_the_same"
+    NOTHING_TO_OPTIMIZE = "nothing_to_optimize"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Obstacle:
+    """Why nothing was optimised, and in a sentence what to do about it."""
+
+    reason: Reason
+    message: str
+
+
+def relevant_partitions(info: TaskInfo, kind: TaskType, *, compatible: bool = False) -> list[TaskTopicPartition]:
+    """The partitions whose racks matter: an active task reads its sources, a standby its changelogs.
+
+    Kafka's public utility counts an active task's changelogs as well (`compatible`), which it writes, but does not
+    read; Kafka's own HighAvailabilityTaskAssignor does not.
+    """
+    if kind is TaskType.STANDBY:
+        return [partition for partition in info.topic_partitions if partition.is_changelog]
+    return [partition for partition in info.topic_partitions if compatible or partition.is_source]
+
+
+def costs_of(params: RackAwareOptimizationParams, *, compatible: bool = False) -> Costs | Obstacle:
+    """The prices: an override goes before what is configured, and both prices are needed (KIP-925, 5).
+
+    With `compatible` both must be configured even where overrides are given, as Kafka demands.
+    """
+    configs = params.application_state.assignment_configs
+    traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
+    if not compatible or (traffic is not None and non_overlap is not None):
+        traffic = params.traffic_cost_override if params.traffic_cost_override is not None else traffic
+        non_overlap = params.non_overlap_cost_override if params.non_overlap_cost_override is not None else non_overlap
+    if traffic is None:
+        return Obstacle(
+            reason=Reason.NO_TRAFFIC_COST, message="no traffic cost: set rack.aware.assignment.traffic_cost"
+        )
+    if non_overlap is None:
+        return Obstacle(
+            reason=Reason.NO_NON_OVERLAP_COST,
+            message="no non-overlap cost: set rack.aware.assignment.non_overlap_cost",
+        )
+    return Costs(traffic=traffic, non_overlap=non_overlap)
+
+
+def strategy_of(state: ApplicationState) -> Strategy | Obstacle:
+    """The configured strategy, unless it is `none`.
+
+    Raises:
+        AssignmentError: There is no such strategy.
+    """
+    strategy = strategy_named(state.assignment_configs.rack_aware_assignment_strategy)
+    if strategy is Strategy.NONE:
+        return Obstacle(
+            reason=Reason.STRATEGY_IS_NONE,
+            message="rack.aware.assignment.strategy is none: set min_traffic or balance_subtopology",
+        )
+    return strategy
+
+
+def missing_rack(
+    state: ApplicationState, infos: Iterable[TaskInfo], kind: TaskType, *, compatible: bool = False
+) -> Obstacle | None:
+    """The first client, or partition of these tasks, without a known rack (KIP-925, 6).
+
+    Args:
+        state: the application; every client needs a rack.
+        infos: tasks whose partitions need racks.
+        kind: what the tasks are.
+        compatible: see `relevant_partitions`.
+    """
+    for process, client in state.states.items():
+        if not client.rack_id:
+            return Obstacle(
+                reason=Reason.CLIENT_WITHOUT_RACK, message=f"client {process} has no rack: set client.rack there"
+            )
+    for info in infos:
+        for partition in relevant_partitions(info, kind, compatible=compatible):
+            if not partition.racks:
+                return Obstacle(
+                    reason=Reason.PARTITION_WITHOUT_RACK,
+                    message=f"{partition.topic}-{partition.partition} of task {info.id} has no rack: "
+                    "set broker.rack on all brokers",
+                )
+    return None
+
+
+def tag_warnings(state: ApplicationState) -> list[str]:
+    """Where clients' tags do not say what their racks say (KIP-925, 4.D.III): worth a warning, tags win.
+
+    Without tags or without racks there is nothing to compare.
+    """
+    tags = state.assignment_configs.rack_aware_assignment_tags
+    racked = {process: client for process, client in state.states.items() if client.rack_id}
+    if not tags or not racked:
+        return []
+    if "rack" not in tags:
+        return ["rack.aware.assignment.tags has no key `rack` although clients have client.rack; tags decide"]
+    return [
+        f"client {process}: client.tag.rack is {client.client_tags.get('rack')!r}, client.rack is {client.rack_id!r}; "
+        "tags decide"
+        for process, client in racked.items()
+        if client.client_tags.get("rack") != client.rack_id
+    ]

@@ -1,0 +1,159 @@
+"""Which standby of a pool takes which unit of the flow, so that no task meets itself on a client.
+
+A pool's standbys cost the same wherever they move, so those that would meet themselves exchange targets within the
+pool, or with one that was to stay. What cannot be settled so is reported, not forced. What must not enter: prices.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from assignors.model import BoolArray, Int32Array, Int64Array
+    from assignors.streams.standby import Standbys
+    from assignors.streams.standby_flow import Answer
+
+
+def deal(standbys: Standbys, alone: BoolArray, answer: Answer) -> tuple[Int32Array, Int64Array]:
+    """A client for every standby, [U], and the standbys that would meet their own task there.
+
+    Args:
+        standbys: what is to be placed.
+        alone: [T] tasks that had a node of their own.
+        answer: the flow.
+    """
+    placed = np.full(len(standbys.task), -1, np.int64)
+    _own(standbys, alone, answer, placed)
+    moving = _stay(standbys, answer, placed)
+    _go(answer, moving, placed)
+    wrong = _Meetings(standbys, placed).settle(moving, answer.pool)
+    return placed.astype(np.int32), np.array(wrong, np.int64)
+
+
+def _own(standbys: Standbys, alone: BoolArray, answer: Answer, placed: Int64Array) -> None:
+    """Tasks with a node of their own: standbys that may stay do, the others take the rest in ascending order."""
+    clients = len(standbys.group)
+    got = answer.own_task * clients + answer.own_client
+    mine = np.flatnonzero(alone[standbys.task])
+    had = standbys.task[mine].astype(np.int64) * clients + standbys.client[mine]
+    stays = np.isin(had, got) & standbys.stays[mine]
+    placed[mine[stays]] = standbys.client[mine[stays]]
+    left = got[~np.isin(got, had[stays])]
+    placed[mine[~stays]] = np.sort(left) % clients  # standbys are sorted by task, and so are these
+
+
+def _stay(standbys: Standbys, answer: Answer, placed: Int64Array) -> Int64Array:
+    """Let the first standbys of each pool stay where the flow leaves some; gives those that move, by pool."""
+    clients = len(standbys.group)
+    shared = np.flatnonzero((answer.pool >= 0) & standbys.stays)
+    pair = answer.pool[shared].astype(np.int64) * clients + standbys.client[shared]
+    order = np.argsort(pair, kind="stable")
+    pair = pair[order]
+    limit_of = answer.stay_pool * clients + answer.stay_client
+    by_pair = np.argsort(limit_of)
+    at = np.searchsorted(limit_of[by_pair], pair)
+    known = at < len(limit_of)
+    known[known] = limit_of[by_pair][at[known]] == pair[known]
+    limit = np.zeros(len(pair), np.int64)
+    limit[known] = answer.stay_units[by_pair][at[known]]
+    rank = np.arange(len(pair)) - np.searchsorted(pair, pair)
+    stays = rank < limit
+    staying = shared[order[stays]]
+    placed[staying] = standbys.client[staying]
+    moving = np.flatnonzero((answer.pool >= 0) & (placed < 0))
+    return moving[np.argsort(answer.pool[moving], kind="stable")]
+
+
+def _go(answer: Answer, moving: Int64Array, placed: Int64Array) -> None:
+    """Movers of a pool, in ascending order, take its targets in ascending order."""
+    order = np.lexsort((answer.go_client, answer.go_pool))
+    placed[moving] = np.repeat(answer.go_client[order], answer.go_units[order])
+
+
+class _Meetings:
+    """Who is where, and the exchanges that keep a task from meeting itself.
+
+    None of them changes the cost: like standbys exchange targets, any two that move exchange targets within a group of
+    clients, or one that moves and one that stays, alike and from the same client, change parts.
+    """
+
+    def __init__(self, standbys: Standbys, placed: Int64Array) -> None:
+        clients = len(standbys.group)
+        self._base = standbys.task.astype(np.int64) * clients
+        self._client = standbys.client
+        self._stays = standbys.stays
+        self._group = standbys.group
+        self._placed = placed
+        self._fixed = standbys.fixed_task.astype(np.int64) * clients + standbys.fixed_client
+        self._wrong = np.isin(self._base + placed, self._fixed) | self._doubles()
+
+    def _doubles(self) -> BoolArray:
+        """Standbys that come where one of their task is already: of two that come, all but the first."""
+        at = self._base + self._placed
+        comes = (self._placed != self._client).astype(np.int64)
+        order = np.lexsort((comes, at))
+        again = np.zeros(len(at), np.bool_)
+        again[order[1:]] = at[order[1:]] == at[order[:-1]]
+        return again
+
+    def settle(self, moving: Int64Array, pool: Int32Array) -> list[int]:
+        """Exchange what can be exchanged; gives the standbys for which nothing could.
+
+        Args:
+            moving: standbys of pools that move, by pool.
+            pool: [U] pool of each standby.
+        """
+        wrong = np.flatnonzero(self._wrong)
+        if not len(wrong):
+            return []
+        taken = set((self._base + self._placed).tolist())
+        taken.update(self._fixed.tolist())
+        pools = pool[moving]
+        left = []
+        for one in wrong.tolist():
+            if not self._wrong[one]:
+                continue
+            begin, end = np.searchsorted(pools, [pool[one], pool[one] + 1]).tolist() if pool[one] >= 0 else (0, 0)
+            same_group = moving[self._group[self._placed[moving]] == self._group[self._placed[one]]]
+            if not (
+                self._exchange(one, moving[begin:end], taken)
+                or self._exchange(one, same_group, taken)
+                or self._change_parts(
+                    one, np.flatnonzero((pool == pool[one]) & (self._client == self._client[one])), taken
+                )
+            ):
+                left.append(one)
+        return left
+
+    def _exchange(self, one: int, others: Int64Array, taken: set[int]) -> bool:
+        """Give `one` the target of another mover, and the other one its own."""
+        mine, here = int(self._base[one]), int(self._placed[one])
+        for other in others:  # arrays are walked lazily: the first is nearly always right
+            theirs, there = int(self._base[other]), int(self._placed[other])
+            if there != here and mine + there not in taken and theirs + here not in taken:
+                self._put(int(other), here, taken)
+                self._put(one, there, taken)
+                return True
+        return False
+
+    def _change_parts(self, one: int, siblings: Int64Array, taken: set[int]) -> bool:
+        """Let `one` stay, and one that was to stay at the same client take its target."""
+        home, here = int(self._client[one]), int(self._placed[one])
+        if not self._stays[one] or int(self._base[one]) + home in taken:
+            return False
+        for other in siblings:
+            if self._placed[other] == home and int(self._base[other]) + here not in taken:
+                self._put(int(other), here, taken)
+                self._put(one, home, taken)
+                return True
+        return False
+
+    def _put(self, one: int, client: int, taken: set[int]) -> None:
+        """Move a standby; where it met its own task, the place stays taken."""
+        if not self._wrong[one]:
+            taken.discard(int(self._base[one]) + int(self._placed[one]))
+        self._placed[one] = client
+        taken.add(int(self._base[one]) + client)
+        self._wrong[one] = False
