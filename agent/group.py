@@ -12,12 +12,14 @@ from typing import Final, Protocol
 
 from protocol.consumer import decode_assignment, decode_subscription
 from protocol.errors import ProtocolError
+from protocol.java import buckets_for, spread_hash
 from protocol.model import NO_PARTITIONS, Subscription, TopicPartitions
 
 CONSUMER: Final = "consumer"
 """The protocol type of consumer groups; Connect and others have their own."""
 
 STABLE: Final = "Stable"
+_MOST_BUCKETS: Final = 1 << 20
 EMPTY_STATES: Final = frozenset({"Empty", "Dead"})
 
 
@@ -91,6 +93,34 @@ def is_first(group: GroupView, member_id: str, leader_id: str) -> bool:
     """Whether the broker would make this member the leader if the present one left."""
     others = (member.id for member in group.members if member.id != leader_id)
     return next(others, None) == member_id
+
+
+def front_is_free(group: GroupView, member_id: str, leader_id: str) -> bool:
+    """Whether a new member id could come before all others: nobody but the leader sits in the first bucket.
+
+    The coordinator keeps members in a hash table that never shrinks; its size is the least that explains the order.
+    """
+    ids = [member.id for member in group.members]
+    others = [member for member in ids if member not in (member_id, leader_id)]
+    hashes = [spread_hash(member) for member in ids]
+    buckets = buckets_for(len(ids))
+    while buckets <= _MOST_BUCKETS:
+        places = [code & (buckets - 1) for code in hashes]
+        if places == sorted(places):
+            return not others or places[ids.index(others[0])] > 0
+        buckets *= 2
+    return True
+
+
+def endangers(group: GroupView) -> bool:
+    """Whether the group's own leader may fail on a member without topics.
+
+    kafka-python 3's roundrobin raises KeyError as soon as it meets one. Its members send subscription v0, as
+    aiokafka's do, whose roundrobin is sound; from outside the two cannot be told apart.
+    """
+    return group.protocol == "roundrobin" and any(
+        member.subscription is not None and member.subscription.version == 0 for member in group.members
+    )
 
 
 def topics_of(subscriptions: Iterable[Subscription]) -> frozenset[str]:

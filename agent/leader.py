@@ -20,7 +20,7 @@ from kafka.structs import MemberState
 from agent import planner
 from agent.cluster import SettledCluster
 from agent.errors import AgentError
-from agent.group import CONSUMER, EMPTY_STATES, GroupView, is_first, topics_of
+from agent.group import CONSUMER, EMPTY_STATES, GroupView, endangers, front_is_free, is_first, topics_of
 from agent.kafka_config import for_kafka_python
 from agent.membership import Joined, Membership, close, connect
 from agent.metrics import GroupStatus, Metrics
@@ -109,6 +109,7 @@ class GroupLeader(threading.Thread):
         self._knowledge = _Knowledge()
         self._sent: _Sent | None = None
         self._logged_generation: int | None = None
+        self._look: GroupView | None = None
         self._evaluation: _Evaluation | None = None
         self._rounds = 0
         self._look_at = 0.0
@@ -208,6 +209,11 @@ class GroupLeader(threading.Thread):
             return False
         elif view.stable and view.protocol not in self._settings.leading.protocols:
             refusal = f"its members chose protocol {view.protocol!r}; add that name to leading.protocols"
+        elif endangers(view) and not self._settings.leading.roundrobin_tolerates:
+            refusal = (
+                "its members use roundrobin with subscription v0, and kafka-python 3's roundrobin fails on a member "
+                "without topics; if none is kafka-python 3, set leading.roundrobin_tolerates"
+            )
         elif (kind := self._group_type(self.group)) not in ("classic", "unknown"):
             refusal = f"the brokers assign it (group type {kind})"
         if refusal and refusal != self._refusal:
@@ -234,8 +240,8 @@ class GroupLeader(threading.Thread):
 
     def _joined(self, membership: Membership) -> None:
         """After SyncGroup: say what happened, and look at the group anew before deciding anything."""
-        self._look_at = 0.0
-        self._knowledge.view = None
+        self._look_at = self._roll_at = 0.0
+        self._look = self._knowledge.view = None
         self._evaluation = None
         if not membership.leader_id:
             raise AgentError("the group has no classic leader any more: its brokers assign it")
@@ -268,6 +274,7 @@ class GroupLeader(threading.Thread):
     # looking
 
     def _see(self, view: GroupView, membership: Membership) -> None:
+        self._look = view
         others = GroupView(
             name=view.name,
             state=view.state,
@@ -328,7 +335,14 @@ class GroupLeader(threading.Thread):
         """Watch what the group's own leader does, and take the front place in the broker's order where that is free."""
         self._evaluate(view)
         now = time.monotonic()
-        if now < self._roll_at or is_first(membership.describe(), membership.member_id, membership.leader_id):
+        if now < self._roll_at:
+            return
+        look, mine, leader = self._look, membership.member_id, membership.leader_id
+        if look is None or not look.stable or is_first(look, mine, leader):
+            return
+        if not front_is_free(look, mine, leader):
+            self._roll_at = now + self._settings.leading.roll_seconds
+            self._log.info("front-taken", rolls=0, retry_seconds=self._settings.leading.roll_seconds)
             return
         for rolls in range(1, _MOST_ROLLS + 1):
             membership.roll()

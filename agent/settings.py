@@ -89,6 +89,12 @@ class LeadingSettings(Section):
         description="Protocol names whose members rebalance incrementally (KIP-429): moving partitions are withheld "
         "for one round.",
     )
+    roundrobin_tolerates: bool = Field(
+        default=False,
+        description="Whether the agent may join a group that uses `roundrobin` and has members with subscription v0. "
+        "kafka-python 3's roundrobin fails on the agent (a member without topics); say true if no member is "
+        "kafka-python 3 (aiokafka's is sound).",
+    )
     keep_copartitioned: Literal["auto", "always", "never"] = Field(
         default="auto",
         description="Whether partition i of co-partitioned topics stays on one member: `auto` does so where the "

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from protocol.errors import ProtocolError
+from protocol.java import buckets_for, spread_hash
 from protocol.model import NO_PARTITIONS, StickyUserData, TopicPartitions
 from protocol.wire import INT32, read_integer, read_runs, write_integer, write_runs
 
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 UNKNOWN_GENERATION: Final = -1
 """Kafka's DEFAULT_GENERATION: what an assignor without a generation writes, and how unreadable user data counts."""
-
-FIRST_TABLE: Final = 16
-"""Buckets of a new HashMap (Java 8 and later)."""
 
 
 def encode_sticky(owned: TopicPartitions, generation: int | None, version: int = 1) -> bytes:
@@ -100,17 +98,6 @@ def _java_hash_map_order(keys: list[str], *, asked_again: bool) -> list[str]:
     by then; `asked_again` tells whether it was called after the last key had come in. Buckets of eight keys and more
     become trees in Java, which can list their keys otherwise; readers do not mind the order, so that is left out.
     """
-    counted = len(keys) if asked_again else len(keys) - 1
-    buckets = FIRST_TABLE
-    while counted > buckets * 3 // 4:
-        buckets *= 2
+    buckets = buckets_for(len(keys) if asked_again else len(keys) - 1)
     latest_first = keys[::-1]
-    return sorted(latest_first, key=lambda key: _java_spread(key) & (buckets - 1))
-
-
-def _java_spread(text: str) -> int:
-    """String.hashCode (over UTF-16 code units), its upper half mixed into the lower one as HashMap does."""
-    code = 0
-    for unit in np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2").tolist():
-        code = (31 * code + unit) & 0xFFFFFFFF
-    return code ^ (code >> 16)
+    return sorted(latest_first, key=lambda key: spread_hash(key) & (buckets - 1))

@@ -193,11 +193,11 @@ class Admin:
         """
         wanted = list(partitions)
         asked = [TopicPartition(topic, number) for topic, number in wanted]
-        answers: dict[TopicPartition, KafkaException | None] = self._client.elect_leaders(
+        answers: dict[TopicPartition, KafkaError | None] = self._client.elect_leaders(
             ElectionType.PREFERRED, asked
         ).result()
         for partition, refusal in answers.items():
-            if refusal is not None and refusal.args[0].code() != KafkaError.ELECTION_NOT_NEEDED:
+            if refusal is not None and refusal.code() != KafkaError.ELECTION_NOT_NEEDED:
                 raise SandboxError(f"no election for {partition.topic}-{partition.partition}: {refusal}")
         placed = self.replicas({topic for topic, _ in wanted})
         self._wait_placed({partition: placed[partition].replicas for partition in wanted})

@@ -30,7 +30,6 @@ class Post:
     client: str
     rack: str
     tells_rack: bool
-    assignors: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -79,7 +78,6 @@ class Crew:
             topics=self._topics,
             client_id=post.name,
             rack=post.rack if post.tells_rack else None,
-            assignors=post.assignors,
         )
         self._members[post] = Member.python(post.client, settings)
 
@@ -128,7 +126,10 @@ class Crew:
         return cross / max(1, sum(map(len, owned.values())))
 
     def optimum(self, where: Layout) -> float:
-        """The least share that a balanced assignment can have, by the reference solver (networkx)."""
+        """The least share that an assignment can have that spreads each topic evenly, as range does.
+
+        Worked out by the reference solver (networkx), which the agent does not use.
+        """
         topics: dict[str, list[list[str]]] = {topic: [] for topic in self._topics}
         for (topic, _), placed in sorted(where.replicas.items()):
             others = [broker for broker in placed.replicas if broker != placed.leader]
@@ -140,7 +141,7 @@ class Crew:
                 for post in self.posts
             ],
         )
-        cost = evaluate(problem, optimal.assign(problem, portable=True))
+        cost = evaluate(problem, optimal.assign(problem, optimal.Options(keep_copartitioned=True), portable=True))
         return cost.cross_rack / len(problem.topic_of)
 
     def longest_pause(self, *, since_ms: int, until_ms: int) -> float:
