@@ -1,0 +1,108 @@
+"""What a plan of tasks costs, for Kafka's plans and ours alike: the yardstick, which shares nothing with optimisers.
+
+What must not enter: any opinion about which plan is better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assignors.streams.model import TaskType
+from assignors.streams.rules import relevant_partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from assignors.streams.active import Costs
+    from assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId
+
+    Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What the tasks of one kind cost.
+
+    Attributes:
+        cross_rack: topic partitions that are read across racks; unknown racks count as another rack.
+        moved: tasks on clients that did not have them in this role before.
+        cost: traffic cost * cross_rack + non-overlap cost * moved.
+    """
+
+    cross_rack: int
+    moved: int
+    cost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spread:
+    """How well standbys protect their tasks.
+
+    Attributes:
+        standbys: how many there are.
+        beside_active_rack: those in the rack of their active.
+        single_rack: tasks with standbys whose active and standbys are all in one rack.
+    """
+
+    standbys: int
+    beside_active_rack: int
+    single_rack: int
+
+
+def bill(  # noqa: PLR0913 - a bill says what, before, after, and at which prices
+    state: ApplicationState,
+    before: Assignments,
+    after: Assignments,
+    kind: TaskType,
+    costs: Costs,
+    *,
+    scope: Collection[TaskId] | None = None,
+    compatible: bool = False,
+) -> Bill:
+    """The bill of a plan.
+
+    Args:
+        state: the application.
+        before: where tasks were.
+        after: where they go.
+        kind: which tasks count.
+        costs: prices.
+        scope: only these tasks count; None for all.
+        compatible: an active's changelogs count as well (`rules.relevant_partitions`).
+    """
+    cross_rack = moved = 0
+    for process, assignment in after.items():
+        had = before[process].of_type(kind) if process in before else frozenset()
+        for task in assignment.of_type(kind):
+            if scope is None or task in scope:
+                cross_rack += remote_partitions(state, process, task, kind, compatible=compatible)
+                moved += task not in had
+    return Bill(cross_rack=cross_rack, moved=moved, cost=costs.traffic * cross_rack + costs.non_overlap * moved)
+
+
+def remote_partitions(
+    state: ApplicationState, process: ProcessId, task: TaskId, kind: TaskType, *, compatible: bool = False
+) -> int:
+    """Topic partitions that the client would read across racks."""
+    rack = state.states[process].rack_id
+    partitions = relevant_partitions(state.all_tasks[task], kind, compatible=compatible)
+    return sum(not rack or rack not in (partition.racks or ()) for partition in partitions)
+
+
+def spread(state: ApplicationState, plan: Assignments) -> Spread:
+    """How well the standbys of a plan protect their tasks."""
+    active: dict[TaskId, str | None] = {}
+    standby: dict[TaskId, list[str | None]] = {}
+    for process, assignment in plan.items():
+        rack = state.states[process].rack_id
+        for task, role in assignment.tasks.items():
+            if role is TaskType.ACTIVE:
+                active[task] = rack
+            else:
+                standby.setdefault(task, []).append(rack)
+    return Spread(
+        standbys=sum(map(len, standby.values())),
+        beside_active_rack=sum(racks.count(active[task]) for task, racks in standby.items() if task in active),
+        single_rack=sum(len({active.get(task, racks[0]), *racks}) == 1 for task, racks in standby.items()),
+    )
