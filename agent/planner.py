@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import numpy as np
 
-from agent.cluster import SettledCluster, replica_racks
+from agent.cluster import SettledCluster, SettledPartition, replica_racks
 from agent.group import GroupView
 from agent.racks import MemberRack, client_id_of, member_rack
 from agent.settings import RackSettings
@@ -76,6 +76,20 @@ class Plan:
     def withheld(self) -> int:
         """Partitions that wait for their present owner to let go."""
         return int(np.count_nonzero(self.sent != self.final))
+
+
+def warm_up() -> None:
+    """Load what planning loads lazily (the solver takes a quarter of a second), before a group waits for it."""
+    member = PlanMember(
+        id="warm-up",
+        instance_id=None,
+        subscription=Subscription(topics=("warm-up",)),
+        rack=MemberRack(rack="a", source="none", fetches_with_rack=True),
+        owned=NO_PARTITIONS,
+    )
+    cluster = SettledCluster(brokers={0: "a"}, topics={"warm-up": (SettledPartition(leader=0, replicas=(0,)),)})
+    mode = Mode(cooperative=True, keep_copartitioned=False, rack_aware_fetch=True)
+    encode(make_plan(problem_of((member,), cluster, mode), mode), (member,))
 
 
 def mode_of(

@@ -10,6 +10,7 @@ from types import FrameType
 
 import structlog
 
+from agent import planner
 from agent.cluster import SettlingTimes
 from agent.errors import SettingsError
 from agent.kafka_config import for_kafka_python
@@ -21,8 +22,8 @@ from agent.web import WebServer, application
 
 log = structlog.get_logger("agent")
 
-STOP_SECONDS = 4.0
-"""Everything must have ended by then: SIGTERM promises five seconds."""
+STOP_SECONDS = 3.0
+"""Everything must have ended by then: SIGTERM promises five seconds, and librdkafka takes one to close."""
 _STALE_SECONDS = 30.0
 
 
@@ -41,6 +42,7 @@ class Agent:
                 "groups: is empty; name the groups to lead with --group, SAMERACK_GROUPS or in the file"
             )
         for_kafka_python(settings.kafka)  # raises before anything is started
+        planner.warm_up()
         self.metrics = Metrics()
         self._admin = open_admin(settings.kafka)
         self._watch = ClusterWatch(
