@@ -150,7 +150,7 @@ setup_venv() {
 _find_java() {
   local home version
   for home in "${JAVA_HOME:-}" "$(dirname "$(dirname "$(readlink -f "$(command -v javac || echo /none/bin/javac)")")")" /usr/lib/jvm/*; do
-    [[ -x $home/bin/java && -x $home/bin/javac ]] || continue
+    [[ -n $home && -x $home/bin/java && -x $home/bin/javac ]] || continue
     version=$("$home/bin/javac" -version 2>&1 | sed -nE 's/^javac ([0-9]+).*/\1/p')
     if ((${version:-0} >= 17)); then
       export JAVA_HOME=$home
