@@ -1,0 +1,56 @@
+"""`python -m benchmarks [SCENARIO...]`: measures each scenario in a process of its own and writes the page.
+
+With names it prints their results and writes nothing. What must not enter: scenarios, measuring, layout.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import RUNS, measure
+from benchmarks.report import machine, page
+from benchmarks.scenarios import SCENARIOS
+
+DOCS = Path(__file__).parents[1] / "docs"
+BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+
+
+def main(arguments: list[str]) -> int:
+    """Measure what is named, or everything."""
+    if arguments[:1] == ["--one"]:
+        print(json.dumps(measure(BY_NAME[arguments[1]])))  # noqa: T201 - read by the process that started this one
+        return 0
+    unknown = [name for name in arguments if name not in BY_NAME]
+    if unknown:
+        sys.stderr.write(f"no scenario {unknown[0]!r}; there are {', '.join(BY_NAME)}\n")
+        return 2
+    results = {
+        "machine": machine(),
+        "runs": RUNS,
+        "scenarios": {name: _in_a_process(name) for name in arguments or BY_NAME},
+    }
+    if arguments:
+        print(json.dumps(results, indent=2))  # noqa: T201 - what was asked for
+        return 0
+    (DOCS / "benchmarks.json").write_text(json.dumps(results, indent=2) + "\n")
+    (DOCS / "benchmarks.md").write_text(page(results))
+    return 0
+
+
+def _in_a_process(name: str) -> dict[str, Any]:
+    """Memory that one scenario took must not count for the next."""
+    sys.stderr.write(f"{name} ... ")
+    sys.stderr.flush()
+    command = [sys.executable, "-m", "benchmarks", "--one", name]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own module
+    measured: dict[str, Any] = json.loads(done.stdout)
+    sys.stderr.write(f"{1000 * measured['total_seconds']:.0f} ms\n")
+    return measured
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
