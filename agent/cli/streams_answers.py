@@ -77,7 +77,9 @@ def default_standby(question: Question) -> Answer:
     """The plan with standbys added."""
     application = Application(question)
     before = application.assignments()
-    order = tasks_in_java_order(application.task_order) if question.compatible else None
+    known = application.state.all_tasks
+    logged = [task for task in application.task_order if known[task].is_changelogged]
+    order = tasks_in_java_order(logged) if question.compatible else None
     plan, nanos = _timed(
         question,
         lambda: default_standby_task_assignment(
