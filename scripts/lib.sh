@@ -173,9 +173,11 @@ setup_maven() {
 
 # maven PROJECT GOAL...: with its last lines on failure (through step), and without colours or a line per download.
 maven() {
-  local project=$1
+  local project=$1 line
   shift
-  retry 3 mvn --batch-mode --no-transfer-progress -Dstyle.color=never -f "$project/pom.xml" "$@"
+  line=(mvn --batch-mode --no-transfer-progress -Dstyle.color=never -f "$project/pom.xml" "$@")
+  # Maven remembers a failed download for a day unless it is told to look again.
+  "${line[@]}" || retry 2 "${line[@]}" --update-snapshots
 }
 
 _copy_jars() {
