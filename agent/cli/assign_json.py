@@ -11,7 +11,7 @@ import json
 import statistics
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 Answer: TypeAlias = dict[str, Any]
 Locality: TypeAlias = Literal["any", "leader"]
+Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
 
 COOPERATIVE: Final = "cooperative-sticky"
 RACKS_SINCE: Final = 3
@@ -66,8 +67,8 @@ class Member(_Part):
     instance_id: str | None = None
     rack: str | None = None
     owned: list[tuple[str, int]] | None = None
-    generation: int = -1
-    subscription_generation: int | None = None
+    generation: Int32 = -1
+    subscription_generation: Int32 | None = None
     user_data: str | None = None
     send_owned: bool = False
     locality: Locality | None = None
@@ -89,7 +90,7 @@ class Question(_Part):
     weights: dict[str, list[int]] | None = None
     keep_copartitioned: bool = False
     cooperative: bool = False
-    repeat: int = Field(default=1, ge=1)
+    repeat: int = Field(default=1, ge=1, le=10_000)
     cmd: str | None = None
     case: Any = None
 
