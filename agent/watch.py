@@ -144,19 +144,17 @@ def group_type(admin: AdminClient, group: str) -> str:
     try:
         future = admin.describe_consumer_groups([group], request_timeout=_REQUEST_SECONDS)[group]
         described = future.result(_REQUEST_SECONDS)
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
+    except (KafkaException, TimeoutError) as error:
+        if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
             return "classic"
         raise AgentError(f"kafka: group {group}: {_text(error)}") from error
-    except TimeoutError as error:
-        raise AgentError(f"kafka: group {group}: no answer in {_REQUEST_SECONDS:.0f} s") from error
     return str(described.type.name).lower()
 
 
-def _text(error: Exception) -> str:
-    if isinstance(error, KafkaException) and error.args:
+def _text(error: KafkaException | TimeoutError) -> str:
+    if isinstance(error, KafkaException):
         return f"{error.args[0].name()}: {error.args[0].str()}"
-    return str(error) or type(error).__name__
+    return f"no answer in {_REQUEST_SECONDS:.0f} s; check bootstrap.servers and security.protocol"
 
 
 class ClusterWatch(threading.Thread):

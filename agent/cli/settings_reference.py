@@ -137,7 +137,9 @@ def _yaml() -> str:
         indent = "  " if section else ""
         lines.append("")
         lines += [f"{indent}# {line}" for line in textwrap.wrap(info.description or "", 110)]
-        value = _example(info) if info.is_required() or not _default(info) else _default(info)
+        value = _default(info)
+        if value in (None, (), [], {}):
+            value = _example(info)
         comment = "" if info.is_required() else "# "
         lines.append(f"{indent}{comment}{name}: {_inline(value)}")
     return "\n".join(lines) + "\n"

@@ -1,0 +1,172 @@
+"""The command line: help, exit codes with one line each, and the settings reference in its three forms."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from agent import watch
+from agent.cli.main import app
+from agent.settings import load, sections
+
+COMMANDS = ("run", "plan", "assign", "decode", "encode", "settings")
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of whoever runs the tests, and help of one width."""
+    monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error."""
+    result = CliRunner().invoke(app, arguments)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def refused(*arguments: str) -> tuple[int, str]:
+    """Exit code and the one line of a command that says nothing else."""
+    code, out, err = run(*arguments)
+    assert out == ""
+    (line,) = err.splitlines()
+    return code, line
+
+
+@pytest.fixture
+def closed_port() -> str:
+    """A loopback address where nobody listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_help_names_every_command() -> None:
+    """`samerack --help` says what it is for and where to start."""
+    code, out, _ = run("--help")
+    assert code == 0
+    assert "availability zone" in out
+    assert all(re.search(rf"^. {command} ", out, re.MULTILINE) for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help(command: str) -> None:
+    """Every subcommand explains itself and its options."""
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    assert re.search(rf"Usage: samerack {command} ", out)
+    assert "--help" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["run", "-b", "127.0.0.1:1"], "groups: is empty; name the groups to lead with --group"),
+        (["run", "-g", "orders"], "kafka: is missing; give kafka: {bootstrap.servers: HOST:PORT}"),
+        (["run", "-g", "o", "-b", "127.0.0.1:1", "-s", "policy.brust=1"], "did you mean policy.burst?"),
+        (["run", "-g", "o", "-b", "127.0.0.1:1", "-s", "policy.burst=none"], "policy.burst: "),
+        (["run", "-g", "o", "-b", "127.0.0.1:1", "-s", "kafka.ssl.ca.pem=x"], "kafka.ssl.ca.pem: "),
+        (["run", "-g", "o", "-b", "127.0.0.1:1", "-s", "kafka.clientid=x"], "did you mean kafka.client.id?"),
+        (["plan", "orders"], "kafka: is missing"),
+        (["plan", "orders", "-b", "127.0.0.1:1", "-c", "/nonexistent.yaml"], "/nonexistent.yaml: cannot be read"),
+        (["plan", "orders", "-b", "127.0.0.1:1", "-s", "kafka.security.protocol=TLS"], "security.protocol"),
+    ],
+)
+def test_wrong_settings_are_one_line_and_exit_code_2(arguments: list[str], part: str) -> None:
+    """Wrong input is told in one line that names key and cure, before anything is started."""
+    code, line = refused(*arguments)
+    assert code == 2
+    assert line.startswith("samerack: ")
+    assert part in line
+
+
+@pytest.mark.parametrize("arguments", [["plan"], ["plan", "g", "--nonsense"], ["settings", "-f", "toml"], ["nonsense"]])
+def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
+    """A wrong argument gets the usage."""
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "Usage" in err
+
+
+def test_a_taken_port_is_exit_code_1() -> None:
+    """The web port of another program is something outside that failed."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        code, line = refused("run", "-g", "o", "-b", "127.0.0.1:1", "-s", f"web.port={port}")
+    assert code == 1
+    assert "Address already in use; set web.port" in line
+
+
+def test_an_unreachable_broker_is_exit_code_1_in_bounded_time(
+    closed_port: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`plan` gives up after one request's time and names the setting to check."""
+    monkeypatch.setattr(watch, "_REQUEST_SECONDS", 0.5)
+    started = time.monotonic()
+    code, _, err = run("plan", "orders", "--bootstrap-servers", closed_port)
+    assert time.monotonic() - started < 5
+    assert code == 1
+    assert err.splitlines()[-1].startswith("samerack: kafka: group orders: ")
+    assert "bootstrap.servers" in err
+
+
+def test_the_yaml_reference_is_a_settings_file(tmp_path: Path) -> None:
+    """What `settings` writes by default loads as it is, and gives the defaults."""
+    code, out, _ = run("settings")
+    assert code == 0
+    path = tmp_path / "samerack.yaml"
+    path.write_text(out)
+    assert load(path=path, environment={}) == load(
+        flags={"kafka": {"bootstrap.servers": "127.0.0.1:9092"}}, environment={}
+    )
+
+
+def test_the_yaml_reference_loads_with_every_comment_taken_away(tmp_path: Path) -> None:
+    """Every commented key can be uncommented, also several in one section, and is then a right one."""
+    _, out, _ = run("settings", "--format", "yaml")
+    text = re.sub(r"^( *)# (\w+: )", r"\1\2", out, flags=re.MULTILINE)
+    path = tmp_path / "samerack.yaml"
+    path.write_text(text)
+    content = yaml.safe_load(text)
+    for place, model in sections().items():
+        wanted = set(model.model_fields)
+        assert set(content[place] if place else content) == wanted
+    found = load(path=path, environment={})
+    assert found.groups == ("orders", "payments")
+    assert found.policy == load(flags={"kafka": {"bootstrap.servers": "x"}}, environment={}).policy
+
+
+def test_the_json_reference_has_every_key() -> None:
+    """The machine-readable form names key, default, example and meaning."""
+    code, out, _ = run("settings", "--format", "json")
+    assert code == 0
+    entries = {entry["key"]: entry for entry in json.loads(out)}
+    nested = {name for name in sections() if name}
+    wanted = {
+        f"{place}.{name}" if place else name
+        for place, model in sections().items()
+        for name in model.model_fields
+        if name not in nested or place
+    }
+    assert set(entries) == wanted
+    assert all(entry["description"] for entry in entries.values())
+    assert entries["policy.burst"]["default"] == 3
+    assert entries["kafka"]["required"]
+
+
+def test_the_configuration_page_is_generated() -> None:
+    """docs/configuration.md is what `samerack settings --format markdown` writes."""
+    code, out, _ = run("settings", "--format", "markdown")
+    assert code == 0
+    assert (DOCS / "configuration.md").read_text(encoding="utf-8") == out

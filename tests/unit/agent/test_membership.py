@@ -1,0 +1,220 @@
+"""The membership without a broker: what it offers, what it says, and what happens between JoinGroup and SyncGroup."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
+from kafka.net.manager import KafkaConnectionManager
+from kafka.structs import MemberState
+
+from agent.errors import AgentError
+from agent.membership import JOIN_VERSION, Joined, Membership, close, connect
+from agent.settings import LeadingSettings
+from protocol.consumer import decode_subscription
+from protocol.model import NO_PARTITIONS
+
+OFFERED = ("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner")
+Make = Callable[..., Membership]
+
+
+class Wire:
+    """Stands for the connection to the coordinator: remembers requests and gives the answers in turn."""
+
+    def __init__(self, *answers: SimpleNamespace) -> None:
+        self.answers = list(answers)
+        self.requests: list[Any] = []
+
+    async def send(self, request: Any, **_: object) -> SimpleNamespace:
+        """One exchange."""
+        self.requests.append(request)
+        return self.answers.pop(0)
+
+
+def finished(steps: Coroutine[Any, Any, bytes]) -> bytes:
+    """The value of a coroutine that waits for nothing."""
+    try:
+        steps.send(None)
+    except StopIteration as end:
+        return bytes(end.value)
+    raise AssertionError("it waits for the network")
+
+
+def join_answer(leader: str = "me", member_id: str = "me", *, skip: bool = False, error: int = 0) -> SimpleNamespace:
+    """A JoinGroup answer."""
+    members = [
+        SimpleNamespace(member_id="me", group_instance_id="samerack", metadata=b"mine"),
+        SimpleNamespace(member_id="other", group_instance_id="", metadata=bytearray(b"theirs")),
+    ]
+    return SimpleNamespace(
+        error_code=error,
+        protocol_type="consumer",
+        protocol_name="range",
+        generation_id=7,
+        leader=leader,
+        member_id=member_id,
+        members=members if leader == member_id else [],
+        skip_assignment=skip,
+    )
+
+
+def sync_answer(error: int = 0) -> SimpleNamespace:
+    """A SyncGroup answer."""
+    return SimpleNamespace(error_code=error, protocol_type="consumer", protocol_name="range", assignment=b"")
+
+
+@pytest.fixture
+def make() -> Iterator[Make]:
+    """Makes memberships whose client never connects."""
+    client = KafkaNetClient(bootstrap_servers="127.0.0.1:1")
+
+    def build(assign: Callable[[Joined], dict[str, bytes]] = lambda _: {}, wire: Wire | None = None) -> Membership:
+        membership = Membership(client, group="orders", settings=LeadingSettings(), assign=assign, wake=lambda: None)
+        if wire is not None:
+            membership._manager = wire
+            membership.coordinator_unknown = lambda: False
+        return membership
+
+    yield build
+    close(client)
+
+
+def test_every_offered_protocol_carries_an_empty_subscription(make: Make) -> None:
+    """The agent wants no topic, owns nothing and has no rack, whichever protocol is chosen."""
+    offered = make().group_protocols()
+    assert tuple(name for name, _ in offered) == OFFERED
+    for _, content in offered:
+        subscription = decode_subscription(content)
+        assert (subscription.version, subscription.topics, subscription.rack) == (3, (), None)
+        assert subscription.owned == NO_PARTITIONS
+
+
+@pytest.mark.parametrize(
+    ("present", "order"),
+    [
+        ("range", OFFERED),
+        ("cooperative-sticky", ("cooperative-sticky", "range", "roundrobin", "sticky", "RoundRobinAssigner")),
+        ("of-their-own", OFFERED),
+    ],
+)
+def test_the_present_protocol_is_offered_first(make: Make, present: str, order: tuple[str, ...]) -> None:
+    """Joining does not change the vote; a name that the agent does not know is not offered."""
+    membership = make()
+    membership.offer("sticky")
+    membership.offer(present)
+    assert tuple(name for name, _ in membership.group_protocols()) == order
+
+
+def test_timeouts_are_milliseconds(make: Make) -> None:
+    """The settings in seconds reach the library in its unit, with the instance id."""
+    config = make().config
+    assert (config["session_timeout_ms"], config["heartbeat_interval_ms"], config["max_poll_interval_ms"]) == (
+        6000,
+        500,
+        10000,
+    )
+    assert config["group_instance_id"] == "samerack"
+
+
+def test_a_leader_assigns_between_join_and_sync(make: Make) -> None:
+    """The members of the JoinGroup answer go to the planner, and its bytes into SyncGroup."""
+    asked: list[Joined] = []
+
+    def assign(joined: Joined) -> dict[str, bytes]:
+        asked.append(joined)
+        return {"me": b"", "other": b"plan"}
+
+    wire = Wire(join_answer(), sync_answer())
+    membership = make(assign, wire)
+    finished(membership._do_join_and_sync_async())
+    members = (("me", "samerack", b"mine"), ("other", None, b"theirs"))
+    assert asked == [Joined(generation=7, protocol="range", members=members)]
+    join, sync = wire.requests
+    assert join.max_version == JOIN_VERSION
+    assert (sync.generation_id, sync.member_id, sync.protocol_name) == (7, "me", "range")
+    assert sync.assignments == [("me", b""), ("other", b"plan")]
+    assert membership.leading
+    assert (membership.member_id, membership.leader_id, membership.generation_id) == ("me", "me", 7)
+
+
+@pytest.mark.parametrize("answer", [join_answer(leader="other"), join_answer(skip=True)], ids=["follows", "skips"])
+def test_nothing_is_assigned_where_nothing_is_asked(make: Make, answer: SimpleNamespace) -> None:
+    """A follower, and a restarted leader whose assignment stays in force (KIP-814), send no assignments."""
+    wire = Wire(answer, sync_answer())
+    membership = make(lambda _: pytest.fail("asked for a plan"), wire)
+    finished(membership._do_join_and_sync_async())
+    assert list(wire.requests[1].assignments) == []
+    assert membership.leading == answer.skip_assignment
+
+
+def test_the_reason_of_a_trigger_is_told_once(make: Make) -> None:
+    """JoinGroup carries why; the next one is no longer for that reason."""
+    wire = Wire(*(join_answer(leader="other"), sync_answer()) * 2)
+    membership = make(wire=wire)
+    membership.trigger("racks-changed")
+    assert membership.need_rejoin()
+    for _ in range(2):
+        finished(membership._do_join_and_sync_async())
+    assert [request.reason for request in wire.requests[::2]] == [
+        "samerack: racks-changed",
+        "samerack: follows the group",
+    ]
+
+
+def test_a_long_reason_is_cut(make: Make) -> None:
+    """Brokers take at most 255 characters."""
+    wire = Wire(join_answer(leader="other"), sync_answer())
+    membership = make(wire=wire)
+    membership.trigger("x" * 300)
+    finished(membership._do_join_and_sync_async())
+    assert len(wire.requests[0].reason) == 255
+
+
+def test_a_roll_joins_as_somebody_new(make: Make) -> None:
+    """Without its member id and with its instance id the agent gets another place in the order."""
+    wire = Wire(*(join_answer(leader="other"), sync_answer()) * 2)
+    membership = make(wire=wire)
+    finished(membership._do_join_and_sync_async())
+    assert membership.member_id == "me"
+    membership.roll()
+    assert (membership.member_id, membership.state, membership.need_rejoin()) == ("", MemberState.UNJOINED, True)
+    assert not membership.leading
+    finished(membership._do_join_and_sync_async())
+    assert [request.member_id for request in wire.requests[::2]] == ["", ""]
+    assert {request.group_instance_id for request in wire.requests} == {"samerack"}
+
+
+def test_a_refused_join_assigns_nothing(make: Make) -> None:
+    """An error in the JoinGroup answer ends the attempt before a plan is made."""
+    wire = Wire(join_answer(error=kafka_errors.FencedInstanceIdError.errno))
+    membership = make(lambda _: pytest.fail("asked for a plan"), wire)
+    with pytest.raises(kafka_errors.FencedInstanceIdError):
+        finished(membership._do_join_and_sync_async())
+
+
+def test_who_is_in_no_group_need_not_leave(make: Make) -> None:
+    """Without a member id nothing is sent."""
+    wire = Wire()
+    make(wire=wire).leave()
+    assert wire.requests == []
+
+
+def test_a_bootstrap_that_fails_names_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the library raises becomes one error with the setting to check, and its network thread ends."""
+    waited: list[int] = []
+
+    def fails(_: object, timeout_ms: int) -> None:
+        waited.append(timeout_ms)
+        raise kafka_errors.KafkaTimeoutError("nobody answers")
+
+    monkeypatch.setattr(KafkaConnectionManager, "bootstrap", fails)
+    before = threading.active_count()
+    with pytest.raises(AgentError, match=r"kafka 127\.0\.0\.1:1: .*nobody answers.*; check bootstrap\.servers"):
+        connect({"bootstrap_servers": "127.0.0.1:1"}, timeout=0.3)
+    assert waited == [300]
+    assert threading.active_count() == before
