@@ -1,0 +1,59 @@
+"""The parts of an agent that is not started: wrong input, health, and readiness by role."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from agent.errors import SettingsError
+from agent.metrics import GroupStatus
+from agent.program import Agent
+from agent.settings import load
+
+
+def built(groups: tuple[str, ...]) -> Agent:
+    """An agent of these groups, with a port of its own and no broker."""
+    flags = {"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": groups, "web": {"port": 0}}
+    return Agent(load(flags=flags, environment={}))
+
+
+@pytest.fixture
+def agent() -> Iterator[Agent]:
+    """An agent of two groups, one of them named twice; its port is closed afterwards."""
+    made = built(("orders", "payments", "orders"))
+    yield made
+    made.web._socket.close()
+
+
+def test_groups_are_required() -> None:
+    """Without a group there is nothing to do, and every place that may name one is told."""
+    with pytest.raises(SettingsError, match=r"groups: is empty; .*--group, SAMERACK_GROUPS or in the file"):
+        built(())
+
+
+def test_every_group_is_shown_once_from_the_start(agent: Agent) -> None:
+    """A group named twice is led once, and stands in the metrics before it was looked at."""
+    assert [(status.group, status.role) for status in agent.metrics.board.all()] == [
+        ("orders", "outside"),
+        ("payments", "outside"),
+    ]
+
+
+def test_threads_that_have_ended_are_unhealthy(agent: Agent) -> None:
+    """Each part is named with what is wrong."""
+    assert set(agent.unhealthy()) == {"watch", "group orders", "group payments"}
+
+
+def test_readiness_asks_for_looks_and_roles(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An agent is ready once it sees the cluster and is in every group, or decided to observe it."""
+    monkeypatch.setattr(agent, "unhealthy", dict)
+    assert set(agent.unready()) == {"watch", "group orders", "group payments"}
+    agent._watch.last_look = time.monotonic()
+    for group, role in (("orders", "leading"), ("payments", "observing")):
+        agent.metrics.board.publish(GroupStatus(group=group, role=role))
+    assert agent.unready() == {}
+    agent.metrics.board.publish(GroupStatus(group="orders", role="fenced"))
+    agent._watch.last_look = time.monotonic() - 31
+    assert agent.unready() == {"watch": "no look at the cluster in the last 30 s", "group orders": "fenced"}

@@ -1,0 +1,237 @@
+"""The watch without a cluster: what a look publishes, what a failed one leaves, and when the next one comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from structlog.testing import capture_logs
+
+from agent import watch
+from agent.cluster import ClusterView, SettlingTimes
+from agent.errors import AgentError
+from agent.watch import ClusterWatch
+from tests.unit.agent.values import RACKS, UNSET, cluster, look, partition
+
+Look = Callable[[Any, Collection[str]], ClusterView]
+
+
+class Counts:
+    """Remembers what it is told to count."""
+
+    def __init__(self) -> None:
+        self.failed = 0
+        self.reasons: list[str] = []
+        self.looks = 0
+
+    def looked(self, seconds: float) -> None:
+        """Count a look."""
+        assert seconds >= 0
+        self.looks += 1
+
+    def watch_failed(self) -> None:
+        """Count a failure."""
+        self.failed += 1
+
+    def ignored(self, reason: str) -> None:
+        """Remember a reason."""
+        self.reasons.append(reason)
+
+
+class Answer:
+    """A future that is done."""
+
+    def __init__(self, value: object) -> None:
+        self._value = value
+
+    def result(self, _: float) -> Any:
+        """The value, or the error."""
+        if isinstance(self._value, Exception):
+            raise self._value
+        return self._value
+
+
+def refused(code: int) -> KafkaException:
+    """What librdkafka raises."""
+    return KafkaException(KafkaError(code))
+
+
+def watcher(counts: Counts, selector: str = "leader") -> ClusterWatch:
+    """A watch that settles at once and has no client."""
+    times = SettlingTimes(change=0.0, leader=0.0)
+    return ClusterWatch(SimpleNamespace(), pause=0.01, times=times, selector=selector, metrics=counts)  # type: ignore[arg-type]  # it only hands the client on
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[ClusterView | Exception]:
+    """What the next looks see or fail with; the last one stays. The topics asked for are not compared."""
+    queue: list[ClusterView | Exception] = []
+
+    def answer(_: object, __: Collection[str]) -> ClusterView:
+        head = queue.pop(0) if len(queue) > 1 else queue[0]
+        if isinstance(head, Exception):
+            raise head
+        return head
+
+    monkeypatch.setattr(watch, "look", answer)
+    return queue
+
+
+def test_listeners_hear_of_changes_only(looks: list[ClusterView | Exception]) -> None:
+    """A look that changes nothing wakes nobody; what was seen and does not count is counted."""
+    counts, heard = Counts(), []
+    eye = watcher(counts)
+    eye.listen(lambda: heard.append(eye.cluster))
+    first, gone = look(t=[partition(1)]), look({1: "a", 3: "c"}, t=[partition(1)])
+    looks += [first, first, gone, look({**RACKS, 1: "z"}, t=[partition(1)])]
+    for _ in range(4):
+        eye.look_once()
+    assert heard == [cluster(t=[(1,)]), cluster({**RACKS, 1: "z"}, t=[(1,)])]
+    assert counts.reasons == ["broker-absent"]
+
+
+def test_a_failed_look_changes_nothing(looks: list[ClusterView | Exception]) -> None:
+    """The last settled cluster stays in force, and the time of the last look that worked."""
+    eye = watcher(Counts())
+    looks += [look(t=[partition(1)]), AgentError("no answer")]
+    eye.look_once()
+    before, at = eye.cluster, eye.last_look
+    with pytest.raises(AgentError):
+        eye.look_once()
+    assert (eye.cluster, eye.last_look) == (before, at)
+
+
+def test_no_failure_ends_the_thread(looks: list[ClusterView | Exception]) -> None:
+    """Expected and unexpected failures are counted and logged, and the next look comes all the same."""
+    counts = Counts()
+    eye = watcher(counts)
+    eye.listen(eye.stop)
+    looks += [AgentError("no answer"), RuntimeError("a mistake"), look(t=[partition(1)])]
+    with capture_logs() as logs:
+        eye.run()
+    assert (counts.failed, counts.looks) == (2, 3)
+    assert [line["error"] for line in logs if line["event"] == "look-failed"] == ["no answer", "a mistake"]
+    assert eye.cluster == cluster(t=[(1,)])
+
+
+def test_a_new_topic_of_interest_is_looked_at_at_once() -> None:
+    """Only a topic that nobody named before hurries the next look."""
+    eye = watcher(Counts())
+    eye.show_interest("orders", frozenset({"t"}))
+    assert eye._wake.is_set()
+    eye._wake.clear()
+    eye.show_interest("payments", frozenset({"t"}))
+    eye.show_interest("orders", frozenset())
+    assert not eye._wake.is_set()
+
+
+@pytest.mark.parametrize(("answer", "aware"), [(True, True), (False, False), (AgentError("not allowed"), False)])
+def test_the_selector_is_read_once(
+    looks: list[ClusterView | Exception],
+    monkeypatch: pytest.MonkeyPatch,
+    answer: bool | AgentError,  # noqa: FBT001 - columns of the table
+    aware: bool,  # noqa: FBT001 - columns of the table
+) -> None:
+    """`auto` asks the brokers at the first look; where it may not, only leaders count as near."""
+    asked = []
+
+    def selector(_: object, brokers: Collection[int]) -> bool:
+        asked.append(list(brokers))
+        if isinstance(answer, AgentError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(watch, "fetches_are_rack_aware", selector)
+    looks.append(look())
+    eye = watcher(Counts(), "auto")
+    for _ in range(2):
+        eye.look_once()
+    assert (asked, eye.rack_aware_fetch) == ([[1, 2, 3]], aware)
+
+
+def described(*partitions: Any) -> Answer:
+    """A topic's description."""
+    return Answer(SimpleNamespace(partitions=partitions))
+
+
+def node(number: int, rack: str | None = None) -> SimpleNamespace:
+    """A broker."""
+    return SimpleNamespace(id=number, rack=rack)
+
+
+def test_a_look_becomes_values() -> None:
+    """Racks are known or unset, partitions stand in the order of their numbers, and absent topics are named."""
+    second = SimpleNamespace(id=1, leader=None, replicas=[node(2)], isr=[])
+    first = SimpleNamespace(id=0, leader=node(1), replicas=[node(1), node(2)], isr=[node(1)])
+    topics = {
+        "t": described(second, first),
+        "gone": Answer(refused(KafkaError.UNKNOWN_TOPIC_OR_PART)),
+        "secret": Answer(refused(KafkaError.TOPIC_AUTHORIZATION_FAILED)),
+    }
+    admin: Any = SimpleNamespace(
+        describe_cluster=lambda **_: Answer(SimpleNamespace(nodes=[node(1, "a"), node(2), node(3, "")])),
+        describe_topics=lambda _, **__: topics,
+    )
+    seen = watch.look(admin, {"t", "gone", "secret"})
+    assert dict(seen.brokers) == {1: "a", 2: UNSET, 3: UNSET}
+    assert seen.topics == {"t": (partition(1, 2, in_sync=[1]), partition(2, leader=-1, in_sync=[]))}
+    assert seen.absent == {"gone", "secret"}
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (refused(KafkaError._TRANSPORT), "kafka: metadata: _TRANSPORT: "),
+        (TimeoutError(), "kafka: metadata: no answer in 10 s; check bootstrap.servers"),
+    ],
+)
+def test_a_cluster_that_does_not_answer(error: Exception, text: str) -> None:
+    """Errors and silence become one error of the agent."""
+    admin: Any = SimpleNamespace(describe_cluster=lambda **_: Answer(error))
+    with pytest.raises(AgentError) as raised:
+        watch.look(admin, ())
+    assert str(raised.value).startswith(text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (SimpleNamespace(type=SimpleNamespace(name="CLASSIC")), "classic"),
+        (SimpleNamespace(type=SimpleNamespace(name="CONSUMER")), "consumer"),
+        (SimpleNamespace(type=SimpleNamespace(name="UNKNOWN")), "unknown"),
+        (refused(KafkaError.GROUP_ID_NOT_FOUND), "classic"),
+    ],
+)
+def test_the_type_of_a_group(answer: object, kind: str) -> None:
+    """A group that does not exist yet will be a classic one when the agent joins it."""
+    admin: Any = SimpleNamespace(describe_consumer_groups=lambda names, **_: {names[0]: Answer(answer)})
+    assert watch.group_type(admin, "orders") == kind
+
+
+@pytest.mark.parametrize("error", [refused(KafkaError.GROUP_AUTHORIZATION_FAILED), TimeoutError()])
+def test_a_group_whose_type_nobody_tells(error: Exception) -> None:
+    """The group is named."""
+    admin: Any = SimpleNamespace(describe_consumer_groups=lambda names, **_: {names[0]: Answer(error)})
+    with pytest.raises(AgentError, match="kafka: group orders: "):
+        watch.group_type(admin, "orders")
+
+
+SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
+
+
+@pytest.mark.parametrize(
+    ("selectors", "aware"),
+    [((SELECTOR, SELECTOR), True), ((SELECTOR, None), False), ((None,), False), (("of.Ours",), False), ((), False)],
+)
+def test_every_broker_must_select_by_rack(selectors: tuple[str | None, ...], aware: bool) -> None:  # noqa: FBT001 - a column of the table
+    """One broker without the selector serves from leaders only, so only then all replicas count."""
+    values = list(selectors)
+
+    def describe(question: list[Any], **_: object) -> dict[Any, Answer]:
+        return {question[0]: Answer({"replica.selector.class": SimpleNamespace(value=values.pop(0))})}
+
+    admin: Any = SimpleNamespace(describe_configs=describe)
+    assert watch.fetches_are_rack_aware(admin, range(len(selectors))) is aware
