@@ -57,17 +57,8 @@ _start_engine() {
 }
 
 setup_engine() {
-  local why="a container engine"
-  # /usr/sbin holds dockerd and is not on everybody's PATH.
-  PATH=$PATH:/usr/sbin:/sbin
+  setup_packages engine
   _engine_answers && return
-  if ! command -v docker >/dev/null || ! command -v dockerd >/dev/null; then
-    if may_install && apt-cache show docker-cli >/dev/null 2>&1; then
-      need_packages "$why" docker.io docker-cli iptables
-    else
-      need_packages "$why" docker.io iptables
-    fi
-  fi
   ((EUID == 0)) || command -v sudo >/dev/null || die "no container engine answers, and starting one needs root. Start one, or name it in DOCKER_HOST"
   step "starting the container engine" locked engine _start_engine || die "the container engine does not start; its log is $engine/dockerd.log"
 }
@@ -146,8 +137,7 @@ setup_image() {
     elif _has_image "$official_image" || step "looking for the image $official_image" _pull "$official_image" 2>/dev/null; then
       SAMERACK_KAFKA_IMAGE=$official_image
     else
-      command -v debootstrap >/dev/null || PATH=$PATH:/usr/sbin
-      command -v debootstrap >/dev/null || need_packages "debootstrap, for an image of our own" debootstrap
+      setup_packages image
       base=$engine/base-$(. /etc/os-release && printf '%s-%s' "$ID" "${VERSION_CODENAME:-}").tar
       step "making the image $local_image, as no registry has one for us" locked image _build_image "$base" "$content" ||
         die "the Kafka image could not be made (see above). Name one in SAMERACK_KAFKA_IMAGE"

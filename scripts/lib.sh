@@ -69,27 +69,54 @@ may_install() {
   command -v apt-get >/dev/null && { ((EUID == 0)) || command -v sudo >/dev/null; }
 }
 
-_apt_install() {
-  local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -y -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3)
-  retry 3 as_root "${apt[@]}" update || say "the package lists could not be brought up to date; going on with those at hand"
-  retry 3 as_root "${apt[@]}" install --no-install-recommends "$@"
+# _choose PACKAGE...: prints them on one line; of alternatives (a|b) the first that apt knows, else the last.
+_choose() {
+  local package name chosen=()
+  for package in "$@"; do
+    for name in ${package//|/ }; do
+      apt-cache show "$name" >/dev/null 2>&1 && break
+    done
+    chosen+=("$name")
+  done
+  printf '%s' "${chosen[*]}"
 }
 
-# need_packages WHY PACKAGE...: installs Debian packages, or says in one line what to install.
+_apt_install() {
+  local apt=(env DEBIAN_FRONTEND=noninteractive apt-get -y -qq -o DPkg::Lock::Timeout=300 -o Acquire::Retries=3) chosen
+  retry 3 as_root "${apt[@]}" update || say "the package lists could not be brought up to date; going on with those at hand"
+  read -ra chosen <<<"$(_choose "$@")"
+  echo "${chosen[@]}"
+  retry 3 as_root "${apt[@]}" install --no-install-recommends "${chosen[@]}"
+}
+
+# need_packages WHY PACKAGE...: installs Debian packages (a|b: the first that there is), or says in one line what to install.
 need_packages() {
   local why=$1
   shift
-  may_install || die "$why is missing, and neither root nor sudo is at hand. Install it: apt-get install $*"
-  step "installing $* ($why)" _apt_install "$@" || die "$why is missing and could not be installed. Install it: apt-get install $*"
+  may_install || die "$why: missing, and neither root with apt-get nor sudo is at hand. Install it: apt-get install $(_choose "$@")"
+  step "installing $why" _apt_install "$@" || die "$why: missing, and could not be installed. Install it: apt-get install $(_choose "$@")"
 }
 
-# known_package PACKAGE...: prints the first package that apt can install, or else the last one.
-known_package() {
-  local name
-  for name in "$@"; do
-    apt-cache show "$name" >/dev/null 2>&1 && break
+# setup_packages PART...: what python, java, engine, image and shell need from the system, in one go.
+setup_packages() {
+  local part packages=() why=()
+  for part in "$@"; do
+    case $part in
+    python) _find_python || { why+=("Python 3.11 or newer") && packages+=(python3 python3-venv); } ;;
+    java)
+      _find_java || { why+=("Java 17 or newer") && packages+=("openjdk-21-jdk-headless|openjdk-17-jdk-headless|default-jdk-headless"); }
+      command -v mvn >/dev/null || { why+=(Maven) && packages+=(maven); }
+      ;;
+    engine)
+      PATH=$PATH:/usr/sbin:/sbin # Debian's place for dockerd and debootstrap; not on everybody's PATH
+      _engine_answers || { command -v docker && command -v dockerd; } >/dev/null ||
+        { why+=("a container engine") && packages+=(docker.io iptables "docker-cli|docker.io"); }
+      ;;
+    image) command -v debootstrap >/dev/null || { why+=("debootstrap, for an image of our own") && packages+=(debootstrap); } ;;
+    shell) command -v shellcheck >/dev/null || ! may_install || { why+=(shellcheck) && packages+=(shellcheck); } ;;
+    esac
   done
-  printf '%s' "$name"
+  ((${#packages[@]} == 0)) || need_packages "$(printf '%s, ' "${why[@]}" | sed 's/, $//')" "${packages[@]}"
 }
 
 # --- Python -----------------------------------------------------------------------------------------------------------
@@ -104,8 +131,7 @@ _find_python() {
 }
 
 setup_python() {
-  _find_python && return
-  need_packages "Python 3.11 or newer with venv" python3 python3-venv
+  setup_packages python
   _find_python || die "Python 3.11 or newer with venv is missing, and this system's packages have none. Install it, and name it in PYTHON"
 }
 
@@ -161,14 +187,8 @@ _find_java() {
 }
 
 setup_java() {
-  _find_java && return
-  need_packages "a Java 17 development kit" "$(known_package openjdk-21-jdk-headless openjdk-17-jdk-headless default-jdk-headless)"
+  setup_packages java
   _find_java || die "Java 17 or newer (a development kit) is missing, and this system's packages have none. Install it, and name it in JAVA_HOME"
-}
-
-setup_maven() {
-  setup_java
-  command -v mvn >/dev/null || need_packages "Maven" maven
 }
 
 # maven PROJECT GOAL...: with its last lines on failure (through step), and without colours or a line per download.
@@ -197,7 +217,7 @@ _jars_verified() { cmp -s "$root/sandbox/kafka/jars.lock" "$kafka_jars/verified"
 
 # setup_kafka: Kafka's jars as sandbox/kafka/jars.lock has them, and the archive of their classes that makes brokers start fast.
 setup_kafka() {
-  setup_maven
+  setup_java
   if ! _jars_verified; then
     step "fetching Kafka $kafka_version" locked kafka _copy_jars || die "Kafka's jars could not be fetched (see above)"
   fi
@@ -222,7 +242,7 @@ _build_java() {
 # ${samerack.build} and its final name JAR's.
 setup_java_project() {
   local project=$1 jar=$2 stamp
-  setup_maven
+  setup_java
   stamp=$(cd "$project" && find pom.xml src -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum)
   [[ $(cat "$cache/java/$jar.stamp" 2>/dev/null) == "$stamp" ]] && return
   step "building $jar" locked "java-$jar" _build_java "$project" "$stamp" "$cache/java/$jar" || die "$jar could not be built (see above)"
