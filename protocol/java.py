@@ -1,21 +1,45 @@
-"""How Java orders strings where Kafka lets its hash tables decide: hash codes and HashMap's buckets. Nothing else."""
+"""How Java orders what its hash tables hold, where Kafka lets them decide: hash codes and the buckets of HashMap.
+
+Buckets of eight keys and more can become trees in Java, which may list their keys otherwise; readers do not mind the
+order, so that is left out. What must not enter: messages.
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
 
 FIRST_TABLE: Final = 16
 """Buckets of a new HashMap; it doubles when more than three quarters of them are filled."""
 
+WORD: Final = 0xFFFFFFFF
 
-def spread_hash(text: str) -> int:
-    """String.hashCode (over UTF-16 code units), its upper half mixed into the lower one as HashMap does."""
+Key = TypeVar("Key")
+
+
+def string_hash(text: str) -> int:
+    """String.hashCode (over UTF-16 code units), as an unsigned word."""
     code = 0
     for unit in np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2").tolist():
-        code = (31 * code + unit) & 0xFFFFFFFF
-    return code ^ (code >> 16)
+        code = (31 * code + unit) & WORD
+    return code
+
+
+def spread_hash(text: str) -> int:
+    """The hash of a string, its upper half mixed into the lower one as HashMap does."""
+    return _spread(string_hash(text))
+
+
+def list_hash(*codes: int) -> int:
+    """The hash of a list whose elements hash so (`Objects.hash`), as an unsigned word."""
+    result = 1
+    for code in codes:
+        result = (31 * result + code) & WORD
+    return result
 
 
 def buckets_for(keys: int) -> int:
@@ -24,3 +48,26 @@ def buckets_for(keys: int) -> int:
     while keys > buckets * 3 // 4:
         buckets *= 2
     return buckets
+
+
+def put_order(keys: Iterable[Key], hash_of: Callable[[Key], int]) -> list[Key]:
+    """The iteration order of a HashMap or HashSet into which keys were put in this order."""
+    found = list(dict.fromkeys(keys))
+    buckets = buckets_for(len(found))
+    return sorted(found, key=lambda key: _spread(hash_of(key)) & (buckets - 1))
+
+
+def computed_order(keys: list[Key], hash_of: Callable[[Key], int], *, asked_again: bool) -> list[Key]:
+    """The iteration order of a HashMap that was filled through `computeIfAbsent` with these keys in this order.
+
+    `computeIfAbsent` puts a new key at the head of its bucket, and growing keeps the order within a bucket, so a bucket
+    lists its keys latest first. It grows before it looks, when more keys than three quarters of the buckets were there
+    by then; `asked_again` tells whether it was called after the last key had come in.
+    """
+    buckets = buckets_for(len(keys) if asked_again else len(keys) - 1)
+    latest_first = keys[::-1]
+    return sorted(latest_first, key=lambda key: _spread(hash_of(key)) & (buckets - 1))
+
+
+def _spread(code: int) -> int:
+    return code ^ (code >> 16)

@@ -1,0 +1,281 @@
+"""Bytes of Kafka Streams' `SubscriptionInfo`, versions 1 to 11, as Kafka writes and reads them.
+
+A newer version is read as Kafka reads it: its two version numbers only. Kafka lists tasks in the orders of its hash
+tables before version 10 and as they come since; both stand here. What must not enter: the subscription around it.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
+
+from protocol.errors import ProtocolError
+from protocol.java import computed_order, list_hash, put_order
+from protocol.streams_model import (
+    LATEST_OFFSET,
+    MAX_VERSION,
+    UNKNOWN_OFFSET_SUM,
+    UNKNOWN_VERSION,
+    StreamsTask,
+    SubscriptionInfo,
+)
+from protocol.wire import (
+    INT16,
+    INT32,
+    read_count,
+    read_integer,
+    read_optional_bytes,
+    read_optional_text,
+    write_integer,
+    write_optional_bytes,
+    write_optional_text,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+INT8: Final = Struct(">b")
+INT64: Final = Struct(">q")
+TASK: Final = Struct(">ii")
+OFFSET: Final = Struct(">iq")
+
+ENDPOINT_SINCE: Final = 2
+LATEST_SUPPORTED_SINCE: Final = 3
+OFFSETS_SINCE: Final = 7
+UNIQUE_FIELD_SINCE: Final = 8
+ERROR_CODE_SINCE: Final = 9
+FLAT_OFFSETS_SINCE: Final = 10
+TAGS_SINCE: Final = 11
+
+NO_PROCESS: Final = UUID(int=0)
+
+Offsets = list[tuple[StreamsTask, int]]
+
+
+def decode_subscription_info(data: bytes) -> SubscriptionInfo:
+    """The info in the user data of a Streams client's subscription.
+
+    An empty endpoint is none. Unlike Kafka's reader, which puts U+FFFD for them, bytes that are no UTF-8 are refused.
+
+    Raises:
+        ProtocolError: The bytes are no such info.
+    """
+    version, at = read_integer(data, 0, INT32, "version")
+    latest = UNKNOWN_VERSION
+    if version >= LATEST_SUPPORTED_SINCE:
+        latest, at = read_integer(data, at, INT32, "latest_supported")
+    _check_versions(version, latest)
+    if version > MAX_VERSION:
+        return SubscriptionInfo(version=version, latest_supported=latest, process_id=NO_PROCESS, trailing=data[at:])
+    process, at = _read_process(data, at)
+    offsets: Offsets = []
+    if version < OFFSETS_SINCE:
+        offsets, at = _read_old_tasks(data, at)
+    endpoint: str | None = None
+    if version >= ENDPOINT_SINCE:
+        endpoint, at = _read_encoded_text(data, at, "user_endpoint")
+    if version >= OFFSETS_SINCE:
+        read = _read_offsets if version >= FLAT_OFFSETS_SINCE else _read_nested_offsets
+        offsets, at = read(data, at)
+    unique = error = 0
+    if version >= UNIQUE_FIELD_SINCE:
+        unique, at = read_integer(data, at, INT8, "unique_field")
+    if version >= ERROR_CODE_SINCE:
+        error, at = read_integer(data, at, INT32, "error_code")
+    tags: list[tuple[str, str]] = []
+    if version >= TAGS_SINCE:
+        tags, at = _read_tags(data, at)
+    return SubscriptionInfo(
+        version=version,
+        latest_supported=latest,
+        process_id=process,
+        user_endpoint=endpoint or None,
+        task_offset_sums=tuple(offsets),
+        unique_field=unique,
+        error_code=error,
+        client_tags=tuple(tags),
+        trailing=data[at:],
+    )
+
+
+def encode_subscription_info(info: SubscriptionInfo) -> bytes:
+    """The bytes of an info in its own version; fields that are newer are left out, as Kafka does.
+
+    Raises:
+        ProtocolError: A value does not fit its field, the version is not known, or a task belongs to a named topology,
+            which is not known before version 10.
+    """
+    version = info.version
+    if version > MAX_VERSION:
+        raise ProtocolError(f"version {version}; the newest that can be written is {MAX_VERSION}", field="version")
+    _check_versions(version, info.latest_supported if version >= LATEST_SUPPORTED_SINCE else UNKNOWN_VERSION)
+    write_tasks = next(write for since, write in _TASK_WRITERS if version >= since)
+    tasks = write_tasks(list(dict(info.task_offset_sums).items()))
+    parts = [INT32.pack(version)]
+    if version >= LATEST_SUPPORTED_SINCE:
+        parts.append(write_integer(info.latest_supported, INT32, "latest_supported"))
+    parts.append(info.process_id.bytes)
+    if version < OFFSETS_SINCE:
+        parts.append(tasks)
+    if version >= ENDPOINT_SINCE:
+        parts.append(_write_encoded_text(info.user_endpoint or "", "user_endpoint"))
+    if version >= OFFSETS_SINCE:
+        parts.append(tasks)
+    if version >= UNIQUE_FIELD_SINCE:
+        parts.append(write_integer(info.unique_field, INT8, "unique_field"))
+    if version >= ERROR_CODE_SINCE:
+        parts.append(write_integer(info.error_code, INT32, "error_code"))
+    if version >= TAGS_SINCE:
+        parts.append(_write_tags(info.client_tags))
+    return b"".join([*parts, info.trailing])
+
+
+def _check_versions(version: int, latest: int) -> None:
+    if version < 1:
+        raise ProtocolError(f"version {version}; Streams' versions start at 1", field="version", offset=0)
+    if version >= LATEST_SUPPORTED_SINCE and latest < version:
+        message = f"the newest supported version is {latest}, below the used version {version}"
+        raise ProtocolError(message, field="latest_supported", offset=INT32.size)
+
+
+def _read_process(data: bytes, at: int) -> tuple[UUID, int]:
+    end = at + 16
+    if end > len(data):
+        message = f"needs 16 bytes, {len(data) - at} are left; the message was cut short"
+        raise ProtocolError(message, field="process_id", offset=at)
+    return UUID(bytes=data[at:end]), end
+
+
+def _read_encoded_text(data: bytes, at: int, field: str) -> tuple[str, int]:
+    """A byte string that holds UTF-8 and may not be absent."""
+    value, end = read_optional_bytes(data, at, field)
+    if value is None:
+        message = "negative length; these bytes may be empty (0) but not absent"
+        raise ProtocolError(message, field=field, offset=at)
+    try:
+        return value.decode(), end
+    except UnicodeDecodeError as error:
+        raise ProtocolError(f"not UTF-8 ({error.reason})", field=field, offset=at + INT32.size + error.start) from None
+
+
+def _write_encoded_text(text: str, field: str) -> bytes:
+    try:
+        return write_optional_bytes(text.encode(), field)
+    except UnicodeEncodeError:
+        raise ProtocolError(f"{text!r} holds half a surrogate pair, which UTF-8 cannot", field=field) from None
+
+
+def _read_old_tasks(data: bytes, at: int) -> tuple[Offsets, int]:
+    """Versions 1 to 6: tasks that were active, then standbys."""
+    offsets: Offsets = []
+    for field, offset in (("prev_tasks", LATEST_OFFSET), ("standby_tasks", UNKNOWN_OFFSET_SUM)):
+        count, at = read_count(data, at, field, smallest=TASK.size)
+        for subtopology, partition in TASK.iter_unpack(data[at : at + count * TASK.size]):
+            offsets.append((StreamsTask(subtopology=subtopology, partition=partition), offset))
+        at += count * TASK.size
+    return offsets, at
+
+
+def _write_old_tasks(offsets: Offsets) -> bytes:
+    _refuse_names(offsets)
+    parts = []
+    for active in (True, False):
+        tasks = put_order((task for task, offset in offsets if (offset == LATEST_OFFSET) is active), _task_hash)
+        parts += [INT32.pack(len(tasks)), *(_write_task(task) for task in tasks)]
+    return b"".join(parts)
+
+
+def _read_nested_offsets(data: bytes, at: int) -> tuple[Offsets, int]:
+    """Versions 7 to 9: partitions by subtopology."""
+    offsets: Offsets = []
+    count, at = read_count(data, at, "task_offset_sums", smallest=2 * INT32.size)
+    for index in range(count):
+        subtopology, at = read_integer(data, at, INT32, "task_offset_sums[{}].subtopology", index)
+        field = "task_offset_sums[{}].partitions"
+        inner, at = read_count(data, at, field, smallest=OFFSET.size, index=index)
+        for partition, offset in OFFSET.iter_unpack(data[at : at + inner * OFFSET.size]):
+            offsets.append((StreamsTask(subtopology=subtopology, partition=partition), offset))
+        at += inner * OFFSET.size
+    return offsets, at
+
+
+def _write_nested_offsets(offsets: Offsets) -> bytes:
+    _refuse_names(offsets)
+    groups: dict[int, list[bytes]] = {}
+    for task, offset in offsets:
+        written = write_integer(task.partition, INT32, "task_offset_sums.partition")
+        groups.setdefault(task.subtopology, []).append(
+            written + write_integer(offset, INT64, "task_offset_sums.offset_sum")
+        )
+    keys = list(groups)
+    # the map grows when it is next asked, so a subtopology that comes with the last task of all does not count yet
+    again = bool(keys) and not (len(groups[keys[-1]]) == 1 and offsets[-1][0].subtopology == keys[-1])
+    parts = [INT32.pack(len(groups))]
+    for subtopology in computed_order(keys, lambda key: key, asked_again=again):
+        entries = groups[subtopology]
+        parts += [write_integer(subtopology, INT32, "task_offset_sums.subtopology"), INT32.pack(len(entries)), *entries]
+    return b"".join(parts)
+
+
+def _read_offsets(data: bytes, at: int) -> tuple[Offsets, int]:
+    """Since version 10: one entry per task."""
+    offsets: Offsets = []
+    count, at = read_count(data, at, "task_offset_sums", smallest=TASK.size + INT64.size + INT16.size)
+    for index in range(count):
+        subtopology, at = read_integer(data, at, INT32, "task_offset_sums[{}].subtopology", index)
+        partition, at = read_integer(data, at, INT32, "task_offset_sums[{}].partition", index)
+        offset, at = read_integer(data, at, INT64, "task_offset_sums[{}].offset_sum", index)
+        topology, at = read_optional_text(data, at, "task_offset_sums[{}].topology", index=index)
+        task = StreamsTask(topology=topology or "", subtopology=subtopology, partition=partition)
+        offsets.append((task, offset))
+    return offsets, at
+
+
+def _write_offsets(offsets: Offsets) -> bytes:
+    parts = [INT32.pack(len(offsets))]
+    for task, offset in offsets:
+        parts.append(_write_task(task))
+        parts.append(write_integer(offset, INT64, "task_offset_sums.offset_sum"))
+        parts.append(write_optional_text(task.topology or None, "task_offset_sums.topology"))
+    return b"".join(parts)
+
+
+_TASK_WRITERS: Final[tuple[tuple[int, Callable[[Offsets], bytes]], ...]] = (
+    (FLAT_OFFSETS_SINCE, _write_offsets),
+    (OFFSETS_SINCE, _write_nested_offsets),
+    (1, _write_old_tasks),
+)
+
+
+def _read_tags(data: bytes, at: int) -> tuple[list[tuple[str, str]], int]:
+    tags = []
+    count, at = read_count(data, at, "client_tags", smallest=2 * INT32.size)
+    for index in range(count):
+        key, at = _read_encoded_text(data, at, f"client_tags[{index}].key")
+        value, at = _read_encoded_text(data, at, f"client_tags[{index}].value")
+        tags.append((key, value))
+    return tags, at
+
+
+def _write_tags(tags: tuple[tuple[str, str], ...]) -> bytes:
+    parts = [INT32.pack(len(tags))]
+    for pair in tags:
+        parts += [_write_encoded_text(text, "client_tags") for text in pair]
+    return b"".join(parts)
+
+
+def _write_task(task: StreamsTask) -> bytes:
+    subtopology = write_integer(task.subtopology, INT32, "task.subtopology")
+    return subtopology + write_integer(task.partition, INT32, "task.partition")
+
+
+def _refuse_names(offsets: Offsets) -> None:
+    for task, _ in offsets:
+        if task.topology:
+            message = f"topology {task.topology!r}; named topologies are not known before version {FLAT_OFFSETS_SINCE}"
+            raise ProtocolError(message, field="task_offset_sums")
+
+
+def _task_hash(task: StreamsTask) -> int:
+    return list_hash(task.subtopology, task.partition, 0)

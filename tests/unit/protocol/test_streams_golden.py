@@ -1,0 +1,103 @@
+"""Infos of Kafka Streams that Kafka 4.3's own classes wrote and read, one JSON line per question and answer."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from protocol.streams_assignment import decode_assignment_info, encode_assignment_info
+from protocol.streams_model import NEVER, AssignmentInfo, Pairs, StreamsTask, SubscriptionInfo
+from protocol.streams_subscription import decode_subscription_info, encode_subscription_info
+from tests.unit.protocol.test_golden import golden
+
+
+def task(text: str) -> StreamsTask:
+    """The task that is written so."""
+    subtopology, partition = text.split("_")
+    return StreamsTask(subtopology=int(subtopology), partition=int(partition))
+
+
+def named(task: StreamsTask) -> str:
+    """How a task is written."""
+    return f"{task.subtopology}_{task.partition}"
+
+
+def pairs(listed: list[tuple[str, int]]) -> Pairs:
+    """Partitions from JSON."""
+    return tuple((topic, partition) for topic, partition in listed)
+
+
+def hosts(listed: dict[str, Any]) -> tuple[tuple[tuple[str, int], Pairs], ...]:
+    """Partitions by host from JSON."""
+    split = [(host.rpartition(":"), partitions) for host, partitions in listed.items()]
+    return tuple(((host[0], int(host[2])), pairs(partitions)) for host, partitions in split)
+
+
+@pytest.mark.parametrize(("asked", "answer"), golden("streams-subscription-info"))
+def test_subscription_infos_are_written_as_kafka_writes_them(asked: dict[str, Any], answer: dict[str, Any]) -> None:
+    """An info becomes the bytes that Kafka made of the same values, its hash tables' order of tasks included."""
+    info = SubscriptionInfo(
+        version=asked["version"],
+        latest_supported=asked["latest_supported"],
+        process_id=UUID(asked["process_id"]),
+        user_endpoint=asked["user_endpoint"],
+        task_offset_sums=tuple((task(name), offsets) for name, offsets in asked["task_offset_sums"].items()),
+        unique_field=asked["unique_field"],
+        error_code=asked["error_code"],
+        client_tags=tuple(asked["client_tags"].items()),
+    )
+    assert encode_subscription_info(info).hex() == answer["hex"]
+
+
+@pytest.mark.parametrize(("asked", "answer"), golden("decode-streams-subscription-info"))
+def test_subscription_infos_are_read_as_kafka_reads_them(asked: dict[str, Any], answer: dict[str, Any]) -> None:
+    """The bytes of an info become the values that Kafka found in them."""
+    info = decode_subscription_info(bytes.fromhex(asked["hex"]))
+    assert info.trailing == b""
+    assert answer == {
+        "version": info.version,
+        "latest_supported": info.latest_supported,
+        "process_id": str(info.process_id),
+        "user_endpoint": info.user_endpoint,
+        "task_offset_sums": {named(task): offsets for task, offsets in info.task_offset_sums},
+        "prev_tasks": [named(task) for task in sorted(info.active_tasks)],
+        "standby_tasks": [named(task) for task in sorted(info.standby_tasks)],
+        "error_code": info.error_code,
+        "client_tags": dict(info.client_tags),
+    }
+
+
+@pytest.mark.parametrize(("asked", "answer"), golden("streams-assignment-info"))
+def test_assignment_infos_are_written_as_kafka_writes_them(asked: dict[str, Any], answer: dict[str, Any]) -> None:
+    """An info becomes the bytes that Kafka made of the same values, its numbering of topics included."""
+    info = AssignmentInfo(
+        version=asked["version"],
+        commonly_supported=asked["commonly_supported"],
+        active=tuple(map(task, asked["active"])),
+        standby=tuple((task(name), pairs(listed)) for name, listed in asked["standby"].items()),
+        partitions_by_host=hosts(asked["partitions_by_host"]),
+        standby_partitions_by_host=hosts(asked["standby_partitions_by_host"]),
+        err_code=asked["err_code"],
+        next_rebalance_ms=asked.get("next_rebalance_ms", NEVER),
+    )
+    assert encode_assignment_info(info).hex() == answer["hex"]
+
+
+@pytest.mark.parametrize(("asked", "answer"), golden("decode-streams-assignment-info"))
+def test_assignment_infos_are_read_as_kafka_reads_them(asked: dict[str, Any], answer: dict[str, Any]) -> None:
+    """The bytes of an info become the values that Kafka found in them; sets have no order."""
+    info = decode_assignment_info(bytes.fromhex(asked["hex"]))
+    assert info.trailing == b""
+    assert [named(task) for task in info.active] == answer["active"]
+    assert {named(task): set(listed) for task, listed in info.standby} == {
+        name: set(pairs(listed)) for name, listed in answer["standby"].items()
+    }
+    for found, wanted in (
+        (info.partitions_by_host, answer["partitions_by_host"]),
+        (info.standby_partitions_by_host, answer["standby_partitions_by_host"]),
+    ):
+        assert {host: set(listed) for host, listed in found} == {host: set(listed) for host, listed in hosts(wanted)}
+    rest = (info.version, info.commonly_supported, info.err_code, info.next_rebalance_ms)
+    assert rest == tuple(answer[key] for key in ("version", "commonly_supported", "err_code", "next_rebalance_ms"))

@@ -1,0 +1,223 @@
+"""Infos of Kafka Streams: what is written is read again, what cannot be is refused with its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from protocol.errors import ProtocolError
+from protocol.java import computed_order, put_order, string_hash
+from protocol.streams_assignment import decode_assignment_info, encode_assignment_info
+from protocol.streams_model import (
+    LATEST_OFFSET,
+    UNKNOWN_OFFSET_SUM,
+    UNKNOWN_VERSION,
+    AssignmentInfo,
+    StreamsTask,
+    SubscriptionInfo,
+)
+from protocol.streams_subscription import decode_subscription_info, encode_subscription_info
+from tests.unit.protocol.strategies import INT32, NAMES
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+INT64 = st.integers(-(2**63), 2**63 - 1)
+VERSIONS = st.integers(1, 11)
+PLAIN_TASKS = st.builds(StreamsTask, subtopology=INT32, partition=INT32)
+NAMED_TASKS = st.builds(StreamsTask, topology=st.just("") | NAMES, subtopology=INT32, partition=INT32)
+PAIRS = st.lists(st.tuples(NAMES, INT32), max_size=3, unique=True).map(tuple)
+HOSTS = st.lists(st.tuples(st.tuples(NAMES, INT32), PAIRS), max_size=2).map(tuple)
+
+
+@st.composite
+def subscriptions(draw: st.DrawFn) -> SubscriptionInfo:
+    """An info of any version."""
+    version = draw(VERSIONS)
+    tasks = draw(st.lists(NAMED_TASKS if version >= 10 else PLAIN_TASKS, max_size=8, unique=True))
+    return SubscriptionInfo(
+        version=version,
+        latest_supported=draw(st.integers(version, 2**31 - 1)),
+        process_id=draw(st.uuids()),
+        user_endpoint=draw(st.none() | NAMES.filter(bool)),
+        task_offset_sums=tuple((task, draw(st.just(LATEST_OFFSET) | INT64)) for task in tasks),
+        unique_field=draw(st.integers(-128, 127)),
+        error_code=draw(INT32),
+        client_tags=tuple(draw(st.lists(st.tuples(NAMES, NAMES), max_size=3))),
+        trailing=draw(st.binary(max_size=3)),
+    )
+
+
+@st.composite
+def assignments(draw: st.DrawFn) -> AssignmentInfo:
+    """An info of any version."""
+    version = draw(VERSIONS)
+    tasks = NAMED_TASKS if version >= 10 else PLAIN_TASKS
+    return AssignmentInfo(
+        version=version,
+        commonly_supported=draw(INT32),
+        active=tuple(draw(st.lists(tasks, max_size=8))),
+        standby=tuple(draw(st.lists(st.tuples(tasks, PAIRS), max_size=4))),
+        partitions_by_host=draw(HOSTS),
+        standby_partitions_by_host=draw(HOSTS),
+        err_code=draw(INT32),
+        next_rebalance_ms=draw(INT64),
+        trailing=draw(st.binary(max_size=3)),
+    )
+
+
+def known_before(info: SubscriptionInfo) -> dict[StreamsTask, int]:
+    """What a version tells of offset sums."""
+    if info.version >= 7:
+        return dict(info.task_offset_sums)
+    active = set(info.active_tasks)
+    return {task: LATEST_OFFSET if task in active else UNKNOWN_OFFSET_SUM for task, _ in info.task_offset_sums}
+
+
+@settings(deadline=None)
+@given(subscriptions())
+def test_a_subscription_info_is_read_as_it_was_written(info: SubscriptionInfo) -> None:
+    """Every field that the version has comes back, and the others have their defaults."""
+    back = decode_subscription_info(encode_subscription_info(info))
+    version = info.version
+    assert dict(back.task_offset_sums) == known_before(info)
+    assert (back.process_id, back.version, back.trailing) == (info.process_id, version, info.trailing)
+    assert back.latest_supported == (info.latest_supported if version >= 3 else UNKNOWN_VERSION)
+    assert back.user_endpoint == (info.user_endpoint if version >= 2 else None)
+    assert back.unique_field == (info.unique_field if version >= 8 else 0)
+    assert back.error_code == (info.error_code if version >= 9 else 0)
+    assert back.client_tags == (info.client_tags if version >= 11 else ())
+
+
+@settings(deadline=None)
+@given(assignments())
+def test_an_assignment_info_is_read_as_it_was_written(info: AssignmentInfo) -> None:
+    """Every field that the version has comes back, and the others have their defaults."""
+    back = decode_assignment_info(encode_assignment_info(info))
+    fields = {"version": 1, "active": 1, "standby": 1, "trailing": 1, "partitions_by_host": 2, "commonly_supported": 3}
+    fields |= {"err_code": 4, "standby_partitions_by_host": 6, "next_rebalance_ms": 7}
+    default = AssignmentInfo(commonly_supported=UNKNOWN_VERSION)
+    for field, since in fields.items():
+        assert getattr(back, field) == getattr(info if info.version >= since else default, field), field
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """A valid info after a few cuts, insertions and overwritten bytes."""
+    messages = subscriptions().map(encode_subscription_info) | assignments().map(encode_assignment_info)
+    data = bytearray(draw(messages))
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(data)))
+        until = at + draw(st.integers(0, 4))
+        data[at:until] = draw(st.sampled_from([b"\xff", b"\x7f\xff\xff\xff", b"\x80"]) | st.binary(max_size=4))
+    return bytes(data)
+
+
+@settings(deadline=None, max_examples=100)
+@given(damaged() | st.binary(max_size=60))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    """Whatever comes in, the readers give a value that can be written again, or ProtocolError with a place in it."""
+    codecs: list[tuple[Callable[[bytes], Any], Callable[[Any], bytes]]] = [
+        (decode_subscription_info, encode_subscription_info),
+        (decode_assignment_info, encode_assignment_info),
+    ]
+    for decode, encode in codecs:
+        try:
+            value = decode(data)
+        except ProtocolError as error:
+            place, field = error.offset, error.field
+        else:
+            if value.version <= 11:
+                written = encode(value)
+                assert sorted(encode(decode(written))) == sorted(written)  # hash tables may turn an order round
+            continue
+        assert 0 <= place <= len(data)
+        assert field
+
+
+def test_a_newer_version_tells_its_versions_only() -> None:
+    """Version probing: of an info from the future Kafka reads the two version numbers, and so does this."""
+    info = decode_subscription_info(bytes.fromhex("0000000c0000000eabcdef"))
+    assert (info.version, info.latest_supported, info.trailing) == (12, 14, b"\xab\xcd\xef")
+    with pytest.raises(ProtocolError, match="version 12"):
+        encode_subscription_info(info)
+
+
+PROCESS = UUID(int=1)
+NAMED = StreamsTask(topology="orders", subtopology=0, partition=0)
+
+
+@pytest.mark.parametrize(
+    ("info", "message"),
+    [
+        (SubscriptionInfo(version=0, process_id=PROCESS), "start at 1"),
+        (SubscriptionInfo(version=5, latest_supported=4, process_id=PROCESS), "below the used version 5"),
+        (
+            SubscriptionInfo(version=9, process_id=PROCESS, task_offset_sums=((NAMED, 1),)),
+            "not known before version 10",
+        ),
+        (
+            SubscriptionInfo(version=6, process_id=PROCESS, task_offset_sums=((NAMED, 1),)),
+            "not known before version 10",
+        ),
+        (SubscriptionInfo(process_id=PROCESS, user_endpoint="\ud800"), "half a surrogate pair"),
+        (SubscriptionInfo(process_id=PROCESS, unique_field=200), "unique_field: 200 is outside"),
+        (AssignmentInfo(version=12), "the known ones are 1 to 11"),
+        (AssignmentInfo(version=9, active=(NAMED,)), "not known before version 10"),
+        (AssignmentInfo(partitions_by_host=((("h" * 70_000, 1), ()),)), "longest that Streams can carry"),
+    ],
+)
+def test_what_cannot_be_written_is_refused(info: SubscriptionInfo | AssignmentInfo, message: str) -> None:
+    """A value that no message can hold is refused with what would be right."""
+    with pytest.raises(ProtocolError, match=message):
+        encode_subscription_info(info) if isinstance(info, SubscriptionInfo) else encode_assignment_info(info)
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("", "version at byte 0: needs 4 bytes"),
+        ("00000000", "known ones are 1 to 11"),
+        ("0000000c", "known ones are 1 to 11"),
+        ("000000017fffffff", "active at byte 4: array length 2147483647 needs"),
+        ("0000000100000000000000010000000000000000000000010002", "standby\\[0\\].partitions"),
+        ("00000002000000000000000000000001" + "0001ff" + "0000005000000000", "modified UTF-8"),
+        ("00000002000000000000000000000001" + "0004f09f9880" + "0000005000000000", "six"),
+        (
+            "0000000500000005" + "00000000" * 3 + "00000001000168000000500000000100000007" + "00000000",
+            "not in the dictionary",
+        ),
+    ],
+)
+def test_malformed_assignment_infos_are_refused(written: str, message: str) -> None:
+    """Bytes that are no info are refused with their place."""
+    with pytest.raises(ProtocolError, match=message):
+        decode_assignment_info(bytes.fromhex(written))
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("00000000", "start at 1"),
+        ("0000000400000003", "below the used version 4"),
+        ("0000000100", "process_id at byte 4: needs 16 bytes"),
+        ("00000002" + "00" * 16 + "00000000" * 2 + "ffffffff", "may be empty"),
+        ("00000002" + "00" * 16 + "00000000" * 2 + "00000001ff", "user_endpoint at byte 32: not UTF-8"),
+    ],
+)
+def test_malformed_subscription_infos_are_refused(written: str, message: str) -> None:
+    """Bytes that are no info are refused with their place."""
+    with pytest.raises(ProtocolError, match=message):
+        decode_subscription_info(bytes.fromhex(written))
+
+
+def test_hash_tables_list_what_collides_as_java_does() -> None:
+    """Keys of one bucket: those that were put come in their order, those that were computed the latest first."""
+    keys = ["Aa", "BB"]
+    assert string_hash("Aa") == string_hash("BB") == 2112
+    assert put_order(keys, string_hash) == keys
+    assert computed_order(keys, string_hash, asked_again=True) == keys[::-1]
