@@ -38,7 +38,8 @@ class Standbys:
 
     Attributes:
         task: [U] task of the standby, ascending.
-        client: [U] client that has it.
+        client: [U] client that has it, where it costs no move.
+        seats: [C] standbys that the client takes.
         remote: [T] row of `remotes`.
         remotes: [K, R] changelog partitions that a client in the rack would read across racks.
         group: [C] group of the client.
@@ -52,6 +53,7 @@ class Standbys:
 
     task: Int32Array
     client: Int32Array
+    seats: Int64Array
     remote: Int32Array
     remotes: Int64Array
     group: Int32Array
@@ -61,6 +63,16 @@ class Standbys:
     stays: BoolArray
     fixed_task: Int32Array
     fixed_client: Int32Array
+
+
+def cost_of(standbys: Standbys, costs: Costs, placed: Int32Array) -> int:
+    """What a placement costs; a standby that is where its task had one has not moved."""
+    clients = len(standbys.group)
+    moved = np.isin(
+        standbys.task.astype(np.int64) * clients + placed, standbys.task * np.int64(clients) + standbys.client
+    )
+    remote = standbys.remotes[standbys.remote[standbys.task], standbys.rack[standbys.group[placed]]]
+    return int(remote.sum()) * costs.traffic + int((~moved).sum()) * costs.non_overlap
 
 
 def optimize_standby(standbys: Standbys, costs: Costs, *, portable: bool = False) -> Int32Array:

@@ -70,7 +70,7 @@ def flow(standbys: Standbys, costs: Costs, alone: BoolArray, *, portable: bool) 
     """
     pool, some_task = _pools(standbys, alone)
     clients, groups = len(standbys.group), len(standbys.rack)
-    demand = np.bincount(standbys.client, minlength=clients)
+    demand = standbys.seats
     stays = _stays(standbys, pool, some_task, costs)
     goes, hub_pool, hub_group = _goes(standbys, some_task, costs)
     own_task = np.flatnonzero(alone & (np.bincount(standbys.task, minlength=len(alone)) > 0))

@@ -3,7 +3,8 @@
 The rule is Kafka's: a task is on clients that together have as many different (key, value) pairs of tags as before. For
 one standby per task that is a set of allowed groups, and the flow is exact. With more the rule ties standbys of a task
 to each other; then the answer without tags is taken if it happens to keep the rule (no other can be better), and
-otherwise the first, second, … standbys of all tasks are placed in turn, each time exactly, until nothing gets better.
+otherwise one standby of each task is placed at a time, exactly, which one differently in each turn, until nothing gets
+better.
 What must not enter: prices, names.
 """
 
@@ -14,14 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from assignors.streams.standby import Standbys, optimize_standby
+from assignors.streams.standby import Standbys, cost_of, optimize_standby
 
 if TYPE_CHECKING:
     from assignors.model import BoolArray, Int32Array, Int64Array
     from assignors.streams.active import Costs
 
-TURNS: Final = 8
-"""Turns of all standbys at most; two or three settle nearly everything."""
+TURNS: Final = 30
+"""Turns of all standbys at most,"""
+
+IDLE_TURNS: Final = 5
+"""and turns in a row that bring nothing before it is left at that."""
 
 Tags = frozenset[tuple[str, str]]
 
@@ -40,6 +44,7 @@ def unrestrained(**fields: Any) -> Standbys:
         kind=np.zeros(len(fields["remote"]), np.int32),
         allowed=np.ones((1, len(fields["rack"])), np.bool_),
         stays=np.ones(len(fields["task"]), np.bool_),
+        seats=np.bincount(fields["client"], minlength=len(fields["group"])),
         **fields,
     )
 
@@ -49,13 +54,14 @@ def optimize_tagged(tagged: Tagged, costs: Costs) -> Int32Array:
     standbys = tagged.standbys
     if not any(tagged.tags):
         return optimize_standby(standbys, costs)
-    several = len(standbys.task) > len(np.unique(standbys.task))
     least = _spread(tagged, standbys.client)
-    if several:
-        placed = optimize_standby(standbys, costs)
-        if (_spread(tagged, placed) >= least).all():
-            return placed
-    return _in_turns(tagged, least, costs)
+    one_each = np.ones(len(standbys.task), np.bool_)
+    if len(np.unique(standbys.task)) == len(standbys.task):
+        return optimize_standby(_question(tagged, standbys.client, one_each, least), costs)
+    free = optimize_standby(standbys, costs)
+    if (_spread(tagged, free) >= least).all():
+        return free
+    return _in_turns(tagged, least, costs, cost_of(standbys, costs, free))
 
 
 def _spread(tagged: Tagged, placed: Int32Array) -> Int64Array:
@@ -68,23 +74,42 @@ def _spread(tagged: Tagged, placed: Int32Array) -> Int64Array:
     return np.array([len(found) for found in pairs], np.int64)
 
 
-def _in_turns(tagged: Tagged, least: Int64Array, costs: Costs) -> Int32Array:
-    standbys = tagged.standbys
-    turn = np.arange(len(standbys.task)) - np.searchsorted(standbys.task, standbys.task)
-    placed = standbys.client.copy()
-    before = None
-    for _ in range(TURNS):
-        for which in range(int(turn.max()) + 1):
-            movable = turn == which
-            question = _one_each(tagged, placed, movable, least)
-            placed[movable] = optimize_standby(question, costs)
-        if turn.max() == 0 or (before is not None and np.array_equal(before, placed)):
-            break
-        before = placed.copy()
+def _in_turns(tagged: Tagged, least: Int64Array, costs: Costs, bound: int) -> Int32Array:
+    """Standbys placed one per task at a time, another one in each turn; nothing can cost less than `bound`."""
+    given = tagged.standbys
+    placed = given.client.copy()
+    cost, idle, turn = cost_of(given, costs, placed), 0, 0
+    while cost > bound and idle < IDLE_TURNS and turn < TURNS:
+        rank = _ranks(given.task, turn)
+        for which in range(int(rank.max()) + 1):
+            movable = rank == which
+            homes = replace(tagged, standbys=replace(given, client=_homes(given, placed)))
+            placed[movable] = optimize_standby(_question(homes, placed, movable, least), costs)
+        before, cost = cost, cost_of(given, costs, placed)
+        idle = 0 if cost < before else idle + 1
+        turn += 1
     return placed
 
 
-def _one_each(tagged: Tagged, placed: Int32Array, movable: BoolArray, least: Int64Array) -> Standbys:
+def _ranks(task: Int32Array, turn: int) -> Int64Array:
+    """[U] 0, 1, … for the standbys of each task, in another order in each turn."""
+    dice = np.random.default_rng(turn).random(len(task))
+    order = np.lexsort((dice, task))
+    rank = np.empty(len(task), np.int64)
+    rank[order] = np.arange(len(task)) - np.searchsorted(task, task)
+    return rank
+
+
+def _homes(given: Standbys, placed: Int32Array) -> Int32Array:
+    """[U] where each standby costs no move: where it is if its task was there, else one of the task's other places."""
+    clients = len(given.group)
+    had, has = given.task.astype(np.int64) * clients + given.client, given.task.astype(np.int64) * clients + placed
+    homes = placed.copy()
+    homes[~np.isin(has, had)] = np.sort(had[~np.isin(had, has)]) % clients  # both by task, as many of each
+    return homes
+
+
+def _question(tagged: Tagged, placed: Int32Array, movable: BoolArray, least: Int64Array) -> Standbys:
     """The question of where the movable standbys go, at most one per task, while the others stay where they are."""
     standbys = tagged.standbys
     fixed_task = np.concatenate([standbys.fixed_task, standbys.task[~movable]])
@@ -100,6 +125,7 @@ def _one_each(tagged: Tagged, placed: Int32Array, movable: BoolArray, least: Int
         standbys,
         task=task,
         client=client,
+        seats=np.bincount(placed[movable], minlength=clients),
         kind=kind,
         allowed=allowed,
         stays=allowed[kind[task], standbys.group[client]] & ~occupied,
