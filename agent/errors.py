@@ -9,3 +9,11 @@ class SettingsError(Exception):
 
 class AgentError(Exception):
     """Something outside failed: brokers, permissions, ports (exit code 1)."""
+
+
+class StepBackError(AgentError):
+    """The agent had better be outside a group for a while; it leaves properly and says why."""
+
+    def __init__(self, reason: str, seconds: float) -> None:
+        super().__init__(reason)
+        self.seconds = seconds

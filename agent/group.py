@@ -12,14 +12,12 @@ from typing import Final, Protocol
 
 from protocol.consumer import decode_assignment, decode_subscription
 from protocol.errors import ProtocolError
-from protocol.java import buckets_for, spread_hash
 from protocol.model import NO_PARTITIONS, Subscription, TopicPartitions
 
 CONSUMER: Final = "consumer"
 """The protocol type of consumer groups; Connect and others have their own."""
 
 STABLE: Final = "Stable"
-_MOST_BUCKETS: Final = 1 << 20
 EMPTY_STATES: Final = frozenset({"Empty", "Dead"})
 
 
@@ -87,29 +85,6 @@ def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
         assigned=assigned,
         unreadable=unreadable,
     )
-
-
-def is_first(group: GroupView, member_id: str, leader_id: str) -> bool:
-    """Whether the broker would make this member the leader if the present one left."""
-    others = (member.id for member in group.members if member.id != leader_id)
-    return next(others, None) == member_id
-
-
-def front_is_free(group: GroupView, member_id: str, leader_id: str) -> bool:
-    """Whether a new member id could come before all others: nobody but the leader sits in the first bucket.
-
-    The coordinator keeps members in a hash table that never shrinks; its size is the least that explains the order.
-    """
-    ids = [member.id for member in group.members]
-    others = [member for member in ids if member not in (member_id, leader_id)]
-    hashes = [spread_hash(member) for member in ids]
-    buckets = buckets_for(len(ids))
-    while buckets <= _MOST_BUCKETS:
-        places = [code & (buckets - 1) for code in hashes]
-        if places == sorted(places):
-            return not others or places[ids.index(others[0])] > 0
-        buckets *= 2
-    return True
 
 
 def endangers(group: GroupView) -> bool:

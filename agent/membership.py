@@ -22,8 +22,8 @@ from kafka.structs import MemberState
 from agent.errors import AgentError
 from agent.group import CONSUMER, GroupView, view_member
 from agent.settings import LeadingSettings
-from protocol.consumer import encode_subscription
-from protocol.model import Subscription
+from protocol.consumer import decode_assignment, encode_subscription
+from protocol.model import NO_PARTITIONS, Subscription
 
 JOIN_VERSION: Final = 9
 """JoinGroup v9 tells a restarted static leader that it still leads, and v8 carries the reason."""
@@ -32,8 +32,8 @@ DESCRIBE_VERSION: Final = 5
 """Version 6 turns an absent group into an error; 5 calls it Dead."""
 LEAVE_SECONDS: Final = 2.0
 
-_PRESENCE: Final = encode_subscription(Subscription(version=3, topics=()))
-"""What the agent says of itself: it wants no topic."""
+_HARMLESS: Final = b"\xff\xff\xff\xff"
+"""User data begins with it: sticky assignors read a generation of -1 there, or nothing that makes sense."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +85,10 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
         self._protocols = settings.protocols
         self._reason = ""
         self._fenced = False
+        self._nudges = 0
         self._coordinator_broker: int | None = None
         self.leader_id = ""
+        self.assigned = NO_PARTITIONS
 
     # what kafka-python asks of a subclass
 
@@ -96,7 +98,9 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
         """The offered names, the group's present one first, each with the same empty subscription."""
-        return [(name, _PRESENCE) for name in self._protocols]
+        user_data = _HARMLESS + self._nudges.to_bytes(4, "big") if self._nudges else None
+        presence = encode_subscription(Subscription(version=3, topics=(), user_data=user_data))
+        return [(name, presence) for name in self._protocols]
 
     def _perform_assignment(self, leader_id: str, protocol: str, members: Sequence[Any]) -> dict[str, bytes]:
         """Unused: `_do_join_and_sync_async` calls `_assign` itself, with the generation."""
@@ -150,6 +154,7 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
         sent_at = time.monotonic()
         answer = await self._manager.send(sync, node_id=self.coordinator_id)
         content: bytes = self._process_sync_group_response(answer, sent_at)
+        self.assigned = decode_assignment(bytes(content)).partitions if content else NO_PARTITIONS
         return content
 
     def _handle_find_coordinator_response(self, response: Any) -> Any:
@@ -196,6 +201,12 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
     def trigger(self, reason: str) -> None:
         """Make the next `ensure_active_group` rejoin: as the leader's JoinGroup it starts a rebalance."""
         self._reason = reason
+        self.request_rejoin()
+
+    def nudge(self) -> None:
+        """Make the next `join` start a rebalance although this member follows: its metadata has changed."""
+        self._nudges += 1
+        self._reason = "asks for a new assignment"
         self.request_rejoin()
 
     def roll(self) -> None:

@@ -6,6 +6,7 @@ This is what runs between JoinGroup and SyncGroup, while every member of the gro
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -164,10 +165,15 @@ def members_of_join(
 
 
 def problem_of(members: Sequence[PlanMember], cluster: SettledCluster, mode: Mode) -> Problem:
-    """The assignment problem of these members on this cluster. Topics that the cluster does not show are left out."""
-    topics = {topic for member in members for topic in member.subscription.topics if topic in cluster.topics}
+    """The assignment problem of these members on this cluster.
+
+    Topics that nobody has looked at yet have the partitions that members own, on unknown racks, so that nothing is
+    taken from anybody; topics of which nothing is known at all are left out.
+    """
+    topics = {topic: replica_racks(cluster, topic) for topic in _subscribed(members) & cluster.topics.keys()}
+    topics |= {topic: ((),) * count for topic, count in _unseen(members, cluster).items()}
     return build_problem(
-        topics={topic: replica_racks(cluster, topic) for topic in topics},
+        topics=topics,
         members=[
             MemberInput(
                 id=member.id,
@@ -175,7 +181,7 @@ def problem_of(members: Sequence[PlanMember], cluster: SettledCluster, mode: Mod
                 topics=tuple(topic for topic in member.subscription.topics if topic in topics),
                 rack=member.rack.rack,
                 reads_any_replica=mode.rack_aware_fetch and member.rack.fetches_with_rack,
-                owned=_by_topic(member.owned, topics),
+                owned=_by_topic(member.owned, topics.keys()),
                 generation=member.generation,
             )
             for member in members
@@ -183,7 +189,21 @@ def problem_of(members: Sequence[PlanMember], cluster: SettledCluster, mode: Mod
     )
 
 
-def _by_topic(owned: TopicPartitions, topics: set[str]) -> dict[str, Int32Array]:
+def _subscribed(members: Iterable[PlanMember]) -> set[str]:
+    return {topic for member in members for topic in member.subscription.topics}
+
+
+def _unseen(members: Sequence[PlanMember], cluster: SettledCluster) -> dict[str, int]:
+    """Subscribed topics that the cluster does not show, with the partitions they have at least."""
+    unseen = _subscribed(members) - cluster.topics.keys()
+    counts: dict[str, int] = {}
+    for member in members if unseen else ():
+        for topic, numbers in _by_topic(member.owned, unseen).items():
+            counts[topic] = max(counts.get(topic, 0), int(numbers.max(initial=NOBODY)) + 1)
+    return counts
+
+
+def _by_topic(owned: TopicPartitions, topics: AbstractSet[str]) -> dict[str, Int32Array]:
     result: dict[str, Int32Array] = {}
     for topic, numbers in zip(owned.topics, owned.numbers, strict=True):
         if topic in topics:
@@ -261,9 +281,10 @@ def _runs(problem: Problem, partitions: Int32Array | np.ndarray[tuple[int], np.d
 
 
 def partitions_changed(problem: Problem, members: Sequence[PlanMember], cluster: SettledCluster) -> bool:
-    """Whether the assignment in force lacks partitions that exist or has some that are gone."""
-    subscribed: BoolArray = np.any(problem.subscriptions[np.unique(problem.subscription_of)], axis=0, keepdims=True)[0]
-    if bool(np.any(subscribed[problem.topic_of] & (problem.owner == NOBODY))):
+    """Whether the assignment in force lacks partitions that exist or has some that are gone, of topics looked at."""
+    seen: BoolArray = np.array([topic in cluster.topics for topic in problem.topics], dtype=np.bool_)
+    read: BoolArray = np.any(problem.subscriptions[np.unique(problem.subscription_of)], axis=0, keepdims=True)[0]
+    if bool(np.any((seen & read)[problem.topic_of] & (problem.owner == NOBODY))):
         return True
     assigned = sum(
         len(numbers)
@@ -271,4 +292,4 @@ def partitions_changed(problem: Problem, members: Sequence[PlanMember], cluster:
         for topic, numbers in zip(member.owned.topics, member.owned.numbers, strict=True)
         if topic in cluster.topics
     )
-    return assigned != int(np.count_nonzero(problem.owner != NOBODY))
+    return assigned != int(np.count_nonzero(seen[problem.topic_of] & (problem.owner != NOBODY)))

@@ -34,6 +34,7 @@ log = structlog.get_logger("watch")
 RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"
 _REQUEST_SECONDS: Final = 10.0
+_SELECTOR_SECONDS: Final = 300.0
 _SHARE_OF_TIME: Final = 10
 """A look may take a tenth of the time at most: the pause is that many times as long as the look."""
 _ABSENT: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
@@ -187,6 +188,7 @@ class ClusterWatch(threading.Thread):
         self.cluster = SettledCluster()
         self.rack_aware_fetch = selector == "rack-aware"
         self.last_look = float("-inf")
+        self._selector_at = float("-inf")
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call `listener` (quick, from the watch's thread) after each look that changed the settled cluster."""
@@ -231,9 +233,10 @@ class ClusterWatch(threading.Thread):
         with self._lock:
             topics = frozenset().union(*self._interest.values()) if self._interest else frozenset()
         view = look(self._admin, topics)
-        if self._selector == "auto" and self.last_look == float("-inf"):
-            self.rack_aware_fetch = self._read_selector(view)
         now = time.monotonic()
+        if self._selector == "auto" and now >= self._selector_at:
+            self._read_selector(view)
+            self._selector_at = now + _SELECTOR_SECONDS
         outcome = settle(self._state, view, now, self._times)
         before, self._state = self._state.settled, outcome.state
         self.cluster = outcome.state.settled
@@ -247,11 +250,13 @@ class ClusterWatch(threading.Thread):
             for listener in self._listeners:
                 listener()
 
-    def _read_selector(self, view: ClusterView) -> bool:
+    def _read_selector(self, view: ClusterView) -> None:
+        """Learn which replicas serve; where that fails, what was known stays true (at first: only leaders)."""
         try:
             aware = fetches_are_rack_aware(self._admin, view.brokers)
         except AgentError as error:
-            log.warning("replica-selector-unknown", error=str(error), assumed="leader")
-            return False
-        log.info("replica-selector", rack_aware=aware)
-        return aware
+            log.warning("replica-selector-unknown", error=str(error), rack_aware=self.rack_aware_fetch)
+            return
+        if aware != self.rack_aware_fetch or self.last_look == float("-inf"):
+            log.info("replica-selector", rack_aware=aware)
+        self.rack_aware_fetch = aware

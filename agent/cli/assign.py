@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.table import Table
 
 from agent.cli.assign_json import (
-    ASSIGNORS,
     Question,
     QuestionError,
     Solution,
@@ -27,6 +26,7 @@ from agent.cli.assign_json import (
     partitions_by_member,
     solve,
 )
+from assignors.consumer.registry import ASSIGNORS
 from assignors.evaluate import evaluate
 from assignors.model import NOBODY, AssignmentError
 
@@ -39,7 +39,8 @@ partition of each topic, and the members with their topics, racks and owned part
 "members": [{"id": "m1", "topics": ["t"], "rack": "b"}, {"id": "m2", "topics": ["t"], "rack": "a"}]}
 
 It may add "locality" ("any", or "leader" where only the leader replica serves), "weights" ({topic: [cost of each
-partition]}), "keep_copartitioned" and "cooperative" (true or false).
+partition]}), "keep_copartitioned", "cooperative" and "stickiness" (true or false; without stickiness the plan starts
+afresh).
 """
 
 

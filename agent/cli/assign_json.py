@@ -18,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from assignors.build import MemberInput, build_problem
 from assignors.check import check
-from assignors.consumer import optimal
-from assignors.consumer import range as range_assignor
+from assignors.consumer.registry import ASSIGNORS, Options
 from assignors.evaluate import cross_rack_mask, evaluate
 from assignors.model import NOBODY, AssignmentError, Int32Array, Problem
 from assignors.transfer import transferring, withhold
@@ -27,8 +26,6 @@ from protocol import sticky
 from protocol.model import to_pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
 Answer: TypeAlias = dict[str, Any]
 Locality: TypeAlias = Literal["any", "leader"]
 Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]
@@ -77,6 +74,9 @@ class Member(_Part):
 class Question(_Part):
     """A group and the assignor it is put to.
 
+    Kafka's `range` and `roundrobin` are answered decision for decision, so they see of a member what its subscription
+    carries in `protocol_version`; all others see every rack that is told.
+
     `topics` lists the broker ids of the replicas of each partition, the leader first; a broker that is not listed has
     an unknown rack. `locality` tells which replicas may serve a member: any in its rack, or the leader only.
     """
@@ -89,28 +89,11 @@ class Question(_Part):
     locality: Locality = "any"
     weights: dict[str, list[int]] | None = None
     keep_copartitioned: bool = False
+    stickiness: bool = True
     cooperative: bool = False
     repeat: int = Field(default=1, ge=1, le=10_000)
     cmd: str | None = None
     case: Any = None
-
-
-def _optimal(problem: Problem, question: Question) -> Int32Array:
-    return optimal.assign(problem, optimal.Options(keep_copartitioned=question.keep_copartitioned))
-
-
-def _range(problem: Problem, question: Question) -> Int32Array:
-    """Kafka's own assignor sees of the members what their subscriptions carry."""
-    if question.protocol_version < RACKS_SINCE:
-        problem = replace(problem, member_rack=np.full(len(problem.members), NOBODY, np.int32))
-    return range_assignor.assign(problem)
-
-
-ASSIGNORS: Final[dict[str, Callable[[Problem, Question], Int32Array]]] = {
-    "optimal": _optimal,
-    "range": _range,
-    COOPERATIVE: _optimal,
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,20 +138,26 @@ def solve(question: Question) -> Solution:
         QuestionError: there is no such assignor, or a value does not fit.
         AssignmentError: the group cannot be assigned.
     """
-    assign = ASSIGNORS.get(question.assignor)
-    if assign is None:
+    assignor = ASSIGNORS.get(question.assignor)
+    if assignor is None:
         raise QuestionError(f"assignor {question.assignor!r} is not here; give one of {', '.join(ASSIGNORS)}")
     problem = problem_of(question)
+    seen = _without_racks(problem) if assignor.as_kafka and question.protocol_version < RACKS_SINCE else problem
+    options = Options(keep_copartitioned=question.keep_copartitioned, stickiness=question.stickiness)
     nanos: list[int] = []
     for _ in range(question.repeat):
         start = time.perf_counter_ns()
-        owner = assign(problem, question)
+        owner = assignor.assign(seen, options)
         nanos.append(time.perf_counter_ns() - start)
-    cooperative = question.cooperative or question.assignor == COOPERATIVE
+    cooperative = question.cooperative or assignor.cooperative
     sent = withhold(problem, owner) if cooperative else owner
     check(problem, sent, cooperative=cooperative)
     warm = statistics.median(nanos[len(nanos) // 2 :])
     return Solution(question=question, problem=problem, owner=owner, sent=sent, nanos=int(warm))
+
+
+def _without_racks(problem: Problem) -> Problem:
+    return replace(problem, member_rack=np.full(len(problem.members), NOBODY, np.int32))
 
 
 def problem_of(question: Question) -> Problem:
@@ -235,7 +224,7 @@ def answer_of(solution: Solution) -> Answer:
         "moved": cost.moved,
         "nanos": solution.nanos,
     }
-    if question.cooperative or question.assignor == COOPERATIVE:
+    if question.cooperative or ASSIGNORS[question.assignor].cooperative:
         waiting = np.flatnonzero(transferring(problem, solution.owner)).tolist()
         answer["transferring"] = [
             [*_name(problem, partition), problem.members[solution.owner[partition]]] for partition in waiting

@@ -6,9 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from agent.group import endangers, front_is_free, is_first, topics_of, view_member
+from agent.group import endangers, topics_of, view_member
 from protocol.consumer import encode_assignment, encode_subscription
-from protocol.java import spread_hash
 from protocol.model import NO_PARTITIONS, Assignment, Subscription, from_pairs, to_pairs
 from tests.unit.agent.values import Described, group, member
 
@@ -80,49 +79,6 @@ def test_members_of_other_protocol_types_are_not_decoded() -> None:
 def test_the_host_is_its_address(host: str, address: str) -> None:
     """Brokers print an address behind a slash, and a name before it where they looked one up."""
     assert view_member(Described(client_host=host), consumer=True).client_host == address
-
-
-@pytest.mark.parametrize(
-    ("order", "first"),
-    [
-        (("agent", "leader", "x"), True),
-        (("leader", "agent", "x"), True),
-        (("x", "agent", "leader"), False),
-        (("leader", "x", "agent"), False),
-        (("leader",), False),
-        ((), False),
-    ],
-)
-def test_first_is_who_stands_first_but_for_the_leader(order: tuple[str, ...], first: bool) -> None:  # noqa: FBT001 - a column of the table
-    """When the leader goes, the first of the others leads."""
-    assert is_first(group(*(member(name) for name in order)), "agent", "leader") is first
-
-
-def in_java_order(names: list[str], buckets: int) -> list[str]:
-    """The names as a `HashMap` of so many buckets lists them."""
-    return sorted(names, key=lambda name: spread_hash(name) & (buckets - 1))
-
-
-@pytest.mark.parametrize("buckets", [16, 64])
-def test_the_front_is_taken_by_who_sits_in_the_first_bucket(buckets: int) -> None:
-    """No new id comes before a member of bucket 0, but for the leader, who will be gone by then."""
-    by_bucket = {spread_hash(name) & (buckets - 1): name for name in (f"m-{number}" for number in range(1000))}
-    taker, agent, leader = by_bucket[0], by_bucket[5], by_bucket[9]
-
-    def free(*names: str, lead: str) -> bool:
-        listed = in_java_order([*names, agent], buckets)
-        return front_is_free(group(*(member(name) for name in listed)), agent, lead)
-
-    assert not free(taker, leader, lead=leader)
-    assert free(taker, leader, lead=taker)
-    assert free(leader, by_bucket[1], lead=leader)
-    assert free(leader, lead=leader)
-
-
-def test_an_order_that_no_table_explains_leaves_hope() -> None:
-    """Where the order is not a hash table's, trying costs little."""
-    names = in_java_order([f"m-{number}" for number in range(12)], 1 << 20)[::-1]
-    assert front_is_free(group(*(member(name) for name in names)), "agent", names[0])
 
 
 def test_roundrobin_of_old_clients_is_endangered() -> None:

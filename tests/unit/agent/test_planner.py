@@ -191,11 +191,19 @@ def test_a_group_without_members_has_an_empty_plan() -> None:
     assert planner.sent_partitions(plan) == {}
 
 
-def test_topics_that_the_cluster_does_not_show_are_left_out() -> None:
+def test_topics_of_which_nothing_is_known_are_left_out() -> None:
     """A subscription to a topic that does not exist gets nothing of it, and a topic that is gone has no partitions."""
-    members = [owner("m-1", ("u", 0), topics=("t", "u", "v"))]
+    members = [owner("m-1", ("v", 0), topics=("t", "u", "v"))]
     plan = make_plan(problem_of(members, cluster(t=[(1,)], v=[]), EAGER), EAGER)
     assert given(plan, members) == {"m-1": [("t", 0)]}
+
+
+def test_a_topic_that_nobody_has_looked_at_stays_with_its_owners() -> None:
+    """An agent that leads before its first look takes no partition from anybody, and sees no change in it."""
+    members = [owner("m-1", ("u", 0), ("u", 2), topics=("u",)), owner("m-2", ("u", 1), topics=("u",))]
+    problem = problem_of(members, cluster(), EAGER)
+    assert given(make_plan(problem, EAGER), members) == {"m-1": [("u", 0), ("u", 2)], "m-2": [("u", 1)]}
+    assert not planner.partitions_changed(problem, members, cluster())
 
 
 @pytest.mark.parametrize(("versions", "written"), [((3, 3), 3), ((3, 0), 0), ((1, 2), 1), ((9, 7), 3)])

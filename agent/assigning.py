@@ -1,0 +1,111 @@
+"""The leader's duty between JoinGroup and SyncGroup: a plan for everybody, from memory only, on the network thread.
+
+The group's thread tells what it sees of the group; the network thread asks for a plan. A lock keeps the two from
+losing each other's news. Nothing is logged here: the group's thread tells afterwards what was sent.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from agent import planner
+from agent.cluster import SettledCluster
+from agent.group import GroupView, topics_of
+from agent.membership import Joined
+from agent.settings import Settings
+from agent.watch import ClusterWatch
+from protocol.consumer import decode_subscription, encode_assignment
+from protocol.errors import ProtocolError
+from protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions
+
+_EMPTY_ASSIGNMENT: Final = encode_assignment(Assignment(version=0, partitions=NO_PARTITIONS))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A plan that went to the group, and what it was made from; `unreadable` members got no partitions."""
+
+    generation: int
+    plan: planner.Plan
+    cluster: SettledCluster
+    seconds: float
+    members: int
+    unreadable: tuple[str, ...]
+
+
+class Assigning:
+    """What is known for planning one group, and the last plan made of it."""
+
+    def __init__(self, *, group: str, settings: Settings, watch: ClusterWatch) -> None:
+        self._group = group
+        self._settings = settings
+        self._watch = watch
+        self._lock = threading.Lock()
+        self._view: GroupView | None = None
+        self._owned: dict[str, TopicPartitions] = {}
+        self.sent: Sent | None = None
+
+    def see(self, others: GroupView) -> None:
+        """Take note of a look at the group without the agent itself."""
+        with self._lock:
+            self._view = others
+            if others.stable:
+                self._owned = {member.id: member.assigned for member in others.members} | {
+                    member.instance_id: member.assigned for member in others.members if member.instance_id
+                }
+        if others.stable:
+            self._watch.show_interest(
+                self._group, topics_of(m.subscription for m in others.members if m.subscription is not None)
+            )
+
+    def mode(self, protocol: str) -> planner.Mode:
+        """How to plan for a group that uses this protocol."""
+        leading = self._settings.leading
+        return planner.mode_of(
+            protocol,
+            cooperative_protocols=leading.cooperative_protocols,
+            keep_copartitioned=leading.keep_copartitioned,
+            rack_aware_fetch=self._watch.rack_aware_fetch,
+        )
+
+    def assign(self, joined: Joined) -> dict[str, bytes]:
+        """The plan for everybody in the JoinGroup answer.
+
+        A member whose subscription makes no sense gets no partitions: the others must not wait for it.
+
+        Raises:
+            AssignmentError: No plan passes the check; the agent has to leave then.
+        """
+        started = time.perf_counter()
+        subscriptions: list[tuple[str, str | None, Subscription]] = []
+        unreadable: list[str] = []
+        for member, instance, metadata in joined.members:
+            if instance == self._settings.leading.instance_id:
+                continue
+            try:
+                subscriptions.append((member, instance, decode_subscription(metadata)))
+            except ProtocolError as error:
+                unreadable.append(f"{member}: {error}")
+        self._watch.show_interest(self._group, topics_of(subscription for _, _, subscription in subscriptions))
+        cluster, mode = self._watch.cluster, self.mode(joined.protocol)
+        with self._lock:
+            view, owned = self._view, self._owned
+        members = planner.members_of_join(
+            subscriptions, group=view, remembered=owned, cooperative=mode.cooperative, racks=self._settings.racks
+        )
+        plan = planner.make_plan(planner.problem_of(members, cluster, mode), mode)
+        encoded = planner.encode(plan, members)
+        with self._lock:
+            self._owned = planner.sent_partitions(plan)
+        self.sent = Sent(
+            generation=joined.generation,
+            plan=plan,
+            cluster=cluster,
+            seconds=time.perf_counter() - started,
+            members=len(members),
+            unreadable=tuple(unreadable),
+        )
+        return {member: encoded.get(member, _EMPTY_ASSIGNMENT) for member, _, _ in joined.members}

@@ -1,0 +1,91 @@
+"""Following: stand next to lead where that is safe, else out of harm's way, and never keep partitions.
+
+What a good place is says `agent.order`; here a membership is moved there by static re-rolls, which cause no rebalance.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from agent.errors import StepBackError
+from agent.group import GroupView
+from agent.membership import Membership
+from agent.metrics import Metrics
+from agent.order import front_is_free, is_exposed, is_first, is_well_behind
+
+_MOST_ROLLS: Final = 64
+_MOST_RETURNS: Final = 3
+_STEP_BACK_SECONDS: Final = 600.0
+
+
+class Seat:
+    """The agent's place in one group while somebody else leads it."""
+
+    def __init__(self, *, retry_seconds: float, metrics: Metrics, log: FilteringBoundLogger) -> None:
+        self._retry_seconds = retry_seconds
+        self._metrics = metrics
+        self._log = log
+        self._roll_at = 0.0
+        self._returned = 0
+
+    def reconsider(self) -> None:
+        """After a rebalance the order is another one: try again at once."""
+        self._roll_at = 0.0
+
+    def keep(self, membership: Membership, look: GroupView) -> bool:
+        """Take the best place that can be had, and give back partitions; whether the membership has changed thereby.
+
+        Raises:
+            StepBackError: No place is safe, or the group's leader goes on giving partitions to the agent.
+        """
+        exposed = is_exposed(look, membership.member_id)
+        if not exposed and (time.monotonic() < self._roll_at or _in_place(look, membership, front=True)):
+            return self._return_partitions(membership)
+        front = front_is_free(look, membership.member_id, membership.leader_id)
+        if not front and not exposed:
+            self._wait(rolls=0)
+            return False
+        for rolls in range(1, _MOST_ROLLS + 1):
+            membership.roll()
+            if not membership.join(2.0) or membership.leading:
+                return True
+            self._metrics.rolled(membership.group_id)
+            look = membership.describe()
+            if not look.stable:
+                return True
+            if _in_place(look, membership, front=front):
+                self._log.info("in-place", first=front, rolls=rolls, leader=membership.leader_id)
+                return True
+        self._wait(rolls=_MOST_ROLLS)
+        if is_exposed(look, membership.member_id):
+            raise StepBackError("its leader may give partitions to the agent in every place", _STEP_BACK_SECONDS)
+        return True
+
+    def _wait(self, *, rolls: int) -> None:
+        self._roll_at = time.monotonic() + self._retry_seconds
+        self._log.info("front-taken", rolls=rolls, retry_seconds=self._retry_seconds)
+
+    def _return_partitions(self, membership: Membership) -> bool:
+        """Have partitions that the group's leader gave to the agent given to somebody who reads them."""
+        count = len(membership.assigned)
+        if not count:
+            self._returned = 0
+            return False
+        self._metrics.failed(membership.group_id, "assigned-to-agent")
+        if self._returned >= _MOST_RETURNS:
+            raise StepBackError(f"its leader gave {count} partitions to the agent again", _STEP_BACK_SECONDS)
+        self._returned += 1
+        self._log.error("returns-partitions", partitions=count, leader=membership.leader_id)
+        membership.nudge()
+        return True
+
+
+def _in_place(look: GroupView, membership: Membership, *, front: bool) -> bool:
+    """Whether the agent stands where it wants to: next to lead, or else behind enough others."""
+    mine = membership.member_id
+    if is_exposed(look, mine):
+        return False
+    return is_first(look, mine, membership.leader_id) if front else is_well_behind(look, mine)
