@@ -45,7 +45,7 @@ def application(random: Random, *, largest: int = 12, missing: bool = False) -> 
                         {
                             "topic": topic,
                             "partition": partition,
-                            "racks": [] if missing and random.random() < 0.01 else _replicas(random, racks, replication),
+                            "racks": _replicas(random, racks, 0 if missing and random.random() < 0.01 else replication),
                             "source": source,
                             "changelog": changelog,
                         }
@@ -82,8 +82,13 @@ def placed(random: Random, question: Question, *, standbys: int, spare: bool = F
     return active, standby
 
 
-def optimize_question(random: Random, kind: str, *, missing: bool = False) -> Question:
+def _dice(seed: int) -> Random:
+    return Random(seed)  # noqa: S311 - reproducible cases, not secrets
+
+
+def optimize_question(seed: int, kind: str, *, missing: bool = False) -> Question:
     """A question of `streams-optimize`; the answers of Kafka and ours can be compared with `compatible`."""
+    random = _dice(seed)
     question = application(random, missing=missing)
     active, standby = placed(random, question, standbys=2 if kind == "standby" else random.choice((0, 1)), spare=True)
     question |= {
@@ -102,8 +107,9 @@ def optimize_question(random: Random, kind: str, *, missing: bool = False) -> Qu
     return question
 
 
-def standby_question(random: Random) -> Question:
+def standby_question(seed: int) -> Question:
     """A question of `streams-default-standby`."""
+    random = _dice(seed)
     question = application(random)
     active, _ = placed(random, question, standbys=0)
     return question | {
