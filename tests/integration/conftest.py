@@ -9,6 +9,7 @@ import pytest
 from sandbox.admin import Admin
 from sandbox.contract import RACKS, KafkaCluster
 from tests.integration.cluster import ContainerCluster
+from tests.integration.scene import Scene
 
 _HERE = Path(__file__).parent
 _SECONDS = 180
@@ -61,3 +62,10 @@ def topic(admin: Admin) -> Iterator[str]:
 def group() -> str:
     """A group id of the test's own."""
     return f"group-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def scene(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> Iterator[Scene]:
+    """A group of the test's own, with members, records and agents; all of it ends with the test."""
+    with Scene(cluster, admin, folder=tmp_path) as opened:
+        yield opened

@@ -7,10 +7,13 @@ import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Function;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.TopicPartition;
@@ -45,7 +48,7 @@ public final class Member {
                 }
             }));
             events.started(arguments.clientId());
-            consumer.subscribe(arguments.topics(), new Listener());
+            consumer.subscribe(arguments.topics(), new Listener(consumer));
             long told = System.nanoTime();
             while (true) {
                 print(consumer.poll(Duration.ofMillis(50)));
@@ -100,6 +103,12 @@ public final class Member {
 
     private final class Listener implements ConsumerRebalanceListener {
 
+        private final KafkaConsumer<byte[], byte[]> consumer;
+
+        Listener(KafkaConsumer<byte[], byte[]> consumer) {
+            this.consumer = consumer;
+        }
+
         @Override
         public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
             events.partitions("assigned", partitions);
@@ -107,6 +116,9 @@ public final class Member {
 
         @Override
         public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
+            // The client commits by itself only before it joins, and in a cooperative rebalance goes on reading after that.
+            consumer.commitSync(partitions.stream()
+                    .collect(Collectors.toMap(Function.identity(), p -> new OffsetAndMetadata(consumer.position(p)))));
             events.partitions("revoked", partitions);
         }
 

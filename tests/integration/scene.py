@@ -1,0 +1,308 @@
+"""What most integration tests play on: one group, its members on real clients, records that keep coming, and agents.
+
+Members say themselves what they have and read, and the broker says what their leader gave them; nothing here takes the
+agent's word for what happened to the group.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from sandbox.admin import Admin, wait_until
+from sandbox.agent_process import AgentProcess
+from sandbox.contract import RACKS, KafkaCluster
+from sandbox.feeder import Feeder
+from sandbox.members.ledger import longest_pauses, read_twice, readings
+from sandbox.members.lines import MemberSettings, Partition
+from sandbox.members.process import Event, Member
+from sandbox.processes import tail
+from tests.integration.members import start
+
+A: Final = "rack-a"
+B: Final = "rack-b"
+C: Final = "rack-c"
+INTERLEAVED: Final = ((1,), (2,), (3,), (1,), (2,), (3,))
+"""Brokers by partition: two partitions in each rack, so placed that range without racks never has all of them near."""
+AGENT: Final = "samerack"
+"""The agent's instance id by default."""
+_TELLING: Final = frozenset({"java", "confluent"})
+"""Clients that send their rack with their subscription and with their fetches."""
+_PARTITION_EVENTS: Final = frozenset({"assigned", "revoked", "lost"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """A member, its client and the rack it stands in."""
+
+    member: Member
+    client: str
+    rack: str
+    settings: MemberSettings
+
+
+class Scene:
+    """One group and everything around it; a context manager that ends all of it.
+
+    Example:
+        scene.lay_out(INTERLEAVED)
+        agent = scene.agent()
+        scene.join("java", A)
+        scene.join("aiokafka", B)
+        scene.wait_settled()
+    """
+
+    def __init__(self, cluster: KafkaCluster, admin: Admin, *, folder: Path) -> None:
+        """Prepares; nothing runs yet.
+
+        Args:
+            cluster: where.
+            admin: its administration.
+            folder: for logs.
+        """
+        self.cluster = cluster
+        self.admin = admin
+        self.group = f"group-{uuid.uuid4().hex[:12]}"
+        self.topic = f"topic-{uuid.uuid4().hex[:12]}"
+        self.topics: tuple[str, ...] = (self.topic,)
+        self.seats: list[Seat] = []
+        self.former: list[Seat] = []
+        self._folder = folder
+        self._agents: list[AgentProcess] = []
+        self._numbers = 0
+        self._feeding = ExitStack()
+        self._groups = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+
+    # what there is
+
+    def lay_out(self, placed: Sequence[Sequence[int]], topic: str = "") -> None:
+        """Creates a topic, and begins to feed each of its partitions twenty records a second."""
+        topic = topic or self.topic
+        self.admin.create_topic(topic, placed)
+        self._feeding.enter_context(Feeder(self.cluster.bootstrap, {topic: len(placed)}))
+
+    def agent(self, *, group: str = "", **settings: object) -> AgentProcess:
+        """Starts an agent that finds racks in client ids; `a__b=c` sets a.b."""
+        racks = {f"*-{rack}": rack for rack in RACKS.values() if rack is not None}
+        dotted = {key.replace("__", "."): value for key, value in settings.items()}
+        number = len(self._agents) + 1
+        running = AgentProcess(
+            self.cluster.bootstrap,
+            groups=[group or self.group],
+            log=self._folder / f"agent-{number}.log",
+            settings={"racks.client_ids": racks, **dotted},
+        )
+        self._agents.append(running)
+        return running
+
+    def leading_agent(self, **settings: object) -> AgentProcess:
+        """Starts an agent into the empty group and waits until it leads."""
+        running = self.agent(**settings)
+        running.wait_role("leading")
+        return running
+
+    def join(self, client: str, rack: str, *, assignor: str = "range", **properties: str) -> Member:
+        """Starts a member; its client id ends with its rack. `a_b=c` sets the client's a.b."""
+        self._numbers += 1
+        return self._sit(
+            client,
+            rack,
+            MemberSettings(
+                bootstrap=self.cluster.bootstrap,
+                group=self.group,
+                topics=self.topics,
+                client_id=f"{client}-{self._numbers}-{rack}",
+                rack=rack if client in _TELLING else None,
+                assignors=(assignor,) if assignor else (),
+                properties={key.replace("_", "."): value for key, value in properties.items()},
+            ),
+        )
+
+    def redeploy(self, seat: Seat) -> Member:
+        """Ends a member in good order and starts another with the same settings."""
+        seat.member.stop()
+        self.seats.remove(seat)
+        self.former.append(seat)
+        return self._sit(seat.client, seat.rack, seat.settings)
+
+    def _sit(self, client: str, rack: str, settings: MemberSettings) -> Member:
+        member = start(client, settings)
+        self.seats.append(Seat(member=member, client=client, rack=rack, settings=settings))
+        return member
+
+    # what members have
+
+    def owned(self) -> dict[str, frozenset[Partition]]:
+        """Partitions by client id, as the members tell."""
+        return {seat.settings.client_id: seat.member.owned for seat in self.seats}
+
+    def given(self) -> dict[str, frozenset[Partition]] | None:
+        """Partitions by client id, as the broker had them from the leader; None unless the group is stable."""
+        described = self.describe()
+        if described.state.name != "STABLE":
+            return None
+        return {
+            member.client_id: frozenset((p.topic, p.partition) for p in member.assignment.topic_partitions)
+            for member in described.members
+            if not (member.group_instance_id or "").startswith(AGENT)
+        }
+
+    def describe(self) -> Any:
+        """The group, as the broker describes it."""
+        return self._groups.describe_consumer_groups([self.group], request_timeout=5.0)[self.group].result()
+
+    def cross_rack(self) -> int:
+        """How many partitions are read from another rack, by metadata and by what members say they have."""
+        racks = self.admin.racks()
+        replicas = self.admin.replicas(self.topics)
+        cross = 0
+        for seat in self.seats:
+            for partition in seat.member.owned:
+                placed = replicas[partition]
+                serving = placed.replicas if seat.client in _TELLING else (placed.leader,)
+                cross += seat.rack not in {racks.get(broker) for broker in serving}
+        return cross
+
+    def complete(self) -> bool:
+        """Whether the members have every partition exactly once."""
+        owned = list(self.owned().values())
+        return sum(map(len, owned)) == len(frozenset().union(*owned)) == len(self.admin.replicas(self.topics))
+
+    def wait_settled(self, *, cross_rack: int | None = None, timeout: float = 60.0) -> float:
+        """Waits until every partition has one owner and members have exactly what their leader gave them.
+
+        Args:
+            cross_rack: if given, so many partitions are read from another rack, too.
+            timeout: seconds.
+
+        Returns:
+            The seconds it took.
+
+        Raises:
+            SandboxError: it takes too long, or a member ended.
+        """
+
+        def settled() -> bool:
+            for seat in self.seats:
+                seat.member.wait(lambda: True, "it runs")
+            if not self.complete() or (cross_rack is not None and self.cross_rack() != cross_rack):
+                return False
+            return self.owned() == self.given()
+
+        what = f"{self.group} has settled" + ("" if cross_rack is None else f" with {cross_rack} across racks")
+        try:
+            return wait_until(settled, what, timeout=timeout)
+        except Exception as error:
+            error.add_note(f"members have {self.owned()}, were given {self.given()}")
+            raise
+
+    # what happened
+
+    def events(self) -> list[Event]:
+        """Everything that all members ever told, by time; at one millisecond what was given up comes first."""
+        told = [event for seat in (*self.former, *self.seats) for event in seat.member.events]
+        return sorted(told, key=lambda event: (event.ms, event.kind == "assigned"))
+
+    def rebalances(self) -> int:
+        """How often members were told of a change of their partitions; grows with each rebalance of an eager group."""
+        return sum(event.kind in _PARTITION_EVENTS and bool(event.partitions) for event in self.events())
+
+    def longest_pause(self, *, since_ms: int) -> float:
+        """The longest time in seconds, since then, in which nobody read some partition."""
+        pauses = longest_pauses(self.events(), since_ms=since_ms, until_ms=now_ms())
+        return max(pauses.values(), default=float("inf"))
+
+    def owned_twice_ever(self) -> list[tuple[Partition, int]]:
+        """Partitions that two members had at one moment, with the moment, by what the members told."""
+        holders: dict[Partition, set[str]] = {}
+        twice = []
+        told = [
+            (event, seat.settings.client_id) for seat in (*self.former, *self.seats) for event in seat.member.events
+        ]
+        for event, client_id in sorted(told, key=lambda entry: (entry[0].ms, entry[0].kind == "assigned")):
+            if event.kind == "closed":
+                for holding in holders.values():
+                    holding.discard(client_id)
+            for partition in event.partitions if event.kind in _PARTITION_EVENTS else ():
+                holding = holders.setdefault(partition, set())
+                if event.kind == "assigned":
+                    holding.add(client_id)
+                    if len(holding) > 1:
+                        twice.append((partition, event.ms))
+                else:
+                    holding.discard(client_id)
+        return twice
+
+    def finish(self, *, timeout: float = 30.0) -> None:
+        """Ends the feeding, waits until everything is read, and holds that nothing was lost or read twice."""
+        self._feeding.close()
+        ends = self._ends()
+        wait_until(
+            lambda: all(
+                partition in (read := readings(self.events())) and read[partition].last + 1 >= end
+                for partition, end in ends.items()
+            ),
+            f"all records of {self.topics} are read",
+            timeout=timeout,
+        )
+        found = readings(self.events())
+        assert {partition: reading.first for partition, reading in found.items()} == dict.fromkeys(ends, 0)
+        assert {partition: reading.missing for partition, reading in found.items() if reading.missing} == {}
+        assert read_twice(self.events()) == 0
+
+    def _ends(self) -> dict[Partition, int]:
+        consumer = Consumer({"bootstrap.servers": self.cluster.bootstrap, "group.id": "ends", "log_level": 0})
+        try:
+            return {
+                (topic, number): end
+                for topic, number in self.admin.replicas(self.topics)
+                if (end := consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)[1]) > 0
+            }
+        finally:
+            consumer.close()
+
+    # its end
+
+    def __enter__(self) -> Self:
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Ends agents, members and feeding, and deletes the topics; the agents' logs are for pytest to show."""
+        for agent in self._agents:
+            agent.kill()
+            sys.stderr.write(f"--- {agent.log.name}\n{tail(agent.log, 100)}\n")
+        for seat in self.seats:
+            with suppress(OSError):
+                seat.member.stop(kill=True)
+        self._feeding.close()
+        for topic in self.topics:
+            if self.admin.replicas([topic]):
+                self.admin.delete_topic(topic)
+
+
+def now_ms() -> int:
+    """The clock on the wall, as members' events tell it."""
+    return time.time_ns() // 1_000_000
+
+
+def holds_for(seconds: float, holds: Callable[[], bool]) -> bool:
+    """Whether a condition goes on to hold for so long."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if not holds():
+            return False
+        time.sleep(0.1)
+    return True

@@ -1,0 +1,74 @@
+"""Every client applies the plan of whoever leads its group, so also the agent's: eager, cooperative, languages mixed."""
+
+import pytest
+
+from sandbox.agent_process import AgentProcess
+from tests.integration.scene import AGENT, INTERLEAVED, A, B, C, Scene
+
+
+def _rounds(agent: AgentProcess) -> list[int]:
+    """How many partitions each plan withheld."""
+    return [event["withheld"] for event in agent.events("plan-sent")]
+
+
+@pytest.mark.parametrize(
+    ("client", "assignor"),
+    [
+        ("java", "range"),
+        ("confluent", "range"),
+        ("kafka-python", "range"),
+        ("aiokafka", "range"),
+        ("java", "sticky"),
+        ("kafka-python", "sticky"),
+        ("confluent", "roundrobin"),
+    ],
+)
+def test_an_eager_group_takes_the_plan(scene: Scene, client: str, assignor: str) -> None:
+    """An agent that was there first leads from the start, and members have what it sent: all near, nothing twice."""
+    scene.lay_out(INTERLEAVED)
+    agent = scene.leading_agent()
+    for rack in (A, B, C):
+        scene.join(client, rack, assignor=assignor)
+    scene.wait_settled(cross_rack=0)
+    assert agent.role() == "leading"
+    plan = agent.events("plan-sent")[-1]
+    assert (plan["assignor"], plan["members"], plan["partitions"]) == ("optimal", 3, 6)
+    assert (plan["cross_rack_after"], plan["withheld"]) == (0, 0)
+    (present,) = [member for member in scene.describe().members if member.group_instance_id == AGENT]
+    assert present.assignment.topic_partitions == []
+    scene.finish()
+
+
+@pytest.mark.parametrize("client", ["java", "confluent", "kafka-python"])
+def test_a_cooperative_group_moves_in_two_rounds(scene: Scene, client: str) -> None:
+    """What moves is given up in one round and handed out in the next; nobody ever has what another still has."""
+    scene.lay_out(INTERLEAVED)
+    agent = scene.leading_agent()
+    for rack in (A, B):
+        scene.join(client, rack, assignor="cooperative-sticky")
+    scene.wait_settled(cross_rack=2)
+
+    plans = len(_rounds(agent))
+    scene.join(client, C, assignor="cooperative-sticky")
+    scene.wait_settled(cross_rack=0)
+    assert _rounds(agent)[plans:] == [2, 0]
+
+    plans = len(_rounds(agent))
+    scene.admin.move_replicas({(scene.topic, 0): [2], (scene.topic, 1): [1]})
+    scene.wait_settled(cross_rack=0)
+    agent.wait(lambda: _rounds(agent)[plans:] == [2, 0], "the agent has logged both rounds")
+
+    assert scene.owned_twice_ever() == []
+    scene.finish()
+
+
+def test_languages_mix_in_one_group(scene: Scene) -> None:
+    """Four clients in one group take one plan."""
+    scene.lay_out((*INTERLEAVED, (1,), (2,)))
+    agent = scene.leading_agent()
+    for client, rack in (("java", A), ("confluent", B), ("kafka-python", C), ("aiokafka", A)):
+        scene.join(client, rack)
+    scene.wait_settled(cross_rack=1)  # three partitions in rack-b, of which its one member takes two
+    assert agent.events("plan-sent")[-1]["cross_rack_after"] == 1
+    assert sorted(map(len, scene.owned().values())) == [2, 2, 2, 2]
+    scene.finish()
