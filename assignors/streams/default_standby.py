@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from assignors.streams.model import TaskType
-from assignors.streams.optimize import complete
+from assignors.streams.plans import complete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,6 +37,7 @@ def default_standby_task_assignment(
     assignments: Assignments,
     *,
     order: Sequence[TaskId] | None = None,
+    late_order: Sequence[TaskId] | None = None,
     at_least_one: bool = False,
 ) -> StandbyPlan:
     """The assignments with standbys added.
@@ -45,6 +46,7 @@ def default_standby_task_assignment(
         state: clients, tasks and settings.
         assignments: actives (and what else there is already: standbys are added to it).
         order: the tasks in the order in which they take their pick; ascending by default.
+        late_order: the order of tasks that found too few clients apart by tags; as `order` by default.
         at_least_one: with tags, give one standby even where none is configured, as Kafka's public utility does.
 
     Raises:
@@ -61,7 +63,7 @@ def default_standby_task_assignment(
         apart = _Apart(state, keys)
         for task in tasks:
             left[task] = max(0, wanted - _place_apart(clients, apart, task, max(wanted, 1)))
-    for task in tasks:
+    for task in (task for task in late_order or tasks if task in left):
         while left[task] and clients.take(task) is not None:
             left[task] -= 1
     return StandbyPlan(

@@ -20,17 +20,16 @@ from assignors.streams.active import ActiveTasks, Costs, optimize_active
 from assignors.streams.configs import Strategy
 from assignors.streams.intern import intern_clients, intern_subtopologies, intern_tasks
 from assignors.streams.model import KafkaStreamsAssignment, TaskType
+from assignors.streams.plans import complete, owners_of, standbys_of, with_moved_actives, with_moved_standbys
 from assignors.streams.rules import Obstacle, Reason, costs_of, missing_rack, strategy_of
-from assignors.streams.tags import Tagged, optimize_tagged, unrestrained
+from assignors.streams.tags import Tagged, optimize_tagged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.model import Int32Array, Int64Array
-    from assignors.streams.intern import Clients
-    from assignors.streams.model import ApplicationState, ProcessId, TaskId
+    from assignors.model import Int64Array
+    from assignors.streams.model import ProcessId, TaskId
     from assignors.streams.params import RackAwareOptimizationParams
-    from assignors.streams.standby import Standbys
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 
@@ -81,13 +80,13 @@ def optimize_rack_aware_active_tasks(
         remote=remote,
         remotes=remotes,
         rack=clients.rack,
-        client=_owners(scope, plan, clients),
+        client=owners_of(scope, plan, clients),
     )
     balance = strategy is Strategy.BALANCE_SUBTOPOLOGY
     client = optimize_active(tasks, costs, balance=balance, as_java=compatible)
     moved = np.flatnonzero(client != tasks.client).tolist()
     moves = [(scope[index], int(tasks.client[index]), int(client[index])) for index in moved]
-    return Optimization(assignments=_moved_actives(plan, clients, moves, keep_standbys=not compatible))
+    return Optimization(assignments=with_moved_actives(plan, clients, moves, keep_standbys=not compatible))
 
 
 def optimize_rack_aware_standby_tasks(
@@ -121,21 +120,9 @@ def optimize_rack_aware_standby_tasks(
     if tag_keys is None:
         tag_keys = () if compatible else state.assignment_configs.rack_aware_assignment_tags
     clients = intern_clients(state, tag_keys)
-    standbys = _standbys(state, scope, plan, clients)
+    standbys = standbys_of(state, scope, plan, clients)
     placed = optimize_tagged(Tagged(standbys=standbys, tags=clients.tags), gate[1])
-    return Optimization(assignments=_moved_standbys(plan, clients, scope, standbys, placed))
-
-
-def complete(state: ApplicationState, assignments: Assignments) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """The assignments in the order of the clients, with an empty one for every client that has none.
-
-    Raises:
-        AssignmentError: an assignment is for a client that the application does not know.
-    """
-    unknown = [process for process in assignments if process not in state.states]
-    if unknown:
-        raise AssignmentError(f"client {unknown[0]} has an assignment, but is not part of the application")
-    return {process: assignments.get(process, KafkaStreamsAssignment(process_id=process)) for process in state.states}
+    return Optimization(assignments=with_moved_standbys(plan, clients, scope, standbys, placed))
 
 
 def scope_of(params: RackAwareOptimizationParams, plan: Assignments, kind: TaskType) -> list[TaskId]:
@@ -172,71 +159,3 @@ def _gate(
 def _all_the_same(remotes: Int64Array, costs: Costs) -> bool:
     """KIP-925, 6: where every place costs the same, racks have nothing to decide."""
     return costs.traffic == 0 or bool((remotes == remotes[:, :1]).all())
-
-
-def _owners(scope: list[TaskId], plan: Assignments, clients: Clients) -> Int32Array:
-    """Client of each active task.
-
-    Raises:
-        AssignmentError: a task is active nowhere, or more than once.
-    """
-    wanted = set(scope)
-    owner: dict[TaskId, ProcessId] = {}
-    for process, assignment in plan.items():
-        for task, role in assignment.tasks.items():
-            if role is TaskType.ACTIVE and task in wanted and owner.setdefault(task, process) != process:
-                raise AssignmentError(f"task {task} is active on {owner[task]} and on {process}; keep one of them")
-    missing = next((task for task in scope if task not in owner), None)
-    if missing is not None:
-        raise AssignmentError(f"task {missing} is active nowhere; assign it before it is optimised")
-    return np.array([clients.index[owner[task]] for task in scope], np.int32)
-
-
-def _moved_actives(
-    plan: Assignments, clients: Clients, moves: list[tuple[TaskId, int, int]], *, keep_standbys: bool
-) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """The plan after these moves (task, from, to)."""
-    tasks = {process: dict(assignment.tasks) for process, assignment in plan.items()}
-    for task, old, new in moves:
-        source, target = tasks[clients.ids[old]], tasks[clients.ids[new]]
-        del source[task]
-        if keep_standbys and task in target:
-            source[task] = TaskType.STANDBY
-        target[task] = TaskType.ACTIVE
-    return {process: replace(assignment, tasks=tasks[process]) for process, assignment in plan.items()}
-
-
-def _standbys(state: ApplicationState, scope: list[TaskId], plan: Assignments, clients: Clients) -> Standbys:
-    remote, remotes = intern_tasks([state.all_tasks[task] for task in scope], TaskType.STANDBY, clients)
-    number = {task: index for index, task in enumerate(scope)}
-    held = {TaskType.ACTIVE: [(0, 0)][:0], TaskType.STANDBY: [(0, 0)][:0]}
-    for process, assignment in plan.items():
-        for task, role in assignment.tasks.items():
-            if task in number:
-                held[role].append((number[task], clients.index[process]))
-    standby = np.array(sorted(held[TaskType.STANDBY]), np.int32).reshape(-1, 2)
-    fixed = np.array(held[TaskType.ACTIVE], np.int32).reshape(-1, 2)
-    rack = np.zeros(int(clients.group.max()) + 1, np.int32)
-    rack[clients.group] = clients.rack
-    return unrestrained(
-        task=standby[:, 0],
-        client=standby[:, 1],
-        remote=remote,
-        remotes=remotes,
-        group=clients.group,
-        rack=rack,
-        fixed_task=fixed[:, 0],
-        fixed_client=fixed[:, 1],
-    )
-
-
-def _moved_standbys(
-    plan: Assignments, clients: Clients, scope: list[TaskId], standbys: Standbys, placed: Int32Array
-) -> dict[ProcessId, KafkaStreamsAssignment]:
-    tasks = {process: dict(assignment.tasks) for process, assignment in plan.items()}
-    moved = np.flatnonzero(placed != standbys.client)
-    for task, client in zip(standbys.task[moved].tolist(), standbys.client[moved].tolist(), strict=True):
-        del tasks[clients.ids[client]][scope[task]]
-    for task, client in zip(standbys.task[moved].tolist(), placed[moved].tolist(), strict=True):
-        tasks[clients.ids[client]][scope[task]] = TaskType.STANDBY
-    return {process: replace(assignment, tasks=tasks[process]) for process, assignment in plan.items()}

@@ -1,0 +1,149 @@
+"""Standby placement as KIP-925 version 4 and the rejected part of the accepted document (8.A) had it, for comparison.
+
+Version 4 counts 1 for each partition that is read across racks (`PER_PARTITION`). Its option I swaps two standbys
+wherever that costs less (the accepted 4.C.I in the same words), its option II and 8.A place one standby of each task at
+a time by a flow: the first ones apart from their actives' racks before all, the later ones where they read least. Clients
+keep how many standbys they had, so each flow has an answer, which 8.A doubted. What must not enter: tags; these are
+ideas to compare with (`samerack streams compare`), not what an application should use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from assignors.arrays import combine, first_of_each
+from assignors.streams.active import Costs
+from assignors.streams.standby import optimize_standby
+
+if TYPE_CHECKING:
+    from assignors.model import BoolArray, Int32Array
+    from assignors.streams.standby import Standbys
+
+PER_PARTITION: Final = Costs(traffic=1, non_overlap=0)
+"""KIP-925 version 4, "Design for rack aware assignment": one for each partition, whatever moves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """Prices of a standby's place: of a partition read across racks, and of each client with the task in its rack."""
+
+    traffic: int
+    same_rack: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reliability:
+    """Which standbys are placed for reliability (the first `reliable` of each task), and which to save traffic."""
+
+    first: Weights
+    later: Weights
+    reliable: int = 1
+
+
+VERSION_4_OPTION_II: Final = Reliability(
+    first=Weights(traffic=1, same_rack=1_000_000), later=Weights(traffic=1_000_000, same_rack=1)
+)
+"""KIP-925 version 4, "Prefer reliability and then find optimal cost": one always before the other, then exchanged."""
+
+REJECTED: Final = Reliability(first=Weights(traffic=1, same_rack=10), later=Weights(traffic=10, same_rack=1))
+"""KIP-925, 8.A: traffic weight 1 and same-rack weight 10, then more weight for traffic."""
+
+
+def swap_greedily(standbys: Standbys, costs: Costs) -> Int32Array:
+    """The client of every standby, [U], after one round of swaps that cost less (KIP-925, 4.C.I; version 4, option I).
+
+    Every standby of every client is held against every standby of every other client, and both change places at once
+    where neither client then has a task twice and the sum is smaller. Greedy: it need not end at the least cost.
+
+    Complexity: O(standbys²).
+    """
+    placed = standbys.client.copy()
+    held = [set(np.flatnonzero(placed == client).tolist()) for client in range(len(standbys.group))]
+    fixed = zip(standbys.fixed_client.tolist(), standbys.fixed_task.tolist(), strict=True)
+    tasks = [set(standbys.task[list(mine)].tolist()) for mine in held]
+    for client, task in fixed:
+        tasks[client].add(task)
+    price = _prices(standbys, costs)
+    for client in range(len(held)):
+        for one in sorted(held[client]):
+            _swap_first(standbys, (client, one), (held, tasks), price)
+    for client, mine in enumerate(held):
+        placed[list(mine)] = client
+    return placed
+
+
+def _prices(standbys: Standbys, costs: Costs) -> list[list[int]]:
+    """[U][C] cost of each standby at each client."""
+    clients = len(standbys.group)
+    had = np.zeros((len(standbys.remote), clients), np.bool_)
+    had[standbys.task, standbys.client] = True
+    remote = standbys.remotes[standbys.remote[standbys.task]][:, standbys.rack[standbys.group]]
+    prices: list[list[int]] = (remote * costs.traffic + ~had[standbys.task] * costs.non_overlap).tolist()
+    return prices
+
+
+def _swap_first(
+    standbys: Standbys, given: tuple[int, int], who: tuple[list[set[int]], list[set[int]]], price: list[list[int]]
+) -> None:
+    """Swap one standby of a client with the first of another client for which that costs less."""
+    (client, one), (held, tasks) = given, who
+    task = int(standbys.task[one])
+    for other in range(len(held)):
+        if other == client or task in tasks[other]:
+            continue
+        for two in sorted(held[other]):
+            theirs = int(standbys.task[two])
+            if theirs in tasks[client]:
+                continue
+            if price[one][other] + price[two][client] < price[one][client] + price[two][other]:
+                held[client].symmetric_difference_update((one, two))
+                held[other].symmetric_difference_update((one, two))
+                tasks[client].symmetric_difference_update((task, theirs))
+                tasks[other].symmetric_difference_update((task, theirs))
+                return
+
+
+def prefer_reliability(standbys: Standbys, reliability: Reliability) -> Int32Array:
+    """The client of every standby, [U]: the r-th standbys of all tasks by one flow each, in ascending order of r.
+
+    A place costs its traffic and a weight for every client in its rack that has the task by then.
+    """
+    rank = np.arange(len(standbys.task)) - np.searchsorted(standbys.task, standbys.task)
+    placed = standbys.client.copy()
+    for turn in range(int(rank.max(initial=-1)) + 1):
+        weights = reliability.first if turn < reliability.reliable else reliability.later
+        placed[rank == turn] = optimize_standby(
+            _round(standbys, placed, rank == turn, rank < turn, weights), PER_PARTITION
+        )
+    return placed
+
+
+def _round(
+    standbys: Standbys, placed: Int32Array, movable: BoolArray, settled: BoolArray, weights: Weights
+) -> Standbys:
+    """The question of where the movable standbys go, priced by traffic and by who has the task already."""
+    racks = standbys.remotes.shape[1]
+    near = np.zeros((len(standbys.remote), racks), np.int64)
+    for task, client in (
+        (standbys.fixed_task, standbys.fixed_client),
+        (standbys.task[settled], placed[settled]),
+    ):
+        np.add.at(near, (task, standbys.rack[standbys.group[client]]), 1)
+    row, rows = standbys.remote, len(standbys.remotes)
+    for column in near.T:
+        row, rows = combine(row, rows, column, int(column.max(initial=0)) + 1)
+    some = first_of_each(row, rows)
+    return replace(
+        standbys,
+        task=standbys.task[movable],
+        client=placed[movable],
+        stays=standbys.stays[movable],
+        seats=np.bincount(placed[movable], minlength=len(standbys.group)),
+        remote=row,
+        remotes=standbys.remotes[standbys.remote[some]] * weights.traffic + near[some] * weights.same_rack,
+        fixed_task=np.concatenate([standbys.fixed_task, standbys.task[~movable]]),
+        fixed_client=np.concatenate([standbys.fixed_client, placed[~movable]]),
+    )
