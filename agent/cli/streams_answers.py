@@ -14,13 +14,14 @@ from agent.cli.assign_json import QuestionError
 from agent.cli.streams_json import Application, Question, parse
 from assignors.model import AssignmentError
 from assignors.streams.active import Costs
+from assignors.streams.builtin import ASSIGNORS
 from assignors.streams.default_standby import default_standby_task_assignment
 from assignors.streams.evaluate import bill
 from assignors.streams.java_order import tasks_in_java_order
 from assignors.streams.model import KafkaStreamsAssignment, ProcessId, TaskType
 from assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
 from assignors.streams.plugin import validate_task_assignment
-from assignors.streams.registry import ASSIGNORS, Request
+from assignors.streams.registry import Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection

@@ -1,0 +1,140 @@
+"""From the balanced target to what can run now: KIP-441's movements, warm-ups and the need of a probing rebalance.
+
+A task whose target client is not caught up, while another client is closer, runs on that other client for now, and the
+target warms it up. What must not enter: how the target was found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from assignors.model import AssignmentError
+from assignors.streams.model import LATEST_OFFSET, TaskType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from assignors.streams.board import Board, Seat
+    from assignors.streams.model import KafkaStreamsState, ProcessId, TaskId
+
+UNBOUNDED: Final = 2**63 - 1
+"""An acceptable recovery lag that every client meets (`Long.MAX_VALUE`)."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Warmups:
+    """Warm-ups that may still be handed out, and those that were: (client, task)."""
+
+    left: int
+    given: set[tuple[ProcessId, TaskId]]
+
+    def take(self) -> bool:
+        """Whether there was one left."""
+        self.left -= 1
+        return self.left >= 0
+
+
+class Lags:
+    """Who is how far with which task."""
+
+    def __init__(
+        self, clients: Mapping[ProcessId, KafkaStreamsState], tasks: Iterable[TaskId], acceptable: int
+    ) -> None:
+        """Look up every lag once.
+
+        Raises:
+            AssignmentError: a client has no lag for one of the tasks.
+        """
+        self._lags = {task: {process: client.lag_for(task) for process, client in clients.items()} for task in tasks}
+        self._caught_up = {
+            task: [process for process, lag in lags.items() if _is_caught_up(lag, acceptable)]
+            for task, lags in self._lags.items()
+        }
+
+    def caught_up(self, task: TaskId) -> list[ProcessId]:
+        """Clients, ascending, that could run the task at once: those that ran it, or lag acceptably (KIP-441)."""
+        return self._caught_up[task]
+
+    def is_worth_moving(self, task: TaskId, target: ProcessId) -> bool:
+        """Whether the target is not caught up and another client is closer."""
+        lags = self._lags[task]
+        return target not in self._caught_up[task] and min(lags.values()) < lags[target]
+
+    def closest(self, task: TaskId, target: ProcessId, fits: Callable[[ProcessId], bool]) -> ProcessId | None:
+        """The client with the least lag that fits and is closer than the target; None if none."""
+        lags = self._lags[task]
+        own = (lags[target], target.order)
+        closer = [(lag, process.order, process) for process, lag in lags.items() if (lag, process.order) < own]
+        return next((process for _, _, process in sorted(closer) if fits(process)), None)
+
+
+def _is_caught_up(lag: int, acceptable: int) -> bool:
+    return lag == LATEST_OFFSET or acceptable == UNBOUNDED or 0 <= lag <= acceptable
+
+
+def move_actives(board: Board, lags: Lags, warmups: Warmups) -> int:
+    """Let caught-up clients run the tasks whose targets are not; gives how many had to move.
+
+    A standby that is caught up changes places with its active; otherwise the task goes to the least loaded caught-up
+    client, or to the closest one, and its target keeps a warm-up while there are any. Tasks with the fewest caught-up
+    clients choose first.
+    """
+    waiting = _worth_moving(board, lags, TaskType.ACTIVE, warmups)
+    for task, target in waiting:
+        caught_up = [board[process] for process in lags.caught_up(task)]
+        standby = _least_loaded(seat for seat in caught_up if task in seat.standby)
+        runner = standby or _least_loaded(caught_up)
+        if runner is None:
+            closest = lags.closest(task, target, lambda _: True)
+            if closest is None:
+                raise AssignmentError(f"task {task} has no client closer than {target}; this cannot be")
+            runner = board[closest]
+        _run_elsewhere(board[target], runner, task, warmups)
+    return len(waiting)
+
+
+def move_standbys(board: Board, lags: Lags, warmups: Warmups) -> int:
+    """Let caught-up clients keep the copies whose targets are behind, as `move_actives`; warm-ups stay."""
+    moved = 0
+    for task, target in _worth_moving(board, lags, TaskType.STANDBY, warmups):
+        keeper = _least_loaded(board[process] for process in lags.caught_up(task) if not board[process].has(task))
+        if keeper is None:
+            closest = lags.closest(task, target, lambda process, task=task: not board[process].has(task))  # type: ignore[misc]  # mypy drops the default
+            if closest is None:
+                continue
+            keeper = board[closest]
+        keeper.give(task, TaskType.STANDBY)
+        if not warmups.take():
+            board[target].standby.remove(task)
+        moved += 1
+    return moved
+
+
+def _worth_moving(board: Board, lags: Lags, kind: TaskType, warmups: Warmups) -> list[tuple[TaskId, ProcessId]]:
+    """Tasks and their targets, the ones with the fewest caught-up clients first, then ascending."""
+    found = [
+        (len(lags.caught_up(task)), task, process)
+        for process, seat in board.items()
+        for task in seat.of(kind)
+        if (process, task) not in warmups.given and lags.is_worth_moving(task, process)
+    ]
+    return [(task, process) for _, task, process in sorted(found)]
+
+
+def _least_loaded(seats: Iterable[Seat]) -> Seat | None:
+    return min(seats, key=lambda seat: (seat.load, seat.process.order), default=None)
+
+
+def _run_elsewhere(target: Seat, runner: Seat, task: TaskId, warmups: Warmups) -> None:
+    if task in runner.standby:
+        runner.standby.remove(task)
+        runner.give(task, TaskType.ACTIVE)
+        target.active.remove(task)
+        target.give(task, TaskType.STANDBY)
+        return
+    runner.give(task, TaskType.ACTIVE)
+    target.active.remove(task)
+    if warmups.take():
+        target.give(task, TaskType.STANDBY)
+        warmups.given.add((target.process, task))

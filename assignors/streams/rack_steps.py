@@ -1,0 +1,175 @@
+"""The steps in which racks decide inside an assignor, on a board: when they may (KIP-925, 6), and by which engine.
+
+The exact flows of `assignors.streams.optimize` decide; with `compatible` and few enough tasks, Kafka's own choice among
+plans of one cost (`assignors.streams.kafka_racks`). What must not enter: how an assignor deals tasks out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from assignors.streams.active import Costs
+from assignors.streams.configs import Strategy
+from assignors.streams.kafka_racks import MOST_ARCS, Question, optimize_actives, swap_standbys
+from assignors.streams.model import TaskType
+from assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
+from assignors.streams.params import RackAwareOptimizationParams
+from assignors.streams.rules import Obstacle, Reason, costs_of, missing_rack, strategy_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from assignors.streams.board import Board, Seat
+    from assignors.streams.model import ApplicationState, TaskId
+
+STATELESS: Final = Costs(traffic=1, non_overlap=0)
+"""Prices of tasks without state: they may move freely (KIP-925, 4.E)."""
+
+NOT_ASKED: Final = Obstacle(
+    reason=Reason.NOTHING_TO_OPTIMIZE, message="this assignor keeps tasks where they are and asks no racks"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gates:
+    """For each kind of task the strategy that decides, or why racks have no say."""
+
+    active: Strategy | Obstacle
+    standby: Strategy | Obstacle
+
+    @property
+    def obstacle(self) -> Obstacle | None:
+        """The first reason."""
+        return next((gate for gate in (self.active, self.standby) if isinstance(gate, Obstacle)), None)
+
+
+def configured_costs(state: ApplicationState, defaults: Costs) -> Costs:
+    """The configured prices, each with the assignor's own instead where none is configured."""
+    configs = state.assignment_configs
+    traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
+    return Costs(
+        traffic=defaults.traffic if traffic is None else traffic,
+        non_overlap=defaults.non_overlap if non_overlap is None else non_overlap,
+    )
+
+
+def enabled_together(state: ApplicationState) -> Gates:
+    """Racks decide about both kinds or none: every client, source and, with standbys, changelog has a rack.
+
+    Source: KIP-925, 6; so do Kafka's HighAvailabilityTaskAssignor and its former StickyTaskAssignor.
+
+    Raises:
+        AssignmentError: there is no such strategy.
+    """
+    gate = strategy_of(state)
+    if not isinstance(gate, Obstacle):
+        standbys = state.assignment_configs.num_standby_replicas > 0
+        gate = (
+            missing_rack(state, state.all_tasks.values(), TaskType.ACTIVE)
+            or (missing_rack(state, state.all_tasks.values(), TaskType.STANDBY) if standbys else None)
+            or gate
+        )
+    return Gates(active=gate, standby=gate)
+
+
+def enabled_apart(state: ApplicationState, *, compatible: bool) -> Gates:
+    """Racks decide about each kind whose clients and partitions all have racks: KIP-924's utilities.
+
+    Kafka demands configured prices as well, and an active's changelogs must have racks (`compatible`).
+
+    Raises:
+        AssignmentError: there is no such strategy.
+    """
+    strategy = strategy_of(state)
+    if not isinstance(strategy, Obstacle) and compatible:
+        costs = costs_of(RackAwareOptimizationParams(application_state=state), compatible=True)
+        strategy = costs if isinstance(costs, Obstacle) else strategy
+    if isinstance(strategy, Obstacle):
+        return Gates(active=strategy, standby=strategy)
+    infos = state.all_tasks.values()
+    standby: Strategy | Obstacle = strategy
+    if state.assignment_configs.num_standby_replicas:
+        standby = missing_rack(state, infos, TaskType.STANDBY) or strategy
+    return Gates(active=missing_rack(state, infos, TaskType.ACTIVE, compatible=compatible) or strategy, standby=standby)
+
+
+class RackSteps:
+    """Optimisation of a board, as far as gates are open."""
+
+    def __init__(
+        self, state: ApplicationState, gates: Gates, *, compatible: bool = False, with_changelogs: bool = False
+    ) -> None:
+        """Take what decides.
+
+        Args:
+            state: the application.
+            gates: which kinds racks decide about.
+            compatible: choose among plans of one cost as Kafka does, and swap standbys in pairs.
+            with_changelogs: an active's changelogs count (with `compatible` only).
+        """
+        self._state = state
+        self._gates = gates
+        self._with_changelogs = compatible and with_changelogs
+        self._as_kafka = compatible and len(state.all_tasks) * len(state.states) <= MOST_ARCS
+
+    def optimize_actives(self, board: Board, tasks: Sequence[TaskId], costs: Costs) -> None:
+        """Move these actives, all of them assigned, to where they cost least; each client keeps its number of them."""
+        if isinstance(self._gates.active, Obstacle) or not tasks:
+            return
+        if self._as_kafka:
+            optimize_actives(self._question(TaskType.ACTIVE, costs, self._gates.active), board, tasks)
+            return
+        params = self._params(costs).for_tasks(tasks)
+        plan = optimize_rack_aware_active_tasks(params, board.assignments(), compatible=self._with_changelogs)
+        board.put(plan.assignments)
+
+    def optimize_standbys(self, board: Board, costs: Costs, *, tags: bool, strategy: Strategy | None = None) -> None:
+        """Move standbys to where they cost least; each client keeps its number of them.
+
+        Args:
+            board: changes.
+            costs: prices.
+            tags: with Kafka's choice: no task may lose tags; ours never lets it (KIP-708).
+            strategy: with Kafka's choice: which graph places the standbys of two clients, default `min_traffic`.
+        """
+        if isinstance(self._gates.standby, Obstacle):
+            return
+        if self._as_kafka:
+            may_move = _keeps_tags(board) if tags and self._tag_keys() else lambda *_: True
+            question = self._question(TaskType.STANDBY, costs, strategy or Strategy.MIN_TRAFFIC)
+            swap_standbys(question, board, may_move)
+            return
+        plan = optimize_rack_aware_standby_tasks(self._params(costs), board.assignments())
+        board.put(plan.assignments)
+
+    def _tag_keys(self) -> tuple[str, ...]:
+        return self._state.assignment_configs.rack_aware_assignment_tags
+
+    def _params(self, costs: Costs) -> RackAwareOptimizationParams:
+        return RackAwareOptimizationParams(
+            application_state=self._state,
+            traffic_cost_override=costs.traffic,
+            non_overlap_cost_override=costs.non_overlap,
+        )
+
+    def _question(self, kind: TaskType, costs: Costs, strategy: Strategy) -> Question:
+        return Question(
+            state=self._state, kind=kind, costs=costs, strategy=strategy, with_changelogs=self._with_changelogs
+        )
+
+
+class _keeps_tags:  # noqa: N801 - called as the function that it stands for
+    """Whether a task stays on clients with as many different tags, all keys counted, when one copy moves (KIP-708)."""
+
+    def __init__(self, board: Board) -> None:
+        self._board = board
+
+    def __call__(self, source: Seat, target: Seat, task: TaskId) -> bool:
+        others = {
+            pair
+            for seat in self._board.values()
+            if seat is not source and seat is not target and seat.has(task)
+            for pair in seat.tags.items()
+        }
+        return len(others | set(target.tags.items())) >= len(others | set(source.tags.items()))

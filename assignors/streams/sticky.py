@@ -1,0 +1,181 @@
+"""`StickyTaskAssignor` of KIP-924 and its predecessor: tasks stay, loads are even, racks decide where that is cheap.
+
+By default an answer is final: the deal is repeated on its own answer while that gets strictly better (more even, then
+fewer reads across racks), and what everybody had is kept where no deal beats it, so that a second run moves nothing.
+Kafka deals once, in the order of its hash sets (`compatible`). What must not enter: lags, clocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import lcm
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from assignors.streams.active import Costs
+from assignors.streams.board import board_of
+from assignors.streams.configs import Strategy
+from assignors.streams.evaluate import remote_partitions
+from assignors.streams.java_sets import processes_in_java_order
+from assignors.streams.lifecycle import identity_assignment
+from assignors.streams.model import KafkaStreamsAssignment, ProcessId, TaskType
+from assignors.streams.plugin import AssignmentError, TaskAssignment, validate_task_assignment
+from assignors.streams.rack_steps import (
+    NOT_ASKED,
+    STATELESS,
+    Gates,
+    RackSteps,
+    configured_costs,
+    enabled_apart,
+    enabled_together,
+)
+from assignors.streams.registry import Outcome, Request
+from assignors.streams.rules import tag_warnings
+from assignors.streams.sticky_deal import Deal, Manners
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from assignors.streams.model import ApplicationState
+    from assignors.streams.plugin import GroupAssignment, GroupSubscription
+
+Plan: TypeAlias = dict[ProcessId, KafkaStreamsAssignment]
+
+COSTS: Final = Costs(traffic=1, non_overlap=10)
+"""Prices where none are configured: tasks stay rather than follow racks (Kafka 4.3, both sticky assignors)."""
+
+DEALS: Final = 8
+"""Deals on their own answers at most; two or three end nearly all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StickyTaskAssignor:
+    """KIP-924's plug-in around `sticky`.
+
+    Attributes:
+        clock_ms: the present in ms since 1970.
+        must_preserve_active: actives stay where they were, racks are not asked, and a follow-up comes at once.
+    """
+
+    clock_ms: Callable[[], int]
+    must_preserve_active: bool = False
+
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        """Decide (see `sticky`)."""
+        request = Request(
+            state=application_state, now_ms=self.clock_ms(), must_preserve_active=self.must_preserve_active
+        )
+        return sticky(request).assignment
+
+    def on_assignment_computed(
+        self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
+    ) -> None:
+        """Nothing to do: this assignor remembers nothing."""
+
+
+def sticky(request: Request) -> Outcome:
+    """Actives and standbys near where they were (KIP-924; KIP-925, 4.B.III).
+
+    With `must_preserve_active` one client asks for a follow-up rebalance at once.
+
+    Args:
+        request: the application; lags are not looked at.
+
+    Raises:
+        AssignmentError: a setting means nothing.
+    """
+    manners = Manners(must_preserve_active=request.must_preserve_active, java_order=request.compatible)
+    gates = enabled_apart(request.state, compatible=request.compatible)
+    if request.must_preserve_active:
+        gates = Gates(active=NOT_ASKED, standby=NOT_ASKED)
+    return _outcome(request, manners, gates, hurry=request.must_preserve_active)
+
+
+def legacy_sticky(request: Request) -> Outcome:
+    """As Kafka's sticky assignor before KIP-924: of two equally loaded clients the one with more threads has more room.
+
+    Raises:
+        AssignmentError: a setting means nothing.
+    """
+    manners = Manners(threads_count=True, java_order=request.compatible)
+    return _outcome(request, manners, enabled_together(request.state), hurry=False)
+
+
+def keep_prior(request: Request) -> Outcome:
+    """Actives exactly where they were, and a follow-up rebalance at once (see `assignors.streams.fallback`)."""
+    manners = Manners(must_preserve_active=True, threads_count=True, java_order=request.compatible)
+    outcome = _outcome(request, manners, Gates(active=NOT_ASKED, standby=NOT_ASKED), hurry=True)
+    return replace(outcome, probing_rebalance=True)
+
+
+def _outcome(request: Request, manners: Manners, gates: Gates, *, hurry: bool) -> Outcome:
+    run = _run_once if request.compatible else _run_until_final
+    plan = run(request.state, manners, gates)
+    if hurry:
+        asks = next(iter(processes_in_java_order(plan) if request.compatible else plan))
+        plan[asks] = plan[asks].with_followup_rebalance(request.now_ms)
+    return Outcome(
+        assignment=TaskAssignment(assignment=tuple(plan.values())),
+        obstacle=gates.obstacle,
+        warnings=tuple(tag_warnings(request.state)),
+    )
+
+
+def _run_once(state: ApplicationState, manners: Manners, gates: Gates, previous: Plan | None = None) -> Plan:
+    """One deal, each kind of task followed by what racks make of it."""
+    board = board_of(state)
+    racks = RackSteps(state, gates, compatible=manners.java_order, with_changelogs=not manners.threads_count)
+    costs = configured_costs(state, COSTS)
+    deal = Deal(state, board, identity_assignment(state) if previous is None else previous, manners)
+    deal.deal_actives()
+    racks.optimize_actives(board, [task for task, info in state.all_tasks.items() if info.is_stateful], costs)
+    racks.optimize_actives(board, [task for task, info in state.all_tasks.items() if not info.is_stateful], STATELESS)
+    if standbys := state.assignment_configs.num_standby_replicas:
+        deal.deal_standbys(standbys)
+        graph = gates.standby if isinstance(gates.standby, Strategy) and not manners.threads_count else None
+        racks.optimize_standbys(board, costs, tags=False, strategy=graph)
+    return board.assignments()
+
+
+def _run_until_final(state: ApplicationState, manners: Manners, gates: Gates) -> Plan:
+    """Deals until none is better than the last; what everybody had, if that is as good as the first."""
+    previous = identity_assignment(state)
+    plan = _run_once(state, manners, gates, previous)
+    if _is_whole(state, previous) and _rank(state, previous, gates) <= _rank(state, plan, gates):
+        return previous
+    for _ in range(DEALS):
+        again = _run_once(state, manners, gates, plan)
+        if _rank(state, again, gates) >= _rank(state, plan, gates):
+            break
+        plan = again
+    return plan
+
+
+def _is_whole(state: ApplicationState, plan: Plan) -> bool:
+    """Whether nothing is missing, left over or wrong: every active once, and every standby that there is room for."""
+    answer = TaskAssignment(assignment=tuple(plan.values()))
+    if validate_task_assignment(state, answer) is not AssignmentError.NONE:
+        return False
+    actives = sum(len(assignment.of_type(TaskType.ACTIVE)) for assignment in plan.values())
+    copies = dict.fromkeys(state.all_tasks, 0)
+    for assignment in plan.values():
+        for task in assignment.of_type(TaskType.STANDBY):
+            copies[task] += 1
+    wanted = min(state.assignment_configs.num_standby_replicas, len(state.states) - 1)
+    return actives == len(state.all_tasks) and all(
+        copies[task] == (wanted if info.is_changelogged else 0) for task, info in state.all_tasks.items()
+    )
+
+
+def _rank(state: ApplicationState, plan: Plan, gates: Gates) -> tuple[int, int, int]:
+    """What a deal is to make small: squares of actives by thread, of all tasks by thread, then reads across racks."""
+    common = lcm(*(client.num_processing_threads for client in state.states.values()))
+    actives = everything = across = 0
+    for process, assignment in plan.items():
+        weight = common // state.states[process].num_processing_threads
+        actives += weight * len(assignment.of_type(TaskType.ACTIVE)) ** 2
+        everything += weight * len(assignment.tasks) ** 2
+        for task, role in assignment.tasks.items():
+            gate = gates.active if role is TaskType.ACTIVE else gates.standby
+            if isinstance(gate, Strategy):
+                across += remote_partitions(state, process, task, role)
+    return actives, everything, across

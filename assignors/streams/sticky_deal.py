@@ -1,0 +1,167 @@
+"""Tasks dealt out so that they stay where they were, as Kafka's sticky assignors deal them.
+
+A client keeps its actives up to its quota; what is left goes to clients that had a standby and have room; the rest, and
+standbys, go to clients that had the task unless these are crowded, else to the least loaded client that does not
+already have all the same neighbours for it. What must not enter: racks, prices, deadlines.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from assignors.streams.java_order import tasks_in_java_order
+from assignors.streams.java_sets import in_java_order, info_hash, processes_in_java_order, tasks_at_once
+from assignors.streams.model import TaskType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from assignors.streams.board import Board, Seat
+    from assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId, TaskInfo
+
+    Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Manners:
+    """In what Kafka's two sticky assignors differ, and whose order is followed.
+
+    Attributes:
+        must_preserve_active: actives stay whatever the balance.
+        threads_count: of two clients with equal load the one with more threads has more room (the former assignor).
+        java_order: go through tasks and clients as Kafka's sets list them, else ascending.
+    """
+
+    must_preserve_active: bool = False
+    threads_count: bool = False
+    java_order: bool = False
+
+
+class Deal:
+    """One deal: who had what, who gets what, and which tasks have been neighbours already."""
+
+    def __init__(self, state: ApplicationState, board: Board, previous: Assignments, manners: Manners) -> None:
+        """Start from an empty board.
+
+        Args:
+            state: the application.
+            board: changes.
+            previous: what every client had.
+            manners: see there.
+        """
+        self._tasks = state.all_tasks
+        self._board = board
+        self._manners = manners
+        self._number = {task: number for number, task in enumerate(state.all_tasks)}
+        self._neighbours: set[tuple[int, int]] = set()
+        self._active: dict[TaskId, ProcessId] = {}
+        self._standby: dict[TaskId, list[ProcessId]] = {}
+        for process in board:
+            for task in sorted(previous[process].of_type(TaskType.ACTIVE)):
+                self._active[task] = process  # of several that claim it the last one, as in Kafka
+            for task in previous[process].of_type(TaskType.STANDBY):
+                self._standby.setdefault(task, []).append(process)
+
+    def deal_actives(self) -> None:
+        """Give every task to a client."""
+        threads = sum(seat.threads for seat in self._board.values())
+        quota = len(self._tasks) // threads
+        left = dict.fromkeys(self._all_tasks())
+        for task in self._had_active():
+            seat = self._board[self._active[task]]
+            if task in left and (self._manners.must_preserve_active or len(seat.active) < quota * seat.threads):
+                self._give(task, seat, TaskType.ACTIVE)
+                del left[task]
+        for task in list(left):
+            had = [self._board[process] for process in self._processes(self._standby.get(task, ()))]
+            roomy = next((seat for seat in had if len(seat.active) < quota * seat.threads), None)
+            if roomy is not None:
+                self._give(task, roomy, TaskType.ACTIVE)
+                del left[task]
+        everybody = [self._board[process] for process in self._all_processes()]
+        for task in sorted(left):
+            self._give(task, self._best(task, everybody), TaskType.ACTIVE)
+
+    def deal_standbys(self, count: int) -> None:
+        """Give every task with a changelog that many standbys, as far as there are clients without the task."""
+        for info in self._changelogged():
+            for _ in range(count):
+                free = [process for process, seat in self._board.items() if not seat.has(info.id)]
+                if not free:
+                    break
+                seats = [self._board[process] for process in self._processes(free)]
+                self._give(info.id, self._best(info.id, seats), TaskType.STANDBY)
+
+    def _give(self, task: TaskId, seat: Seat, kind: TaskType) -> None:
+        mine = self._number[task]
+        for other in (*seat.active, *seat.standby):
+            self._neighbours.add(_pair(mine, self._number[other]))
+        seat.give(task, kind)
+
+    def _best(self, task: TaskId, seats: Sequence[Seat]) -> Seat:
+        """Where the task was, unless that is crowded; then where its least loaded standby was; else where room is."""
+        if len(seats) == 1:
+            return seats[0]
+        standbys = [seat for seat in seats if seat.process in self._standby.get(task, ())]
+        owner = self._active.get(task)
+        had = next((seat for seat in seats if seat.process == owner), None)
+        for seat in (had, self._least_loaded(task, self._set_of(standbys))):
+            if seat is not None and not self._is_crowded(seat):
+                return seat
+        return self._least_loaded(task, seats) or seats[0]
+
+    def _is_crowded(self, seat: Seat) -> bool:
+        """Whether it has a task for every thread and another client has more room."""
+        return seat.count >= seat.threads and any(self._has_more_room(other, seat) for other in self._board.values())
+
+    def _has_more_room(self, one: Seat, other: Seat) -> bool:
+        if one.load == other.load:
+            return self._manners.threads_count and one.threads > other.threads
+        return one.load < other.load
+
+    def _least_loaded(self, task: TaskId, seats: Sequence[Seat]) -> Seat | None:
+        """An empty client, or the least loaded with a task that never was its neighbour, or just the least loaded."""
+        least = fresh = None
+        for seat in seats:
+            if not seat.count:
+                return seat
+            if (fresh is None or self._has_more_room(seat, fresh)) and self._is_new_beside(task, seat):
+                fresh = seat
+            if least is None or self._has_more_room(seat, least):
+                least = seat
+        return fresh or least
+
+    def _is_new_beside(self, task: TaskId, seat: Seat) -> bool:
+        tasks = len(self._tasks)
+        if len(self._neighbours) == tasks * (tasks - 1) // 2:
+            return False
+        mine = self._number[task]
+        return any(_pair(mine, self._number[other]) not in self._neighbours for other in (*seat.active, *seat.standby))
+
+    def _all_tasks(self) -> Iterable[TaskId]:
+        return tasks_at_once(self._tasks) if self._manners.java_order else self._tasks
+
+    def _had_active(self) -> Iterable[TaskId]:
+        return tasks_in_java_order(self._active) if self._manners.java_order else sorted(self._active)
+
+    def _processes(self, processes: Iterable[ProcessId]) -> Iterable[ProcessId]:
+        return processes_in_java_order(processes) if self._manners.java_order else processes
+
+    def _all_processes(self) -> Iterable[ProcessId]:
+        """The former assignor kept its clients in ascending order."""
+        return self._board if self._manners.threads_count else self._processes(self._board)
+
+    def _set_of(self, seats: Sequence[Seat]) -> Sequence[Seat]:
+        return [self._board[process] for process in self._processes(seat.process for seat in seats)]
+
+    def _changelogged(self) -> Iterable[TaskInfo]:
+        """Tasks with a changelog; the former assignor took them in ascending order, the present one from a set."""
+        infos = [info for info in self._tasks.values() if info.is_changelogged]
+        if self._manners.java_order and not self._manners.threads_count:
+            return in_java_order(infos, info_hash)
+        return infos
+
+
+def _pair(one: int, other: int) -> tuple[int, int]:
+    return (one, other) if one < other else (other, one)

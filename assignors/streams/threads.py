@@ -1,0 +1,87 @@
+"""Tasks dealt out evenly over threads: KIP-441's balanced target, before racks and lags have their say.
+
+What must not enter: racks, lags, prices.
+"""
+
+from __future__ import annotations
+
+import heapq
+from itertools import cycle
+from typing import TYPE_CHECKING
+
+from assignors.streams.model import TaskType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from assignors.streams.board import Board, Seat
+    from assignors.streams.model import TaskId
+
+
+def deal_in_turn(board: Board, tasks: Iterable[TaskId]) -> None:
+    """Give ascending tasks to ascending clients as actives, one each, round and round (KIP-925, 3, step 1)."""
+    for task, seat in zip(sorted(tasks), cycle(board.values()), strict=False):
+        seat.give(task, TaskType.ACTIVE)
+
+
+def deal_by_active_load(board: Board, tasks: Iterable[TaskId]) -> None:
+    """Give each task, ascending, to the client with the fewest actives per thread (KIP-925, 3, step 7).
+
+    Complexity: O(log clients) for each task.
+    """
+    queue = [(seat.active_load, order, seat) for order, seat in enumerate(board.values())]
+    heapq.heapify(queue)
+    for task in sorted(tasks):
+        _, order, seat = queue[0]
+        seat.give(task, TaskType.ACTIVE)
+        heapq.heapreplace(queue, (seat.active_load, order, seat))
+
+
+def balance_over_threads(board: Board, kind: TaskType, allowed: Callable[[Seat, Seat], bool] = lambda *_: True) -> None:
+    """Move tasks of one kind from loaded to less loaded clients until no move evens loads out (steps 2 and 4).
+
+    A move is worth it if the source stays at least as loaded, tasks of both kinds by thread, as the target becomes.
+    Clients come in ascending order, and of each the tasks, so equal boards are balanced alike.
+
+    Args:
+        board: changes.
+        kind: tasks that may move.
+        allowed: whether tasks may go from one client to another at all.
+
+    Complexity: O(clients) for each client that has tasks to give and each task that moves.
+    """
+    seats = list(board.values())
+    changed = True
+    while changed:
+        changed = False
+        least = min(map(_after_one_more, seats), default=0.0)
+        for source in seats:
+            if _after_one_less(source) < least:
+                continue
+            for target in seats:
+                if target is not source and _even_out(source, target, kind, allowed):
+                    changed = True
+                    least = min(map(_after_one_more, seats))
+
+
+def _even_out(source: Seat, target: Seat, kind: TaskType, allowed: Callable[[Seat, Seat], bool]) -> bool:
+    """Move what evens out these two; whether anything moved."""
+    if _after_one_less(source) < _after_one_more(target) or not allowed(source, target):
+        return False
+    moved = False
+    for task in sorted(source.of(kind)):
+        if _after_one_less(source) < _after_one_more(target):
+            break
+        if not target.has(task):
+            source.of(kind).remove(task)
+            target.give(task, kind)
+            moved = True
+    return moved
+
+
+def _after_one_less(seat: Seat) -> float:
+    return (seat.count - 1) / seat.threads
+
+
+def _after_one_more(seat: Seat) -> float:
+    return (seat.count + 1) / seat.threads
