@@ -53,9 +53,9 @@ def build_problem(
 ) -> Problem:
     """The `Problem` of one group; equal for equal groups, in whatever order they are given.
 
-    A partition that several members claim belongs to the claim of the newest generation, and to nobody where two
-    members claim it in the same generation. Claims of partitions that do not exist, or of topics that the member does
-    not subscribe to, are dropped.
+    A partition that several members claim belongs to the claim of the newest generation; where two members claim it in
+    that generation it belongs to nobody and is contested (KIP-792 tells claims of one owner after the other apart).
+    Claims of partitions that do not exist, or of topics that the member does not subscribe to, are dropped.
 
     Args:
         topics: For each topic and partition number the racks of the replicas, the leader's first; None (or empty)
@@ -76,6 +76,7 @@ def build_problem(
     replica_racks, leader_rack = _replica_racks([racks_of for name in names for racks_of in topics[name]], racks)
     subscription_of, subscriptions = _subscriptions(ordered, names)
     rack_index = {rack: index for index, rack in enumerate(racks)}
+    owner, contested = _present_owners(ordered, names, counts)
     return Problem(
         topics=names,
         topic_of=np.repeat(np.arange(len(names), dtype=np.int32), counts),
@@ -90,7 +91,8 @@ def build_problem(
         reads_any_replica=np.array([member.reads_any_replica for member in ordered], np.bool_),
         subscription_of=subscription_of,
         subscriptions=subscriptions,
-        owner=_present_owners(ordered, names, counts),
+        owner=owner,
+        contested=contested if contested.any() else None,
     )
 
 
@@ -180,7 +182,10 @@ def _as_integers(values: Sequence[int] | Int32Array, what: str) -> Int64Array:
         raise AssignmentError(f"{what}: expected integers below 2^63") from cause
 
 
-def _present_owners(members: Sequence[MemberInput], names: tuple[str, ...], counts: Int64Array) -> Int32Array:
+def _present_owners(
+    members: Sequence[MemberInput], names: tuple[str, ...], counts: Int64Array
+) -> tuple[Int32Array, BoolArray]:
+    """[P] present owners, and [P] true where the newest claims are several."""
     starts = starts_of(counts)
     partitions, claimants, generations = _claims(members, names, counts, starts)
     owner = np.full(int(starts[-1]), NOBODY, np.int32)
@@ -190,7 +195,7 @@ def _present_owners(members: Sequence[MemberInput], names: tuple[str, ...], coun
     rivals = np.bincount(partitions[current], minlength=len(owner))
     settled = current & (rivals[partitions] == 1)
     owner[partitions[settled]] = claimants[settled]
-    return owner
+    return owner, rivals > 1
 
 
 def _claims(

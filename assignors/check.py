@@ -39,6 +39,8 @@ def check(problem: Problem, owner: Int32Array, *, cooperative: bool) -> None:
     _refuse(problem, owner, assigned & ~subscribes, "goes to a member that does not subscribe to its topic")
     readable = np.logical_or.reduce(problem.subscriptions, axis=0)[problem.topic_of]
     held = problem.owner != NOBODY
+    if problem.contested is not None:
+        held |= problem.contested
     missing = readable & ~assigned & ~(held & cooperative)
     _refuse(problem, owner, missing, "is assigned to nobody although its topic has subscribers")
     if cooperative:

@@ -47,6 +47,8 @@ class Problem:
         subscription_of: [M] index of the member's subscription in `subscriptions`.
         subscriptions: [S, T] true where the subscription names the topic.
         owner: [P] present owner, or NOBODY. Only a member that still subscribes to the topic is a present owner.
+        contested: [P] true where several members claim the partition with equal right, so that nobody is its present
+            owner though somebody may still read it; None where there is no such partition.
     """
 
     topics: tuple[str, ...]
@@ -63,6 +65,7 @@ class Problem:
     subscription_of: Int32Array
     subscriptions: BoolArray
     owner: Int32Array
+    contested: BoolArray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,14 @@ from assignors.model import NOBODY, BoolArray, Int32Array, Problem
 
 
 def transferring(problem: Problem, owner: Int32Array) -> BoolArray:
-    """True where the plan gives a partition to one member while another member of the group still owns it, [P]."""
-    moving: BoolArray = (owner != NOBODY) & (problem.owner != NOBODY) & (owner != problem.owner)
+    """True where the plan gives a partition to one member while another member of the group may still read it, [P].
+
+    That is its present owner, or one of several that claim the partition with equal right.
+    """
+    held = problem.owner != NOBODY
+    if problem.contested is not None:
+        held |= problem.contested
+    moving: BoolArray = (owner != NOBODY) & held & (owner != problem.owner)
     return moving
 
 
@@ -24,6 +30,6 @@ def withhold(problem: Problem, owner: Int32Array) -> Int32Array:
         owner: [P] the final plan.
 
     Returns:
-        [P] a copy of the plan with NOBODY where another current member still owns the partition.
+        [P] a copy of the plan with NOBODY where another current member may still read the partition.
     """
     return np.where(transferring(problem, owner), np.int32(NOBODY), owner)

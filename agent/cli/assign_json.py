@@ -11,7 +11,7 @@ import json
 import statistics
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -25,7 +25,6 @@ from assignors.transfer import transferring, withhold
 from protocol import sticky
 from protocol.model import to_pairs
 
-if TYPE_CHECKING:
 Answer: TypeAlias = dict[str, Any]
 Locality: TypeAlias = Literal["any", "leader"]
 Int32 = Annotated[int, Field(ge=-(2**31), lt=2**31)]

@@ -32,9 +32,12 @@ class Options:
     Attributes:
         keep_copartitioned: topics with equal partition counts and equal subscribers are assigned together: partition i
             of all of them goes to one member.
+        stickiness: whether present owners count; without it every run starts afresh (KIP-54, "Alternatives Yet to be
+            Considered": fairness only).
     """
 
     keep_copartitioned: bool = False
+    stickiness: bool = True
 
 
 DEFAULTS = Options()
@@ -60,15 +63,18 @@ def assign(problem: Problem, options: Options = DEFAULTS, *, portable: bool = Fa
     Complexity: O(P * member racks) in numpy, and a flow whose arcs grow with the number of classes (distinct replica
     racks * weights * present owners), not with P.
     """
-    owner = np.full(len(problem.topic_of), NOBODY, np.int32)
+    nobody = np.full(len(problem.topic_of), NOBODY, np.int32)
     read = np.logical_or.reduce(problem.subscriptions, axis=0)[problem.topic_of]
     if not read.any():
-        return owner
+        return nobody
+    if not options.stickiness:
+        problem = replace(problem, owner=nobody)
     order = member_order(problem)
     ranked = _in_order(problem if read.all() else _only(problem, read), order)
     plan = (
         assign_bundles(ranked, portable=portable) if options.keep_copartitioned else _assign(ranked, portable=portable)
     )
+    owner = nobody.copy()
     owner[read] = order[plan]
     return owner
 
@@ -83,6 +89,7 @@ def _only(problem: Problem, read: BoolArray) -> Problem:
         leader_rack=problem.leader_rack[read],
         weights=None if problem.weights is None else problem.weights[read],
         owner=problem.owner[read],
+        contested=None,
     )
 
 

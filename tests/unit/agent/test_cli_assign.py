@@ -151,7 +151,10 @@ def test_repeat_runs_again() -> None:
         ("{", "invalid JSON"),
         ("[]", "object"),
         ({}, "'assignor'"),
-        (GROUP | {"assignor": "sticky"}, "give one of optimal, range, cooperative-sticky"),
+        (
+            GROUP | {"assignor": "lagom"},
+            "give one of optimal, range, range-optimal, roundrobin, sticky, cooperative-sticky",
+        ),
         (GROUP | {"topics": {"t": [["x"]]}}, "'topics.t.0.0'"),
         (GROUP | {"locality": "near"}, "'any' or 'leader'"),
         (GROUP | {"repeat": 0}, "'repeat'"),
@@ -196,7 +199,7 @@ def test_json_for_people() -> None:
         (("-",), "{}", "'assignor'"),
         (("/no/such/file",), None, "No such file"),
         (("--json",), None, "name a file"),
-        (("-", "-a", "roundrobin"), json.dumps(GROUP), "roundrobin"),
+        (("-", "-a", "lagom"), json.dumps(GROUP), "lagom"),
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(arguments: tuple[str, ...], given: str | None, message: str) -> None:

@@ -13,7 +13,7 @@ from assignors.build import MemberInput, build_problem
 from assignors.check import check
 from assignors.consumer.optimal import Options, assign
 from assignors.evaluate import evaluate
-from assignors.model import NOBODY, Cost, Int32Array, Problem
+from assignors.model import NOBODY, Cost, Problem
 from tests.unit.assignors import groups
 from tests.unit.assignors.groups import RackConfig
 
@@ -158,44 +158,3 @@ def test_weights_as_large_as_bytes() -> None:
     large = build_problem(topics=topics, members=members, weights={"t": (small * scale).tolist()})
     cost, expected = evaluate(large, assign(large)), evaluate(exact, assign(exact))
     assert (cost.cross_rack_weight, cost.moved) == (expected.cross_rack_weight * scale, expected.moved)
-
-
-def preserved(problem: Problem, owner: Int32Array) -> int:
-    """Partitions that stay with their present owner."""
-    return int((owner == problem.owner).sum())
-
-
-@pytest.mark.parametrize("racks", RackConfig)
-def test_kip_54_example_1(racks: RackConfig) -> None:
-    """KIP-54, example 1: when C1 leaves, the others keep all they had (5 kept, round robin keeps 3)."""
-    topics = {f"t{number}": 2 for number in range(4)}
-    owned = {"C0": {"t0": [0], "t1": [1], "t3": [0]}, "C2": {"t1": [0], "t2": [1]}}
-    problem = groups.with_racks(racks, groups.plain(topics, {"C0": list(topics), "C2": list(topics)}, owned))
-    owner = assign(problem)
-    assert np.bincount(owner).tolist() == [4, 4]
-    assert preserved(problem, owner) == 5
-
-
-@pytest.mark.parametrize("racks", RackConfig)
-def test_kip_54_example_2(racks: RackConfig) -> None:
-    """KIP-54, example 2: unequal subscriptions are balanced as far as they allow, and all 5 partitions stay."""
-    topics = {"t0": 1, "t1": 2, "t2": 3}
-    wanted = {"C0": ["t0"], "C1": ["t0", "t1"], "C2": ["t0", "t1", "t2"]}
-    before = groups.with_racks(racks, groups.plain(topics, wanted, {}))
-    assert np.bincount(assign(before)).tolist() == [1, 2, 3]
-    owned = {"C1": {"t1": [0, 1]}, "C2": {"t2": [0, 1, 2]}}
-    after = groups.with_racks(racks, groups.plain(topics, {name: wanted[name] for name in ("C1", "C2")}, owned))
-    owner = assign(after)
-    assert np.bincount(owner).tolist() == [3, 3]
-    assert preserved(after, owner) == 5
-
-
-@pytest.mark.parametrize("racks", RackConfig)
-def test_kip_54_example_3(racks: RackConfig) -> None:
-    """KIP-54, example 3: a third consumer gets one partition, the other 3 stay."""
-    topics = {"t0": 2, "t1": 2}
-    owned = {"C0": {"t0": [0], "t1": [0]}, "C1": {"t0": [1], "t1": [1]}}
-    problem = groups.with_racks(racks, groups.plain(topics, {name: ["t0", "t1"] for name in ("C0", "C1", "C2")}, owned))
-    owner = assign(problem)
-    assert sorted(np.bincount(owner, minlength=3).tolist()) == [1, 1, 2]
-    assert preserved(problem, owner) == 3

@@ -24,6 +24,7 @@ import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupSubscrip
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Subscription;
 import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
 import org.apache.kafka.clients.consumer.RangeAssignor;
+import org.apache.kafka.clients.consumer.RoundRobinAssignor;
 import org.apache.kafka.clients.consumer.StickyAssignor;
 import org.apache.kafka.common.Cluster;
 import org.apache.kafka.common.Node;
@@ -33,14 +34,15 @@ import org.apache.kafka.common.TopicPartition;
 /**
  * Answers groups with the assignors of Kafka's Java client: one JSON object per line in, one out.
  *
- * <p>In: {@code assignor} (range, sticky, cooperative-sticky), {@code brokers}, {@code topics}, {@code members}, as
- * {@code samerack assign} takes them. Out: {@code {"assignment": {member: [[topic, partition], ...]}}}, sorted.
+ * <p>In: {@code assignor} (range, roundrobin, sticky, cooperative-sticky), {@code brokers}, {@code topics},
+ * {@code members}, as {@code samerack assign} takes them. Out: {@code {"assignment": {member: [[topic, partition], ...]}}}, sorted.
  * cooperative-sticky withholds partitions that another member still owns; they are missing from its answer.
  */
 public final class Peer {
     private static final ObjectMapper JSON = new ObjectMapper();
     private static final Map<String, Supplier<ConsumerPartitionAssignor>> ASSIGNORS = Map.of(
         "range", RangeAssignor::new,
+        "roundrobin", RoundRobinAssignor::new,
         "sticky", StickyAssignor::new,
         "cooperative-sticky", CooperativeStickyAssignor::new);
 

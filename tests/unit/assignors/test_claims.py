@@ -1,0 +1,87 @@
+"""Whose partition it is when several members say so: the newest generation's, and nobody's when that is no answer."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from assignors.build import MemberInput, build_problem
+from assignors.check import check
+from assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
+from assignors.model import NOBODY, AssignmentError, Problem
+from assignors.transfer import transferring, withhold
+from tests.unit.assignors import groups
+
+
+def claimed(*claims: tuple[str, list[int], int], count: int = 2) -> Problem:
+    """Members of one topic, each with what it claims and since when."""
+    return build_problem(
+        topics={"t": [[]] * count},
+        members=[
+            MemberInput(id=member, topics=("t",), owned={"t": numbers}, generation=generation)
+            for member, numbers, generation in claims
+        ],
+    )
+
+
+@pytest.mark.parametrize("names", [("a", "b"), ("b", "a")])
+def test_newest_generation_wins(names: tuple[str, str]) -> None:
+    """A claim of an older generation yields to a newer one, whichever member comes first."""
+    problem = claimed((names[0], [0, 1], 5), (names[1], [0, 1], 3))
+    assert [problem.members[index] for index in problem.owner] == [names[0]] * 2
+    assert problem.contested is None
+
+
+def test_older_claim_that_nobody_rivals_counts() -> None:
+    """A member of an older generation keeps what no other member claims."""
+    problem = claimed(("a", [0], 5), ("b", [1], 3))
+    assert problem.owner.tolist() == [0, 1]
+
+
+def test_equal_generations_make_nobody_the_owner() -> None:
+    """What two members claim in the newest generation is nobody's, but somebody may still read it."""
+    problem = claimed(("a", [0, 1], 5), ("b", [1], 5), ("c", [1], 4))
+    assert problem.owner.tolist() == [0, NOBODY]
+    assert problem.contested is not None
+    assert problem.contested.tolist() == [False, True]
+
+
+def test_unknown_generations_are_the_oldest() -> None:
+    """A claim without a generation yields to every claim with one, and ties with its like."""
+    problem = claimed(("a", [0, 1], -1), ("b", [0], 0), ("c", [1], -1))
+    assert problem.owner.tolist() == [1, NOBODY]
+
+
+def test_contested_partition_is_withheld() -> None:
+    """A cooperative round gives nobody what two members may be reading, and the check insists on it."""
+    problem = claimed(("a", [0, 1], 5), ("b", [1], 5))
+    final = ASSIGNORS["cooperative-sticky"].assign(problem, DEFAULTS)
+    assert sorted(final.tolist()) == [0, 1]
+    assert transferring(problem, final).tolist() == [False, True]
+    assert withhold(problem, final).tolist() == [0, NOBODY]
+    check(problem, withhold(problem, final), cooperative=True)
+    with pytest.raises(AssignmentError, match=r"t-1 .*was not withheld"):
+        check(problem, final, cooperative=True)
+    check(problem, final, cooperative=False)
+
+
+@pytest.mark.parametrize("name", ASSIGNORS)
+@given(problem=groups.problems(max_partitions=12, max_members=8))
+@settings(max_examples=50, deadline=None)
+def test_every_assignor_gives_each_partition_once(problem: Problem, name: str) -> None:
+    """Whatever members claim, each partition goes to one subscriber, and in the first round to none but its owner."""
+    owner = ASSIGNORS[name].assign(problem, DEFAULTS)
+    check(problem, owner, cooperative=False)
+    check(problem, withhold(problem, owner), cooperative=True)
+
+
+@given(problem=groups.problems(max_partitions=12, max_members=8))
+@settings(max_examples=50, deadline=None)
+def test_without_stickiness_nothing_is_kept_for_its_own_sake(problem: Problem) -> None:
+    """KIP-54, "Alternatives Yet to be Considered": without stickiness the plan is the one of a fresh group."""
+    assignor, options = ASSIGNORS["sticky"], Options(stickiness=False)
+    fresh = replace(problem, owner=np.full(len(problem.owner), NOBODY, np.int32), contested=None)
+    assert assignor.assign(problem, options).tolist() == assignor.assign(fresh, DEFAULTS).tolist()
