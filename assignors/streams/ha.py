@@ -95,7 +95,8 @@ def high_availability(request: Request) -> Outcome:
 
     warmups = Warmups(left=configs.max_warmup_replicas, given=set())
     lags = Lags(clients, stateful, configs.acceptable_recovery_lag)
-    moved = move_actives(board, lags, warmups) + move_standbys(board, lags, warmups)
+    moved = move_actives(board, lags, warmups)
+    moved += move_standbys(board, lags, warmups, compatible=request.compatible)
 
     stateless = [task for task, info in state.all_tasks.items() if not info.is_stateful]
     deal_by_active_load(board, stateless)

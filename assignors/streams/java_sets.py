@@ -6,7 +6,7 @@ not enter: anything that decides by default.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from assignors.streams.java_order import FIRST_TABLE, task_hash
 
@@ -43,6 +43,38 @@ def in_java_order(values: Iterable[Value], code: Callable[[Value], int], *, at_o
         return (spread ^ spread >> 16) & (buckets - 1)
 
     return sorted(found, key=bucket)
+
+
+def in_queue_order(values: Iterable[Value], key: Callable[[Value], Any]) -> list[Value]:
+    """The values as a Java PriorityQueue gives them that all were put into first: equals come in no plain order."""
+    heap: list[Value] = []
+    for value in values:
+        heap.append(value)
+        hole = len(heap) - 1
+        while hole and key(value) < key(heap[(hole - 1) // 2]):
+            heap[hole] = heap[(hole - 1) // 2]
+            hole = (hole - 1) // 2
+        heap[hole] = value
+    order = []
+    while heap:
+        order.append(heap[0])
+        last = heap.pop()
+        if heap:
+            _sift_down(heap, last, key)
+    return order
+
+
+def _sift_down(heap: list[Value], value: Value, key: Callable[[Value], Any]) -> None:
+    """Put a value where the first one was, and let it sink to where it belongs."""
+    hole = 0
+    while (child := 2 * hole + 1) < len(heap):
+        if child + 1 < len(heap) and key(heap[child + 1]) < key(heap[child]):
+            child += 1
+        if not key(heap[child]) < key(value):
+            break
+        heap[hole] = heap[child]
+        hole = child
+    heap[hole] = value
 
 
 def process_hash(process: ProcessId) -> int:

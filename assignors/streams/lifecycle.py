@@ -33,8 +33,7 @@ def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, 
 def assign_or_keep(assignor: TaskAssignor, application_state: ApplicationState, *, now_ms: int) -> TaskAssignment:
     """The assignor's answer, or if it cannot decide now, what every client had and a follow-up rebalance at once.
 
-    Source: KIP-924, "Public Interfaces" (`TaskAssignmentException`). Of a task that several clients report as active,
-    the first client keeps it, and tasks that no longer exist go, so that the answer is valid.
+    Source: KIP-924, "Public Interfaces" (`TaskAssignmentException`).
 
     Args:
         assignor: the plug-in.
@@ -44,11 +43,18 @@ def assign_or_keep(assignor: TaskAssignor, application_state: ApplicationState, 
     try:
         return assignor.assign(application_state)
     except TaskAssignmentError:
-        return TaskAssignment(
-            assignment=tuple(
-                assignment.with_followup_rebalance(now_ms) for assignment in _still_valid(application_state)
-            )
-        )
+        return keep_previous(application_state, now_ms=now_ms)
+
+
+def keep_previous(application_state: ApplicationState, *, now_ms: int) -> TaskAssignment:
+    """What every client had, and a follow-up rebalance at once.
+
+    Of a task that several clients report as active, the first client keeps it, and tasks that no longer exist go, so
+    that the answer is valid.
+    """
+    return TaskAssignment(
+        assignment=tuple(assignment.with_followup_rebalance(now_ms) for assignment in _still_valid(application_state))
+    )
 
 
 def _still_valid(application_state: ApplicationState) -> list[KafkaStreamsAssignment]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from assignors.model import AssignmentError
+from assignors.streams.java_sets import in_queue_order
 from assignors.streams.model import LATEST_OFFSET, TaskType
 
 if TYPE_CHECKING:
@@ -94,10 +95,17 @@ def move_actives(board: Board, lags: Lags, warmups: Warmups) -> int:
     return len(waiting)
 
 
-def move_standbys(board: Board, lags: Lags, warmups: Warmups) -> int:
-    """Let caught-up clients keep the copies whose targets are behind, as `move_actives`; warm-ups stay."""
+def move_standbys(board: Board, lags: Lags, warmups: Warmups, *, compatible: bool = False) -> int:
+    """Let caught-up clients keep the copies whose targets are behind, as `move_actives`; warm-ups stay.
+
+    Args:
+        board: changes.
+        lags: who is how far.
+        warmups: change.
+        compatible: of two copies of a task the one moves first that comes first out of Kafka's queue.
+    """
     moved = 0
-    for task, target in _worth_moving(board, lags, TaskType.STANDBY, warmups):
+    for task, target in _worth_moving(board, lags, TaskType.STANDBY, warmups, compatible=compatible):
         keeper = _least_loaded(board[process] for process in lags.caught_up(task) if not board[process].has(task))
         if keeper is None:
             closest = lags.closest(task, target, lambda process, task=task: not board[process].has(task))  # type: ignore[misc]  # mypy drops the default
@@ -111,15 +119,21 @@ def move_standbys(board: Board, lags: Lags, warmups: Warmups) -> int:
     return moved
 
 
-def _worth_moving(board: Board, lags: Lags, kind: TaskType, warmups: Warmups) -> list[tuple[TaskId, ProcessId]]:
+def _worth_moving(
+    board: Board, lags: Lags, kind: TaskType, warmups: Warmups, *, compatible: bool = False
+) -> list[tuple[TaskId, ProcessId]]:
     """Tasks and their targets, the ones with the fewest caught-up clients first, then ascending."""
     found = [
-        (len(lags.caught_up(task)), task, process)
+        (task, process)
         for process, seat in board.items()
-        for task in seat.of(kind)
+        for task in sorted(seat.of(kind))
         if (process, task) not in warmups.given and lags.is_worth_moving(task, process)
     ]
-    return [(task, process) for _, task, process in sorted(found)]
+
+    def urgency(movement: tuple[TaskId, ProcessId]) -> tuple[int, TaskId]:
+        return len(lags.caught_up(movement[0])), movement[0]
+
+    return in_queue_order(found, urgency) if compatible else sorted(found, key=urgency)
 
 
 def _least_loaded(seats: Iterable[Seat]) -> Seat | None:

@@ -1,8 +1,12 @@
 """`StickyTaskAssignor` of KIP-924 and its predecessor: tasks stay, loads are even, racks decide where that is cheap.
 
-By default an answer is final: the deal is repeated on its own answer while that gets strictly better (more even, then
-fewer reads across racks), and what everybody had is kept where no deal beats it, so that a second run moves nothing.
-Kafka deals once, in the order of its hash sets (`compatible`). What must not enter: lags, clocks.
+By default an answer is final: what everybody had is kept where Kafka's deal is no better, and otherwise the deal is
+repeated on its own answer while that gets better, so that a second run moves nothing. Better means, in this order:
+
+1. balance: squares of actives by thread, then of all tasks by thread,
+2. cost: traffic cost * partitions read across racks + non-overlap cost * tasks that are not where they were.
+
+Kafka deals once (`compatible`). What must not enter: lags, clocks.
 """
 
 from __future__ import annotations
@@ -83,7 +87,7 @@ def sticky(request: Request) -> Outcome:
     Raises:
         AssignmentError: a setting means nothing.
     """
-    manners = Manners(must_preserve_active=request.must_preserve_active, java_order=request.compatible)
+    manners = Manners(must_preserve_active=request.must_preserve_active)
     gates = enabled_apart(request.state, compatible=request.compatible)
     if request.must_preserve_active:
         gates = Gates(active=NOT_ASKED, standby=NOT_ASKED)
@@ -96,55 +100,63 @@ def legacy_sticky(request: Request) -> Outcome:
     Raises:
         AssignmentError: a setting means nothing.
     """
-    manners = Manners(threads_count=True, java_order=request.compatible)
-    return _outcome(request, manners, enabled_together(request.state), hurry=False)
+    return _outcome(request, Manners(is_former=True), enabled_together(request.state), hurry=False)
 
 
 def keep_prior(request: Request) -> Outcome:
     """Actives exactly where they were, and a follow-up rebalance at once (see `assignors.streams.fallback`)."""
-    manners = Manners(must_preserve_active=True, threads_count=True, java_order=request.compatible)
+    manners = Manners(must_preserve_active=True, is_former=True)
     outcome = _outcome(request, manners, Gates(active=NOT_ASKED, standby=NOT_ASKED), hurry=True)
     return replace(outcome, probing_rebalance=True)
 
 
 def _outcome(request: Request, manners: Manners, gates: Gates, *, hurry: bool) -> Outcome:
-    run = _run_once if request.compatible else _run_until_final
-    plan = run(request.state, manners, gates)
+    state = request.state
+    previous = identity_assignment(state)
+    if request.compatible:
+        plan = _run_once(state, manners, gates, previous, compatible=True)
+    else:
+        plan = _run_until_final(state, manners, gates, previous)
     if hurry:
         asks = next(iter(processes_in_java_order(plan) if request.compatible else plan))
         plan[asks] = plan[asks].with_followup_rebalance(request.now_ms)
     return Outcome(
         assignment=TaskAssignment(assignment=tuple(plan.values())),
         obstacle=gates.obstacle,
-        warnings=tuple(tag_warnings(request.state)),
+        warnings=tuple(tag_warnings(state)),
     )
 
 
-def _run_once(state: ApplicationState, manners: Manners, gates: Gates, previous: Plan | None = None) -> Plan:
+def _run_once(
+    state: ApplicationState, manners: Manners, gates: Gates, previous: Plan, *, compatible: bool = False
+) -> Plan:
     """One deal, each kind of task followed by what racks make of it."""
     board = board_of(state)
-    racks = RackSteps(state, gates, compatible=manners.java_order, with_changelogs=not manners.threads_count)
+    racks = RackSteps(state, gates, compatible=compatible, with_changelogs=not manners.is_former)
     costs = configured_costs(state, COSTS)
-    deal = Deal(state, board, identity_assignment(state) if previous is None else previous, manners)
+    deal = Deal(state, board, previous, manners)
     deal.deal_actives()
     racks.optimize_actives(board, [task for task, info in state.all_tasks.items() if info.is_stateful], costs)
     racks.optimize_actives(board, [task for task, info in state.all_tasks.items() if not info.is_stateful], STATELESS)
     if standbys := state.assignment_configs.num_standby_replicas:
         deal.deal_standbys(standbys)
-        graph = gates.standby if isinstance(gates.standby, Strategy) and not manners.threads_count else None
+        graph = gates.standby if isinstance(gates.standby, Strategy) and not manners.is_former else None
         racks.optimize_standbys(board, costs, tags=False, strategy=graph)
     return board.assignments()
 
 
-def _run_until_final(state: ApplicationState, manners: Manners, gates: Gates) -> Plan:
-    """Deals until none is better than the last; what everybody had, if that is as good as the first."""
-    previous = identity_assignment(state)
+def _run_until_final(state: ApplicationState, manners: Manners, gates: Gates, previous: Plan) -> Plan:
+    """What everybody had, if no deal is better; else deals until none is better than the last.
+
+    That this is final follows from the triangle inequality of moves: what was not worth its moves from `previous` is
+    not worth its moves from an answer on the way there.
+    """
     plan = _run_once(state, manners, gates, previous)
-    if _is_whole(state, previous) and _rank(state, previous, gates) <= _rank(state, plan, gates):
+    if _is_whole(state, previous) and _rank(state, previous, previous, gates) <= _rank(state, previous, plan, gates):
         return previous
     for _ in range(DEALS):
         again = _run_once(state, manners, gates, plan)
-        if _rank(state, again, gates) >= _rank(state, plan, gates):
+        if _rank(state, previous, again, gates) >= _rank(state, previous, plan, gates):
             break
         plan = again
     return plan
@@ -166,16 +178,19 @@ def _is_whole(state: ApplicationState, plan: Plan) -> bool:
     )
 
 
-def _rank(state: ApplicationState, plan: Plan, gates: Gates) -> tuple[int, int, int]:
-    """What a deal is to make small: squares of actives by thread, of all tasks by thread, then reads across racks."""
+def _rank(state: ApplicationState, before: Plan, plan: Plan, gates: Gates) -> tuple[int, int, int]:
+    """What a deal is to make small (see above)."""
     common = lcm(*(client.num_processing_threads for client in state.states.values()))
-    actives = everything = across = 0
+    stateful = configured_costs(state, COSTS)
+    actives = everything = price = 0
     for process, assignment in plan.items():
         weight = common // state.states[process].num_processing_threads
         actives += weight * len(assignment.of_type(TaskType.ACTIVE)) ** 2
         everything += weight * len(assignment.tasks) ** 2
+        had = before[process].tasks
         for task, role in assignment.tasks.items():
-            gate = gates.active if role is TaskType.ACTIVE else gates.standby
-            if isinstance(gate, Strategy):
-                across += remote_partitions(state, process, task, role)
-    return actives, everything, across
+            costs = stateful if state.all_tasks[task].is_stateful else STATELESS
+            price += costs.non_overlap * (had.get(task) is not role)
+            if isinstance(gates.active if role is TaskType.ACTIVE else gates.standby, Strategy):
+                price += costs.traffic * remote_partitions(state, process, task, role)
+    return actives, everything, price

@@ -2,7 +2,8 @@
 
 A client keeps its actives up to its quota; what is left goes to clients that had a standby and have room; the rest, and
 standbys, go to clients that had the task unless these are crowded, else to the least loaded client that does not
-already have all the same neighbours for it. What must not enter: racks, prices, deadlines.
+already have all the same neighbours for it. Tasks and clients come in the order in which Kafka's sets list them: it is
+as good as any other, and how many actives each client gets depends on it. What must not enter: racks, prices, deadlines.
 """
 
 from __future__ import annotations
@@ -25,17 +26,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manners:
-    """In what Kafka's two sticky assignors differ, and whose order is followed.
+    """In what Kafka's sticky assignors differ.
 
     Attributes:
         must_preserve_active: actives stay whatever the balance.
-        threads_count: of two clients with equal load the one with more threads has more room (the former assignor).
-        java_order: go through tasks and clients as Kafka's sets list them, else ascending.
+        is_former: the assignor before KIP-924: of two clients with equal load the one with more threads has more room,
+            and clients and tasks with changelogs come in ascending order.
     """
 
     must_preserve_active: bool = False
-    threads_count: bool = False
-    java_order: bool = False
+    is_former: bool = False
 
 
 class Deal:
@@ -67,19 +67,21 @@ class Deal:
         """Give every task to a client."""
         threads = sum(seat.threads for seat in self._board.values())
         quota = len(self._tasks) // threads
-        left = dict.fromkeys(self._all_tasks())
-        for task in self._had_active():
+        left = dict.fromkeys(tasks_at_once(self._tasks))
+        for task in tasks_in_java_order(self._active):
             seat = self._board[self._active[task]]
             if task in left and (self._manners.must_preserve_active or len(seat.active) < quota * seat.threads):
                 self._give(task, seat, TaskType.ACTIVE)
                 del left[task]
         for task in list(left):
-            had = [self._board[process] for process in self._processes(self._standby.get(task, ()))]
+            had = self._set_of([self._board[process] for process in self._standby.get(task, ())])
             roomy = next((seat for seat in had if len(seat.active) < quota * seat.threads), None)
             if roomy is not None:
                 self._give(task, roomy, TaskType.ACTIVE)
                 del left[task]
-        everybody = [self._board[process] for process in self._all_processes()]
+        everybody = list(self._board.values())
+        if not self._manners.is_former:
+            everybody = list(self._set_of(everybody))
         for task in sorted(left):
             self._give(task, self._best(task, everybody), TaskType.ACTIVE)
 
@@ -87,11 +89,10 @@ class Deal:
         """Give every task with a changelog that many standbys, as far as there are clients without the task."""
         for info in self._changelogged():
             for _ in range(count):
-                free = [process for process, seat in self._board.items() if not seat.has(info.id)]
+                free = [seat for seat in self._board.values() if not seat.has(info.id)]
                 if not free:
                     break
-                seats = [self._board[process] for process in self._processes(free)]
-                self._give(info.id, self._best(info.id, seats), TaskType.STANDBY)
+                self._give(info.id, self._best(info.id, self._set_of(free)), TaskType.STANDBY)
 
     def _give(self, task: TaskId, seat: Seat, kind: TaskType) -> None:
         mine = self._number[task]
@@ -117,7 +118,7 @@ class Deal:
 
     def _has_more_room(self, one: Seat, other: Seat) -> bool:
         if one.load == other.load:
-            return self._manners.threads_count and one.threads > other.threads
+            return self._manners.is_former and one.threads > other.threads
         return one.load < other.load
 
     def _least_loaded(self, task: TaskId, seats: Sequence[Seat]) -> Seat | None:
@@ -139,28 +140,12 @@ class Deal:
         mine = self._number[task]
         return any(_pair(mine, self._number[other]) not in self._neighbours for other in (*seat.active, *seat.standby))
 
-    def _all_tasks(self) -> Iterable[TaskId]:
-        return tasks_at_once(self._tasks) if self._manners.java_order else self._tasks
-
-    def _had_active(self) -> Iterable[TaskId]:
-        return tasks_in_java_order(self._active) if self._manners.java_order else sorted(self._active)
-
-    def _processes(self, processes: Iterable[ProcessId]) -> Iterable[ProcessId]:
-        return processes_in_java_order(processes) if self._manners.java_order else processes
-
-    def _all_processes(self) -> Iterable[ProcessId]:
-        """The former assignor kept its clients in ascending order."""
-        return self._board if self._manners.threads_count else self._processes(self._board)
-
     def _set_of(self, seats: Sequence[Seat]) -> Sequence[Seat]:
-        return [self._board[process] for process in self._processes(seat.process for seat in seats)]
+        return [self._board[process] for process in processes_in_java_order(seat.process for seat in seats)]
 
     def _changelogged(self) -> Iterable[TaskInfo]:
-        """Tasks with a changelog; the former assignor took them in ascending order, the present one from a set."""
         infos = [info for info in self._tasks.values() if info.is_changelogged]
-        if self._manners.java_order and not self._manners.threads_count:
-            return in_java_order(infos, info_hash)
-        return infos
+        return infos if self._manners.is_former else in_java_order(infos, info_hash)
 
 
 def _pair(one: int, other: int) -> tuple[int, int]:
