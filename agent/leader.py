@@ -174,7 +174,7 @@ class GroupLeader(threading.Thread):
         membership.poll_heartbeat()
         if membership.fenced:
             self._give_way()
-        elif membership.need_rejoin():
+        elif membership.wants_join:
             return self._rejoin(membership)
         elif self._look is None or self._others is None or not self._look.stable:
             return _PARKED_SECONDS

@@ -16,7 +16,7 @@ from kafka import errors as kafka_errors
 from kafka.coordinator.base import BaseCoordinator, Generation
 from kafka.net.compat import KafkaNetClient
 from kafka.protocol.admin.groups import DescribeGroupsRequest
-from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kafka.protocol.consumer.group import DEFAULT_GENERATION_ID, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kafka.structs import MemberState
 
 from agent.errors import AgentError
@@ -31,6 +31,7 @@ SYNC_VERSION: Final = 5
 DESCRIBE_VERSION: Final = 5
 """Version 6 turns an absent group into an error; 5 calls it Dead."""
 LEAVE_SECONDS: Final = 2.0
+RESERVE_SECONDS: Final = 2.0
 
 _HARMLESS: Final = b"\xff\xff\xff\xff"
 """User data begins with it: sticky assignors read a generation of -1 there, or nothing that makes sense."""
@@ -86,6 +87,7 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
         self._reason = ""
         self._fenced = False
         self._nudges = 0
+        self._joined_unseen = False
         self._coordinator_broker: int | None = None
         self.leader_id = ""
         self.assigned = NO_PARTITIONS
@@ -113,17 +115,7 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
         with self._lock:
             self.state = MemberState.REBALANCING
         reason, self._reason = self._reason, ""
-        request = JoinGroupRequest(
-            group_id=self.group_id,
-            session_timeout_ms=self.config["session_timeout_ms"],
-            rebalance_timeout_ms=self.config["max_poll_interval_ms"],
-            member_id=self._generation.member_id,
-            group_instance_id=self.group_instance_id,
-            protocol_type=self.protocol_type(),
-            protocols=self.group_protocols(),
-            reason=f"samerack: {reason or 'follows the group'}"[:255],
-            max_version=JOIN_VERSION,
-        )
+        request = self._join_request(self._generation.member_id, self.group_instance_id, reason)
         sent_at = time.monotonic()
         # the broker parks JoinGroup until everybody is there: the slowest member's rebalance timeout, not ours
         response = await self._manager.send(request, node_id=self.coordinator_id, request_timeout_ms=600_000)
@@ -155,7 +147,33 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
         answer = await self._manager.send(sync, node_id=self.coordinator_id)
         content: bytes = self._process_sync_group_response(answer, sent_at)
         self.assigned = decode_assignment(bytes(content)).partitions if content else NO_PARTITIONS
+        with self._lock:
+            # the library does this only where `join` waits at this very moment; a join that ends between two calls it
+            # takes for stale and repeats, which as the leader's JoinGroup rebalances the whole group once more
+            self.rejoining = self.rejoin_needed = False
+            self.state = MemberState.STABLE
+            self._joined_unseen = True
+            self._enable_heartbeat()
         return content
+
+    def _join_request(self, member_id: str, instance_id: str | None, reason: str) -> JoinGroupRequest:
+        return JoinGroupRequest(
+            group_id=self.group_id,
+            session_timeout_ms=self.config["session_timeout_ms"],
+            rebalance_timeout_ms=self.config["max_poll_interval_ms"],
+            member_id=member_id,
+            group_instance_id=instance_id,
+            protocol_type=self.protocol_type(),
+            protocols=self.group_protocols(),
+            reason=f"samerack: {reason or 'follows the group'}"[:255],
+            max_version=JOIN_VERSION,
+        )
+
+    def _leave_request(self, member_id: str, instance_id: str | None) -> LeaveGroupRequest:
+        identity = LeaveGroupRequest.MemberIdentity(
+            member_id=member_id, group_instance_id=instance_id, reason="samerack: stops"
+        )
+        return LeaveGroupRequest(group_id=self.group_id, member_id=member_id, members=[identity])
 
     def _handle_find_coordinator_response(self, response: Any) -> Any:
         found = response.coordinators[0] if response.coordinators else response
@@ -193,6 +211,34 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
         """Whether the last JoinGroup answer made this member the leader."""
         return bool(self.member_id) and self.leader_id == self.member_id and self.state is not MemberState.UNJOINED
 
+    @property
+    def is_static(self) -> bool:
+        """Whether the membership is bound to the instance id, so that it can take another place by rolling."""
+        return self.group_instance_id is not None
+
+    def reserve(self) -> str:
+        """A member id that the broker keeps for us without a rebalance, for a membership without instance id.
+
+        It holds up every rebalance of the group until it joins or is released, for the session timeout at most.
+        """
+        response = self._send_beside(self._join_request("", None, ""), RESERVE_SECONDS)
+        error = kafka_errors.for_code(response.error_code)
+        if error is not kafka_errors.MemberIdRequiredError:
+            raise (
+                error(self.group_id) if error is not kafka_errors.NoError else AgentError("joined without being asked")
+            )
+        return str(response.member_id)
+
+    def release(self, member_id: str) -> None:
+        """Give a reserved id back."""
+        self._send_beside(self._leave_request(member_id, None), LEAVE_SECONDS)
+
+    def adopt(self, member_id: str) -> None:
+        """Join under a reserved id from now on, as a member without instance id."""
+        self.config["group_instance_id"] = None
+        with self._lock:
+            self._generation = Generation(DEFAULT_GENERATION_ID, member_id, None)
+
     def offer(self, present: str) -> None:
         """Put the group's present protocol first, so that joining does not change the vote."""
         rest = tuple(name for name in self._offered if name != present)
@@ -217,9 +263,17 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
             self._reason = "looks for the front of the order"
             self.request_rejoin()
 
+    @property
+    def wants_join(self) -> bool:
+        """Whether `join` has something to do, or to tell: a join may end while nobody waits for it."""
+        return self._joined_unseen or bool(self.need_rejoin())
+
     def join(self, timeout: float) -> bool:
         """Join or rejoin where that is needed; False when the broker still waits for others after `timeout` seconds."""
-        return bool(self.ensure_active_group(timeout_ms=round(timeout * 1000)))
+        joined = bool(self.ensure_active_group(timeout_ms=round(timeout * 1000)))
+        if joined:
+            self._joined_unseen = False
+        return joined
 
     def describe(self, timeout: float = 5.0) -> GroupView:
         """One look at the group, over a connection that no parked JoinGroup holds.
@@ -253,17 +307,8 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
         member_id = self.member_id
         if not member_id or self._fenced:
             return
-        request = LeaveGroupRequest(
-            group_id=self.group_id,
-            member_id=member_id,
-            members=[
-                LeaveGroupRequest.MemberIdentity(
-                    member_id=member_id, group_instance_id=self.group_instance_id, reason="samerack: stops"
-                )
-            ],
-        )
         self._disable_heartbeat()
-        self._send_beside(request, LEAVE_SECONDS)
+        self._send_beside(self._leave_request(member_id, self.group_instance_id), LEAVE_SECONDS)
         self.reset_generation()
 
     def _send_beside(self, request: Any, timeout: float) -> Any:

@@ -1,0 +1,82 @@
+"""A join that ends while nobody waits for it: the library would forget it, and join a second time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka.net.compat import KafkaNetClient
+from kafka.structs import MemberState
+
+from agent.membership import Membership, close
+from agent.settings import LeadingSettings
+
+
+@pytest.fixture
+def requests(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """What was sent to the coordinator, which answers each request 0.2 seconds later."""
+    sent: list[Any] = []
+
+    async def ready(_membership: Membership, **_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(Membership, "ensure_coordinator_ready_async", ready)
+    monkeypatch.setattr(Membership, "coordinator_unknown", lambda _: False)
+    monkeypatch.setattr(Membership, "_maybe_start_heartbeat_loop", lambda _: None)
+    return sent
+
+
+@pytest.fixture
+def membership(requests: list[Any]) -> Iterator[Membership]:
+    """A membership that follows, on a client that never connects."""
+    client = KafkaNetClient(bootstrap_servers="127.0.0.1:1")
+    client._net.start()
+    joined = Membership(client, group="orders", settings=LeadingSettings(), assign=lambda _: {}, wake=lambda: None)
+
+    async def send(request: Any, **_: object) -> SimpleNamespace:
+        requests.append(request)
+        await client._net.sleep(0.1)
+        return SimpleNamespace(
+            error_code=0,
+            protocol_type="consumer",
+            protocol_name="range",
+            generation_id=7,
+            leader="other",
+            member_id="me",
+            skip_assignment=False,
+            members=[],
+            assignment=b"",
+        )
+
+    client._manager.send = send
+    yield joined
+    close(client)
+
+
+def _kinds(requests: list[Any]) -> list[str]:
+    return [type(request).__name__ for request in requests]
+
+
+def test_a_join_that_ends_between_two_calls_is_told_and_not_repeated(
+    membership: Membership, requests: list[Any]
+) -> None:
+    """The next call tells of it: one JoinGroup only, for as the leader's a second would rebalance the group again."""
+    assert membership.wants_join
+    assert not membership.join(0.05)
+    deadline = time.monotonic() + 10
+    while membership.state is not MemberState.STABLE and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert membership.wants_join
+    assert membership.join(0.05)
+    assert not membership.wants_join
+    assert _kinds(requests) == ["JoinGroupRequest", "SyncGroupRequest"]
+
+
+def test_a_join_that_ends_in_time_is_told_once(membership: Membership, requests: list[Any]) -> None:
+    """Nothing is left to tell once `join` has returned."""
+    assert membership.join(10.0)
+    assert not membership.wants_join
+    assert _kinds(requests) == ["JoinGroupRequest", "SyncGroupRequest"]
