@@ -1,20 +1,33 @@
-"""`samerack streams`: where the tasks of a Kafka Streams application go, for programs that ask line by line.
+"""`samerack streams`: where the tasks of a Kafka Streams application go, for people and for programs.
 
-What must not enter: the format of questions and answers (`streams_json`, `streams_answers`), talk with brokers.
+People give one application and get tables. Programs write one JSON question per line and read one JSON answer per line
+(`--lines`). What must not enter: the format of questions and answers (`streams_json`, `streams_answers`), talk with
+brokers.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
+from rich.console import Console
 
+from agent.cli import streams_plan
+from agent.cli.assign_json import QuestionError
 from agent.cli.streams_answers import ASSIGN, DEFAULT_STANDBY, OPTIMIZE, answer_line
+from agent.cli.streams_compare import ACTIVE_HEADINGS, STANDBY_HEADINGS, as_markdown, compare_actives, compare_standbys
+from agent.cli.streams_instances import Instance, instances
+from agent.cli.streams_json import Application, parse
+from agent.cli.streams_page import page
+from assignors.model import AssignmentError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
 streams: Final = typer.Typer(
     name="streams",
@@ -42,6 +55,77 @@ def optimize(*, lines: LinesOption = False) -> None:
 def assign(*, lines: LinesOption = False) -> None:
     """Assign all tasks, or add standbys to actives ("cmd": "streams-default-standby"), one JSON question per line."""
     _answer(lines=lines, commands=(DEFAULT_STANDBY, ASSIGN))
+
+
+PLAN_HELP: Final = """Show where the tasks of an application are, and where they would cost least.
+
+FILE (- for standard input) is one JSON object with clients, tasks and where they are:
+
+{"strategy": "min_traffic", "traffic_cost": 10, "non_overlap_cost": 1, "clients": [{"id": "A", "rack": "a"}, {"id": "B",
+"rack": "b"}], "tasks": [{"subtopology": 0, "partition": 0, "partitions": [{"topic": "t", "partition": 0, "racks":
+["b"]}]}, {"subtopology": 0, "partition": 1, "partitions": [{"topic": "t", "partition": 1, "racks": ["a"]}]}],
+"assignment": {"A": ["0_0"], "B": ["0_1"]}}
+
+It may add "standby" ({client: [tasks]}), "stateful" to a task, "changelog" and "source" (true or false) to a partition,
+"threads" and "tags" to a client, "rack_aware_assignment_tags", or an "assignor" with "previous_active",
+"previous_standby" and "lags".
+"""
+
+
+@streams.command("plan", help=PLAN_HELP, no_args_is_help=True)
+def plan(
+    source: Annotated[Path, typer.Argument(metavar="FILE", help="The application as JSON; - for standard input.")],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+) -> None:
+    """Show the tasks before and after."""
+    with _one_line_errors("plan"):
+        planned = streams_plan.plan(parse(_read(source), known_keys_only=True))
+        if as_json:
+            typer.echo(json.dumps(streams_plan.as_json(planned)))
+        else:
+            streams_plan.show(planned, Console())
+
+
+@streams.command("compare")
+def compare(
+    source: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="An application as JSON, as `samerack streams plan` takes it."),
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    as_page: Annotated[bool, typer.Option("--page", help="The page of the documentation.")] = False,
+) -> None:
+    """Compare all strategies of KIP-925: what is read across racks, what moves, how standbys spread."""
+    with _one_line_errors("compare"):
+        chosen = instances() if source is None else [_instance(source)]
+        if as_page:
+            typer.echo(page(chosen), nl=False)
+            return
+        actives, standbys = compare_actives(chosen), compare_standbys(chosen)
+        if as_json:
+            typer.echo(json.dumps({"active": [*map(asdict, actives)], "standby": [*map(asdict, standbys)]}))
+        else:
+            typer.echo(as_markdown(ACTIVE_HEADINGS, actives) + "\n\n" + as_markdown(STANDBY_HEADINGS, standbys))
+
+
+def _instance(source: Path) -> Instance:
+    application = Application(parse(_read(source), known_keys_only=True))
+    return Instance(name=source.stem, state=application.state, plan=application.assignments())
+
+
+def _read(source: Path) -> bytes:
+    return sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
+
+
+@contextmanager
+def _one_line_errors(command: str) -> Iterator[None]:
+    try:
+        yield
+    except (QuestionError, AssignmentError, OSError) as error:
+        typer.echo(f"samerack streams {command}: {error}", err=True)
+        raise typer.Exit(2) from None
 
 
 def _answer(*, lines: bool, commands: Collection[str]) -> None:

@@ -6,7 +6,7 @@ What must not enter: deciding.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -42,12 +42,17 @@ class Clients:
     tags: tuple[frozenset[tuple[str, str]], ...]
 
 
-def intern_clients(state: ApplicationState, tag_keys: Sequence[str] = ()) -> Clients:
+RACK_KEY: Final = "client.rack"
+"""The key under which a client's rack counts as one of its tags; `client.tag.` cannot hold it."""
+
+
+def intern_clients(state: ApplicationState, tag_keys: Sequence[str] = (), *, rack_is_tag: bool = False) -> Clients:
     """The clients of an application in which all have racks.
 
     Args:
         state: the application.
         tag_keys: the keys of client tags that matter.
+        rack_is_tag: the rack counts as a tag, too.
     """
     ids = tuple(state.states)
     racks = tuple(sorted({client.rack_id or "" for client in state.states.values()}))
@@ -55,6 +60,7 @@ def intern_clients(state: ApplicationState, tag_keys: Sequence[str] = ()) -> Cli
     rack = np.array([rack_index[client.rack_id or ""] for client in state.states.values()], np.int32)
     tags = [
         frozenset((key, client.client_tags[key]) for key in tag_keys if key in client.client_tags)
+        | (frozenset({(RACK_KEY, client.rack_id or "")}) if rack_is_tag else frozenset())
         for client in state.states.values()
     ]
     numbers: dict[frozenset[tuple[str, str]], int] = {}

@@ -95,16 +95,19 @@ def optimize_rack_aware_standby_tasks(
     *,
     compatible: bool = False,
     tag_keys: tuple[str, ...] | None = None,
+    keep_racks_apart: bool = False,
 ) -> Optimization:
     """Standbys where they cost least; how many each client has stays, tags hold, and none comes beside its active.
 
-    Exact where there are no tags, or each task has one standby; else see `assignors.streams.tags`.
+    Exact unless there are several keys of tags and several standbys per task: see `assignors.streams.tags`.
 
     Args:
         params: the application, which tasks' standbys may move (default: all), and prices.
         assignments: where tasks are.
         compatible: see above.
         tag_keys: keys of the tags that hold, default `rack.aware.assignment.tags`, or none with `compatible`.
+        keep_racks_apart: racks hold like a tag, so no task is in fewer racks than before: reliability before cost
+            where there are no tags. Kafka cannot do this.
 
     Raises:
         AssignmentError: a client or a task is unknown.
@@ -119,7 +122,7 @@ def optimize_rack_aware_standby_tasks(
         scope = scope_of(replace(params, tasks_to_optimize=None), plan, TaskType.STANDBY)
     if tag_keys is None:
         tag_keys = () if compatible else state.assignment_configs.rack_aware_assignment_tags
-    clients = intern_clients(state, tag_keys)
+    clients = intern_clients(state, tag_keys, rack_is_tag=keep_racks_apart)
     standbys = standbys_of(state, scope, plan, clients)
     placed = optimize_tagged(Tagged(standbys=standbys, tags=clients.tags), gate[1])
     return Optimization(assignments=with_moved_standbys(plan, clients, scope, standbys, placed))

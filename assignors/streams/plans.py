@@ -71,6 +71,7 @@ def with_moved_actives(
 
 
 def standbys_of(state: ApplicationState, scope: list[TaskId], plan: Assignments, clients: Clients) -> Standbys:
+    """The standbys of these tasks as arrays; all may stay, and go anywhere but where the task is."""
     remote, remotes = intern_tasks([state.all_tasks[task] for task in scope], TaskType.STANDBY, clients)
     number = {task: index for index, task in enumerate(scope)}
     held = {TaskType.ACTIVE: [(0, 0)][:0], TaskType.STANDBY: [(0, 0)][:0]}
@@ -97,6 +98,7 @@ def standbys_of(state: ApplicationState, scope: list[TaskId], plan: Assignments,
 def with_moved_standbys(
     plan: Assignments, clients: Clients, scope: list[TaskId], standbys: Standbys, placed: Int32Array
 ) -> dict[ProcessId, KafkaStreamsAssignment]:
+    """The plan after the standbys went where they were placed."""
     tasks = {process: dict(assignment.tasks) for process, assignment in plan.items()}
     moved = np.flatnonzero(placed != standbys.client)
     for task, client in zip(standbys.task[moved].tolist(), standbys.client[moved].tolist(), strict=True):

@@ -2,9 +2,9 @@
 
 The rule is Kafka's: a task is on clients that together have as many different (key, value) pairs of tags as before. For
 one standby per task that is a set of allowed groups, and the flow is exact. With more the rule ties standbys of a task
-to each other; then the answer without tags is taken if it happens to keep the rule (no other can be better), and
-otherwise one standby of each task is placed at a time, exactly, which one differently in each turn, until nothing gets
-better.
+to each other. Then the answer without tags is taken if it happens to keep the rule (no other can be better); with one
+key another flow is exact (`spread_flow`); with several keys, or more than that can hold, one standby of each task is
+placed at a time, exactly, another one in each turn, until nothing gets better.
 What must not enter: prices, names.
 """
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from assignors.streams.spread_flow import MOST_ARCS, place_spread
 from assignors.streams.standby import Standbys, cost_of, optimize_standby
 
 if TYPE_CHECKING:
@@ -61,6 +62,10 @@ def optimize_tagged(tagged: Tagged, costs: Costs) -> Int32Array:
     free = optimize_standby(standbys, costs)
     if (_spread(tagged, free) >= least).all():
         return free
+    if max(map(len, tagged.tags)) == 1 and len(standbys.remote) * len(standbys.group) <= MOST_ARCS:
+        values = {tag: number for number, tag in enumerate(sorted(set().union(*tagged.tags)))}
+        value = np.array([values[next(iter(tags))] if tags else -1 for tags in tagged.tags], np.int64)
+        return place_spread(standbys, value[standbys.group], least, costs)
     return _in_turns(tagged, least, costs, cost_of(standbys, costs, free))
 
 

@@ -2,9 +2,9 @@
 
 Version 4 counts 1 for each partition that is read across racks (`PER_PARTITION`). Its option I swaps two standbys
 wherever that costs less (the accepted 4.C.I in the same words), its option II and 8.A place one standby of each task at
-a time by a flow: the first ones apart from their actives' racks before all, the later ones where they read least. Clients
-keep how many standbys they had, so each flow has an answer, which 8.A doubted. What must not enter: tags; these are
-ideas to compare with (`samerack streams compare`), not what an application should use.
+a time by a flow: the first ones apart from their actives' racks before all, the later ones where they read least.
+Clients keep how many standbys they had, so each flow has an answer, which 8.A doubted. What must not enter: tags; these
+are ideas to compare with (`samerack streams compare`), not what an application should use.
 """
 
 from __future__ import annotations
@@ -16,10 +16,16 @@ import numpy as np
 
 from assignors.arrays import combine, first_of_each
 from assignors.streams.active import Costs
+from assignors.streams.intern import intern_clients
+from assignors.streams.model import TaskId, TaskType
+from assignors.streams.plans import complete, standbys_of, with_moved_standbys
 from assignors.streams.standby import optimize_standby
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from assignors.model import BoolArray, Int32Array
+    from assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId
     from assignors.streams.standby import Standbys
 
 PER_PARTITION: Final = Costs(traffic=1, non_overlap=0)
@@ -50,6 +56,25 @@ VERSION_4_OPTION_II: Final = Reliability(
 
 REJECTED: Final = Reliability(first=Weights(traffic=1, same_rack=10), later=Weights(traffic=10, same_rack=1))
 """KIP-925, 8.A: traffic weight 1 and same-rack weight 10, then more weight for traffic."""
+
+
+def place_standbys(
+    state: ApplicationState,
+    assignments: Mapping[ProcessId, KafkaStreamsAssignment],
+    place: Callable[[Standbys], Int32Array],
+) -> dict[ProcessId, KafkaStreamsAssignment]:
+    """The plan with all standbys where `place` puts them.
+
+    Args:
+        state: the application; all clients and changelogs have racks.
+        assignments: where tasks are.
+        place: one of the functions below, with its prices.
+    """
+    plan, clients = complete(state, assignments), intern_clients(state)
+    held = (assignment.of_type(TaskType.STANDBY) for assignment in plan.values())
+    scope = sorted(frozenset[TaskId]().union(*held))
+    standbys = standbys_of(state, scope, plan, clients)
+    return with_moved_standbys(plan, clients, scope, standbys, place(standbys))
 
 
 def swap_greedily(standbys: Standbys, costs: Costs) -> Int32Array:
