@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from agent.group import CONSUMER, EMPTY_STATES, GroupView, endangers
-from agent.order import offers_safe_place
+from agent.group import CONSUMER, EMPTY_STATES, GroupView, MemberView, endangers
+from agent.order import SOUND_PROTOCOLS, offers_safe_place
 from agent.settings import LeadingSettings
 
 
@@ -29,6 +29,15 @@ def refusal(view: GroupView, leading: LeadingSettings) -> str:
             "its members use roundrobin with subscription v0, and kafka-python 3's roundrobin fails on a member "
             "without topics; if none is kafka-python 3, set leading.roundrobin_tolerates"
         )
+    if view.protocol not in SOUND_PROTOCOLS and any(_is_agent(member, leading) for member in view.members):
+        return "another agent is in it, or this one before its last end: its session has to run out first"
     if not offers_safe_place(view, ""):
         return "its leader would give partitions to a member without topics, whatever its place"
     return ""
+
+
+def _is_agent(member: MemberView, leading: LeadingSettings) -> bool:
+    """A member without topics and without our instance id: with it, joining would just take that membership over."""
+    return (
+        member.subscription is not None and not member.subscription.topics and member.instance_id != leading.instance_id
+    )

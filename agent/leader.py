@@ -169,8 +169,11 @@ class GroupLeader(threading.Thread):
         if now >= self._look_at:
             self._see(membership.describe(), membership)
             self._look_at = now + self._settings.watch.group_seconds
-        if membership.state is MemberState.UNJOINED and not membership.rejoining and not self._may_join():
-            return _TURN_SECONDS
+        if membership.state is MemberState.UNJOINED and not membership.rejoining:
+            if self._look is None or not self._may_join():
+                return _TURN_SECONDS
+            if not membership.member_id:
+                self._seat.enter(membership, self._look)
         membership.poll_heartbeat()
         if membership.fenced:
             self._give_way()

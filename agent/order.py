@@ -50,6 +50,14 @@ def offers_safe_place(group: GroupView, member_id: str) -> bool:
     return all(min(code & mask for code in hashes) < mask for mask in _masks(len(others) + 1))
 
 
+def members_before(group: GroupView, member_id: str) -> int:
+    """How many members would come before a member with this id, be it in the group already or not."""
+    ids = [member.id for member in group.members if member.id != member_id]
+    buckets = _buckets(ids) or buckets_for(len(ids) + 1)
+    mine = spread_hash(member_id) & (buckets - 1)
+    return sum(spread_hash(other) & (buckets - 1) <= mine for other in ids)
+
+
 def is_well_behind(group: GroupView, member_id: str) -> bool:
     """Whether at least half of the members come before this one, so that some may leave without exposing it."""
     ids = [member.id for member in group.members]
@@ -66,9 +74,10 @@ def front_is_free(group: GroupView, member_id: str, leader_id: str) -> bool:
     others = [member for member in ids if member not in (member_id, leader_id)]
     if not others:
         return True
-    places = _places(ids)
-    if places is None:
+    buckets = _buckets(ids)
+    if buckets is None:
         return True
+    places = [spread_hash(member) & (buckets - 1) for member in ids]
     behind = -1
     if group.protocol not in SOUND_PROTOCOLS:
         if leader_id not in ids:
@@ -77,14 +86,14 @@ def front_is_free(group: GroupView, member_id: str, leader_id: str) -> bool:
     return places[ids.index(others[0])] - behind > 1
 
 
-def _places(ids: Sequence[str]) -> list[int] | None:
-    """The bucket of each member in the coordinator's table, or None where no size explains the order."""
+def _buckets(ids: Sequence[str]) -> int | None:
+    """The size of the coordinator's table: the least that explains the order, or None where none does."""
     hashes = [spread_hash(member) for member in ids]
     buckets = buckets_for(len(ids))
     while buckets <= _MOST_BUCKETS:
         places = [code & (buckets - 1) for code in hashes]
         if places == sorted(places):
-            return places
+            return buckets
         buckets *= 2
     return None
 

@@ -14,11 +14,12 @@ from agent.errors import StepBackError
 from agent.group import GroupView
 from agent.membership import Membership
 from agent.metrics import Metrics
-from agent.order import front_is_free, is_exposed, is_first, is_well_behind
+from agent.order import SOUND_PROTOCOLS, front_is_free, is_exposed, is_first, is_well_behind, members_before
 
 _MOST_ROLLS: Final = 64
 _MOST_RETURNS: Final = 3
 _STEP_BACK_SECONDS: Final = 600.0
+_REENTER_SECONDS: Final = 2.0
 
 
 class Seat:
@@ -35,6 +36,33 @@ class Seat:
         """After a rebalance the order is another one: try again at once."""
         self._roll_at = 0.0
 
+    def enter(self, membership: Membership, look: GroupView) -> None:
+        """Choose a safe place before joining a group whose leader is not sound to members without topics.
+
+        A static member gets its place only by joining, which starts a rebalance that may give it partitions; so here
+        member ids are reserved until one would stand behind the first member, or at least behind some. Groups with
+        sound protocols, and those where this instance id is a member already, are joined as a static member.
+
+        Raises:
+            StepBackError: No id is safe.
+        """
+        known = any(member.instance_id == membership.group_instance_id for member in look.members)
+        if not look.stable or look.protocol in SOUND_PROTOCOLS or known:
+            return
+        chosen = ""
+        for _ in range(_MOST_ROLLS):
+            candidate = membership.reserve()
+            if not is_exposed(look, candidate) and (not chosen or members_before(look, candidate) == 1):
+                chosen, candidate = candidate, chosen
+            if candidate:
+                membership.release(candidate)
+            if chosen and members_before(look, chosen) == 1:
+                break
+        if not chosen:
+            raise StepBackError("its leader may give partitions to the agent in every place", _STEP_BACK_SECONDS)
+        membership.adopt(chosen)
+        self._log.info("place-chosen", members_before=members_before(look, chosen))
+
     def keep(self, membership: Membership, look: GroupView) -> bool:
         """Take the best place that can be had, and give back partitions; whether the membership has changed thereby.
 
@@ -43,6 +71,10 @@ class Seat:
         """
         exposed = is_exposed(look, membership.member_id)
         if not exposed and (time.monotonic() < self._roll_at or _in_place(look, membership, front=True)):
+            return self._return_partitions(membership)
+        if not membership.is_static:
+            if exposed:
+                raise StepBackError("the members before the agent have left", _REENTER_SECONDS)
             return self._return_partitions(membership)
         front = front_is_free(look, membership.member_id, membership.leader_id)
         if not front and not exposed:

@@ -1,0 +1,138 @@
+"""Tests of how the agent takes its place: chosen before joining where a leader is unsound, rolled for where it is sound."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import pytest
+import structlog
+
+from agent.admission import refusal
+from agent.errors import StepBackError
+from agent.group import GroupView
+from agent.membership import Membership
+from agent.metrics import Metrics
+from agent.order import is_exposed, members_before
+from agent.seat import Seat
+from agent.settings import LeadingSettings
+from protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
+from tests.unit.agent.values import group, member
+
+LEADING = LeadingSettings()
+
+
+@dataclass
+class Broker:
+    """Stands for a membership: hands out ids in turn, counts what is asked of it."""
+
+    ids: list[str]
+    look: GroupView
+    is_static: bool = True
+    group_instance_id: str = "samerack"
+    group_id: str = "orders"
+    member_id: str = ""
+    leader_id: str = ""
+    leading: bool = False
+    assigned: TopicPartitions = NO_PARTITIONS
+    reserved: set[str] = field(default_factory=set)
+    nudges: int = 0
+
+    def reserve(self) -> str:
+        """The next id."""
+        name = self.ids.pop(0)
+        self.reserved.add(name)
+        return name
+
+    def release(self, member_id: str) -> None:
+        """An id that is not wanted."""
+        self.reserved.remove(member_id)
+
+    def adopt(self, member_id: str) -> None:
+        """The id that is wanted."""
+        self.member_id, self.is_static = member_id, False
+
+    def nudge(self) -> None:
+        """A rebalance is asked for."""
+        self.nudges += 1
+
+
+def seat() -> Seat:
+    """A seat that logs nowhere."""
+    return Seat(retry_seconds=30.0, metrics=Metrics(), log=structlog.get_logger())
+
+
+def of(broker: Broker) -> Membership:
+    """The broker, as the seat sees it."""
+    return cast("Membership", broker)
+
+
+def names(count: int) -> list[str]:
+    """Some member ids."""
+    return [f"agent-{number}" for number in range(count)]
+
+
+STICKY = group(member("m-1", "t"), member("m-2", "t"), member("m-3", "t"), protocol="sticky")
+
+
+def test_a_place_behind_the_first_member_is_chosen_before_joining() -> None:
+    """Ids are reserved until one stands right behind the first member; all others are released."""
+    broker = Broker(names(200), STICKY)
+    seat().enter(of(broker), STICKY)
+    assert broker.reserved == {broker.member_id}
+    assert not is_exposed(STICKY, broker.member_id)
+    assert members_before(STICKY, broker.member_id) == 1
+
+
+def test_sound_groups_are_joined_as_a_static_member() -> None:
+    """Range leaders give nothing to a member without topics: no id is reserved."""
+    broker = Broker([], STICKY)
+    seat().enter(of(broker), group(member("m-1", "t"), protocol="range"))
+    assert broker.is_static
+
+
+def test_a_membership_of_the_same_instance_is_taken_over() -> None:
+    """Where the instance id is in the group already, joining causes no rebalance and needs no other place."""
+    broker = Broker([], STICKY)
+    view = group(member("m-1", "t"), member("old", instance_id="samerack"), protocol="sticky")
+    seat().enter(of(broker), view)
+    assert broker.is_static
+
+
+def test_no_safe_id_means_staying_outside() -> None:
+    """When every id would be exposed, all are released and the agent stays out."""
+    exposed = [name for name in names(2000) if is_exposed(STICKY, name)]
+    broker = Broker(exposed, STICKY)
+    with pytest.raises(StepBackError):
+        seat().enter(of(broker), STICKY)
+    assert not broker.reserved
+
+
+def test_partitions_are_given_back_a_few_times() -> None:
+    """Partitions that the agent was given start a rebalance; after three in a row the agent leaves."""
+    safe = next(name for name in names(2000) if members_before(STICKY, name) == 1 and not is_exposed(STICKY, name))
+    broker = Broker([], STICKY, member_id=safe, is_static=False, assigned=from_pairs([("t", 0)]))
+    place = seat()
+    for _ in range(3):
+        assert place.keep(of(broker), STICKY)
+    with pytest.raises(StepBackError):
+        place.keep(of(broker), STICKY)
+    assert broker.nudges == 3
+
+
+def test_an_exposed_member_without_instance_id_leaves() -> None:
+    """It cannot roll, so it leaves and chooses a place anew."""
+    exposed = next(name for name in names(2000) if is_exposed(STICKY, name))
+    with pytest.raises(StepBackError):
+        seat().keep(of(Broker([], STICKY, member_id=exposed, is_static=False)), STICKY)
+
+
+def test_the_rule_names_the_cause_and_the_cure() -> None:
+    """Each kind of group that is not joined is refused with a reason that an operator can act on."""
+    assert refusal(group(member("m-1", "t")), LEADING) == ""
+    assert refusal(STICKY, LEADING) == ""
+    assert "leading.protocols" in refusal(group(member("m-1", "t"), protocol="ours"), LEADING)
+    another = group(member("m-1", "t"), member("other"), protocol="sticky")
+    assert "another agent" in refusal(another, LEADING)
+    mine = group(member("m-1", "t"), member("mine", instance_id="samerack"), protocol="sticky")
+    assert "another agent" not in refusal(mine, LEADING)
