@@ -1,4 +1,4 @@
-"""Tests of how the agent takes its place: chosen before joining where a leader is unsound, rolled for where it is sound."""
+"""Tests of how the agent takes its place: chosen before joining where the group's leader is unsound."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from agent.metrics import Metrics
 from agent.order import is_exposed, members_before
 from agent.seat import Seat
 from agent.settings import LeadingSettings
+from protocol.java import spread_hash
 from protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
 from tests.unit.agent.values import group, member
 
@@ -72,7 +73,12 @@ def names(count: int) -> list[str]:
     return [f"agent-{number}" for number in range(count)]
 
 
-STICKY = group(member("m-1", "t"), member("m-2", "t"), member("m-3", "t"), protocol="sticky")
+def in_bucket(bucket: int) -> str:
+    """A member id in that bucket, in tables of 16 and of 32."""
+    return next(name for name in (f"m-{number}" for number in range(2000)) if spread_hash(name) & 31 == bucket)
+
+
+STICKY = group(*(member(in_bucket(bucket), "t") for bucket in (3, 9, 14)), protocol="sticky")
 
 
 def test_a_place_behind_the_first_member_is_chosen_before_joining() -> None:
