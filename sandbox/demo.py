@@ -234,7 +234,8 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="End with one JSON line on standard output.")] = False,
 ) -> None:
     """See a consumer group read across racks, samerack lead it, replicas move, and the agent die: about 90 seconds."""
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell's background job would ignore it
+        signal.signal(number, _interrupt)
     console = Console(stderr=as_json)
     story = Story(console)
     try:
