@@ -155,6 +155,7 @@ class GroupLeader(threading.Thread):
         if role != self._role:
             self._log.info("role", now=role, before=self._role)
             self._role = role
+            self._metrics.board.become(self.group, role)
 
     def _forget_looks(self) -> None:
         """What was seen is of the past: look anew before anything is decided."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Protocol
 
@@ -36,7 +37,9 @@ _SELECTOR_KEY: Final = "replica.selector.class"
 _REQUEST_SECONDS: Final = 10.0
 _SELECTOR_SECONDS: Final = 300.0
 _SHARE_OF_TIME: Final = 10
-"""A look may take a tenth of the time at most: the pause is that many times as long as the look."""
+"""A look may take a tenth of the time at most: the pause is that many times as long as looks take."""
+_LAST_LOOKS: Final = 5
+"""The quickest of so many looks tells what a look takes: others wait for a broker that restarts, and load nobody."""
 _ABSENT: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
 
 
@@ -183,6 +186,7 @@ class ClusterWatch(threading.Thread):
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
+        self._took: deque[float] = deque(maxlen=_LAST_LOOKS)
         self._state = Settling()
         self._listeners: list[Callable[[], None]] = []
         self.cluster = SettledCluster()
@@ -222,7 +226,8 @@ class ClusterWatch(threading.Thread):
                 log.exception("look-failed", error=str(error))
             took = time.monotonic() - started
             self._metrics.looked(took)
-            self._wake.wait(max(self._pause, took * _SHARE_OF_TIME))
+            self._took.append(took)
+            self._wake.wait(max(self._pause, min(self._took) * _SHARE_OF_TIME))
 
     def look_once(self) -> None:
         """One look and what follows from it.
