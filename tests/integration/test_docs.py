@@ -46,7 +46,7 @@ def orders(cluster: KafkaCluster, admin: Admin, topic: str) -> Iterator[None]:
         yield
     finally:
         for member in members:
-            member.stop(kill=True)
+            member.stop()  # in good order: the next test's group has the same name
 
 
 def environment() -> dict[str, str]:
