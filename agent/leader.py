@@ -113,6 +113,7 @@ class GroupLeader(threading.Thread):
                 pause = error.seconds
                 self._metrics.failed(self.group, "stepped-back")
                 self._log.error("steps-back", reason=str(error), seconds=pause)
+                self._become("observing")
             except (kafka_errors.KafkaError, AgentError) as error:
                 self._failed("kafka", error)
             except Exception as error:  # noqa: BLE001 - the group must not be left because of a mistake of ours
