@@ -112,7 +112,7 @@ def _show(solution: Solution) -> None:
     before, after = evaluate(problem, problem.owner), evaluate(problem, solution.owner)
     console.print(
         f"across racks: now {before.cross_rack} partitions, then {after.cross_rack}; "
-        f"moved {after.moved}, fullest less emptiest member {after.imbalance}, nobody subscribes to {after.unassigned}"
+        f"moved {after.moved}, fullest less emptiest member {after.imbalance}, without subscriber {after.unassigned}"
     )
     withheld = int((solution.sent != solution.owner).sum())
     if withheld:
