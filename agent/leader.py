@@ -121,9 +121,9 @@ class GroupLeader(threading.Thread):
                 self._log.exception("failed", kind="internal", error=str(error), retry_seconds=pause)
             self._stopping.wait(None if self._role == "fenced" else pause)
 
-    def _failed(self, kind: str, error: Exception) -> None:
+    def _failed(self, kind: str, error: Exception, retry_seconds: float = _RETRY_SECONDS) -> None:
         self._metrics.failed(self.group, kind)
-        self._log.warning("failed", kind=kind, error=f"{type(error).__name__}: {error}", retry_seconds=_RETRY_SECONDS)
+        self._log.warning("failed", kind=kind, error=f"{type(error).__name__}: {error}", retry_seconds=retry_seconds)
 
     def _session(self) -> None:
         client = connect(for_kafka_python(self._settings.kafka))
@@ -167,10 +167,8 @@ class GroupLeader(threading.Thread):
 
     def _turn(self, membership: Membership) -> float:
         """One turn; the answer is how many seconds to wait for the next unless something wakes us."""
-        now = time.monotonic()
-        if now >= self._look_at:
-            self._see(membership.describe(), membership)
-            self._look_at = now + self._settings.watch.group_seconds
+        if time.monotonic() >= self._look_at:
+            self._look_again(membership)
         if membership.state is MemberState.UNJOINED and not membership.rejoining:
             if self._look is None or not self._may_join():
                 return _TURN_SECONDS
@@ -269,6 +267,16 @@ class GroupLeader(threading.Thread):
         )
 
     # looking
+
+    def _look_again(self, membership: Membership) -> None:
+        """One look at the group; where that fails for the moment, the last one holds: leaving costs a rebalance."""
+        self._look_at = time.monotonic() + self._settings.watch.group_seconds
+        try:
+            look = membership.describe()
+        except kafka_errors.RetriableError as error:
+            self._failed("kafka", error, self._settings.watch.group_seconds)
+        else:
+            self._see(look, membership)
 
     def _see(self, look: GroupView, membership: Membership) -> None:
         members = tuple(member for member in look.members if member.id != membership.member_id)

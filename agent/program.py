@@ -17,7 +17,7 @@ from agent.kafka_config import for_kafka_python
 from agent.leader import GroupLeader
 from agent.metrics import Metrics
 from agent.settings import Settings
-from agent.watch import ClusterWatch, group_type, open_admin
+from agent.watch import ClusterWatch, find_group_type, open_admin
 from agent.web import WebServer, application
 
 log = structlog.get_logger("agent")
@@ -59,7 +59,7 @@ class Agent:
                 group=group,
                 settings=settings,
                 watch=self._watch,
-                group_type=partial(group_type, self._admin),
+                group_type=partial(find_group_type, settings.kafka),
                 metrics=self.metrics,
             )
             for group in dict.fromkeys(settings.groups)

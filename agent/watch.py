@@ -27,7 +27,7 @@ from agent.cluster import (
     SettlingTimes,
     settle,
 )
-from agent.errors import AgentError, SettingsError
+from agent.errors import AgentError, CoordinatorMovesError, SettingsError
 from agent.kafka_config import for_librdkafka, nearest
 
 log = structlog.get_logger("watch")
@@ -40,6 +40,11 @@ _SHARE_OF_TIME: Final = 10
 """A look may take a tenth of the time at most: the pause is that many times as long as looks take."""
 _LAST_LOOKS: Final = 5
 """The quickest of so many looks tells what a look takes: others wait for a broker that restarts, and load nobody."""
+_PATIENCE_SECONDS: Final = 3.0
+_AGAIN_SECONDS: Final = 0.2
+_COORDINATOR_MOVES: Final = frozenset(
+    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
+)
 _ABSENT: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
 
 
@@ -139,10 +144,26 @@ def fetches_are_rack_aware(admin: AdminClient, brokers: Iterable[int]) -> bool:
     return bool(selectors) and all((selector or "").endswith(RACK_AWARE_SELECTOR) for selector in selectors)
 
 
+def find_group_type(kafka: Mapping[str, str], group: str, *, patience: float = _PATIENCE_SECONDS) -> str:
+    """As `group_type`, while the group may be on its way from one coordinator to another.
+
+    Each question has a client of its own: librdkafka goes on asking a broker that coordinates the group no more.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return group_type(open_admin(kafka), group)
+        except CoordinatorMovesError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_AGAIN_SECONDS)
+
+
 def group_type(admin: AdminClient, group: str) -> str:
     """The type of a group: "classic", "consumer" (KIP-848) or another, "unknown" where brokers do not say.
 
     Raises:
+        CoordinatorMovesError: The group has no coordinator at the moment, or another one.
         AgentError: Not allowed, or no answer.
     """
     try:
@@ -151,7 +172,8 @@ def group_type(admin: AdminClient, group: str) -> str:
     except (KafkaException, TimeoutError) as error:
         if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
             return "classic"
-        raise AgentError(f"kafka: group {group}: {_text(error)}") from error
+        moves = isinstance(error, KafkaException) and error.args[0].code() in _COORDINATOR_MOVES
+        raise (CoordinatorMovesError if moves else AgentError)(f"kafka: group {group}: {_text(error)}") from error
     return str(described.type.name).lower()
 
 

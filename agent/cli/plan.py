@@ -23,7 +23,7 @@ from agent.membership import Membership, close, connect
 from agent.policy import share
 from agent.racks import rack_warnings
 from agent.settings import Settings
-from agent.watch import fetches_are_rack_aware, group_type, look, open_admin
+from agent.watch import fetches_are_rack_aware, find_group_type, look, open_admin
 from assignors.evaluate import cross_rack_mask
 from assignors.model import NOBODY, Int32Array
 
@@ -74,7 +74,7 @@ def describe(group: str, settings: Settings) -> GroupView:
     client = connect(for_kafka_python(settings.kafka))
     try:
         membership = Membership(client, group=group, settings=settings.leading, assign=lambda _: {}, wake=lambda: None)
-        return membership.describe()
+        return membership.describe_patiently()
     except kafka_errors.KafkaError as error:
         raise AgentError(f"group {group}: {type(error).__name__}: {error}") from error
     finally:
@@ -88,7 +88,7 @@ def examine(group: str, settings: Settings, assignor: planner.AssignorName) -> d
         AgentError: The group is not there, not a classic consumer group, or rebalancing; or brokers do not answer.
     """
     admin = open_admin(settings.kafka)
-    kind = group_type(admin, group)
+    kind = find_group_type(settings.kafka, group)
     if kind not in ("classic", "unknown"):
         raise AgentError(f"group {group}: is assigned by the brokers (type {kind}); only classic groups can be planned")
     view = describe(group, settings)

@@ -28,6 +28,7 @@ def homegrown(scene: Scene) -> Iterator[KafkaConsumer]:
         bootstrap_servers=scene.cluster.bootstrap.split(","),
         group_id=scene.group,
         partition_assignment_strategy=[Homegrown],
+        metadata_max_age_ms=1000,  # it may ask a broker that has not heard of the topic yet
     )
     yield consumer
     consumer.close()
