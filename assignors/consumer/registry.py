@@ -45,7 +45,7 @@ def _roundrobin(problem: Problem, _options: Options) -> Int32Array:
 
 def _range_optimal(problem: Problem, options: Options) -> Int32Array:
     """`range`'s promise, that partition i of co-partitioned topics has one owner, at the least cost it allows."""
-    return optimal.assign(problem, replace(options, keep_copartitioned=True))
+    return optimal.assign(problem, replace(options, keep_copartitioned=True, near_first=True))
 
 
 ASSIGNORS: Final = {
