@@ -53,6 +53,7 @@ class Agent:
             ),
             selector=settings.racks.replica_selector,
             metrics=self.metrics,
+            reopen=partial(open_admin, settings.kafka),
         )
         self._leaders = [
             GroupLeader(

@@ -34,7 +34,7 @@ log = structlog.get_logger("watch")
 
 RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"
-_REQUEST_SECONDS: Final = 10.0
+_REQUEST_SECONDS: Final = 5.0
 _SELECTOR_SECONDS: Final = 300.0
 _SHARE_OF_TIME: Final = 10
 """A look may take a tenth of the time at most: the pause is that many times as long as looks take."""
@@ -186,8 +186,15 @@ def _text(error: KafkaException | TimeoutError) -> str:
 class ClusterWatch(threading.Thread):
     """Looks in turns and publishes what settled; `cluster` is replaced as a whole, never changed."""
 
-    def __init__(
-        self, admin: AdminClient, *, pause: float, times: SettlingTimes, selector: str, metrics: WatchMetrics
+    def __init__(  # noqa: PLR0913 - each is a part of its own
+        self,
+        admin: AdminClient,
+        *,
+        pause: float,
+        times: SettlingTimes,
+        selector: str,
+        metrics: WatchMetrics,
+        reopen: Callable[[], AdminClient] | None = None,
     ) -> None:
         """Prepare; `start` begins to look.
 
@@ -197,9 +204,12 @@ class ClusterWatch(threading.Thread):
             times: How long changes must persist.
             selector: `auto`, `rack-aware` or `leader` (setting racks.replica_selector).
             metrics: What to tell of the looks.
+            reopen: Makes another client when a look has failed: librdkafka waits for the broker that it takes for the
+                controller, for five minutes if need be, and with KRaft that is any broker.
         """
         super().__init__(name="cluster-watch", daemon=True)
         self._admin = admin
+        self._reopen = reopen
         self._pause = pause
         self._times = times
         self._metrics = metrics
@@ -243,6 +253,8 @@ class ClusterWatch(threading.Thread):
             except AgentError as error:
                 self._metrics.watch_failed()
                 log.warning("look-failed", error=str(error))
+                if self._reopen is not None:
+                    self._admin = self._reopen()
             except Exception as error:  # one bad look must not end the watch of every group
                 self._metrics.watch_failed()
                 log.exception("look-failed", error=str(error))

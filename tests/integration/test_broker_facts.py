@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 
@@ -58,6 +60,11 @@ def enter(cluster: KafkaCluster, group: str) -> Iterator[Enter]:
             return player
 
         yield make
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", ResourceWarning
+        )  # kafka-python leaves sockets of closed clients to the collector
+        gc.collect()
 
 
 def _settle(players: Sequence[Player]) -> None:

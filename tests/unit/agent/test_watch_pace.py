@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
 from agent.cluster import SettlingTimes
+from agent.errors import AgentError
 from agent.metrics import Metrics
 from agent.watch import ClusterWatch
 
@@ -61,3 +63,30 @@ def test_slow_looks_are_rare(started: list[Paced]) -> None:
     watch = Paced(0.2)
     started.append(watch)
     assert _looks(watch, 1.5) == 1
+
+
+class Blind(Paced):
+    """A watch whose every look fails."""
+
+    def look_once(self) -> None:
+        """Fails."""
+        super().look_once()
+        raise AgentError("kafka: metadata: Timed out waiting for controller")
+
+
+def test_a_failed_look_is_followed_by_one_with_another_client(started: list[Paced]) -> None:
+    """The client may wait for a broker that is away, although others would answer."""
+    watch = Blind(0.001)
+    clients: list[object] = []
+    other: Any = object()
+
+    def reopen() -> Any:
+        clients.append(watch._admin)
+        return other
+
+    watch._reopen = reopen
+    first = watch._admin
+    started.append(watch)
+    assert _looks(watch, 0.5) > 1
+    assert clients[0] is first
+    assert clients[1] is other
