@@ -64,6 +64,9 @@ _TAIL: Final = """
 
 ## Where samerack leaves Kafka
 
+For whole assignors see [Where Streams plans differ from Kafka's](streams-differences.md); this is about the utilities
+of KIP-924 that optimise a plan.
+
 | Kafka's public utility | samerack | why |
 |---|---|---|
 | an active's changelogs count as traffic | only what it reads counts | changelogs are written, not read |
