@@ -100,6 +100,17 @@ class LeadingSettings(Section):
         description="Whether partition i of co-partitioned topics stays on one member: `auto` does so where the "
         "group's protocol is `range`.",
     )
+    max_skew: int = Field(
+        default=0,
+        ge=0,
+        description="How many partitions more than its fair share a member may get, so that fewer are read across "
+        "racks; `samerack plan GROUP --curve` shows what that saves. Not where co-partitioned topics stay together.",
+    )
+    deadline_seconds: Seconds = Field(
+        default=5.0,
+        description="How long planning may take at most: without an optimal plan by then the group gets the one of "
+        "`range`. Keep it below the members' session timeout.",
+    )
     roll_seconds: Seconds = Field(
         default=30.0, description="Pause after an attempt to get to the front of the broker's order that failed."
     )

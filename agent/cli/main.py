@@ -8,7 +8,7 @@ from __future__ import annotations
 import typer
 from typer.core import TyperGroup
 
-from agent.cli import assign, codec, plan, run, settings_reference, streams
+from agent.cli import assign, codec, curve, plan, run, settings_reference, streams
 from agent.errors import AgentError, SettingsError
 
 
@@ -37,7 +37,7 @@ app = typer.Typer(
     epilog="Start with `samerack plan GROUP --bootstrap-servers HOST:PORT`: it shows what a group reads across racks "
     "and what it could, and changes nothing.",
 )
-for module in (run, plan, assign, streams, codec, settings_reference):
+for module in (run, plan, curve, assign, streams, codec, settings_reference):
     module.register(app)
 
 

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent import log, planner
+from agent.cli.curve import points_of, show_points
 from agent.cli.options import BootstrapOption, ConfigOption, SetOption, settings_from
 from agent.cluster import NoRack, Settling, SettlingTimes, settle
 from agent.errors import AgentError
@@ -24,8 +25,9 @@ from agent.policy import share
 from agent.racks import rack_warnings
 from agent.settings import Settings
 from agent.watch import fetches_are_rack_aware, find_group_type, look, open_admin
+from assignors.consumer.registry import Options
 from assignors.evaluate import cross_rack_mask
-from assignors.model import NOBODY, Int32Array
+from assignors.model import NOBODY, Int32Array, Problem
 
 
 class AssignorChoice(Enum):
@@ -49,6 +51,9 @@ def plan(
     ),
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    with_curve: Annotated[
+        bool, typer.Option("--curve", help="Also what would cross racks if members could have more than a fair share.")
+    ] = False,
     assignments: SetOption = None,
 ) -> None:
     """Show the present and the best assignment of a live group: cross-rack partitions, moves, per member.
@@ -58,7 +63,9 @@ def plan(
     """
     settings = settings_from(config, bootstrap, assignments)
     log.configure(settings.log)
-    answer = examine(group, settings, "optimal" if assignor is AssignorChoice.OPTIMAL else "range")
+    answer = examine(
+        group, settings, "optimal" if assignor is AssignorChoice.OPTIMAL else "range", with_curve=with_curve
+    )
     if as_json:
         typer.echo(json.dumps(answer))
     else:
@@ -81,7 +88,9 @@ def describe(group: str, settings: Settings) -> GroupView:
         close(client)
 
 
-def examine(group: str, settings: Settings, assignor: planner.AssignorName) -> dict[str, Any]:
+def examine(
+    group: str, settings: Settings, assignor: planner.AssignorName, *, with_curve: bool = False
+) -> dict[str, Any]:
     """Everything that `plan` shows, as JSON values.
 
     Raises:
@@ -105,12 +114,7 @@ def examine(group: str, settings: Settings, assignor: planner.AssignorName) -> d
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
     selector = settings.racks.replica_selector
     aware = fetches_are_rack_aware(admin, seen.brokers) if selector == "auto" else selector == "rack-aware"
-    mode = planner.mode_of(
-        view.protocol,
-        cooperative_protocols=settings.leading.cooperative_protocols,
-        keep_copartitioned=settings.leading.keep_copartitioned,
-        rack_aware_fetch=aware,
-    )
+    mode = planner.mode_of(view.protocol, settings.leading, rack_aware_fetch=aware)
     members = [
         member
         for member in planner.members_of_view(view, settings.racks)
@@ -145,7 +149,17 @@ def examine(group: str, settings: Settings, assignor: planner.AssignorName) -> d
             }
             for index, member in enumerate(problem.members)
         ],
+        **({"curve": _curve_of(problem, mode)} if with_curve else {}),
     }
+
+
+def _curve_of(problem: Problem, mode: planner.Mode) -> list[dict[str, Any]]:
+    if mode.keep_copartitioned:
+        raise AgentError(
+            "--curve: co-partitioned topics of this group stay together, which knows no skew; "
+            "see it without with -s leading.keep_copartitioned=never"
+        )
+    return points_of(problem, Options(), seconds=mode.deadline_seconds)
 
 
 def _per_member(made: planner.Plan, owner: Int32Array) -> list[dict[str, Any]]:
@@ -189,5 +203,7 @@ def _show(answer: dict[str, Any]) -> None:
         f"across racks: now {now['cross_rack']} partitions ({now['cross_rack_share']:.1%}), "
         f"with {answer['assignor']} {then['cross_rack']} ({then['cross_rack_share']:.1%}), moving {then['moved']}"
     )
+    if "curve" in answer:
+        show_points(answer["curve"], console)
     for warning in answer["warnings"]:
         console.print(f"[yellow]warning:[/yellow] {warning}", highlight=False)
