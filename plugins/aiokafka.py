@@ -1,0 +1,114 @@
+"""Assignors for aiokafka's AIOKafkaConsumer (KIP-54, KIP-881).
+
+    AIOKafkaConsumer(..., client_rack="a", partition_assignment_strategy=[assignor("sticky", rack="a")])
+
+aiokafka decodes subscriptions as version 0, without racks; making an assignor lets it keep the whole of what members
+sent. It rebalances eagerly, so there is no `cooperative-sticky`. What must not enter: planning (`plugins.planning`).
+"""
+
+from __future__ import annotations
+
+from io import BytesIO
+from typing import TYPE_CHECKING, Any
+
+from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
+from aiokafka.coordinator.protocol import ConsumerProtocol, ConsumerProtocolMemberMetadata
+
+from assignors.consumer.registry import Options
+from assignors.model import AssignmentError
+from plugins.planning import EAGER, NOTHING, Owned, Replicas, Wishes, plan, subscription_of
+from protocol.consumer import decode_subscription
+from protocol.model import from_pairs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+
+class WholeSubscription(ConsumerProtocolMemberMetadata):
+    """What aiokafka reads of a subscription, and all of its bytes."""
+
+    sent: bytes = b""
+
+    @classmethod
+    def decode(cls, data: BytesIO | bytes) -> Any:
+        """Read as aiokafka does, and keep the bytes."""
+        raw = data if isinstance(data, bytes) else data.read()
+        # aiokafka's own reader makes the object, so that its other assignors find what they expect
+        read: Any = ConsumerProtocolMemberMetadata.decode(raw)  # type: ignore[no-untyped-call,unused-ignore]
+        read.sent = raw
+        return read
+
+
+def assignor(
+    name: str = "sticky", *, rack: str | None = None, max_skew: int = 0, follower_fetching: bool = True
+) -> Assignor:
+    """An assignor for `partition_assignment_strategy`; one for each consumer, since it remembers what that one owns.
+
+    Args:
+        name: `range`, `roundrobin` and `sticky` are understood by the clients of all languages; `range-optimal` keeps
+            co-partitioned topics together at the least cross-rack cost.
+        rack: rack of the consumer, as in its `client_rack`.
+        max_skew: partitions beyond a fair share that a member may get, for locality; 0 keeps loads even.
+        follower_fetching: whether brokers let members read from replicas of their rack (KIP-392).
+
+    Raises:
+        AssignmentError: there is no such assignor.
+    """
+    if name not in EAGER:
+        raise AssignmentError(
+            f"assignor {name!r} is not for aiokafka, which rebalances eagerly; {', '.join(EAGER)} are"
+        )
+    ConsumerProtocol.METADATA = WholeSubscription
+    options = Options(max_skew=max_skew)
+    return Assignor(Wishes(name=name, rack=rack, options=options, follower_fetching=follower_fetching))
+
+
+class Assignor(AbstractPartitionAssignor):
+    """An assignor of one consumer; made by `assignor`."""
+
+    def __init__(self, wishes: Wishes) -> None:
+        self._wishes = wishes
+        self._owned = NOTHING
+
+    @property
+    def name(self) -> str:
+        """Protocol name."""
+        return self._wishes.name
+
+    def metadata(self, topics: Iterable[str]) -> Any:  # type: ignore[override]  # a method of one consumer, not a class's
+        """What the consumer sends when it joins."""
+        return subscription_of(self._wishes, topics, self._owned)
+
+    def assign(self, cluster: Any, members: Mapping[str, Any]) -> Any:  # type: ignore[override]  # see metadata
+        """The plan of the group that the consumer leads.
+
+        Args:
+            cluster: aiokafka's metadata.
+            members: subscriptions by member id; aiokafka does not pass group instance ids on.
+
+        Raises:
+            AssignmentError: there is no plan that may be sent.
+        """
+        sent = [(member, None, decode_subscription(metadata.sent)) for member, metadata in members.items()]
+        topics = {topic for _, _, subscription in sent for topic in subscription.topics}
+        found = {topic: _replicas(cluster, topic) for topic in topics}
+        return plan(self._wishes, sent, {topic: replicas for topic, replicas in found.items() if replicas is not None})
+
+    def on_assignment(self, assignment: Any) -> None:  # type: ignore[override]  # see metadata
+        """Remember what the consumer got; aiokafka does not tell in which generation."""
+        pairs = [(partition.topic, partition.partition) for partition in assignment.partitions()]
+        self._owned = Owned(partitions=from_pairs(pairs))
+
+
+def _replicas(cluster: Any, topic: str) -> Replicas | None:
+    """Racks of the replicas of each partition, the leader's first; None where the topic is not known."""
+    partitions = cluster._partitions.get(topic)  # noqa: SLF001 - no public method tells of replicas
+    if not partitions:
+        return None
+    racks = {broker.nodeId: broker.rack for broker in cluster.brokers()}
+    result: list[tuple[str | None, ...]] = []
+    for number in range(max(partitions) + 1):
+        found = partitions.get(number)
+        replicas = [] if found is None else sorted(found.replicas, key=lambda node: node != found.leader)
+        result.append(tuple(racks.get(node) for node in replicas))
+    return tuple(result)

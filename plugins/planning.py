@@ -1,0 +1,136 @@
+"""What the assignors of all Python clients share: what a member sends, and the plan that a leader sends back.
+
+Bytes in, bytes out, so that it matters to nobody which client wrote them. What must not enter: a client's own types.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from assignors.build import MemberInput, build_problem
+from assignors.check import check
+from assignors.consumer.registry import ASSIGNORS, Options
+from assignors.model import AssignmentError, Int32Array
+from assignors.transfer import withhold
+from protocol.claims import COOPERATIVE_STICKY, STICKY, claims
+from protocol.consumer import NO_GENERATION, encode_assignments, encode_subscription
+from protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
+from protocol.sticky import encode_cooperative_sticky, encode_sticky
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+EAGER: Final = ("range", "range-optimal", "roundrobin", "sticky")
+NAMES: Final = (*EAGER, COOPERATIVE_STICKY)
+WITH_CLAIMS: Final = ("range-optimal", COOPERATIVE_STICKY)
+"""Names whose members tell in their subscription what they own; `sticky` does in its user data, as Kafka's does."""
+
+Replicas = tuple[tuple[str | None, ...], ...]
+"""For each partition of a topic the racks of its replicas, the leader's first; None where a rack is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """How a member takes part.
+
+    Attributes:
+        name: protocol name, which all members of a group share.
+        rack: the member's rack; the same as its `client_rack`.
+        options: what its plans look like when it leads.
+        follower_fetching: whether replicas other than the leader serve members of their rack (KIP-392); say no where
+            brokers have no rack-aware `replica.selector.class`.
+    """
+
+    name: str
+    rack: str | None = None
+    options: Options = field(default_factory=Options)
+    follower_fetching: bool = True
+
+    def __post_init__(self) -> None:
+        if self.name not in NAMES:
+            raise AssignmentError(f"assignor {self.name!r} is not here; give one of {', '.join(NAMES)}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owned:
+    """What a member got last, and in which generation; nothing before its first assignment."""
+
+    partitions: TopicPartitions = NO_PARTITIONS
+    generation: int = NO_GENERATION
+
+
+def subscription_of(wishes: Wishes, topics: Iterable[str], owned: Owned) -> bytes:
+    """The bytes that a member sends when it joins: version 3, with its rack, and what it owns where its kind tells it.
+
+    User data is Kafka's own, so that a leader on any client reads it (KIP-54, "Proposed Changes").
+    """
+    user_data = None
+    if wishes.name == STICKY and owned is not NOTHING:
+        user_data = encode_sticky(owned.partitions, owned.generation)
+    elif wishes.name == COOPERATIVE_STICKY:
+        user_data = encode_cooperative_sticky(owned.generation)
+    tells = wishes.name in WITH_CLAIMS
+    return encode_subscription(
+        Subscription(
+            version=MAX_VERSION,
+            topics=tuple(topics),
+            user_data=user_data,
+            owned=owned.partitions if tells else NO_PARTITIONS,
+            generation=owned.generation,
+            rack=wishes.rack,
+        )
+    )
+
+
+def plan(
+    wishes: Wishes, members: Sequence[tuple[str, str | None, Subscription]], topics: Mapping[str, Replicas]
+) -> dict[str, bytes]:
+    """The assignment of every member, in bytes, in the newest version that all of them know.
+
+    Args:
+        wishes: of the leader.
+        members: member id, group instance id and subscription of each.
+        topics: replicas of the topics that the leader's metadata shows; others are left out.
+
+    Raises:
+        AssignmentError: there is no plan that may be sent.
+    """
+    assignor = ASSIGNORS[wishes.name]
+    problem = build_problem(
+        topics=topics, members=[_member(wishes, member_id, instance, sent) for member_id, instance, sent in members]
+    )
+    owner = assignor.assign(problem, wishes.options)
+    if assignor.cooperative:
+        owner = withhold(problem, owner)
+    check(problem, owner, cooperative=assignor.cooperative)
+    encoded = encode_assignments(
+        topics=problem.topics,
+        topic_of=problem.topic_of,
+        number_of=problem.number_of,
+        owner=owner,
+        members=len(problem.members),
+        version=min((sent.version for _, _, sent in members), default=MAX_VERSION),
+    )
+    return dict(zip(problem.members, encoded, strict=True))
+
+
+NOTHING: Final = Owned()
+
+
+def _member(wishes: Wishes, member_id: str, instance_id: str | None, sent: Subscription) -> MemberInput:
+    owned, generation = claims(sent, wishes.name)
+    by_topic: dict[str, Int32Array] = {}
+    for topic, numbers in zip(owned.topics, owned.numbers, strict=True):
+        by_topic[topic] = np.concatenate((by_topic[topic], numbers)) if topic in by_topic else numbers
+    return MemberInput(
+        id=member_id,
+        instance_id=instance_id,
+        topics=sent.topics,
+        rack=sent.rack,
+        reads_any_replica=wishes.follower_fetching,
+        owned=by_topic,
+        generation=generation,
+    )

@@ -1,0 +1,122 @@
+"""Assignors in Python clients send, read and plan what members of all languages understand."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.coordinator.protocol import ConsumerProtocol, ConsumerProtocolMemberMetadata
+from kafka.coordinator.assignors.abstract import RebalanceProtocol
+from kafka.protocol.consumer.metadata import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+
+from assignors.model import AssignmentError
+from plugins import aiokafka, kafka_python
+from plugins.planning import NAMES
+from protocol.consumer import decode_assignment, decode_subscription, encode_subscription
+from protocol.model import Subscription, from_pairs, to_pairs
+from protocol.sticky import decode_cooperative_sticky, decode_sticky
+
+BROKERS = {0: "a", 1: "b", 2: None}
+REPLICAS = [[0], [1], [0], [1]]
+
+
+def cluster(client: str) -> Any:
+    """Metadata of topic t as the client keeps it."""
+    if client == "kafka-python":
+        brokers = [SimpleNamespace(node_id=node, rack=rack) for node, rack in BROKERS.items()]
+        partitions = {n: SimpleNamespace(replica_nodes=nodes, leader_id=nodes[0]) for n, nodes in enumerate(REPLICAS)}
+    else:
+        brokers = [SimpleNamespace(nodeId=node, rack=rack) for node, rack in BROKERS.items()]
+        partitions = {n: SimpleNamespace(replicas=nodes, leader=nodes[0]) for n, nodes in enumerate(REPLICAS)}
+    return SimpleNamespace(brokers=lambda: brokers, _partitions={"t": partitions})
+
+
+def assigned(
+    assignor: Any, members: dict[str, bytes], client: str = "kafka-python"
+) -> dict[str, list[tuple[str, int]]]:
+    """What a leader gives to members that sent these bytes."""
+    told: Any
+    if client == "kafka-python":
+        told = [
+            SimpleNamespace(
+                member_id=member, group_instance_id=None, metadata=ConsumerProtocolSubscription.decode(data)
+            )
+            for member, data in members.items()
+        ]
+    else:
+        told = {member: ConsumerProtocol.METADATA.decode(data) for member, data in members.items()}
+    plan = assignor.assign(cluster(client), told)
+    return {member: to_pairs(decode_assignment(data).partitions) for member, data in plan.items()}
+
+
+@pytest.mark.parametrize("name", ["sticky", "range", "range-optimal"])
+@pytest.mark.parametrize("client", ["kafka-python", "aiokafka"])
+def test_members_read_in_their_rack(client: str, name: str) -> None:
+    """Partitions go to the members in whose racks they stand, also to those of other languages."""
+    make = kafka_python.assignor if client == "kafka-python" else aiokafka.assignor
+    leader, java = make(name, rack="b"), Subscription(version=3, topics=("t", "absent"), rack="a")
+    members = {"leader": leader.metadata(["t"]), "java": encode_subscription(java)}
+    assert assigned(leader, members, client) == {"java": [("t", 0), ("t", 2)], "leader": [("t", 1), ("t", 3)]}
+
+
+def test_cooperative_members_give_up_first() -> None:
+    """What another member still owns is withheld for a round."""
+    first = kafka_python.assignor(rack="a")
+    assert first.supported_protocols() == [RebalanceProtocol.COOPERATIVE]
+    whole = ConsumerProtocolAssignment(version=1, assigned_partitions=[("t", [0, 1, 2, 3])], user_data=b"")
+    first.on_assignment(ConsumerProtocolAssignment.decode(whole.encode()), 7)
+    sent = decode_subscription(first.metadata(["t"]))
+    assert to_pairs(sent.owned) == [("t", n) for n in range(4)]
+    assert (sent.generation, sent.rack, decode_cooperative_sticky(sent.user_data)) == (7, "a", 7)
+    second = kafka_python.assignor(rack="b")
+    members = {"first": first.metadata(["t"]), "second": second.metadata(["t"])}
+    assert assigned(first, members) == {"first": [("t", 0), ("t", 2)], "second": []}
+
+
+def test_sticky_tells_what_it_owns_as_kafka_does() -> None:
+    """Sticky user data carries partitions and generation, so that any next leader keeps them."""
+    member = kafka_python.assignor("sticky")
+    assert decode_subscription(member.metadata(["t"])).user_data is None
+    assert member.supported_protocols() == [RebalanceProtocol.EAGER]
+    some = ConsumerProtocolAssignment(version=1, assigned_partitions=[("t", [3, 2])], user_data=b"")
+    member.on_assignment(ConsumerProtocolAssignment.decode(some.encode()), 5)
+    sent = decode_subscription(member.metadata(["t"]))
+    told = decode_sticky(sent.user_data)
+    assert (sorted(to_pairs(told.owned)), told.generation, len(sent.owned)) == ([("t", 2), ("t", 3)], 5, 0)
+    other = kafka_python.assignor("sticky")
+    given = assigned(other, {"a": other.metadata(["t"]), "b": member.metadata(["t"])})
+    assert given["b"] == [("t", 2), ("t", 3)]
+
+
+def test_aiokafka_remembers_without_a_generation() -> None:
+    """Aiokafka tells no generation, so claims have none."""
+    member = aiokafka.assignor("sticky", rack="a")
+    member.on_assignment(SimpleNamespace(partitions=lambda: [SimpleNamespace(topic="t", partition=1)]))
+    told = decode_sticky(decode_subscription(member.metadata(["t"])).user_data)
+    assert (to_pairs(told.owned), told.generation) == ([("t", 1)], -1)
+
+
+def test_aiokafkas_own_assignors_read_as_before() -> None:
+    """What aiokafka itself reads of a subscription is unchanged."""
+    aiokafka.assignor("sticky")
+    data = encode_subscription(Subscription(version=3, topics=("t",), user_data=b"x", owned=from_pairs([("t", 1)])))
+    read = ConsumerProtocol.METADATA.decode(data)
+    assert isinstance(read, ConsumerProtocolMemberMetadata)
+    assert (read.version, read.subscription, read.user_data) == (3, ["t"], b"x")
+
+
+def test_leaders_only() -> None:
+    """Where brokers serve from leaders only, followers do not count as near."""
+    leader = kafka_python.assignor("sticky", rack="a", follower_fetching=False)
+    assert leader.name == "sticky"
+    given = assigned(leader, {"m": leader.metadata(["t"])})
+    assert len(given["m"]) == 4
+
+
+def test_unknown_names_are_refused() -> None:
+    """An assignor that is not here is named, with those that are."""
+    with pytest.raises(AssignmentError, match=f"give one of {', '.join(NAMES)}"):
+        kafka_python.assignor("lagom")
+    with pytest.raises(AssignmentError, match="rebalances eagerly"):
+        aiokafka.assignor("cooperative-sticky")
