@@ -1,6 +1,7 @@
 """`python -m benchmarks [SCENARIO...]`: measures each scenario in a process of its own and writes the page.
 
-With names it prints their results and writes nothing. What must not enter: scenarios, measuring, layout.
+With names it prints their results and writes nothing; `streams` measures tasks beside Kafka and writes its own page.
+What must not enter: scenarios, measuring, layout.
 """
 
 from __future__ import annotations
@@ -21,6 +22,10 @@ BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 
 def main(arguments: list[str]) -> int:
     """Measure what is named, or everything."""
+    if arguments == ["streams"]:
+        from benchmarks import streams  # noqa: PLC0415 - only this needs Java
+
+        return streams.main()
     if arguments[:1] == ["--one"]:
         print(json.dumps(measure(BY_NAME[arguments[1]])))  # noqa: T201 - read by the process that started this one
         return 0
