@@ -1,0 +1,137 @@
+"""Bytes of a range of offsets by looking into the log: for compacted topics, old data, and the size of batches.
+
+A raw fetch reads at most 64 KiB at some places of the range, from the replica in the agent's own rack where there is
+one, within a budget of bytes per cycle. Batch headers tell offsets and sizes; nothing is decompressed and no record is
+kept. What must not enter: groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from struct import Struct
+from typing import Final
+
+from agent.traffic.collect import Partition
+from agent.traffic.gaps import failed, refused
+from agent.traffic.model import Family, Gap
+from agent.traffic.probe import raw_fetch
+from agent.traffic.wire import Question, Wire
+
+PLACE_BYTES: Final = 65_536
+MOST_PLACES: Final = 10
+
+_HEADER: Final = Struct(">qiibihi")  # base offset, length, leader epoch, magic, CRC, attributes, last offset delta
+_BEFORE_LENGTH: Final = 12
+"""A batch's length counts what follows it: base offset and length itself come before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stretch:
+    """What one place of a log showed: offsets from `first` to before `end` hold `size_bytes` in `batches` batches."""
+
+    first: int
+    end: int
+    size_bytes: int
+    batches: int
+
+    @property
+    def density(self) -> float:
+        """Bytes per offset."""
+        return self.size_bytes / (self.end - self.first) if self.end > self.first else 0.0
+
+
+def read_stretch(records: bytes | bytearray | memoryview, asked: int, until: int) -> Stretch | None:
+    """The stretch that a fetch answer shows, from batch headers alone; None where there is no whole header.
+
+    A batch cut off at its end still tells its size. The gap that compaction left before a batch counts as offsets
+    without bytes. Offsets outside `asked` to `until` are counted in full with their batch.
+    """
+    data = memoryview(records)
+    at, size, batches, first, end = 0, 0, 0, asked, asked
+    while at + _HEADER.size <= len(data):
+        base, length, _, _, _, _, last_delta = _HEADER.unpack_from(data, at)
+        if length <= 0 or base >= until:
+            break
+        if not batches:
+            first = min(asked, base)
+        size += _BEFORE_LENGTH + length
+        batches += 1
+        end = base + last_delta + 1
+        at += _BEFORE_LENGTH + length
+    return Stretch(first=first, end=end, size_bytes=size, batches=batches) if end > first else None
+
+
+def places(first: int, end: int, density: float) -> list[int]:
+    """Where to look into offsets `first` to before `end`: everywhere if that is little, else evenly spread."""
+    expected = (end - first) * density
+    count = max(1, min(MOST_PLACES, end - first, round(expected / PLACE_BYTES + 0.5)))
+    return [first + (end - first) * place // count for place in range(count)]
+
+
+def bytes_of(stretches: Sequence[Stretch], first: int, end: int) -> float:
+    """Bytes of the offsets `first` to before `end`: each place stands for the offsets up to the next."""
+    ordered = sorted(stretches, key=lambda stretch: stretch.first)
+    total = 0.0
+    for index, stretch in enumerate(ordered):
+        begin = first if index == 0 else stretch.first
+        until = ordered[index + 1].first if index + 1 < len(ordered) else end
+        total += max(0, until - begin) * stretch.density
+    return total
+
+
+class Sampler:
+    """Looks into logs within a budget."""
+
+    def __init__(self, wire: Wire, *, rack: str, budget_bytes: int) -> None:
+        """Prepare.
+
+        Args:
+            wire: To ask over.
+            rack: The agent's own rack, "" where unknown.
+            budget_bytes: Most bytes that one cycle may read.
+        """
+        self._wire = wire
+        self._rack = rack
+        self._budget = budget_bytes
+        self._left = budget_bytes
+
+    def refill(self) -> None:
+        """A new cycle begins."""
+        self._left = self._budget
+
+    def look(
+        self, wanted: Mapping[Partition, Sequence[int]], serving: Mapping[Partition, int], ends: Mapping[Partition, int]
+    ) -> tuple[dict[Partition, list[Stretch]], list[Gap]]:
+        """Look at offsets of partitions; what the budget does not allow is left out.
+
+        Args:
+            wanted: Offsets by partition.
+            serving: The broker to ask for each partition.
+            ends: Where to stop counting in each partition.
+        """
+        questions = []
+        for partition, offsets in wanted.items():
+            if partition not in serving:
+                continue
+            for offset in offsets:
+                if self._left < PLACE_BYTES:
+                    break
+                self._left -= PLACE_BYTES
+                request = raw_fetch([(partition, offset, PLACE_BYTES)], rack=self._rack, most_bytes=PLACE_BYTES)
+                questions.append(Question(broker=serving[partition], request=request, about=(partition, offset)))
+        found: dict[Partition, list[Stretch]] = {}
+        gaps: list[Gap] = []
+        for answer in self._wire.ask(questions):
+            partition, offset = answer.question.about
+            if answer.error is not None:
+                gaps.append(failed(Family.SAMPLE, f"broker {answer.question.broker}", answer.error))
+                continue
+            for topic in answer.response.responses:
+                for one in topic.partitions:
+                    gaps += refused(Family.SAMPLE, str(topic.topic), one.error_code)
+                    if not one.error_code and one.records:
+                        stretch = read_stretch(one.records, offset, ends[partition])
+                        if stretch is not None:
+                            found.setdefault(partition, []).append(stretch)
+        return found, gaps
