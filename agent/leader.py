@@ -21,12 +21,13 @@ from agent.admission import is_settled, refusal
 from agent.assigning import Assigning, Sent
 from agent.cluster import SettledCluster, replica_racks
 from agent.errors import AgentError, StepBackError
+from agent.events import Events
 from agent.group import GroupView, topics_of
 from agent.kafka_config import for_kafka_python
 from agent.membership import Membership, close, connect
 from agent.metrics import GroupStatus, Metrics
 from agent.order import is_first
-from agent.policy import Action, Budget, Decision, Reason, Rules, Situation, decide, full
+from agent.policy import Action, Budget, Decision, Reason, Rules, Situation, decide, full, share
 from agent.racks import rack_warnings
 from agent.seat import Seat
 from agent.settings import Settings
@@ -54,7 +55,7 @@ class _Evaluation:
 class GroupLeader(threading.Thread):
     """Leads one consumer group whenever leadership comes its way."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it brings all parts of leading one group together
         self,
         *,
         group: str,
@@ -62,6 +63,7 @@ class GroupLeader(threading.Thread):
         watch: ClusterWatch,
         group_type: Callable[[str], str],
         metrics: Metrics,
+        events: Events,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -71,6 +73,7 @@ class GroupLeader(threading.Thread):
             watch: Where settled clusters come from.
             group_type: The type of a group by name, for telling classic groups from those that brokers assign.
             metrics: Where to count and publish.
+            events: Where decisions and plans are kept for people.
         """
         super().__init__(name=f"group-{group}", daemon=True)
         self.group = group
@@ -78,6 +81,7 @@ class GroupLeader(threading.Thread):
         self._watch = watch
         self._group_type = group_type
         self._metrics = metrics
+        self._events = events
         self._log = structlog.get_logger("leader").bind(group=group)
         policy = settings.policy
         self._rules = Rules(least_saving=policy.least_saving, burst=policy.burst, refill_seconds=policy.refill_seconds)
@@ -265,6 +269,14 @@ class GroupLeader(threading.Thread):
             withheld=plan.withheld,
             seconds=round(sent.seconds, 4),
         )
+        self._events.planned(
+            self.group,
+            assignor=plan.assignor,
+            shares=(share(plan.before), share(plan.after)),
+            failure=plan.failure or "",
+            detail=f"{sent.members} members, {len(plan.final)} partitions, {plan.after.moved} moved, "
+            f"{plan.withheld} withheld for the next round",
+        )
 
     # looking
 
@@ -323,6 +335,7 @@ class GroupLeader(threading.Thread):
         evaluation.reason = decision.reason
 
     def _tell(self, decision: Decision) -> None:
+        self._events.decided(self.group, decision)
         self._log.info(
             "decision",
             action=decision.action.value,

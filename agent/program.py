@@ -10,13 +10,19 @@ from types import FrameType
 
 import structlog
 
-from agent import planner
+from agent import planner, web_api, web_page
 from agent.cluster import SettlingTimes
 from agent.errors import SettingsError
+from agent.events import Events
 from agent.kafka_config import for_kafka_python
 from agent.leader import GroupLeader
+from agent.ledger import Ledger
 from agent.metrics import Metrics
+from agent.money import price_table
+from agent.money_metrics import MoneyCollector
 from agent.settings import Settings
+from agent.showing import Showing
+from agent.traffic.board import TrafficBoard
 from agent.watch import ClusterWatch, group_type, open_admin
 from agent.web import WebServer, application
 
@@ -42,8 +48,11 @@ class Agent:
                 "groups: is empty; name the groups to lead with --group, SAMERACK_GROUPS or in the file"
             )
         for_kafka_python(settings.kafka)  # raises before anything is started
+        prices = price_table(settings.money)
         planner.warm_up()
         self.metrics = Metrics()
+        self.traffic = TrafficBoard()
+        self.events = Events(rate=self._bytes_per_second)
         self._admin = open_admin(settings.kafka)
         self._watch = ClusterWatch(
             self._admin,
@@ -61,16 +70,35 @@ class Agent:
                 watch=self._watch,
                 group_type=partial(group_type, self._admin),
                 metrics=self.metrics,
+                events=self.events,
             )
             for group in dict.fromkeys(settings.groups)
         ]
         for leader in self._leaders:
             self.metrics.expect(leader.group)
+        self.showing = Showing(
+            board=self.traffic, roles=self._roles, events=self.events, prices=prices, leading=settings.leading
+        )
+        ledger = Ledger(prices, roles=self._roles, own_share=self.showing.own_share)
+        self.traffic.listen(ledger.take)
+        self.metrics.registry.register(MoneyCollector(self.showing, ledger))
         self.web = WebServer(
-            application(self.metrics, healthy=self.unhealthy, ready=self.unready),
+            application(
+                self.metrics,
+                healthy=self.unhealthy,
+                ready=self.unready,
+                more=(*web_api.routes(self.showing), *web_page.routes(self.showing)),
+            ),
             host=settings.web.host,
             port=settings.web.port,
         )
+
+    def _bytes_per_second(self, group: str) -> float | None:
+        measured = self.traffic.group(group)
+        return measured.bytes_per_second if measured is not None else None
+
+    def _roles(self) -> dict[str, str]:
+        return {status.group: status.role for status in self.metrics.board.all()}
 
     def unhealthy(self) -> dict[str, str]:
         """Parts whose thread has ended."""

@@ -139,10 +139,26 @@ class WatchSettings(Section):
 
 
 class WebSettings(Section):
-    """The agent's own HTTP port: `/metrics`, `/healthz`, `/readyz`."""
+    """The agent's own HTTP port: the page, `/v1/…`, `/metrics`, `/healthz`, `/readyz`."""
 
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: int = Field(default=9464, ge=0, le=65535, description="Port to listen on; 0 takes a free one and logs it.")
+
+
+class MoneySettings(Section):
+    """What a byte costs that crosses racks."""
+
+    prices: Literal["aws", "google-cloud", "azure", "custom"] = Field(
+        default="aws",
+        description="Price table: a provider's, each with source and date, or `custom`. Negotiated prices, other "
+        "regions and other clouds are custom.",
+    )
+    dollars_per_gb_sent: float | None = Field(
+        default=None, ge=0, description="Custom prices: dollars per 10^9 bytes that leave a rack for another."
+    )
+    dollars_per_gb_received: float | None = Field(
+        default=None, ge=0, description="Custom prices: dollars per 10^9 bytes that enter a rack from another."
+    )
 
 
 class LogSettings(Section):
@@ -176,6 +192,7 @@ class Settings(BaseSettings):
     policy: PolicySettings = PolicySettings()
     watch: WatchSettings = WatchSettings()
     web: WebSettings = WebSettings()
+    money: MoneySettings = MoneySettings()
     log: LogSettings = LogSettings()
 
     @classmethod
