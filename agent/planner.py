@@ -16,6 +16,7 @@ from agent.cluster import SettledCluster, SettledPartition, replica_racks
 from agent.group import GroupView
 from agent.racks import MemberRack, client_id_of, member_rack
 from agent.settings import RackSettings
+from agent.traffic.rates import fitted
 from assignors.build import MemberInput, build_problem
 from assignors.check import check
 from assignors.consumer import optimal
@@ -164,8 +165,14 @@ def members_of_join(
     return tuple(members)
 
 
-def problem_of(members: Sequence[PlanMember], cluster: SettledCluster, mode: Mode) -> Problem:
-    """The assignment problem of these members on this cluster.
+def problem_of(
+    members: Sequence[PlanMember],
+    cluster: SettledCluster,
+    mode: Mode,
+    *,
+    weights: Mapping[str, Sequence[int]] | None = None,
+) -> Problem:
+    """The assignment problem of these members on this cluster, weighed by measured byte rates where those are given.
 
     Topics that nobody has looked at yet have the partitions that members own, on unknown racks, so that nothing is
     taken from anybody; topics of which nothing is known at all are left out.
@@ -186,6 +193,7 @@ def problem_of(members: Sequence[PlanMember], cluster: SettledCluster, mode: Mod
             )
             for member in members
         ],
+        weights=fitted(weights, {topic: len(replicas) for topic, replicas in topics.items()}) if weights else None,
     )
 
 

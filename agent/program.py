@@ -22,7 +22,10 @@ from agent.money import price_table
 from agent.money_metrics import MoneyCollector
 from agent.settings import Settings
 from agent.showing import Showing
+from agent.traffic import web as traffic_web
 from agent.traffic.board import TrafficBoard
+from agent.traffic.metrics import TrafficCollector, TrafficMetrics
+from agent.traffic.watch import TrafficWatch
 from agent.watch import ClusterWatch, group_type, open_admin
 from agent.web import WebServer, application
 
@@ -63,6 +66,17 @@ class Agent:
             selector=settings.racks.replica_selector,
             metrics=self.metrics,
         )
+        self._measuring = (
+            TrafficWatch(
+                settings,
+                board=self.traffic,
+                metrics=TrafficMetrics(self.metrics.registry),
+                rack_aware=lambda: self._watch.rack_aware_fetch,
+            )
+            if settings.traffic.enabled
+            else None
+        )
+        self.metrics.registry.register(TrafficCollector(self.traffic, most_series=settings.traffic.most_series))
         self._leaders = [
             GroupLeader(
                 group=group,
@@ -77,17 +91,26 @@ class Agent:
         for leader in self._leaders:
             self.metrics.expect(leader.group)
         self.showing = Showing(
-            board=self.traffic, roles=self._roles, events=self.events, prices=prices, leading=settings.leading
+            board=self.traffic,
+            roles=self._roles,
+            events=self.events,
+            prices=prices,
+            leading=settings.leading,
+            bootstrap=settings.kafka["bootstrap.servers"],
         )
         ledger = Ledger(prices, roles=self._roles, own_share=self.showing.own_share)
         self.traffic.listen(ledger.take)
-        self.metrics.registry.register(MoneyCollector(self.showing, ledger))
+        self.metrics.registry.register(MoneyCollector(self.showing, ledger, most_series=settings.traffic.most_series))
         self.web = WebServer(
             application(
                 self.metrics,
                 healthy=self.unhealthy,
                 ready=self.unready,
-                more=(*web_api.routes(self.showing), *web_page.routes(self.showing)),
+                more=(
+                    *web_api.routes(self.showing),
+                    *web_page.routes(self.showing),
+                    *(traffic_web.routes(self._measuring.post) if self._measuring is not None else ()),
+                ),
             ),
             host=settings.web.host,
             port=settings.web.port,
@@ -102,7 +125,10 @@ class Agent:
 
     def unhealthy(self) -> dict[str, str]:
         """Parts whose thread has ended."""
-        threads = {"watch": self._watch, **{f"group {leader.group}": leader for leader in self._leaders}}
+        threads: dict[str, threading.Thread] = {"watch": self._watch}
+        threads |= {f"group {leader.group}": leader for leader in self._leaders}
+        if self._measuring is not None:
+            threads["traffic"] = self._measuring
         return {name: "its thread has ended" for name, thread in threads.items() if not thread.is_alive()}
 
     def unready(self) -> dict[str, str]:
@@ -119,6 +145,8 @@ class Agent:
         """Start all threads."""
         self.web.start()
         self._watch.start()
+        if self._measuring is not None:
+            self._measuring.start()
         for leader in self._leaders:
             leader.start()
 
@@ -128,6 +156,8 @@ class Agent:
         for leader in self._leaders:
             leader.stop()
         self._watch.stop()
+        if self._measuring is not None:
+            self._measuring.stop()
         for leader in self._leaders:
             leader.join(max(0.1, deadline - time.monotonic()))
         self.web.stop()

@@ -1,8 +1,8 @@
 """Which members are known exactly: takes clients' counters, finds the member, and keeps what was read until collected.
 
 Posts come from the web's threads, the cycle collects. A member's exact bytes replace its estimate; on the first post of
-a client what was already estimated for its member is taken off, so that nothing counts twice. What must not enter: HTTP,
-and how counters are read.
+a client what was already estimated for its member is taken off, so that nothing counts twice. What must not enter:
+HTTP, and how counters are read.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class _Client:
 class _State:
     groups: Mapping[str, ObservedGroup] = field(default_factory=dict)
     partitions: Mapping[str, int] = field(default_factory=dict)
+    serving: Mapping[MemberKey, Mapping[Partition, int]] = field(default_factory=dict)
     estimated: Counter[MemberKey] = field(default_factory=Counter)
 
 
@@ -51,10 +52,15 @@ class ExactReads:
         self._clients: dict[tuple[str, str], _Client] = {}
         self._unread: dict[MemberKey, list[Read]] = {}
 
-    def see(self, groups: Mapping[str, ObservedGroup], partitions: Mapping[str, int]) -> None:
-        """Take note of the groups and of how many partitions topics have; posts are checked against them."""
+    def see(
+        self,
+        groups: Mapping[str, ObservedGroup],
+        partitions: Mapping[str, int],
+        serving: Mapping[MemberKey, Mapping[Partition, int]],
+    ) -> None:
+        """Take note of the groups, of how many partitions topics have, and of who serves what; posts are held to it."""
         with self._lock:
-            self._state.groups, self._state.partitions = groups, partitions
+            self._state.groups, self._state.partitions, self._state.serving = groups, partitions, serving
 
     def estimated(self, member: MemberKey, wire_bytes: float) -> None:
         """Take note of bytes that were estimated for a member."""
@@ -89,7 +95,8 @@ class ExactReads:
             before = self._clients.get(name)
             first = before is None or before.member != key
             known = before.counters if before is not None else None
-            found = reads(known, counters) if known is not None or self._seen_from_birth(counters, now) else []
+            serving = self._state.serving.get(key, {})
+            found = reads(known, counters, serving) if known is not None or self._seen_from_birth(counters, now) else []
             if first and known is None:
                 found = _less(found, self._state.estimated.pop(key, 0))
             self._clients[name] = _Client(counters=counters, member=key, heard_at=now)
@@ -126,7 +133,7 @@ def _member(group: ObservedGroup, counters: Counters, member_id: str | None) -> 
     if len(alike) == 1:
         return alike[0]
     owners: dict[Partition, ObservedMember] = group.owners()
-    votes = Counter(owners[partition].id for partition in counters.served_by if partition in owners)
+    votes = Counter(owners[partition].id for partition in counters.served_by or () if partition in owners)
     for member in alike:
         if votes and member.id == votes.most_common(1)[0][0]:
             return member

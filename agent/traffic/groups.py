@@ -204,3 +204,19 @@ def _host(text: str) -> str:
 def _is_java(client_id: str, *, streams: bool) -> bool:
     """Java's consumer names itself `consumer-GROUP-NUMBER` unless told otherwise; Streams is Java."""
     return streams or client_id.startswith("consumer-")
+
+
+def only_listed(listed: ListedGroup) -> ObservedGroup:
+    """A group of which no more than its name is known."""
+    return ObservedGroup(
+        group=listed.group,
+        kind="other" if listed.type not in ("classic", "consumer", "streams") else _KINDS[listed.type],
+        state=listed.state or "Unknown",
+        assignor="",
+        members=(),
+        owned_known=False,
+        note=f"group type {listed.type or 'unknown'}: it could not be described",
+    )
+
+
+_KINDS: Final[Mapping[str, GroupKind]] = {"classic": "classic", "consumer": "consumer", "streams": "streams"}

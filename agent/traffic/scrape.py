@@ -52,7 +52,7 @@ def received_by_client(text: str) -> dict[str, dict[int, int]]:
     """
     found: dict[str, dict[int, int]] = {}
     try:
-        for family in text_string_to_metric_families(text):  # type: ignore[no-untyped-call]  # the library has not typed it
+        for family in text_string_to_metric_families(text):
             for sample in family.samples:
                 if not _NAME.search(sample.name):
                     continue

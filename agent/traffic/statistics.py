@@ -32,7 +32,7 @@ class Counters:
         client_id: `client.id`.
         age_seconds: How long the client has lived, or None where it does not say.
         received: Wire bytes by broker id.
-        served_by: Broker that each fetched partition is read from.
+        served_by: Broker that each fetched partition is read from; None where the client does not tell.
         messages: Messages received of each partition.
     """
 
@@ -40,7 +40,7 @@ class Counters:
     client_id: str
     age_seconds: float | None
     received: Mapping[int, int]
-    served_by: Mapping[Partition, int]
+    served_by: Mapping[Partition, int] | None
     messages: Mapping[Partition, int]
 
 
@@ -105,14 +105,19 @@ def _received(brokers: Mapping[str, Any]) -> dict[int, int]:
     return received
 
 
-def reads(before: Counters | None, now: Counters) -> list[Read]:
+def reads(before: Counters | None, now: Counters, serving: Mapping[Partition, int]) -> list[Read]:
     """What was read since `before` (since the client began, where that is None), exactly per broker.
 
     A counter that went down belongs to a client that began anew: it counts from 0. Bytes of a broker that serves no
     partition are not consumption (metadata, heartbeats) and are left out; of one that serves some, all are.
+
+    Args:
+        before: The counters before.
+        now: The counters now.
+        serving: The broker that serves each partition of the member, for clients that do not tell.
     """
     by_broker: dict[int, list[Partition]] = {}
-    for partition, broker in now.served_by.items():
+    for partition, broker in (serving if now.served_by is None else now.served_by).items():
         by_broker.setdefault(broker, []).append(partition)
     result = []
     for broker, total in now.received.items():
