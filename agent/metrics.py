@@ -16,7 +16,12 @@ from prometheus_client.registry import Collector
 
 from agent.policy import EXEMPT, Reason
 
-FOLLOWED = (*sorted(EXEMPT, key=lambda reason: reason.value), Reason.RACKS_CHANGED, Reason.MEMBERS_RACKS_CHANGED)
+FOLLOWED = (
+    *sorted(EXEMPT, key=lambda reason: reason.value),
+    Reason.RACKS_CHANGED,
+    Reason.MEMBERS_RACKS_CHANGED,
+    Reason.TRAFFIC_CHANGED,
+)
 NOT_FOLLOWED = (Reason.BELOW_LEAST_SAVING, Reason.OUT_OF_BUDGET)
 ASSIGNORS = ("optimal", "range")
 GROUP_ERRORS = ("internal", "kafka", "leave", "plan")

@@ -11,6 +11,7 @@ from types import FrameType
 import structlog
 
 from agent import planner, web_api, web_page
+from agent.assigning import unweighed
 from agent.cluster import SettlingTimes
 from agent.errors import SettingsError
 from agent.events import Events
@@ -85,6 +86,7 @@ class Agent:
                 group_type=partial(group_type, self._admin),
                 metrics=self.metrics,
                 events=self.events,
+                weigh=self._measuring.weights.weights if self._measuring is not None else unweighed,
             )
             for group in dict.fromkeys(settings.groups)
         ]

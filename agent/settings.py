@@ -106,8 +106,8 @@ class LeadingSettings(Section):
     )
     weigh_by: Literal["bytes", "partitions"] = Field(
         default="bytes",
-        description="What a partition that is read across racks costs: its measured bytes per second (rounded to powers of "
-        "two), as soon as they are known, or one for each partition.",
+        description="What a partition costs that is read across racks: its measured bytes per second (to powers of two), "
+        "as soon as they are known, or one for each partition.",
     )
     roll_seconds: Seconds = Field(
         default=30.0, description="Pause after an attempt to get to the front of the broker's order that failed."
@@ -191,8 +191,8 @@ class TrafficSettings(Section):
     sample_bytes: int = Field(
         default=4_194_304,
         ge=0,
-        description="Most bytes of logs that one look may read, for compacted topics, old data and the size of batches; "
-        "0 reads none.",
+        description="Most bytes of logs that one look may read, for compacted topics, old data and sizes of batches; 0 "
+        "reads none.",
     )
     client_endpoints: tuple[ClientEndpoint, ...] = Field(
         default=(),
