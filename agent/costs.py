@@ -54,6 +54,7 @@ def report(
     prices: PriceTable,
     *,
     roles: Mapping[str, str],
+    bootstrap: str = "",
     own_share_of: Callable[[GroupTraffic], float | None] = own_share,
 ) -> Report:
     """The report of one snapshot.
@@ -62,6 +63,7 @@ def report(
         snapshot: what was measured.
         prices: what a byte costs.
         roles: what the agent is to the groups that it leads or would.
+        bootstrap: `bootstrap.servers` of the measured cluster.
         own_share_of: the share that a group's own assignor comes to; asked for led groups only, as it costs a plan.
     """
     groups = [
@@ -71,6 +73,7 @@ def report(
     flows = [flow for group in snapshot.groups for flow in group.flows]
     return Report(
         prices=prices,
+        bootstrap=bootstrap,
         racks=broker_racks(snapshot),
         window_start=snapshot.window_start,
         window_end=snapshot.window_end,

@@ -63,6 +63,7 @@ class Verdict:
         brokers: how many brokers.
         window_seconds: how long bytes were measured.
         prices: whose prices, in one line.
+        bootstrap: `bootstrap.servers` of whoever looked.
     """
 
     findings: tuple[Finding, ...]
@@ -70,6 +71,7 @@ class Verdict:
     brokers: int
     window_seconds: float
     prices: str
+    bootstrap: str
 
     @property
     def costs(self) -> bool:

@@ -1,4 +1,4 @@
-"""Prometheus' view of money, shares and findings: read from the report and the totals at each scrape.
+"""Prometheus' view of money and findings: read from the report and the totals at each scrape.
 
 What must not enter: counting bytes (the measuring room's own metrics) and anything that waits for a broker.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -17,35 +17,30 @@ from agent.findings import Code
 from agent.ledger import Ledger
 from agent.report import Report
 from agent.showing import Showing
+from agent.traffic.metrics import OTHER
+from agent.traffic.model import FlowKey
 
 _VERDICT_SECONDS: Final = 60.0
 """Findings of a scrape may be that old: a verdict over thousands of groups takes longer than a scrape should."""
+_Labels: TypeAlias = tuple[str, str, str, str]
 _FLOW_LABELS: Final = ("group", "topic", "client_rack", "replica_rack")
-
-_SHARES: Final = (
-    ("samerack_optimal_share", "That share under the best balanced plan.", "optimal_share"),
-    ("samerack_random_share", "That share of placement without regard to racks: 1 - 1/R.", "random_share"),
-    (
-        "samerack_own_assignor_share",
-        "That share under the group's own assignor, of groups that the agent leads.",
-        "own_share",
-    ),
-)
 
 
 class MoneyCollector(Collector):
     """The families of this room."""
 
-    def __init__(self, showing: Showing, ledger: Ledger) -> None:
+    def __init__(self, showing: Showing, ledger: Ledger, *, most_series: int = 20_000) -> None:
         self._showing = showing
         self._ledger = ledger
+        self._most = most_series
+        self._own: dict[_Labels, _Labels] = {}
 
     def collect(self) -> Iterator[Metric]:
         """All families from one report."""
         report = self._showing.report()
         yield self._cross_rack_dollars()
         yield self._own_dollars()
-        yield from _shares(report)
+        yield _own_shares(report)
         yield _prices(report)
         yield from self._brokers()
         yield self._findings()
@@ -56,13 +51,21 @@ class MoneyCollector(Collector):
             "Dollars for bytes that crossed racks, by the price table of the settings.",
             labels=_FLOW_LABELS,
         )
-        sums: dict[tuple[str, str, str, str], int] = defaultdict(int)
+        sums: dict[_Labels, int] = defaultdict(int)
         for key, volume in self._showing.board.totals().items():
             if key.cross_rack:
-                sums[key.group, key.topic, key.client_rack, key.replica_rack] += volume.wire_bytes
+                sums[self._series(key)] += volume.wire_bytes
         for labels, wire_bytes in sorted(sums.items()):
             family.add_metric(labels, self._showing.prices.dollars(wire_bytes))
         return family
+
+    def _series(self, key: FlowKey) -> _Labels:
+        """The series of a flow: its own, or beyond the bound the one of all other topics, and always the same."""
+        mine = (key.group, key.topic, key.client_rack, key.replica_rack)
+        if mine not in self._own:
+            beyond = len(self._own) >= self._most
+            self._own[mine] = (key.group, OTHER, key.client_rack, key.replica_rack) if beyond else mine
+        return self._own[mine]
 
     def _own_dollars(self) -> Metric:
         family = CounterMetricFamily(
@@ -97,23 +100,16 @@ class MoneyCollector(Collector):
         return family
 
 
-def _shares(report: Report) -> Iterator[Metric]:
-    present = GaugeMetricFamily(
-        "samerack_cross_rack_share",
-        "Share of what the group reads that crosses racks, by bytes where they are known, else by partitions.",
-        labels=("group", "by"),
+def _own_shares(report: Report) -> Metric:
+    family = GaugeMetricFamily(
+        "samerack_own_assignor_share",
+        "Share across racks that the group's own assignor would come to, of groups that the agent leads.",
+        labels=("group",),
     )
     for group in report.groups:
-        if group.share is not None:
-            present.add_metric((group.group, group.share_by), group.share)
-    yield present
-    for name, text, attribute in _SHARES:
-        family = GaugeMetricFamily(name, text, labels=("group",))
-        for group in report.groups:
-            value = getattr(group, attribute)
-            if value is not None:
-                family.add_metric((group.group,), value)
-        yield family
+        if group.own_share is not None:
+            family.add_metric((group.group,), group.own_share)
+    return family
 
 
 def _prices(report: Report) -> Metric:

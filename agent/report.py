@@ -111,6 +111,7 @@ class Report:
 
     Attributes:
         prices: whose prices all dollars are by.
+        bootstrap: `bootstrap.servers` of whoever measured, so that readers know of which cluster this is.
         racks: of brokers.
         window_start: of bytes and dollars, in seconds since 1970.
         window_end: its end; the same as its start before anything was measured.
@@ -121,6 +122,7 @@ class Report:
     """
 
     prices: PriceTable
+    bootstrap: str
     racks: tuple[str, ...]
     window_start: float
     window_end: float

@@ -38,7 +38,7 @@ class _Own:
 class Showing:
     """Report and verdict of the latest snapshot."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything that is shown comes together here
         self,
         *,
         board: TrafficBoard,
@@ -46,6 +46,7 @@ class Showing:
         events: Events,
         prices: PriceTable,
         leading: LeadingSettings,
+        bootstrap: str = "",
     ) -> None:
         """Nothing is worked out yet.
 
@@ -55,12 +56,14 @@ class Showing:
             events: what it decided.
             prices: what a byte costs.
             leading: how it would lead.
+            bootstrap: `bootstrap.servers` of the measured cluster.
         """
         self.board = board
         self.events = events
         self.prices = prices
         self._roles = roles
         self._leading = leading
+        self._bootstrap = bootstrap
         self._lock = threading.RLock()
         self._report: tuple[TrafficSnapshot, Mapping[str, str], Report] | None = None
         self._verdict: tuple[Report, Verdict] | None = None
@@ -77,7 +80,9 @@ class Showing:
         with self._lock:
             last = self._report
             if last is None or last[0] is not snapshot or last[1] != roles:
-                made = costs.report(snapshot, self.prices, roles=roles, own_share_of=self.own_share)
+                made = costs.report(
+                    snapshot, self.prices, roles=roles, bootstrap=self._bootstrap, own_share_of=self.own_share
+                )
                 last = self._report = (snapshot, roles, made)
             return last[2]
 

@@ -48,6 +48,13 @@ class Evidence:
         """The racks of the brokers."""
         return broker_racks(self.snapshot)
 
+    @property
+    def racks_complete(self) -> bool:
+        """Whether the rack of every broker that has a replica is known: none is away, none has no rack."""
+        cluster = self.snapshot.cluster
+        placed = {broker for topic in cluster.topics.values() for partition in topic for broker in partition.replicas}
+        return all(isinstance(cluster.brokers.get(broker), str) for broker in placed | cluster.brokers.keys())
+
 
 Check = Callable[[Evidence], Iterator[Finding]]
 
@@ -67,6 +74,7 @@ def verdict(evidence: Evidence) -> Verdict:
         brokers=len(evidence.snapshot.cluster.brokers),
         window_seconds=evidence.snapshot.window_seconds,
         prices=evidence.report.prices.title,
+        bootstrap=evidence.report.bootstrap,
     )
 
 
@@ -128,7 +136,7 @@ def _members_without_rack(evidence: Evidence) -> Iterator[Finding]:
 def _racks(evidence: Evidence) -> Iterator[Finding]:
     for group, cost in evidence.pairs:
         members = {member.rack.rack for member in group.members if member.rack.rack is not None}
-        for name in rack_names(members, set(evidence.racks)):
+        for name in rack_names(members, set(evidence.racks), complete=evidence.racks_complete):
             yield Finding(
                 code=name.code,
                 where=in_group(group),
@@ -144,6 +152,8 @@ def _at_random(evidence: Evidence) -> Iterator[Finding]:
         shares = group.shares
         if shares.present_bytes is None or not shares.random or _avoidable_share(group) is None:
             continue
+        if group.kind == _CONSUMER:
+            continue  # the brokers' doing, which has a finding of its own
         if shares.present_bytes >= _NEAR_RANDOM * shares.random and all(member.rack.rack for member in group.members):
             yield Finding(
                 code=Code.AT_RANDOM_BASELINE,
@@ -273,6 +283,4 @@ def _how_to_lead(group: GroupTraffic) -> str:
         return (
             f"let the agent lead it: `samerack run --group {group.group}`; `samerack plan {group.group}` shows the plan"
         )
-    if group.kind == _CONSUMER:
-        return "see broker-assigned-without-racks"
     return "Kafka Streams: set rack.aware.assignment.strategy and client.rack; `samerack streams` compares strategies"

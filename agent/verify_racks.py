@@ -31,8 +31,14 @@ class RackNames:
     cure: str
 
 
-def rack_names(members: AbstractSet[str], brokers: AbstractSet[str]) -> Iterator[RackNames]:
-    """Why these member racks match no broker rack; nothing where each of them does, or either side has none."""
+def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete: bool = True) -> Iterator[RackNames]:
+    """Why these member racks match no broker rack; nothing where each of them does, or either side has none.
+
+    Args:
+        members: racks of members.
+        brokers: racks of brokers.
+        complete: whether every broker's rack is known; a broker that is away may be the one in a rack of a member.
+    """
     strangers = members - brokers
     if not strangers or not brokers:
         return
@@ -59,6 +65,8 @@ def rack_names(members: AbstractSet[str], brokers: AbstractSet[str]) -> Iterator
         )
         return
     whole = strangers == members
+    if not whole and not complete:
+        return
     yield RackNames(
         code=Code.RACKS_NEVER_MEET,
         cause=f"{'no rack of a member is' if whole else 'some racks of members are not'} a rack of a broker: "

@@ -59,3 +59,8 @@ def span(seconds: float) -> str:
     if seconds < 90 * 60:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h"
+
+
+def plain(text: str) -> str:
+    """A name from outside for a terminal: control characters, which could steer it, are shown as U+FFFD."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)
