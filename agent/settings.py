@@ -106,8 +106,8 @@ class LeadingSettings(Section):
     )
     weigh_by: Literal["bytes", "partitions"] = Field(
         default="bytes",
-        description="What a partition costs that is read across racks: its measured bytes per second (to powers of two), "
-        "as soon as they are known, or one for each partition.",
+        description="What a partition read across racks costs: its measured bytes per second (to powers of two) as "
+        "soon as they are known, or one for each partition.",
     )
     roll_seconds: Seconds = Field(
         default=30.0, description="Pause after an attempt to get to the front of the broker's order that failed."

@@ -240,13 +240,7 @@ class Cycle:
         self._gaps += self._sizes.prepare(
             spans, state.curves, compacted=state.compacted, cluster=state.cluster, rack_aware=rack_aware
         )
-        self._gaps += self._sizes.look_at_batches(
-            state.logs,
-            read=(span.partition for span in spans),
-            cluster=state.cluster,
-            rack_aware=rack_aware,
-            now=now,
-        )
+        self._gaps += self._sizes.look_at_batches(spans, state.curves, cluster=state.cluster, rack_aware=rack_aware)
 
     # counting
 

@@ -101,7 +101,12 @@ class Sampler:
         self._left = self._budget
 
     def look(
-        self, wanted: Mapping[Partition, Sequence[int]], serving: Mapping[Partition, int], ends: Mapping[Partition, int]
+        self,
+        wanted: Mapping[Partition, Sequence[int]],
+        serving: Mapping[Partition, int],
+        ends: Mapping[Partition, int],
+        *,
+        most_bytes: int = PLACE_BYTES,
     ) -> tuple[dict[Partition, list[Stretch]], list[Gap]]:
         """Look at offsets of partitions; what the budget does not allow is left out.
 
@@ -109,16 +114,17 @@ class Sampler:
             wanted: Offsets by partition.
             serving: The broker to ask for each partition.
             ends: Where to stop counting in each partition.
+            most_bytes: To read at each offset.
         """
         questions = []
         for partition, offsets in wanted.items():
             if partition not in serving:
                 continue
             for offset in offsets:
-                if self._left < PLACE_BYTES:
+                if self._left < most_bytes:
                     break
-                self._left -= PLACE_BYTES
-                request = raw_fetch([(partition, offset, PLACE_BYTES)], rack=self._rack, most_bytes=PLACE_BYTES)
+                self._left -= most_bytes
+                request = raw_fetch([(partition, offset, most_bytes)], rack=self._rack, most_bytes=most_bytes)
                 questions.append(Question(broker=serving[partition], request=request, about=(partition, offset)))
         found: dict[Partition, list[Stretch]] = {}
         gaps: list[Gap] = []

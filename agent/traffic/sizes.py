@@ -11,15 +11,15 @@ from typing import Final
 
 from agent.cluster import ClusterView
 from agent.traffic.attribute import Span
-from agent.traffic.collect import Offsets, Partition
+from agent.traffic.collect import Partition
 from agent.traffic.curve import Curve, bytes_between
 from agent.traffic.model import Gap
 from agent.traffic.probe import guess
 from agent.traffic.sample import PLACE_BYTES, Sampler, bytes_of, places
 
-_BATCHES_SECONDS: Final = 60.0
-_BATCH_TOPICS: Final = 8
+_BATCH_TOPICS: Final = 64
 """So many topics a cycle are looked into for the size of their batches."""
+_BATCH_BYTES: Final = 16_384
 
 
 class Sizes:
@@ -30,7 +30,8 @@ class Sizes:
         self._rack = rack
         self._enabled = enabled
         self._sampled: dict[Span, float] = {}
-        self._batched_at: dict[str, float] = {}
+        self._looked_at: dict[str, int] = {}
+        self._turns = 0
         self.batch_bytes: dict[str, float] = {}
         self.sampled_partitions: frozenset[Partition] = frozenset()
 
@@ -69,31 +70,32 @@ class Sizes:
         return gaps
 
     def look_at_batches(
-        self,
-        logs: Mapping[Partition, Offsets],
-        *,
-        read: Iterable[Partition],
-        cluster: ClusterView,
-        rack_aware: bool,
-        now: float,
+        self, spans: Iterable[Span], curves: Mapping[Partition, Curve], *, cluster: ClusterView, rack_aware: bool
     ) -> list[Gap]:
-        """Learn the average size of the newest batches of some topics, one partition of each."""
+        """Learn the size of the batches just read: in one partition of each topic, those looked at longest ago first.
+
+        Producers change their batches with their load, so an old look says little; but topics come in turns where
+        there are many.
+        """
         if not self._enabled:
             return []
-        chosen: dict[str, Partition] = {}
-        for partition in read:
-            if now - self._batched_at.get(partition[0], float("-inf")) >= _BATCHES_SECONDS:
-                chosen.setdefault(partition[0], partition)
-            if len(chosen) >= _BATCH_TOPICS:
-                break
+        widest: dict[str, Span] = {}
+        for span in spans:
+            before = widest.get(span.partition[0])
+            if before is None or span.end - span.first > before.end - before.first:
+                widest[span.partition[0]] = span
+        self._turns += 1
+        topics = sorted(widest, key=lambda topic: (self._looked_at.get(topic, 0), topic))[:_BATCH_TOPICS]
         wanted, ends = {}, {}
-        for topic, partition in chosen.items():
-            self._batched_at[topic] = now
-            log = logs.get(partition)
-            if log is not None and log.end > log.start:
-                wanted[partition] = [max(log.start, log.end - 100)]
-                ends[partition] = log.end
-        found, gaps = self._sampler.look(wanted, self._serving(wanted, cluster, rack_aware=rack_aware), ends)
+        for topic in topics:
+            self._looked_at[topic] = self._turns
+            span = widest[topic]
+            curve = curves.get(span.partition)
+            if curve is not None and curve.look.start <= span.first < curve.look.end:
+                wanted[span.partition] = [span.first]
+                ends[span.partition] = span.end
+        serving = self._serving(wanted, cluster, rack_aware=rack_aware)
+        found, gaps = self._sampler.look(wanted, serving, ends, most_bytes=_BATCH_BYTES)
         for (topic, _), stretches in found.items():
             batches = sum(stretch.batches for stretch in stretches)
             self.batch_bytes[topic] = sum(stretch.size_bytes for stretch in stretches) / batches
