@@ -26,8 +26,8 @@ _GROUPS_SHOWN: Final = 200
 _REFRESH_SECONDS: Final = 10
 _HEATS: Final = 6
 _HEADERS: Final[Mapping[str, str]] = {
-    "Content-Security-Policy": "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; "
-    "frame-ancestors 'none'",
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",

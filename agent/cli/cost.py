@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -78,16 +79,14 @@ def only(report: Report, group: str) -> Report:
 
 
 def groups_table(report: Report, most: int | None = None) -> Table:
-    """All groups, the dearest first."""
-    table = Table()
-    table.add_column("group", overflow="fold")
-    table.add_column("kind")
-    for column in ("reads", "across racks", "share", "optimal", "random", "a month", "saved"):
+    """All groups, the dearest first; what 80 columns hold."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("group", overflow="fold", min_width=10)
+    for column in ("reads", "across", "share", "optimal", "random", "a month", "saved"):
         table.add_column(column, justify="right", no_wrap=True)
     for group in report.groups[:most]:
         table.add_row(
             words.plain(group.group),
-            group.kind,
             words.rate(group.bytes_per_second),
             words.size(group.cross_rack_bytes),
             words.percent(group.share) + ("" if group.share_by == "bytes" or group.share is None else " (p)"),
@@ -115,7 +114,7 @@ def _show_group(console: Console, group: GroupCost) -> None:
             markup=False,
         )
     console.print(_pairs(group.pairs))
-    topics = Table()
+    topics = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     topics.add_column("topic", overflow="fold")
     for column in ("read", "across racks", "cost"):
         topics.add_column(column, justify="right")
@@ -132,7 +131,7 @@ def _show_group(console: Console, group: GroupCost) -> None:
 
 
 def _pairs(pairs: tuple[PairCost, ...]) -> Table:
-    table = Table()
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in ("client rack", "replica rack"):
         table.add_column(column)
     for column in ("read", "cost"):
