@@ -12,9 +12,9 @@ SECTION: Final = """
 
 {seconds:.0f} s live on three brokers in three racks (Kafka 4.3, JVM processes on loopback): seven groups of two
 librdkafka consumers, with record sizes changing every ten seconds (100 bytes to 5 kB), each codec with replication 1
-and 2, and a compacted topic whose cleaner runs meanwhile. *truth*: bytes that the kernel received on the sockets of each consumer's process,
-by broker. *estimated*: the agent alone, from offsets and log sizes. *exact*: the applications post their statistics.
-Consumers commit every five seconds, the agent looks every five.
+and 2, and a compacted topic whose cleaner runs meanwhile. *truth*: bytes that the kernel received on the sockets of
+each consumer's process, by broker. *estimated*: the agent alone, from offsets and log sizes. *exact*: the applications
+post their statistics. Consumers commit every five seconds, the agent looks every five.
 
 {table}
 

@@ -19,7 +19,7 @@ from agent.traffic.probe import raw_fetch
 from agent.traffic.wire import Question, Wire
 
 PLACE_BYTES: Final = 65_536
-MOST_PLACES: Final = 10
+MOST_PLACES: Final = 9
 
 _HEADER: Final = Struct(">qiibihi")  # base offset, length, leader epoch, magic, CRC, attributes, last offset delta
 _BEFORE_LENGTH: Final = 12
@@ -62,10 +62,9 @@ def read_stretch(records: bytes | bytearray | memoryview, asked: int, until: int
     return Stretch(first=first, end=end, size_bytes=size, batches=batches) if end > first else None
 
 
-def places(first: int, end: int, density: float) -> list[int]:
-    """Where to look into offsets `first` to before `end`: everywhere if that is little, else evenly spread."""
-    expected = (end - first) * density
-    count = max(1, min(MOST_PLACES, end - first, round(expected / PLACE_BYTES + 0.5)))
+def places(first: int, end: int) -> list[int]:
+    """Where to look into offsets `first` to before `end`: evenly spread, beginning with the first."""
+    count = min(MOST_PLACES, end - first)
     return [first + (end - first) * place // count for place in range(count)]
 
 
@@ -78,6 +77,15 @@ def bytes_of(stretches: Sequence[Stretch], first: int, end: int) -> float:
         until = ordered[index + 1].first if index + 1 < len(ordered) else end
         total += max(0, until - begin) * stretch.density
     return total
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where to look: from an offset of a partition on, counting batches that begin before `until`."""
+
+    partition: Partition
+    offset: int
+    until: int
 
 
 class Sampler:
@@ -101,35 +109,26 @@ class Sampler:
         self._left = self._budget
 
     def look(
-        self,
-        wanted: Mapping[Partition, Sequence[int]],
-        serving: Mapping[Partition, int],
-        ends: Mapping[Partition, int],
-        *,
-        most_bytes: int = PLACE_BYTES,
-    ) -> tuple[dict[Partition, list[Stretch]], list[Gap]]:
-        """Look at offsets of partitions; what the budget does not allow is left out.
+        self, wanted: Sequence[Place], serving: Mapping[Partition, int], *, most_bytes: int = PLACE_BYTES
+    ) -> tuple[dict[Place, Stretch], list[Gap]]:
+        """Look at places; what the budget does not allow is left out.
 
         Args:
-            wanted: Offsets by partition.
+            wanted: The places.
             serving: The broker to ask for each partition.
-            ends: Where to stop counting in each partition.
-            most_bytes: To read at each offset.
+            most_bytes: To read at each place.
         """
         questions = []
-        for partition, offsets in wanted.items():
-            if partition not in serving:
+        for place in wanted:
+            if place.partition not in serving or self._left < most_bytes:
                 continue
-            for offset in offsets:
-                if self._left < most_bytes:
-                    break
-                self._left -= most_bytes
-                request = raw_fetch([(partition, offset, most_bytes)], rack=self._rack, most_bytes=most_bytes)
-                questions.append(Question(broker=serving[partition], request=request, about=(partition, offset)))
-        found: dict[Partition, list[Stretch]] = {}
+            self._left -= most_bytes
+            request = raw_fetch([(place.partition, place.offset, most_bytes)], rack=self._rack, most_bytes=most_bytes)
+            questions.append(Question(broker=serving[place.partition], request=request, about=place))
+        found: dict[Place, Stretch] = {}
         gaps: list[Gap] = []
         for answer in self._wire.ask(questions):
-            partition, offset = answer.question.about
+            place = answer.question.about
             if answer.error is not None:
                 gaps.append(failed(Family.SAMPLE, f"broker {answer.question.broker}", answer.error))
                 continue
@@ -137,7 +136,7 @@ class Sampler:
                 for one in topic.partitions:
                     gaps += refused(Family.SAMPLE, str(topic.topic), one.error_code)
                     if not one.error_code and one.records:
-                        stretch = read_stretch(one.records, offset, ends[partition])
+                        stretch = read_stretch(one.records, place.offset, place.until)
                         if stretch is not None:
-                            found.setdefault(partition, []).append(stretch)
+                            found[place] = stretch
         return found, gaps

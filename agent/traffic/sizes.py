@@ -7,6 +7,7 @@ not enter: groups and who reads.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from agent.cluster import ClusterView
@@ -15,11 +16,12 @@ from agent.traffic.collect import Partition
 from agent.traffic.curve import Curve, bytes_between
 from agent.traffic.model import Gap
 from agent.traffic.probe import guess
-from agent.traffic.sample import PLACE_BYTES, Sampler, bytes_of, places
+from agent.traffic.sample import Place, Sampler, bytes_of, places
 
 _BATCH_TOPICS: Final = 64
 """So many topics a cycle are looked into for the size of their batches."""
 _BATCH_BYTES: Final = 16_384
+_LATER_BYTES: Final = 32_768
 
 
 class Sizes:
@@ -54,20 +56,26 @@ class Sizes:
             {span for span in spans if _unsure(span, curves.get(span.partition), compacted)},
             key=lambda span: (span.partition, span.first, span.end),
         )
-        gaps: list[Gap] = []
-        for span in unsure:
-            curve = curves[span.partition]
-            first, end = max(span.first, curve.look.start), min(span.end, curve.look.end)
-            if end <= first:
-                continue
-            serving = self._serving([span.partition], cluster, rack_aware=rack_aware)
-            wanted = {span.partition: places(first, end, curve.density or PLACE_BYTES)}
-            found, missing = self._sampler.look(wanted, serving, {span.partition: end})
-            gaps += missing
-            if found.get(span.partition):
-                self._sampled[span] = bytes_of(found[span.partition], first, end)
+        serving = self._serving({span.partition for span in unsure}, cluster, rack_aware=rack_aware)
+        begins = {span: _place(span, curves[span.partition]) for span in unsure}
+        found, gaps = self._sampler.look([place for place in begins.values() if place is not None], serving)
+        # what one look does not reach to the end of is looked at in more places: records need not stay alike
+        longer = {
+            span: [replace(place, offset=offset) for offset in places(found[place].end, place.until)]
+            for span, place in begins.items()
+            if place is not None and place in found and found[place].end < place.until
+        }
+        more, missing = self._sampler.look(
+            [place for spread in longer.values() for place in spread], serving, most_bytes=_LATER_BYTES
+        )
+        for span, place in begins.items():
+            if place is not None and place in found:
+                first = found[place]
+                self._sampled[span] = bytes_of([first], place.offset, min(first.end, place.until))
+                rest = [more[one] for one in longer.get(span, ()) if one in more]
+                self._sampled[span] += bytes_of(rest or [first], first.end, place.until)
         self.sampled_partitions = frozenset(span.partition for span in self._sampled)
-        return gaps
+        return gaps + missing
 
     def look_at_batches(
         self, spans: Iterable[Span], curves: Mapping[Partition, Curve], *, cluster: ClusterView, rack_aware: bool
@@ -86,19 +94,17 @@ class Sizes:
                 widest[span.partition[0]] = span
         self._turns += 1
         topics = sorted(widest, key=lambda topic: (self._looked_at.get(topic, 0), topic))[:_BATCH_TOPICS]
-        wanted, ends = {}, {}
+        wanted = []
         for topic in topics:
             self._looked_at[topic] = self._turns
             span = widest[topic]
             curve = curves.get(span.partition)
             if curve is not None and curve.look.start <= span.first < curve.look.end:
-                wanted[span.partition] = [span.first]
-                ends[span.partition] = span.end
-        serving = self._serving(wanted, cluster, rack_aware=rack_aware)
-        found, gaps = self._sampler.look(wanted, serving, ends, most_bytes=_BATCH_BYTES)
-        for (topic, _), stretches in found.items():
-            batches = sum(stretch.batches for stretch in stretches)
-            self.batch_bytes[topic] = sum(stretch.size_bytes for stretch in stretches) / batches
+                wanted.append(Place(partition=span.partition, offset=span.first, until=span.end))
+        serving = self._serving([place.partition for place in wanted], cluster, rack_aware=rack_aware)
+        found, gaps = self._sampler.look(wanted, serving, most_bytes=_BATCH_BYTES)
+        for place, stretch in found.items():
+            self.batch_bytes[place.partition[0]] = stretch.size_bytes / stretch.batches
         return gaps
 
     def size_of(self, span: Span, curves: Mapping[Partition, Curve]) -> float:
@@ -120,6 +126,12 @@ class Sizes:
                 if broker is not None:
                     serving[topic, number] = broker
         return serving
+
+
+def _place(span: Span, curve: Curve) -> Place | None:
+    """Where a span begins, cut to what the log has."""
+    first, end = max(span.first, curve.look.start), min(span.end, curve.look.end)
+    return Place(partition=span.partition, offset=first, until=end) if end > first else None
 
 
 def _unsure(span: Span, curve: Curve | None, compacted: Mapping[str, bool]) -> bool:

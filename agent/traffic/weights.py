@@ -67,11 +67,22 @@ class WeightBook:
         if levels == before:
             return
         self._levels[group] = levels
-        rows: dict[str, list[int | None]] = {}
-        for (topic, number), level in levels.items():
-            row = rows.setdefault(topic, [])
-            row.extend([None] * (number + 1 - len(row)))
-            row[number] = level
-        weights = weights_of(rows)
+        weights = _weights(levels)
         if weights != self._weights.get(group):
-            self._weights[group] = MappingProxyType(weights)
+            self._weights[group] = weights
+
+
+def weights_of_rates(rates: Mapping[Partition, float]) -> Weights | None:
+    """Weights from rates alone, without memory; None while nothing is read."""
+    if not any(rates.values()):
+        return None
+    return _weights({partition: level_of(rate, None) for partition, rate in rates.items()})
+
+
+def _weights(levels: Mapping[Partition, int]) -> Weights:
+    rows: dict[str, list[int | None]] = {}
+    for (topic, number), level in levels.items():
+        row = rows.setdefault(topic, [])
+        row.extend([None] * (number + 1 - len(row)))
+        row[number] = level
+    return MappingProxyType(weights_of(rows))
