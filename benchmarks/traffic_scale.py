@@ -129,8 +129,8 @@ def _feed(bootstrap: str) -> None:
         for partition in range(PER_TOPIC):
             producer.produce(f"topic-{topic:03}", _VALUE, partition=partition)
         producer.poll(0)
-    if producer.flush(60):
-        raise RuntimeError("the brokers did not take all records in a minute")
+    if producer.flush(240):
+        raise RuntimeError("the brokers did not take all records in four minutes")
 
 
 def measure() -> dict[str, Any]:
