@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from threading import Lock
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -115,6 +115,9 @@ class Metrics:
         self.registry = CollectorRegistry(auto_describe=True)
         self.board = StatusBoard()
         self.registry.register(self.board)
+        self.up = Gauge(
+            "samerack_up", "1 while every part of the agent does its work, as /readyz tells.", registry=self.registry
+        )
         self._plan_seconds = Histogram(
             "samerack_plan_seconds",
             "Time from the members' metadata to the encoded plan.",

@@ -114,7 +114,7 @@ def _own_shares(report: Report) -> Metric:
 
 def _prices(report: Report) -> Metric:
     family = GaugeMetricFamily(
-        "samerack_price_dollars_per_gb",
+        "samerack_price_dollars_per_gigabyte",
         "Price per GB that leaves a rack (sent) and enters another (received), as the provider counts GB.",
         labels=("provider", "direction"),
     )

@@ -92,6 +92,7 @@ class Agent:
         ]
         for leader in self._leaders:
             self.metrics.expect(leader.group)
+        self.metrics.up.set_function(lambda: float(not self.unready()))
         self.showing = Showing(
             board=self.traffic,
             roles=self._roles,
