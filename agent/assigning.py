@@ -75,13 +75,7 @@ class Assigning:
 
     def mode(self, protocol: str) -> planner.Mode:
         """How to plan for a group that uses this protocol."""
-        leading = self._settings.leading
-        return planner.mode_of(
-            protocol,
-            cooperative_protocols=leading.cooperative_protocols,
-            keep_copartitioned=leading.keep_copartitioned,
-            rack_aware_fetch=self._watch.rack_aware_fetch,
-        )
+        return planner.mode_of(protocol, self._settings.leading, rack_aware_fetch=self._watch.rack_aware_fetch)
 
     def weights(self) -> Weights | None:
         """The measured weights where they are to count and known; the same object while they are the same."""
@@ -110,7 +104,12 @@ class Assigning:
         with self._lock:
             view, owned = self._view, self._owned
         members = planner.members_of_join(
-            subscriptions, group=view, remembered=owned, cooperative=mode.cooperative, racks=self._settings.racks
+            subscriptions,
+            group=view,
+            remembered=owned,
+            cooperative=mode.cooperative,
+            racks=self._settings.racks,
+            protocol=joined.protocol,
         )
         plan = planner.make_plan(planner.problem_of(members, cluster, mode, weights=weights), mode)
         encoded = planner.encode(plan, members)

@@ -1,4 +1,4 @@
-"""What a group would read across racks under other plans: its own assignor's, to say what the agent saves.
+"""What a group would read across racks under other plans: its own assignor's (what the agent saves), less even ones.
 
 The plan is worked out on the same members, replicas and byte rates by running the assignor. What must not enter:
 measuring, prices, and any decision.
@@ -7,13 +7,14 @@ measuring, prices, and any decision.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from agent.policy import share
 from agent.traffic.model import GroupTraffic
+from assignors.consumer.curve import curve
 from assignors.consumer.registry import ASSIGNORS, Options
 from assignors.evaluate import evaluate
 from assignors.model import NOBODY, AssignmentError, Problem
@@ -21,6 +22,32 @@ from assignors.model import NOBODY, AssignmentError, Problem
 _ALIASES: Final[Mapping[str, str]] = {"RoundRobinAssigner": "roundrobin"}
 """Other clients' names for Kafka's assignors."""
 _FRESH: Final = Options(stickiness=False)
+
+_MOST_PARTITIONS: Final = 20_000
+"""Larger groups get no curve on a page: its dozen plans would keep a reader waiting for seconds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurvePoint:
+    """A plan less even by `max_skew`: its cross-rack share, and the partitions of its fullest and emptiest member."""
+
+    max_skew: int
+    share: float
+    fullest: int
+    emptiest: int
+
+
+def curve_of(problem: Problem) -> tuple[CurvePoint, ...]:
+    """Balance against locality, from a fair share to as near as can be; empty where the group is too large to ask."""
+    if not problem.members or len(problem.owner) > _MOST_PARTITIONS:
+        return ()
+    try:
+        return tuple(
+            CurvePoint(max_skew=point.max_skew, share=share(point.cost), fullest=point.fullest, emptiest=point.emptiest)
+            for point in curve(problem)
+        )
+    except AssignmentError:
+        return ()
 
 
 def own_share(group: GroupTraffic) -> float | None:

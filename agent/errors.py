@@ -17,3 +17,7 @@ class StepBackError(AgentError):
     def __init__(self, reason: str, seconds: float) -> None:
         super().__init__(reason)
         self.seconds = seconds
+
+
+class CoordinatorMovesError(AgentError):
+    """A group has no coordinator at the moment, or another one than was asked: ask again soon."""

@@ -121,6 +121,7 @@ class GroupLeader(threading.Thread):
                 pause = error.seconds
                 self._metrics.failed(self.group, "stepped-back")
                 self._log.error("steps-back", reason=str(error), seconds=pause)
+                self._become("observing")
             except (kafka_errors.KafkaError, AgentError) as error:
                 self._failed("kafka", error)
             except Exception as error:  # noqa: BLE001 - the group must not be left because of a mistake of ours
@@ -128,9 +129,9 @@ class GroupLeader(threading.Thread):
                 self._log.exception("failed", kind="internal", error=str(error), retry_seconds=pause)
             self._stopping.wait(None if self._role == "fenced" else pause)
 
-    def _failed(self, kind: str, error: Exception) -> None:
+    def _failed(self, kind: str, error: Exception, retry_seconds: float = _RETRY_SECONDS) -> None:
         self._metrics.failed(self.group, kind)
-        self._log.warning("failed", kind=kind, error=f"{type(error).__name__}: {error}", retry_seconds=_RETRY_SECONDS)
+        self._log.warning("failed", kind=kind, error=f"{type(error).__name__}: {error}", retry_seconds=retry_seconds)
 
     def _session(self) -> None:
         client = connect(for_kafka_python(self._settings.kafka))
@@ -163,6 +164,7 @@ class GroupLeader(threading.Thread):
         if role != self._role:
             self._log.info("role", now=role, before=self._role)
             self._role = role
+            self._metrics.board.become(self.group, role)
 
     def _forget_looks(self) -> None:
         """What was seen is of the past: look anew before anything is decided."""
@@ -173,10 +175,8 @@ class GroupLeader(threading.Thread):
 
     def _turn(self, membership: Membership) -> float:
         """One turn; the answer is how many seconds to wait for the next unless something wakes us."""
-        now = time.monotonic()
-        if now >= self._look_at:
-            self._see(membership.describe(), membership)
-            self._look_at = now + self._settings.watch.group_seconds
+        if time.monotonic() >= self._look_at:
+            self._look_again(membership)
         if membership.state is MemberState.UNJOINED and not membership.rejoining:
             if self._look is None or not self._may_join():
                 return _TURN_SECONDS
@@ -283,6 +283,16 @@ class GroupLeader(threading.Thread):
         )
 
     # looking
+
+    def _look_again(self, membership: Membership) -> None:
+        """One look at the group; where that fails for the moment, the last one holds: leaving costs a rebalance."""
+        self._look_at = time.monotonic() + self._settings.watch.group_seconds
+        try:
+            look = membership.describe()
+        except kafka_errors.RetriableError as error:
+            self._failed("kafka", error, self._settings.watch.group_seconds)
+        else:
+            self._see(look, membership)
 
     def _see(self, look: GroupView, membership: Membership) -> None:
         members = tuple(member for member in look.members if member.id != membership.member_id)

@@ -31,6 +31,7 @@ SYNC_VERSION: Final = 5
 DESCRIBE_VERSION: Final = 5
 """Version 6 turns an absent group into an error; 5 calls it Dead."""
 LEAVE_SECONDS: Final = 2.0
+_AGAIN_SECONDS: Final = 0.2
 RESERVE_SECONDS: Final = 2.0
 
 _HARMLESS: Final = b"\xff\xff\xff\xff"
@@ -301,6 +302,17 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
             protocol=described.protocol_data,
             members=tuple(view_member(member, consumer=consumer) for member in described.members),
         )
+
+    def describe_patiently(self, patience: float = 3.0) -> GroupView:
+        """As `describe`, asking again for a while where the group is on its way from one coordinator to another."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                return self.describe()
+            except kafka_errors.RetriableError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_AGAIN_SECONDS)
 
     def leave(self) -> None:
         """Leave by member id, also while JoinGroup is parked; whoever has the instance id by now is left alone."""

@@ -7,7 +7,7 @@ Gauges of groups are set from one immutable status per group, so that a scrape n
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
@@ -63,6 +63,13 @@ class StatusBoard(Collector):
         """Replace what is shown of one group."""
         with self._lock:
             self._statuses[status.group] = status
+
+    def become(self, group: str, role: str) -> None:
+        """Change what the agent is to a group at once, not with its next look at the group: there may be none."""
+        with self._lock:
+            status = self._statuses.get(group, GroupStatus(group=group))
+            first = status.first_in_order and role in ("leading", "following")
+            self._statuses[group] = replace(status, role=role, first_in_order=first)
 
     def all(self) -> tuple[GroupStatus, ...]:
         """Every group's status, by name."""

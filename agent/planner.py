@@ -1,6 +1,7 @@
 """Views -> plan: builds the assignment problem of a group, solves it, checks it, falls back, encodes it. Memory only.
 
-This is what runs between JoinGroup and SyncGroup, while every member of the group waits: no I/O may enter.
+This is what runs between JoinGroup and SyncGroup, while every member of the group waits: no I/O may enter, and within
+the deadline there is a plan (`agent.deadline`).
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ from typing import Final, Literal
 import numpy as np
 
 from agent.cluster import SettledCluster, SettledPartition, replica_racks
+from agent.deadline import DEADLINE_SECONDS, assign_in_time, fall_back
 from agent.group import GroupView
 from agent.racks import MemberRack, client_id_of, member_rack
-from agent.settings import RackSettings
+from agent.settings import LeadingSettings, RackSettings
 from agent.traffic.rates import fitted
 from assignors.build import MemberInput, build_problem
 from assignors.check import check
-from assignors.consumer import optimal
-from assignors.consumer import range as range_assignor
+from assignors.consumer.registry import Options
 from assignors.evaluate import evaluate
 from assignors.model import NOBODY, BoolArray, Cost, Int32Array, Problem
 from assignors.transfer import withhold
+from protocol.claims import COOPERATIVE_STICKY, STICKY, claims
 from protocol.consumer import encode_assignments
 from protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
 
@@ -45,11 +47,21 @@ class PlanMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """How a group wants to be planned: incremental rebalance, co-partitioned topics, which replicas may serve."""
+    """How a group wants to be planned.
+
+    Attributes:
+        cooperative: Members rebalance incrementally (KIP-429).
+        keep_copartitioned: Partition i of co-partitioned topics stays together.
+        rack_aware_fetch: Which replicas may serve: any in the member's rack, or leaders only.
+        max_skew: Partitions beyond its fair share that a member may have for locality; not with keep_copartitioned.
+        deadline_seconds: How long planning may take.
+    """
 
     cooperative: bool
     keep_copartitioned: bool
     rack_aware_fetch: bool
+    max_skew: int = 0
+    deadline_seconds: float = DEADLINE_SECONDS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +106,16 @@ def warm_up() -> None:
     encode(make_plan(problem_of((member,), cluster, mode), mode), (member,))
 
 
-def mode_of(
-    protocol: str, *, cooperative_protocols: Iterable[str], keep_copartitioned: str, rack_aware_fetch: bool
-) -> Mode:
-    """How to plan for a group whose members chose this protocol name."""
+def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
+    """How to plan for a group whose members chose this protocol name. Bundles of partitions know no skew."""
+    keep = leading.keep_copartitioned
+    together = keep == "always" or (keep == "auto" and protocol == "range")
     return Mode(
-        cooperative=protocol in cooperative_protocols,
-        keep_copartitioned=keep_copartitioned == "always" or (keep_copartitioned == "auto" and protocol == "range"),
+        cooperative=protocol in leading.cooperative_protocols,
+        keep_copartitioned=together,
         rack_aware_fetch=rack_aware_fetch,
+        max_skew=0 if together else leading.max_skew,
+        deadline_seconds=leading.deadline_seconds,
     )
 
 
@@ -125,13 +139,14 @@ def members_of_view(group: GroupView, racks: RackSettings) -> tuple[PlanMember, 
     )
 
 
-def members_of_join(
+def members_of_join(  # noqa: PLR0913 - all that is known of a group while it joins
     joined: Iterable[tuple[str, str | None, Subscription]],
     *,
     group: GroupView | None,
     remembered: Mapping[str, TopicPartitions],
     cooperative: bool,
     racks: RackSettings,
+    protocol: str = "",
 ) -> tuple[PlanMember, ...]:
     """The members that a JoinGroup answer names: (member id, instance id, subscription).
 
@@ -140,13 +155,22 @@ def members_of_join(
         group: The latest look at the group, for client ids and hosts.
         remembered: Partitions by member id or instance id from the assignment in force; eager members own those.
         cooperative: Cooperative members own what they claim in their subscription.
+        protocol: Name of the protocol; `sticky` members tell in their user data what they own, which counts as long as
+            nothing is remembered (KIP-54: "the new leader has access to the most recent partition assignment").
         racks: Where racks come from.
     """
     seen = {member.id: member for member in group.members} if group is not None else {}
     members = []
     for member_id, instance_id, subscription in joined:
         known = seen.get(member_id)
-        owned = remembered.get(member_id) or remembered.get(instance_id or "") or NO_PARTITIONS
+        owned, generation = (
+            remembered.get(member_id) or remembered.get(instance_id or "") or NO_PARTITIONS,
+            NO_GENERATION,
+        )
+        if cooperative:
+            owned, generation = claims(subscription, COOPERATIVE_STICKY)
+        elif protocol == STICKY and not remembered:
+            owned, generation = claims(subscription, STICKY)
         members.append(
             PlanMember(
                 id=member_id,
@@ -158,8 +182,8 @@ def members_of_join(
                     client_id=known.client_id if known is not None else client_id_of(member_id),
                     client_host=known.client_host if known is not None else None,
                 ),
-                owned=subscription.owned if cooperative else owned,
-                generation=subscription.generation if cooperative else NO_GENERATION,
+                owned=owned,
+                generation=generation,
             )
         )
     return tuple(members)
@@ -220,7 +244,7 @@ def _by_topic(owned: TopicPartitions, topics: AbstractSet[str]) -> dict[str, Int
 
 
 def make_plan(problem: Problem, mode: Mode, *, prefer: AssignorName = "optimal") -> Plan:
-    """The best plan that passes the check: the preferred assignor's, else range's.
+    """The best plan that passes the check and is there in time: the preferred assignor's, else range's.
 
     Raises:
         AssignmentError: Not even range's plan passes; nothing may be sent then.
@@ -228,11 +252,12 @@ def make_plan(problem: Problem, mode: Mode, *, prefer: AssignorName = "optimal")
     failure = None
     if prefer == "optimal":
         try:
-            final = optimal.assign(problem, optimal.Options(keep_copartitioned=mode.keep_copartitioned))
+            options = Options(keep_copartitioned=mode.keep_copartitioned, max_skew=mode.max_skew)
+            final, _ = assign_in_time("optimal", problem, options, seconds=mode.deadline_seconds)
             return _checked(problem, final, mode, "optimal", None)
         except Exception as error:  # noqa: BLE001 - whatever breaks, the group must get a plan
             failure = f"{type(error).__name__}: {error}"
-    return _checked(problem, range_assignor.assign(problem), mode, "range", failure)
+    return _checked(problem, fall_back(problem, seconds=mode.deadline_seconds), mode, "range", failure)
 
 
 def _checked(problem: Problem, final: Int32Array, mode: Mode, name: AssignorName, failure: str | None) -> Plan:

@@ -27,7 +27,7 @@ from agent.traffic import web as traffic_web
 from agent.traffic.board import TrafficBoard
 from agent.traffic.metrics import TrafficCollector, TrafficMetrics
 from agent.traffic.watch import TrafficWatch
-from agent.watch import ClusterWatch, group_type, open_admin
+from agent.watch import ClusterWatch, find_group_type, open_admin
 from agent.web import WebServer, application
 
 log = structlog.get_logger("agent")
@@ -66,6 +66,7 @@ class Agent:
             ),
             selector=settings.racks.replica_selector,
             metrics=self.metrics,
+            reopen=partial(open_admin, settings.kafka),
         )
         self._measuring = (
             TrafficWatch(
@@ -83,7 +84,7 @@ class Agent:
                 group=group,
                 settings=settings,
                 watch=self._watch,
-                group_type=partial(group_type, self._admin),
+                group_type=partial(find_group_type, settings.kafka),
                 metrics=self.metrics,
                 events=self.events,
                 weigh=self._measuring.weights.weights if self._measuring is not None else unweighed,

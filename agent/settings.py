@@ -109,6 +109,17 @@ class LeadingSettings(Section):
         description="What a partition read across racks costs: its measured bytes per second (to powers of two) as "
         "soon as they are known, or one for each partition.",
     )
+    max_skew: int = Field(
+        default=0,
+        ge=0,
+        description="How many partitions more than its fair share a member may get, so that fewer are read across "
+        "racks; `samerack plan GROUP --curve` shows what that saves. Not where co-partitioned topics stay together.",
+    )
+    deadline_seconds: Seconds = Field(
+        default=5.0,
+        description="How long planning may take at most: without an optimal plan by then the group gets the one of "
+        "`range`. Keep it below the members' session timeout.",
+    )
     roll_seconds: Seconds = Field(
         default=30.0, description="Pause after an attempt to get to the front of the broker's order that failed."
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agent import costs, verify
-from agent.baseline import own_share
+from agent.baseline import CurvePoint, curve_of, own_share
 from agent.events import Events
 from agent.findings import Verdict
 from agent.money import PriceTable
@@ -97,6 +97,11 @@ class Showing:
                 self._verdict = (report, verify.verdict(evidence))
                 self._verdict_at = time.monotonic()
             return self._verdict[1]
+
+    def curve(self, name: str) -> tuple[CurvePoint, ...]:
+        """What a group would read across racks if members could have more than a fair share; empty where unknown."""
+        group = self.board.group(name)
+        return curve_of(group.problem) if group is not None and group.problem is not None else ()
 
     def own_share(self, group: GroupTraffic) -> float | None:
         """The cross-rack share that the group's own assignor comes to, not older than a minute."""

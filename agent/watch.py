@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Final, Protocol
 
@@ -26,17 +27,24 @@ from agent.cluster import (
     SettlingTimes,
     settle,
 )
-from agent.errors import AgentError, SettingsError
+from agent.errors import AgentError, CoordinatorMovesError, SettingsError
 from agent.kafka_config import for_librdkafka, nearest
 
 log = structlog.get_logger("watch")
 
 RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"
-_REQUEST_SECONDS: Final = 10.0
+_REQUEST_SECONDS: Final = 5.0
 _SELECTOR_SECONDS: Final = 300.0
 _SHARE_OF_TIME: Final = 10
-"""A look may take a tenth of the time at most: the pause is that many times as long as the look."""
+"""A look may take a tenth of the time at most: the pause is that many times as long as looks take."""
+_LAST_LOOKS: Final = 5
+"""The quickest of so many looks tells what a look takes: others wait for a broker that restarts, and load nobody."""
+_PATIENCE_SECONDS: Final = 3.0
+_AGAIN_SECONDS: Final = 0.2
+_COORDINATOR_MOVES: Final = frozenset(
+    {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
+)
 _ABSENT: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
 
 
@@ -136,10 +144,26 @@ def fetches_are_rack_aware(admin: AdminClient, brokers: Iterable[int]) -> bool:
     return bool(selectors) and all((selector or "").endswith(RACK_AWARE_SELECTOR) for selector in selectors)
 
 
+def find_group_type(kafka: Mapping[str, str], group: str, *, patience: float = _PATIENCE_SECONDS) -> str:
+    """As `group_type`, while the group may be on its way from one coordinator to another.
+
+    Each question has a client of its own: librdkafka goes on asking a broker that coordinates the group no more.
+    """
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            return group_type(open_admin(kafka), group)
+        except CoordinatorMovesError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_AGAIN_SECONDS)
+
+
 def group_type(admin: AdminClient, group: str) -> str:
     """The type of a group: "classic", "consumer" (KIP-848) or another, "unknown" where brokers do not say.
 
     Raises:
+        CoordinatorMovesError: The group has no coordinator at the moment, or another one.
         AgentError: Not allowed, or no answer.
     """
     try:
@@ -148,7 +172,8 @@ def group_type(admin: AdminClient, group: str) -> str:
     except (KafkaException, TimeoutError) as error:
         if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
             return "classic"
-        raise AgentError(f"kafka: group {group}: {_text(error)}") from error
+        moves = isinstance(error, KafkaException) and error.args[0].code() in _COORDINATOR_MOVES
+        raise (CoordinatorMovesError if moves else AgentError)(f"kafka: group {group}: {_text(error)}") from error
     return str(described.type.name).lower()
 
 
@@ -161,8 +186,15 @@ def _text(error: KafkaException | TimeoutError) -> str:
 class ClusterWatch(threading.Thread):
     """Looks in turns and publishes what settled; `cluster` is replaced as a whole, never changed."""
 
-    def __init__(
-        self, admin: AdminClient, *, pause: float, times: SettlingTimes, selector: str, metrics: WatchMetrics
+    def __init__(  # noqa: PLR0913 - each is a part of its own
+        self,
+        admin: AdminClient,
+        *,
+        pause: float,
+        times: SettlingTimes,
+        selector: str,
+        metrics: WatchMetrics,
+        reopen: Callable[[], AdminClient] | None = None,
     ) -> None:
         """Prepare; `start` begins to look.
 
@@ -172,9 +204,12 @@ class ClusterWatch(threading.Thread):
             times: How long changes must persist.
             selector: `auto`, `rack-aware` or `leader` (setting racks.replica_selector).
             metrics: What to tell of the looks.
+            reopen: Makes another client when a look has failed: librdkafka waits for the broker that it takes for the
+                controller, for five minutes if need be, and with KRaft that is any broker.
         """
         super().__init__(name="cluster-watch", daemon=True)
         self._admin = admin
+        self._reopen = reopen
         self._pause = pause
         self._times = times
         self._metrics = metrics
@@ -183,6 +218,7 @@ class ClusterWatch(threading.Thread):
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._stopping = False
+        self._took: deque[float] = deque(maxlen=_LAST_LOOKS)
         self._state = Settling()
         self._listeners: list[Callable[[], None]] = []
         self.cluster = SettledCluster()
@@ -217,12 +253,15 @@ class ClusterWatch(threading.Thread):
             except AgentError as error:
                 self._metrics.watch_failed()
                 log.warning("look-failed", error=str(error))
+                if self._reopen is not None:
+                    self._admin = self._reopen()
             except Exception as error:  # one bad look must not end the watch of every group
                 self._metrics.watch_failed()
                 log.exception("look-failed", error=str(error))
             took = time.monotonic() - started
             self._metrics.looked(took)
-            self._wake.wait(max(self._pause, took * _SHARE_OF_TIME))
+            self._took.append(took)
+            self._wake.wait(max(self._pause, min(self._took) * _SHARE_OF_TIME))
 
     def look_once(self) -> None:
         """One look and what follows from it.

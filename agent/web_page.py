@@ -149,6 +149,7 @@ def routes(showing: Showing) -> list[Route]:
             report=report,
             group=found,
             matrix=matrix(found.pairs, report.racks),
+            curve=showing.curve(name),
             events=showing.events.latest(_EVENTS_SHOWN, group=name),
         )
 

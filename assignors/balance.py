@@ -4,18 +4,19 @@ Loads of a flow form the bases of an integral polymatroid. Among them the least 
 which is also the least maximum, then the fewest members at it, and so on) are exactly those in which every member of a
 band has the band's floor or one more, and the band as a whole its fixed total (Frank and Murota, "Decreasing
 minimization on M-convex sets", 2022). So balance is settled before anything else is looked at: as a floor for each
-group of members and a number of extra units for each band. What must not enter: racks, owners, any cost but balance.
+group of members and a number of extra units for each band. The same holds of the loads of the flows that cost least, so
+that balance can also come second (`assignors.cheapest`). What must not enter: racks, owners, any cost but balance.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from assignors.arrays import dense_rank
-from assignors.model import BoolArray, Int32Array, Int64Array
+from assignors.model import NOBODY, BoolArray, Int32Array, Int64Array
 from assignors.solvers import Network, residual_closure, solve
 
 ROUNDS_AT_MEAN: Final = 4
@@ -30,13 +31,38 @@ class Spread:
         floor: [S] units that every member of the group gets at least.
         band: [S] band of the group; each member gets its floor or, from the extras of its band, one more.
         extras: [B] members of the band that get one more.
-        usable: [E] edges that may carry units in a least unequal flow; the others never do.
+        usable: [E] arcs that may carry units in a least unequal flow; the others never do.
     """
 
     floor: Int64Array
     band: Int32Array
     extras: Int64Array
     usable: BoolArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ways:
+    """How units get to groups of interchangeable members: N nodes, E arcs, S of the nodes are groups.
+
+    Attributes:
+        supply: [N] units that enter at the node, negative where they leave for good; what is left leaves at groups.
+        tail: [E] node where the arc begins.
+        head: [E] node where it ends.
+        limit: [E] units that it may carry.
+        group: [S] node of each group.
+        size: [S] members of each group, at least 1.
+        most: [S] units that one member may have at most, or None for no limit.
+        pinned: [S] units that every member has in any case, NOBODY where that is open; None where all are open.
+    """
+
+    supply: Int64Array
+    tail: Int32Array
+    head: Int32Array
+    limit: Int64Array
+    group: Int64Array
+    size: Int64Array
+    most: Int64Array | None = None
+    pinned: Int64Array | None = None
 
 
 @dataclass(slots=True)
@@ -50,16 +76,6 @@ class _Bands:
 
     def open(self) -> BoolArray:
         return self.high - self.low > 1
-
-
-@dataclass(slots=True)
-class _Edges:
-    """Who may take what. An edge is settled once least unequal flows all use it alike: not at all, or to its limit."""
-
-    kind: Int32Array
-    group: Int32Array
-    limit: Int64Array
-    settled: BoolArray
 
 
 def least_unequal(
@@ -82,33 +98,67 @@ def least_unequal(
 
     Complexity: a few flows over E + S arcs; their number grows with the logarithm of the greatest load.
     """
-    total = int(supply.sum())
     if len(size) == 1:
-        floor, extras = divmod(total, int(size[0]))
+        floor, extras = divmod(int(supply.sum()), int(size[0]))
         return Spread(
             floor=np.array([floor]),
             band=np.zeros(1, np.int32),
             extras=np.array([extras]),
             usable=np.ones(len(edge_kind), np.bool_),
         )
-    bands = _Bands(
-        of=np.zeros(len(size), np.int32),
-        low=np.zeros(1, np.int64),
-        high=np.array([total]),
-        total=np.array([total]),
+    kinds, groups = len(supply), len(size)
+    return least_unequal_loads(
+        Ways(
+            supply=np.concatenate([supply, np.zeros(groups, np.int64)]),
+            tail=edge_kind,
+            head=(edge_group + kinds).astype(np.int32),
+            limit=edge_limit,
+            group=np.arange(kinds, kinds + groups),
+            size=size,
+        )
     )
-    edges = _Edges(kind=edge_kind, group=edge_group, limit=edge_limit, settled=np.zeros(len(edge_kind), np.bool_))
-    usable = np.ones(len(edge_kind), np.bool_)
+
+
+def least_unequal_loads(ways: Ways) -> Spread:
+    """The least unequal loads of the groups' members that some flow has.
+
+    Raises:
+        AssignmentError: no flow fits.
+
+    Complexity: a few flows over E + S arcs; their number grows with the logarithm of the greatest load.
+    """
+    bands = _first_bands(ways)
+    # an arc is settled once least unequal flows all use it alike: not at all, or to its limit
+    settled = np.zeros(len(ways.tail), np.bool_)
+    usable = np.ones(len(ways.tail), np.bool_)
     rounds = 0
     while bands.open().any():
-        cut = _cuts(bands, size, at_mean=rounds < ROUNDS_AT_MEAN)
-        units, load, above = _split(supply, edges, size, bands, cut)
-        edges.settled |= above[edges.kind] != above[len(supply) + edges.group]
-        usable = ~edges.settled | (units > 0)
-        bands = _refine(bands, cut, above[len(supply) :], load)
+        cut = _cuts(bands, ways.size, at_mean=rounds < ROUNDS_AT_MEAN)
+        units, load, above = _split(ways, settled, bands, cut)
+        settled |= above[ways.tail] != above[ways.head]
+        usable = ~settled | (units > 0)
+        bands = _refine(bands, cut, above[ways.group], load, ways.most)
         rounds += 1
-    members = np.bincount(bands.of, weights=size, minlength=len(bands.total)).astype(np.int64)
+    members = np.bincount(bands.of, weights=ways.size, minlength=len(bands.total)).astype(np.int64)
     return Spread(floor=bands.low[bands.of], band=bands.of, extras=bands.total - bands.low * members, usable=usable)
+
+
+def _first_bands(ways: Ways) -> _Bands:
+    """One band of all groups that are open, and a closed one for each load that is settled from the start."""
+    pinned = np.full(len(ways.size), NOBODY) if ways.pinned is None else ways.pinned
+    of, value = dense_rank(pinned - NOBODY, int(pinned.max(initial=0)) + 2)
+    value += NOBODY
+    members = np.bincount(of, weights=ways.size, minlength=len(value)).astype(np.int64)
+    total = int(ways.supply.sum())
+    is_open = value == NOBODY
+    rest = total - int((value * members)[~is_open].sum())
+    greatest = rest if ways.most is None else min(rest, int(ways.most.max()))
+    return _Bands(
+        of=of,
+        low=np.where(is_open, 0, value),
+        high=np.where(is_open, greatest, value),
+        total=np.where(is_open, rest, value * members),
+    )
 
 
 def _cuts(bands: _Bands, size: Int64Array, *, at_mean: bool) -> Int64Array:
@@ -120,34 +170,35 @@ def _cuts(bands: _Bands, size: Int64Array, *, at_mean: bool) -> Int64Array:
     return np.where(bands.open(), np.clip(wanted, bands.low + 1, bands.high - 1), bands.high)
 
 
-def _split(
-    supply: Int64Array, edges: _Edges, size: Int64Array, bands: _Bands, cut: Int64Array
-) -> tuple[Int64Array, Int64Array, BoolArray]:
+def _split(ways: Ways, settled: BoolArray, bands: _Bands, cut: Int64Array) -> tuple[Int64Array, Int64Array, BoolArray]:
     """One flow with as few units above the cuts as can be.
 
     Whoever is above its band's cut then, and whoever could take a unit over from those, has at least the cut in every
-    least unequal vector, and the others at most.
+    least unequal vector (or the most that it may have), and the others at most.
 
     Returns:
-        [E] units on each edge, [S] units of each group, and [K + S] which kinds and groups are above.
+        [E] units on each arc, [S] units of each group, and [N] which nodes are above.
     """
-    kinds, groups, count = len(supply), len(size), len(edges.kind)
-    group_node = np.arange(kinds, kinds + groups, dtype=np.int32)
-    band_node = (kinds + groups + bands.of).astype(np.int32)
-    within = size * cut[bands.of]
+    nodes, groups, count = len(ways.supply), len(ways.size), len(ways.tail)
+    band_node = (nodes + bands.of).astype(np.int32)
+    group_node = ways.group.astype(np.int32)
+    within, beyond = ways.size * cut[bands.of], ways.size * (bands.high - cut)[bands.of]
+    if ways.most is not None:
+        within = np.minimum(within, ways.size * ways.most)
+        beyond = np.minimum(beyond, ways.size * ways.most - within)
     network = Network(
-        supply=np.concatenate([supply, np.zeros(groups, np.int64), -bands.total]),
-        tail=np.concatenate([edges.kind, group_node, group_node]).astype(np.int32),
-        head=np.concatenate([edges.group + kinds, band_node, band_node]).astype(np.int32),
-        capacity=np.concatenate([edges.limit, within, size * (bands.high - cut)[bands.of]]),
+        supply=np.concatenate([ways.supply, -bands.total]),
+        tail=np.concatenate([ways.tail, group_node, group_node]).astype(np.int32),
+        head=np.concatenate([ways.head, band_node, band_node]).astype(np.int32),
+        capacity=np.concatenate([ways.limit, within, beyond]),
         costs=np.concatenate([np.zeros(count + groups, np.int64), np.ones(groups, np.int64)])[np.newaxis],
     )
     flow = solve(network)
-    load = flow[count : count + groups] + flow[count + groups :]
+    over = flow[count + groups :]
     start = np.zeros(len(network.supply), np.bool_)
-    start[group_node] = load > within
-    # settled edges lead from one band to another: what is above in its own band says nothing about the next
-    handing = np.flatnonzero(~edges.settled)
+    start[group_node] = over > 0
+    # settled arcs lead from one band to another: what is above in its own band says nothing about the next
+    handing = np.flatnonzero(~settled)
     above = residual_closure(
         tail=network.tail[handing],
         head=network.head[handing],
@@ -155,18 +206,40 @@ def _split(
         less=flow[handing] > 0,
         start=start,
     )
-    return flow[:count], load, above[: kinds + groups]
+    return flow[:count], flow[count : count + groups] + over, above[:nodes]
 
 
-def _refine(bands: _Bands, cut: Int64Array, above: BoolArray, load: Int64Array) -> _Bands:
-    """Split every open band at its cut into those above and the rest."""
-    parts = 2 * bands.of + above
-    of, old = dense_rank(parts, 2 * len(bands.total))
+def _refine(bands: _Bands, cut: Int64Array, above: BoolArray, load: Int64Array, most: Int64Array | None) -> _Bands:
+    """Split every open band at its cut into those above and the rest; who may not reach the cut has all it may."""
+    part = 2 * bands.of + above
+    of, old = dense_rank(part, 2 * len(bands.total))
     upper, parent = old % 2 == 1, old // 2
     closed = ~bands.open()[parent]
-    return _Bands(
+    refined = _Bands(
         of=of,
         low=np.where(upper & ~closed, cut[parent], bands.low[parent]),
         high=np.where(upper | closed, bands.high[parent], cut[parent]),
+        total=np.bincount(of, weights=load, minlength=len(old)).astype(np.int64),
+    )
+    if most is None:
+        return refined
+    short = above & bands.open()[bands.of] & (most < cut[bands.of])
+    return _with_full(refined, short, most, load)
+
+
+def _with_full(bands: _Bands, full: BoolArray, most: Int64Array, load: Int64Array) -> _Bands:
+    """The bands with those groups in closed bands of their own whose members all have the most they may."""
+    if not full.any():
+        return bands
+    keys = np.where(full, len(bands.total) + most, bands.of)
+    of, old = dense_rank(keys, int(keys.max()) + 1)
+    kept = np.minimum(old, len(bands.total) - 1)
+    is_full = old >= len(bands.total)
+    value = old - len(bands.total)
+    return replace(
+        bands,
+        of=of,
+        low=np.where(is_full, value, bands.low[kept]),
+        high=np.where(is_full, value, bands.high[kept]),
         total=np.bincount(of, weights=load, minlength=len(old)).astype(np.int64),
     )

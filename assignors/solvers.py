@@ -112,7 +112,7 @@ def _solve_by_level(network: Network, solver: Callable[[Network], Int64Array]) -
             flow = solver(question)
         except _OutOfRangeError:
             flow = _networkx_flow(question)
-        reduced = _reduced_costs(question, flow)
+        reduced = reduced_costs(question, flow)
         full = reduced < 0
         fixed[full] += flow[full]
         np.subtract.at(supply, network.tail[full], flow[full])
@@ -122,8 +122,15 @@ def _solve_by_level(network: Network, solver: Callable[[Network], Int64Array]) -
     return fixed + np.where(free, flow, 0)
 
 
-def _reduced_costs(network: Network, flow: Int64Array) -> Int64Array:
-    """What one more unit on each arc would cost under optimal node prices: negative on full arcs that must stay full.
+def reduced_costs(network: Network, flow: Int64Array) -> Int64Array:
+    """What one more unit on each arc would cost at level 0 under optimal node prices, [A].
+
+    All optimal flows fill the arcs below zero, leave those above zero empty, and are free on the others (complementary
+    slackness).
+
+    Args:
+        network: the question.
+        flow: [A] an answer that is optimal at level 0.
 
     Bellman-Ford on the residual network, all arcs at once per round; a round more than the longest shortest path.
     """

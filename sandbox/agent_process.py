@@ -85,7 +85,7 @@ class AgentProcess:
 
     def metric(self, name: str, **labels: str) -> float | None:
         """The value of one sample of /metrics; None when it does not show."""
-        for family in text_string_to_metric_families(self.get("/metrics")[1]):  # type: ignore[no-untyped-call]  # the library has not typed it
+        for family in text_string_to_metric_families(self.get("/metrics")[1]):
             for sample in family.samples:
                 if sample.name == name and sample.labels == labels:
                     return float(sample.value)
@@ -94,7 +94,7 @@ class AgentProcess:
     def role(self, group: str = "") -> str:
         """What it is to a group (the first of its groups): leading, following, observing, fenced or outside."""
         group = group or self.groups[0]
-        for family in text_string_to_metric_families(self.get("/metrics")[1]):  # type: ignore[no-untyped-call]  # see above
+        for family in text_string_to_metric_families(self.get("/metrics")[1]):
             for sample in family.samples:
                 if sample.name == "samerack_group_role" and sample.labels["group"] == group:
                     return str(sample.labels["role"])

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Final
@@ -24,13 +21,13 @@ from rich.console import Console
 from rich.table import Table
 
 from sandbox.admin import Admin, wait_until
+from sandbox.agent_process import AgentProcess
 from sandbox.cluster import Cluster
 from sandbox.contract import RACKS
 from sandbox.crew import Crew, Layout, Post, layout
 from sandbox.errors import SandboxError
 from sandbox.feeder import Feeder
-from sandbox.processes import end, spawn, tail
-from sandbox.settings import HOST, free_ports
+from sandbox.processes import tail
 
 GROUP: Final = "orders-service"
 TOPICS: Final = {
@@ -48,9 +45,6 @@ POSTS: Final = (
     Post(client="kafka-python", rack="rack-b", tells_rack=False),
     Post(client="aiokafka", rack="rack-c", tells_rack=False),
 )
-_FOLLOWING: Final = f'samerack_group_role{{group="{GROUP}",role="following"}} 1.0'
-_LEADING: Final = f'samerack_group_role{{group="{GROUP}",role="leading"}} 1.0'
-_FIRST: Final = f'samerack_first_in_order{{group="{GROUP}"}} 1.0'
 _MOST_DEPLOYS: Final = 4
 """In a third of all starts another member holds the front place until it is deployed itself."""
 _AFTER_KILL_SECONDS: Final = 12.0
@@ -69,60 +63,14 @@ class Story:
         self.console.print(f"[dim]{time.monotonic() - self._begun:6.1f} s[/dim]  {text}", highlight=False)
 
 
-class AgentProcess:
-    """`samerack run` as an operator would start it, with its log in a file."""
-
-    def __init__(self, bootstrap: str, folder: Path) -> None:
-        (self._port,) = free_ports(1)
-        self.log = folder / "agent.log"
-        racks = {f"*-{rack}": rack for rack in RACKS.values() if rack is not None}
-        with self.log.open("wb") as log:
-            self.process = spawn(
-                [
-                    *(sys.executable, "-m", "agent.cli.main", "run", "-b", bootstrap, "-g", GROUP),
-                    *("-s", f"racks.client_ids={json.dumps(racks)}", "-s", f"web.port={self._port}"),
-                ],
-                stdout=subprocess.DEVNULL,
-                stderr=log,
-            )
-
-    def shows(self, sample: str, *, seconds: float) -> bool:
-        """Whether /metrics has a line, or gets it within so many seconds."""
-        try:
-            self.wait_for(sample, f"{sample} shows", timeout=seconds)
-        except SandboxError:
-            return False
-        return True
-
-    def wait_for(self, sample: str, what: str, timeout: float = 60.0) -> None:
-        """Wait until /metrics has a line.
-
-        Raises:
-            SandboxError: It takes too long, or the agent has ended; with the end of its log.
-        """
-
-        def shows() -> bool:
-            if self.process.poll() is not None:
-                raise SandboxError(f"the agent ended before {what}")
-            with suppress(OSError), urllib.request.urlopen(f"http://{HOST}:{self._port}/metrics", timeout=2) as page:
-                return sample in page.read().decode().splitlines()
-            return False
-
-        try:
-            wait_until(shows, what, timeout=timeout)
-        except SandboxError as error:
-            raise SandboxError(f"{error}\n{tail(self.log)}") from None
-
-
 @contextmanager
 def agent(bootstrap: str) -> Iterator[AgentProcess]:
     """An agent that is gone when the context ends."""
+    racks = {f"*-{rack}": rack for rack in RACKS.values() if rack is not None}
     with tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder:
-        running = AgentProcess(bootstrap, Path(folder))
-        try:
+        log = Path(folder) / "agent.log"
+        with AgentProcess(bootstrap, groups=[GROUP], log=log, settings={"racks.client_ids": racks}) as running:
             yield running
-        finally:
-            end(running.process, timeout=6)
 
 
 def play(story: Story) -> dict[str, float]:
@@ -149,9 +97,9 @@ def _lead_move_kill(story: Story, bootstrap: str, admin: Admin, crew: Crew) -> d
     _show_rates(story, crew, where, "the group's own assignment")
     story.tell(f"the group's own assignment reads [bold]{before:.1%}[/bold] of its partitions across racks")
     with agent(bootstrap) as running:
-        running.wait_for(_FOLLOWING, "the agent has joined")
+        running.wait_role("following")
         for _ in range(_MOST_DEPLOYS):
-            first = running.shows(_FIRST, seconds=3.0)
+            first = running.reaches(running.first_in_order, seconds=3.0)
             story.tell(
                 f"the agent has joined and is {'next to lead' if first else 'behind another member in the order'}"
             )
@@ -159,7 +107,7 @@ def _lead_move_kill(story: Story, bootstrap: str, admin: Admin, crew: Crew) -> d
             for post in crew.posts:
                 crew.restart(post)
                 crew.wait_complete(PARTITIONS)
-            if running.shows(_LEADING, seconds=3.0):
+            if running.reaches(lambda: running.role() == "leading", seconds=3.0):
                 break
         else:
             raise SandboxError(f"the agent does not lead after {_MOST_DEPLOYS} deploys:\n{tail(running.log)}")
@@ -170,7 +118,7 @@ def _lead_move_kill(story: Story, bootstrap: str, admin: Admin, crew: Crew) -> d
         followed = _follow_a_move(story, admin, crew)
         story.tell("killing the agent with -9")
         killed_ms = time.time_ns() // 1_000_000
-        running.process.kill()
+        running.kill()
         time.sleep(_AFTER_KILL_SECONDS)
         gap = crew.longest_pause(since_ms=killed_ms, until_ms=time.time_ns() // 1_000_000)
         crew.wait_complete(PARTITIONS)

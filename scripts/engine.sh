@@ -6,7 +6,7 @@
 # starts it. An engine that we started keeps running for the next run; its images lie where Docker keeps them
 # (/var/lib/docker), its log and process id in $cache/engine. To end it: kill "$(cat "$cache/engine/dockerd.pid")".
 #
-# setup_image sets SAMERACK_KAFKA_IMAGE, unless it is set already: apache/kafka where it is at hand or can be pulled, else an
+# setup_image sets SANDBOX_KAFKA_IMAGE, unless it is set already: apache/kafka where it is at hand or can be pulled, else an
 # image of the same contract made here from the system's own packages (debootstrap), a trimmed Java and Kafka's jars.
 
 engine=$cache/engine
@@ -128,21 +128,21 @@ _content_of() { docker image inspect --format '{{index .Config.Labels "samerack.
 
 setup_image() {
   local content base
-  if [[ -z ${SAMERACK_KAFKA_IMAGE:-} ]]; then
+  if [[ -z ${SANDBOX_KAFKA_IMAGE:-} ]]; then
     content=$(cat "$root/sandbox/kafka/"{jars.lock,log4j2.yaml} "$root/tests/integration/image/run" "$root/scripts/engine.sh" \
       /etc/os-release <("$JAVA_HOME/bin/java" -version 2>&1) | sha256sum)
     content=${content%% *}
     if [[ $(_content_of "$local_image") == "$content" ]]; then
-      SAMERACK_KAFKA_IMAGE=$local_image
+      SANDBOX_KAFKA_IMAGE=$local_image
     elif _has_image "$official_image" || step "looking for the image $official_image" _pull "$official_image" 2>/dev/null; then
-      SAMERACK_KAFKA_IMAGE=$official_image
+      SANDBOX_KAFKA_IMAGE=$official_image
     else
       setup_packages image
       base=$engine/base-$(. /etc/os-release && printf '%s-%s' "$ID" "${VERSION_CODENAME:-}").tar
       step "making the image $local_image, as no registry has one for us" locked image _build_image "$base" "$content" ||
-        die "the Kafka image could not be made (see above). Name one in SAMERACK_KAFKA_IMAGE"
-      SAMERACK_KAFKA_IMAGE=$local_image
+        die "the Kafka image could not be made (see above). Name one in SANDBOX_KAFKA_IMAGE"
+      SANDBOX_KAFKA_IMAGE=$local_image
     fi
   fi
-  export SAMERACK_KAFKA_IMAGE
+  export SANDBOX_KAFKA_IMAGE
 }

@@ -40,7 +40,8 @@ partition of each topic, and the members with their topics, racks and owned part
 
 It may add "locality" ("any", or "leader" where only the leader replica serves), "weights" ({topic: [cost of each
 partition]}), "keep_copartitioned", "cooperative" and "stickiness" (true or false; without stickiness the plan starts
-afresh).
+afresh), "max_skew" (how many partitions more than its fair share a member may have, so that fewer are read across
+racks) and "deadline_seconds" (after which the plan is that of range).
 """
 
 
@@ -112,8 +113,10 @@ def _show(solution: Solution) -> None:
     before, after = evaluate(problem, problem.owner), evaluate(problem, solution.owner)
     console.print(
         f"across racks: now {before.cross_rack} partitions, then {after.cross_rack}; "
-        f"moved {after.moved}, fullest less emptiest member {after.imbalance}, nobody subscribes to {after.unassigned}"
+        f"moved {after.moved}, fullest less emptiest member {after.imbalance}, without subscriber {after.unassigned}"
     )
+    if solution.late:
+        console.print(f"this is the plan of range: {solution.late}")
     withheld = int((solution.sent != solution.owner).sum())
     if withheld:
         console.print(f"{withheld} partitions wait until their present owners let go")

@@ -9,13 +9,13 @@ from __future__ import annotations
 import binascii
 import json
 import statistics
-import time
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from agent.deadline import DEADLINE_SECONDS, FALL_BACK, LateError, assign_in_time, fall_back
 from assignors.build import MemberInput, build_problem
 from assignors.check import check
 from assignors.consumer.registry import ASSIGNORS, Options
@@ -89,6 +89,8 @@ class Question(_Part):
     weights: dict[str, list[int]] | None = None
     keep_copartitioned: bool = False
     stickiness: bool = True
+    max_skew: int = Field(default=0, ge=0)
+    deadline_seconds: float = Field(default=DEADLINE_SECONDS, gt=0)
     cooperative: bool = False
     repeat: int = Field(default=1, ge=1, le=10_000)
     cmd: str | None = None
@@ -97,13 +99,23 @@ class Question(_Part):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solution:
-    """The plan for a question: `owner` once everything has moved, `sent` in this round."""
+    """The plan for a question.
+
+    Attributes:
+        question: What was asked.
+        problem: The group.
+        owner: [P] owners once everything has moved.
+        sent: [P] owners in this round.
+        nanos: Time that the assignor took.
+        late: Why this is the plan of `range`, or "" where it is that of the assignor.
+    """
 
     question: Question
     problem: Problem
     owner: Int32Array
     sent: Int32Array
     nanos: int
+    late: str = ""
 
 
 def parse(data: bytes | str, *, known_keys_only: bool = False) -> Question:
@@ -142,17 +154,32 @@ def solve(question: Question) -> Solution:
         raise QuestionError(f"assignor {question.assignor!r} is not here; give one of {', '.join(ASSIGNORS)}")
     problem = problem_of(question)
     seen = _without_racks(problem) if assignor.as_kafka and question.protocol_version < RACKS_SINCE else problem
-    options = Options(keep_copartitioned=question.keep_copartitioned, stickiness=question.stickiness)
-    nanos: list[int] = []
-    for _ in range(question.repeat):
-        start = time.perf_counter_ns()
-        owner = assignor.assign(seen, options)
-        nanos.append(time.perf_counter_ns() - start)
+    owner, nanos, late = _plan(seen, question)
     cooperative = question.cooperative or assignor.cooperative
     sent = withhold(problem, owner) if cooperative else owner
     check(problem, sent, cooperative=cooperative)
-    warm = statistics.median(nanos[len(nanos) // 2 :])
-    return Solution(question=question, problem=problem, owner=owner, sent=sent, nanos=int(warm))
+    return Solution(question=question, problem=problem, owner=owner, sent=sent, nanos=nanos, late=late)
+
+
+def options_of(question: Question) -> Options:
+    """What a question asks of its assignor."""
+    return Options(
+        keep_copartitioned=question.keep_copartitioned, stickiness=question.stickiness, max_skew=question.max_skew
+    )
+
+
+def _plan(problem: Problem, question: Question) -> tuple[Int32Array, int, str]:
+    """Owners, the median time of the later half of the runs, and why range stood in; the first late run is the last."""
+    nanos: list[int] = []
+    for _ in range(question.repeat):
+        try:
+            owner, took = assign_in_time(
+                question.assignor, problem, options_of(question), seconds=question.deadline_seconds
+            )
+        except LateError as error:
+            return fall_back(problem, seconds=question.deadline_seconds), 0, str(error)
+        nanos.append(took)
+    return owner, int(statistics.median(nanos[len(nanos) // 2 :])), ""
 
 
 def _without_racks(problem: Problem) -> Problem:
@@ -223,6 +250,8 @@ def answer_of(solution: Solution) -> Answer:
         "moved": cost.moved,
         "nanos": solution.nanos,
     }
+    if solution.late:
+        answer |= {"fell_back": FALL_BACK, "reason": solution.late}
     if question.cooperative or ASSIGNORS[question.assignor].cooperative:
         waiting = np.flatnonzero(transferring(problem, solution.owner)).tolist()
         answer["transferring"] = [

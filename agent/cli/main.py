@@ -9,7 +9,7 @@ from __future__ import annotations
 import typer
 from typer.core import TyperGroup
 
-from agent.cli import assign, codec, cost, plan, run, settings_reference, streams, top, verify
+from agent.cli import assign, codec, cost, curve, plan, run, settings_reference, streams, top, verify
 from agent.errors import AgentError, SettingsError
 
 
@@ -38,7 +38,7 @@ app = typer.Typer(
     epilog="Start with `samerack plan GROUP --bootstrap-servers HOST:PORT`: it shows what a group reads across racks "
     "and what it could, and changes nothing.",
 )
-for module in (run, plan, verify, cost, top, assign, streams, codec, settings_reference):
+for module in (run, plan, verify, cost, top, curve, assign, streams, codec, settings_reference):
     module.register(app)
 
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent import log, planner
+from agent.cli.curve import points_of, show_points
 from agent.cli.options import BootstrapOption, ConfigOption, SetOption, settings_from
 from agent.cluster import NoRack, Settling, SettlingTimes, settle
 from agent.errors import AgentError
@@ -27,9 +28,10 @@ from agent.racks import rack_warnings
 from agent.settings import Settings
 from agent.traffic.watch import observe
 from agent.traffic.weights import weights_of_rates
-from agent.watch import fetches_are_rack_aware, group_type, look, open_admin
+from agent.watch import fetches_are_rack_aware, find_group_type, look, open_admin
+from assignors.consumer.registry import Options
 from assignors.evaluate import cross_rack_mask
-from assignors.model import NOBODY, Int32Array
+from assignors.model import NOBODY, Int32Array, Problem
 
 
 class AssignorChoice(Enum):
@@ -61,6 +63,9 @@ def plan(
         ),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    with_curve: Annotated[
+        bool, typer.Option("--curve", help="Also what would cross racks if members could have more than a fair share.")
+    ] = False,
     assignments: SetOption = None,
 ) -> None:
     """Show the present and the best assignment of a live group: cross-rack partitions, moves, per member.
@@ -70,8 +75,13 @@ def plan(
     """
     settings = settings_from(config, bootstrap, assignments)
     log.configure(settings.log)
-    preferred: planner.AssignorName = "optimal" if assignor is AssignorChoice.OPTIMAL else "range"
-    answer = examine(group, settings, preferred, weights=_weights(group, settings, seconds) if seconds else None)
+    answer = examine(
+        group,
+        settings,
+        "optimal" if assignor is AssignorChoice.OPTIMAL else "range",
+        weights=_weights(group, settings, seconds) if seconds else None,
+        with_curve=with_curve,
+    )
     if as_json:
         typer.echo(json.dumps(answer))
     else:
@@ -87,7 +97,7 @@ def describe(group: str, settings: Settings) -> GroupView:
     client = connect(for_kafka_python(settings.kafka))
     try:
         membership = Membership(client, group=group, settings=settings.leading, assign=lambda _: {}, wake=lambda: None)
-        return membership.describe()
+        return membership.describe_patiently()
     except kafka_errors.KafkaError as error:
         raise AgentError(f"group {group}: {type(error).__name__}: {error}") from error
     finally:
@@ -116,6 +126,7 @@ def examine(
     assignor: planner.AssignorName,
     *,
     weights: Mapping[str, Sequence[int]] | None = None,
+    with_curve: bool = False,
 ) -> dict[str, Any]:
     """Everything that `plan` shows, as JSON values; with weights the shares are by bytes, else by partitions.
 
@@ -123,7 +134,7 @@ def examine(
         AgentError: The group is not there, not a classic consumer group, or rebalancing; or brokers do not answer.
     """
     admin = open_admin(settings.kafka)
-    kind = group_type(admin, group)
+    kind = find_group_type(settings.kafka, group)
     if kind not in ("classic", "unknown"):
         raise AgentError(f"group {group}: is assigned by the brokers (type {kind}); only classic groups can be planned")
     view = describe(group, settings)
@@ -140,12 +151,7 @@ def examine(
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
     selector = settings.racks.replica_selector
     aware = fetches_are_rack_aware(admin, seen.brokers) if selector == "auto" else selector == "rack-aware"
-    mode = planner.mode_of(
-        view.protocol,
-        cooperative_protocols=settings.leading.cooperative_protocols,
-        keep_copartitioned=settings.leading.keep_copartitioned,
-        rack_aware_fetch=aware,
-    )
+    mode = planner.mode_of(view.protocol, settings.leading, rack_aware_fetch=aware)
     members = [
         member
         for member in planner.members_of_view(view, settings.racks)
@@ -181,7 +187,17 @@ def examine(
             }
             for index, member in enumerate(problem.members)
         ],
+        **({"curve": _curve_of(problem, mode)} if with_curve else {}),
     }
+
+
+def _curve_of(problem: Problem, mode: planner.Mode) -> list[dict[str, Any]]:
+    if mode.keep_copartitioned:
+        raise AgentError(
+            "--curve: co-partitioned topics of this group stay together, which knows no skew; "
+            "see it without with -s leading.keep_copartitioned=never"
+        )
+    return points_of(problem, Options(), seconds=mode.deadline_seconds)
 
 
 def _per_member(made: planner.Plan, owner: Int32Array) -> list[dict[str, Any]]:
@@ -226,5 +242,7 @@ def _show(answer: dict[str, Any]) -> None:
         f"with {answer['assignor']} {then['cross_rack']} ({then['cross_rack_share']:.1%}), moving {then['moved']}; "
         f"shares by {answer['weighed_by']}"
     )
+    if "curve" in answer:
+        show_points(answer["curve"], console)
     for warning in answer["warnings"]:
         console.print(f"[yellow]warning:[/yellow] {warning}", highlight=False)

@@ -64,9 +64,12 @@ _TAIL: Final = """
 
 ## Where samerack leaves Kafka
 
+For whole assignors see [Where Streams plans differ from Kafka's](streams-differences.md); this is about the utilities
+of KIP-924 that optimise a plan.
+
 | Kafka's public utility | samerack | why |
 |---|---|---|
-| an active's changelogs count as traffic | only what it reads counts | changelogs are written, to wherever leaders are |
+| an active's changelogs count as traffic | only what it reads counts | changelogs are written, not read |
 | an active that comes to its standby's client deletes that | both change places | the standby is lost |
 | tags do not restrain standbys that move | tags in `rack.aware.assignment.tags` hold | KIP-925, 4.D: tags win |
 | overrides need configured costs beside them | an override is enough | KIP-924 calls it an override |

@@ -61,12 +61,9 @@ def problem_of(
 
 
 def _mode(group: ObservedGroup, leading: LeadingSettings, *, rack_aware_fetch: bool) -> planner.Mode:
-    return planner.mode_of(
-        group.assignor,
-        cooperative_protocols=leading.cooperative_protocols,
-        keep_copartitioned=leading.keep_copartitioned if group.kind == "classic" else "never",
-        rack_aware_fetch=rack_aware_fetch,
-    )
+    if group.kind != "classic":
+        leading = leading.model_copy(update={"keep_copartitioned": "never"})
+    return planner.mode_of(group.assignor, leading, rack_aware_fetch=rack_aware_fetch)
 
 
 def solve(group: ObservedGroup, problem: Problem, leading: LeadingSettings) -> float | None:

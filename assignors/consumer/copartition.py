@@ -9,7 +9,8 @@ exact:
 3. cross-rack weight,
 4. moved partitions.
 
-What must not enter: partitions on their own; they are `optimal`'s.
+With `near_first` cross-rack weight comes before 2: what Kafka's range promises is 1 alone, so no plan that keeps this
+promise reads less across racks. What must not enter: partitions on their own; they are `optimal`'s.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from assignors.arrays import combine, dense_rank, first_of_each, row_codes, starts_of
-from assignors.balance import Spread, least_unequal
+from assignors.balance import Spread, Ways, least_unequal
+from assignors.cheapest import cheapest_spread
 from assignors.consumer.locality import Locality, locality
 from assignors.flow import Claims, Seats, Units, place
 from assignors.model import NOBODY, Int32Array, Int64Array, Problem
@@ -40,11 +42,12 @@ class _League:
     subscriptions: Int64Array
 
 
-def assign_bundles(problem: Problem, *, portable: bool = False) -> Int32Array:
+def assign_bundles(problem: Problem, *, near_first: bool = False, portable: bool = False) -> Int32Array:
     """Owner of each partition by the objective above, [P].
 
     Args:
         problem: the group, its members in the order that decides ties; every topic with partitions has a subscriber.
+        near_first: read as little as possible across racks before extra bundles are spread.
         portable: solve with networkx.
 
     Raises:
@@ -66,7 +69,12 @@ def assign_bundles(problem: Problem, *, portable: bool = False) -> Int32Array:
         claim=claim,
         claims=claims,
     )
-    seat = place(units, _seats(problem, leagues, near, first_seat), portable=portable)
+    if near_first:
+        share_of, spread = _extras_after_racks(problem, leagues, near, units, portable=portable)
+    else:
+        share_of, spread = problem.subscription_of, _extras_before_racks(problem, leagues)
+    seats = _seats(leagues, near.column, first_seat, share_of, spread)
+    seat = place(units, seats, portable=portable)
     member = np.concatenate([league.members for league in leagues])[seat]
     owner = np.empty(len(problem.topic_of), np.int32)
     for league, taken in zip(leagues, np.split(member, np.cumsum(sizes)[:-1]), strict=True):
@@ -123,40 +131,89 @@ def _bundle_claims(leagues: list[_League], owner: Int32Array, first_seat: Int64A
     )
 
 
-def _seats(problem: Problem, leagues: list[_League], near: Locality, first_seat: Int64Array) -> Seats:
+def _seats(
+    leagues: list[_League], column: Int32Array, first_seat: Int64Array, share_of: Int32Array, spread: Spread
+) -> Seats:
     """A seat for every league and member of it, which takes the floor; a node for every member, which takes extras."""
     league_of = np.repeat(np.arange(len(leagues)), np.diff(first_seat))
     member = np.concatenate([league.members for league in leagues])
-    columns = near.prices.shape[1]
-    group, groups = combine(league_of, len(leagues), near.column[member], columns)
+    group, groups = combine(league_of, len(leagues), column[member], int(column.max()) + 1)
     some = first_of_each(group, groups)
-    bundles = np.array([league.partitions.shape[1] for league in leagues])
-    floor, extras = np.divmod(bundles, np.diff(first_seat))
-    spread = _spread_extras(problem, leagues, extras)
-    members, band = len(problem.members), spread.band[problem.subscription_of]
+    floor, extras = _shares(leagues)
+    members, band = len(column), spread.band[share_of]
     stretching, seats = np.flatnonzero(extras[league_of] > 0), len(member)
     generous = np.flatnonzero(spread.extras[band] > 0)
     return Seats(
         group=group,
-        column=near.column[member[some]],
+        column=column[member[some]],
         edge_kind=league_of[some].astype(np.int32),
         edge_group=np.arange(groups, dtype=np.int32),
-        demand=np.concatenate([floor[league_of], spread.floor[problem.subscription_of], spread.extras]),
+        demand=np.concatenate([floor[league_of], spread.floor[share_of], spread.extras]),
         tail=np.concatenate([stretching, seats + generous]).astype(np.int32),
         head=np.concatenate([seats + member[stretching], seats + members + band[generous]]).astype(np.int32),
         capacity=np.ones(len(stretching) + len(generous), np.int64),
     )
 
 
-def _spread_extras(problem: Problem, leagues: list[_League], extras: Int64Array) -> Spread:
-    """The least unequal numbers of extra bundles per member, at most one of each league."""
+def _shares(leagues: list[_League]) -> tuple[Int64Array, Int64Array]:
+    """What every member of a league gets at least, and how many of them get one more."""
+    bundles = np.array([league.partitions.shape[1] for league in leagues])
+    floor, extras = np.divmod(bundles, np.array([len(league.members) for league in leagues]))
+    return floor, extras
+
+
+def _extras_before_racks(problem: Problem, leagues: list[_League]) -> Spread:
+    """The least unequal numbers of extra bundles per member, at most one of each league; for each subscription."""
     size = np.bincount(problem.subscription_of, minlength=len(problem.subscriptions))
     edge_kind = np.repeat(np.arange(len(leagues)), [len(league.subscriptions) for league in leagues])
     edge_group = np.concatenate([league.subscriptions for league in leagues])
     return least_unequal(
-        supply=extras,
+        supply=_shares(leagues)[1],
         edge_kind=edge_kind.astype(np.int32),
         edge_group=edge_group.astype(np.int32),
         edge_limit=size[edge_group],
         size=size,
     )
+
+
+def _extras_after_racks(
+    problem: Problem, leagues: list[_League], near: Locality, units: Units, *, portable: bool
+) -> tuple[Int32Array, Spread]:
+    """[M] group of each member (subscription and column), and the extra bundles of these groups' members.
+
+    pool (league, price) -> hub (league, column) -> part (league, group), where the floor stays -> group
+    """
+    columns = near.prices.shape[1]
+    group_of, groups = combine(problem.subscription_of, len(problem.subscriptions), near.column, columns)
+    some, size = first_of_each(group_of, groups), np.bincount(group_of, minlength=groups)
+    wanted = [np.isin(problem.subscription_of[some], league.subscriptions) for league in leagues]
+    part_league, part_group = np.nonzero(np.stack(wanted))
+    pool_of, pools = combine(units.kind, units.kinds, units.price, len(units.prices))
+    one = first_of_each(pool_of, pools)
+    pool, column = (index.ravel() for index in np.indices((pools, columns)))
+    hubs, parts = len(leagues) * columns, len(part_league)
+    hub_of_part = part_league * columns + near.column[some][part_group]
+    part_node, group_node = pools + hubs + np.arange(parts), pools + hubs + parts
+    floor, extras = _shares(leagues)
+    anything = len(units.kind) + 1
+    # a part takes extras only where its league has some, and at most one for each of its members
+    room = np.where(extras[part_league] > 0, size[part_group], 0)
+    ways = Ways(
+        supply=np.concatenate(
+            [
+                np.bincount(pool_of, minlength=pools),
+                np.zeros(hubs, np.int64),
+                -floor[part_league] * size[part_group],
+                np.zeros(groups, np.int64),
+            ]
+        ),
+        tail=np.concatenate([pool, pools + hub_of_part, part_node]).astype(np.int32),
+        head=np.concatenate(
+            [pools + units.kind[one][pool] * columns + column, part_node, group_node + part_group]
+        ).astype(np.int32),
+        limit=np.concatenate([np.full(len(pool) + parts, anything), room]),
+        group=group_node + np.arange(groups),
+        size=size,
+    )
+    cost = np.concatenate([units.prices[units.price[one]].ravel(), np.zeros(2 * parts, np.int64)])
+    return group_of, cheapest_spread(ways, cost, portable=portable)

@@ -6,6 +6,13 @@ Objective, lexicographic and exact:
 2. cross-rack weight: partitions, times their weights, read by a member whose rack has no replica that may serve it,
 3. moves: partitions whose new owner is another member than the present one.
 
+With `max_skew` k above 0 a member may have up to k partitions more than its fair share, which is the most that it has
+in any plan of least unequal loads. Among all plans within that limit, lexicographic and exact again:
+
+1. cross-rack weight,
+2. balance: the least sum of squares,
+3. moves.
+
 With `keep_copartitioned` what is balanced are whole bundles (`assignors.consumer.copartition`). What must not enter:
 the building of names, wire bytes, the cooperative protocol (`assignors.transfer` withholds), any heuristic.
 """
@@ -17,12 +24,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from assignors.arrays import combine, first_of_each, ranges, row_codes
-from assignors.balance import Spread, least_unequal
+from assignors.balance import Spread
 from assignors.consumer.copartition import assign_bundles
+from assignors.consumer.loads import Group, fair_loads, skewed_loads
 from assignors.consumer.locality import locality
 from assignors.consumer.order import member_order
 from assignors.flow import Claims, Seats, Units, place
-from assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
+from assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +42,16 @@ class Options:
             of all of them goes to one member.
         stickiness: whether present owners count; without it every run starts afresh (KIP-54, "Alternatives Yet to be
             Considered": fairness only).
+        near_first: with `keep_copartitioned`: read as little as possible across racks before extra bundles are spread
+            over all members; each league on its own is even all the same, as it is with Kafka's range.
+        max_skew: how many partitions more than its fair share a member may have, so that fewer are read across racks;
+            0 for none. Bundles know no skew: not together with `keep_copartitioned`.
     """
 
     keep_copartitioned: bool = False
+    near_first: bool = False
     stickiness: bool = True
+    max_skew: int = 0
 
 
 DEFAULTS = Options()
@@ -58,11 +72,12 @@ def assign(problem: Problem, options: Options = DEFAULTS, *, portable: bool = Fa
         [P] owner of each partition, NOBODY where nobody subscribes to the topic.
 
     Raises:
-        AssignmentError: the weights are too great to be added up.
+        AssignmentError: the weights are too great to be added up, or the options do not go together.
 
     Complexity: O(P * member racks) in numpy, and a flow whose arcs grow with the number of classes (distinct replica
     racks * weights * present owners), not with P.
     """
+    _refuse_what_contradicts(options)
     nobody = np.full(len(problem.topic_of), NOBODY, np.int32)
     read = np.logical_or.reduce(problem.subscriptions, axis=0)[problem.topic_of]
     if not read.any():
@@ -71,9 +86,10 @@ def assign(problem: Problem, options: Options = DEFAULTS, *, portable: bool = Fa
         problem = replace(problem, owner=nobody)
     order = member_order(problem)
     ranked = _in_order(problem if read.all() else _only(problem, read), order)
-    plan = (
-        assign_bundles(ranked, portable=portable) if options.keep_copartitioned else _assign(ranked, portable=portable)
-    )
+    if options.keep_copartitioned:
+        plan = assign_bundles(ranked, near_first=options.near_first, portable=portable)
+    else:
+        plan = _assign(ranked, options.max_skew, portable=portable)
     owner = nobody.copy()
     owner[read] = order[plan]
     return owner
@@ -110,50 +126,74 @@ def _in_order(problem: Problem, order: Int32Array) -> Problem:
     )
 
 
-def _assign(problem: Problem, *, portable: bool) -> Int32Array:
+def _refuse_what_contradicts(options: Options) -> None:
+    if options.max_skew < 0:
+        raise AssignmentError(f"max_skew {options.max_skew}: expected partitions beyond a fair share, 0 or more")
+    if options.max_skew and options.keep_copartitioned:
+        raise AssignmentError("max_skew and keep_copartitioned do not go together: bundles are always dealt evenly")
+
+
+def _assign(problem: Problem, max_skew: int, *, portable: bool) -> Int32Array:
     """Owner of each partition; every topic has a subscriber, members are in order."""
     kind_of_topic, wanted_by = row_codes(list(problem.subscriptions))
     kind = kind_of_topic[problem.topic_of] if len(wanted_by) > 1 else np.zeros(len(problem.topic_of), np.int32)
     supply = np.bincount(kind, minlength=len(wanted_by))
     edge_kind, edge_subscription = np.nonzero(wanted_by & (supply > 0)[:, np.newaxis])
-    spread = least_unequal(
+    group = Group(
+        kind=kind,
         supply=supply,
-        edge_kind=edge_kind.astype(np.int32),
-        edge_group=edge_subscription.astype(np.int32),
-        edge_limit=supply[edge_kind],
-        size=np.bincount(problem.subscription_of, minlength=len(problem.subscriptions)),
+        edge_kind=edge_kind,
+        edge_subscription=edge_subscription,
+        members=np.bincount(problem.subscription_of, minlength=len(problem.subscriptions)),
+        near=locality(problem),
     )
-    near = locality(problem)
+    spread = fair_loads(group)
+    share_of = problem.subscription_of
+    if max_skew:
+        share_of, spread = skewed_loads(problem, group, spread, max_skew, portable=portable)
+        usable = np.ones(len(edge_kind), np.bool_)
+    else:
+        usable = spread.usable
     units = Units(
         kind=kind,
         kinds=len(wanted_by),
-        price=near.price,
-        prices=near.prices,
+        price=group.near.price,
+        prices=group.near.prices,
         claim=problem.owner + np.int32(1),
         claims=_single_claims(len(problem.members)),
     )
-    seats = _seats(problem, near.column, edge_kind[spread.usable], edge_subscription[spread.usable], spread)
+    edges = (edge_kind[usable], edge_subscription[usable])
+    seats = _seats(problem, group.near.column, edges, share_of, spread)
     return place(units, seats, portable=portable)
 
 
 def _seats(
-    problem: Problem, column: Int32Array, edge_kind: Int64Array, edge_subscription: Int64Array, spread: Spread
+    problem: Problem, column: Int32Array, edges: tuple[Int64Array, Int64Array], share_of: Int32Array, spread: Spread
 ) -> Seats:
-    """A seat for every member: it takes its floor, and one more if its band has an extra for it."""
+    """A seat for every member: it takes its floor, and one more if its band has an extra for it.
+
+    Args:
+        problem: the group.
+        column: [M] column of each member.
+        edges: kinds, and the subscriptions that name them.
+        share_of: [M] group of `spread` whose loads the member has.
+        spread: the loads.
+    """
+    edge_kind, edge_subscription = edges
     columns = int(column.max()) + 1
     group, groups = combine(problem.subscription_of, len(problem.subscriptions), column, columns)
     some = first_of_each(group, groups)
     subscription_of_group = problem.subscription_of[some]
     first = np.searchsorted(subscription_of_group, edge_subscription)
     parts = np.bincount(subscription_of_group, minlength=len(problem.subscriptions))[edge_subscription]
-    band = spread.band[problem.subscription_of]
+    band = spread.band[share_of]
     stretching = np.flatnonzero(spread.extras[band] > 0)
     return Seats(
         group=group,
         column=column[some],
         edge_kind=np.repeat(edge_kind, parts).astype(np.int32),
         edge_group=ranges(first, parts).astype(np.int32),
-        demand=np.concatenate([spread.floor[problem.subscription_of], spread.extras]),
+        demand=np.concatenate([spread.floor[share_of], spread.extras]),
         tail=stretching.astype(np.int32),
         head=(len(band) + band[stretching]).astype(np.int32),
         capacity=np.ones(len(stretching), np.int64),

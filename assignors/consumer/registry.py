@@ -35,6 +35,10 @@ class Assignor:
     as_kafka: bool = False
 
 
+def _optimal(problem: Problem, options: Options) -> Int32Array:
+    return optimal.assign(problem, options)
+
+
 def _range(problem: Problem, _options: Options) -> Int32Array:
     return range_assignor.assign(problem)
 
@@ -45,19 +49,19 @@ def _roundrobin(problem: Problem, _options: Options) -> Int32Array:
 
 def _range_optimal(problem: Problem, options: Options) -> Int32Array:
     """`range`'s promise, that partition i of co-partitioned topics has one owner, at the least cost it allows."""
-    return optimal.assign(problem, replace(options, keep_copartitioned=True))
+    return optimal.assign(problem, replace(options, keep_copartitioned=True, near_first=True))
 
 
 ASSIGNORS: Final = {
     assignor.name: assignor
     for assignor in (
-        Assignor(name="optimal", assign=optimal.assign),
+        Assignor(name="optimal", assign=_optimal),
         Assignor(name="range", assign=_range, as_kafka=True),
         Assignor(name="range-optimal", assign=_range_optimal),
         Assignor(name="roundrobin", assign=_roundrobin, as_kafka=True),
         # KIP-54's two promises in their order, with KIP-881's between them where there are racks
-        Assignor(name="sticky", assign=optimal.assign),
-        Assignor(name="cooperative-sticky", assign=optimal.assign, cooperative=True),
+        Assignor(name="sticky", assign=_optimal),
+        Assignor(name="cooperative-sticky", assign=_optimal, cooperative=True),
     )
 }
 """By name."""

@@ -4,8 +4,10 @@ The target depends on clients, tasks and racks alone, not on who has what: there
 warm-ups have caught up (KIP-925, 4: "the computed assignment must converge"). Only then lags decide what runs where in
 the meantime, which is why a task that racks send elsewhere stays with its owner until its new place is warm.
 
-`compatible=True` takes Kafka's plan among plans of one cost, and swaps standbys in pairs as Kafka does
-(`assignors.streams.kafka_racks`). What must not enter: prices of other assignors, clocks.
+Among targets of one cost Kafka's is taken, up to a size (`assignors.streams.kafka_racks`), and where nothing else says
+whose turn it is, the order of Kafka's sets: as good as any other, and what follows compares with Kafka's task by
+task. Standbys cost least; `compatible=True` leaves them where Kafka's swaps of pairs do. What must not enter: prices of
+other assignors, clocks.
 """
 
 from __future__ import annotations
@@ -84,19 +86,18 @@ def high_availability(request: Request) -> Outcome:
     board = board_of(state)
     costs = configured_costs(state, COSTS)
     gates = enabled_together(state)
-    racks = RackSteps(state, gates, compatible=request.compatible)
+    racks = RackSteps(state, gates, compatible=request.compatible, kafkas_ties=True)
 
     deal_in_turn(board, stateful)
     balance_over_threads(board, TaskType.ACTIVE)
     racks.optimize_actives(board, stateful, costs)
     if configs.num_standby_replicas:
-        _add_standbys(request, board)
+        _add_standbys(state, board)
         racks.optimize_standbys(board, costs, tags=True)
 
     warmups = Warmups(left=configs.max_warmup_replicas, given=set())
     lags = Lags(clients, stateful, configs.acceptable_recovery_lag)
-    moved = move_actives(board, lags, warmups)
-    moved += move_standbys(board, lags, warmups, compatible=request.compatible)
+    moved = move_actives(board, lags, warmups) + move_standbys(board, lags, warmups)
 
     stateless = [task for task, info in state.all_tasks.items() if not info.is_stateful]
     deal_by_active_load(board, stateless)
@@ -115,10 +116,9 @@ def _answer(board: Board, deadline: int | None) -> TaskAssignment:
     return TaskAssignment(assignment=(first.with_followup_rebalance(deadline), *others))
 
 
-def _add_standbys(request: Request, board: Board) -> None:
-    state = request.state
+def _add_standbys(state: ApplicationState, board: Board) -> None:
     tagged = bool(state.assignment_configs.rack_aware_assignment_tags)
-    late = tasks_in_java_order(state.all_tasks) if request.compatible and tagged else None
+    late = tasks_in_java_order(state.all_tasks) if tagged else None
     board.put(default_standby_task_assignment(state, board.assignments(), late_order=late).assignments)
     balance_over_threads(board, TaskType.STANDBY, _same_tags if tagged else lambda *_: True)
 

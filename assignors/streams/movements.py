@@ -95,17 +95,13 @@ def move_actives(board: Board, lags: Lags, warmups: Warmups) -> int:
     return len(waiting)
 
 
-def move_standbys(board: Board, lags: Lags, warmups: Warmups, *, compatible: bool = False) -> int:
+def move_standbys(board: Board, lags: Lags, warmups: Warmups) -> int:
     """Let caught-up clients keep the copies whose targets are behind, as `move_actives`; warm-ups stay.
 
-    Args:
-        board: changes.
-        lags: who is how far.
-        warmups: change.
-        compatible: of two copies of a task the one moves first that comes first out of Kafka's queue.
+    Of two copies of a task that one moves first that comes first out of Kafka's queue.
     """
     moved = 0
-    for task, target in _worth_moving(board, lags, TaskType.STANDBY, warmups, compatible=compatible):
+    for task, target in _worth_moving(board, lags, TaskType.STANDBY, warmups):
         keeper = _least_loaded(board[process] for process in lags.caught_up(task) if not board[process].has(task))
         if keeper is None:
             closest = lags.closest(task, target, lambda process, task=task: not board[process].has(task))  # type: ignore[misc]  # mypy drops the default
@@ -119,10 +115,8 @@ def move_standbys(board: Board, lags: Lags, warmups: Warmups, *, compatible: boo
     return moved
 
 
-def _worth_moving(
-    board: Board, lags: Lags, kind: TaskType, warmups: Warmups, *, compatible: bool = False
-) -> list[tuple[TaskId, ProcessId]]:
-    """Tasks and their targets, the ones with the fewest caught-up clients first, then ascending."""
+def _worth_moving(board: Board, lags: Lags, kind: TaskType, warmups: Warmups) -> list[tuple[TaskId, ProcessId]]:
+    """Tasks and their targets, the ones with the fewest caught-up clients first, then ascending by task."""
     found = [
         (task, process)
         for process, seat in board.items()
@@ -133,7 +127,7 @@ def _worth_moving(
     def urgency(movement: tuple[TaskId, ProcessId]) -> tuple[int, TaskId]:
         return len(lags.caught_up(movement[0])), movement[0]
 
-    return in_queue_order(found, urgency) if compatible else sorted(found, key=urgency)
+    return in_queue_order(found, urgency)
 
 
 def _least_loaded(seats: Iterable[Seat]) -> Seat | None:

@@ -1,7 +1,7 @@
 """The steps in which racks decide inside an assignor, on a board: when they may (KIP-925, 6), and by which engine.
 
-The exact flows of `assignors.streams.optimize` decide; with `compatible` and few enough tasks, Kafka's own choice among
-plans of one cost (`assignors.streams.kafka_racks`). What must not enter: how an assignor deals tasks out.
+The exact flows of `assignors.streams.optimize` decide; where that is asked for and tasks are few enough, Kafka's own
+choice among plans of one cost (`assignors.streams.kafka_racks`). What must not enter: how an assignor deals tasks out.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from assignors.streams.active import Costs
 from assignors.streams.configs import Strategy
+from assignors.streams.evaluate import bill
 from assignors.streams.kafka_racks import MOST_ARCS, Question, optimize_actives, swap_standbys
 from assignors.streams.model import TaskType
 from assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
@@ -18,10 +19,13 @@ from assignors.streams.params import RackAwareOptimizationParams
 from assignors.streams.rules import Obstacle, Reason, costs_of, missing_rack, strategy_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from assignors.streams.board import Board, Seat
-    from assignors.streams.model import ApplicationState, TaskId
+    from assignors.streams.kafka_racks import MoveRule
+    from assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId
+
+    Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 
 STATELESS: Final = Costs(traffic=1, non_overlap=0)
 """Prices of tasks without state: they may move freely (KIP-925, 4.E)."""
@@ -98,7 +102,13 @@ class RackSteps:
     """Optimisation of a board, as far as gates are open."""
 
     def __init__(
-        self, state: ApplicationState, gates: Gates, *, compatible: bool = False, with_changelogs: bool = False
+        self,
+        state: ApplicationState,
+        gates: Gates,
+        *,
+        compatible: bool = False,
+        with_changelogs: bool = False,
+        kafkas_ties: bool = False,
     ) -> None:
         """Take what decides.
 
@@ -107,17 +117,20 @@ class RackSteps:
             gates: which kinds racks decide about.
             compatible: choose among plans of one cost as Kafka does, and swap standbys in pairs.
             with_changelogs: an active's changelogs count (with `compatible` only).
+            kafkas_ties: choose among plans of one cost as Kafka does.
         """
+        is_small = len(state.all_tasks) * len(state.states) <= MOST_ARCS
         self._state = state
         self._gates = gates
         self._with_changelogs = compatible and with_changelogs
-        self._as_kafka = compatible and len(state.all_tasks) * len(state.states) <= MOST_ARCS
+        self._as_kafka = compatible and is_small
+        self._kafkas_ties = (compatible or kafkas_ties) and is_small
 
     def optimize_actives(self, board: Board, tasks: Sequence[TaskId], costs: Costs) -> None:
         """Move these actives, all of them assigned, to where they cost least; each client keeps its number of them."""
         if isinstance(self._gates.active, Obstacle) or not tasks:
             return
-        if self._as_kafka:
+        if self._kafkas_ties:
             optimize_actives(self._question(TaskType.ACTIVE, costs, self._gates.active), board, tasks)
             return
         params = self._params(costs).for_tasks(tasks)
@@ -135,13 +148,25 @@ class RackSteps:
         """
         if isinstance(self._gates.standby, Obstacle):
             return
-        if self._as_kafka:
-            may_move = _keeps_tags(board) if tags and self._tag_keys() else lambda *_: True
+        before = board.assignments()
+        kafkas = None
+        if self._kafkas_ties:
+            may_move = self._tag_rule(board) if tags and self._tag_keys() else lambda *_: True
             question = self._question(TaskType.STANDBY, costs, strategy or Strategy.MIN_TRAFFIC)
             swap_standbys(question, board, may_move)
-            return
-        plan = optimize_rack_aware_standby_tasks(self._params(costs), board.assignments())
-        board.put(plan.assignments)
+            if self._as_kafka:
+                return
+            kafkas = board.assignments()
+        plan = optimize_rack_aware_standby_tasks(self._params(costs), before).assignments
+        if kafkas is None or self._standby_cost(before, plan, costs) < self._standby_cost(before, kafkas, costs):
+            board.put(plan)
+
+    def _standby_cost(self, before: Assignments, plan: Assignments, costs: Costs) -> int:
+        return bill(self._state, before, plan, TaskType.STANDBY, costs).cost
+
+    def _tag_rule(self, board: Board) -> MoveRule:
+        """Kafka counts the tags of all keys, the documents those that are configured."""
+        return _KeepsTags(board, None if self._as_kafka else self._tag_keys())
 
     def _tag_keys(self) -> tuple[str, ...]:
         return self._state.assignment_configs.rack_aware_assignment_tags
@@ -159,17 +184,21 @@ class RackSteps:
         )
 
 
-class _keeps_tags:  # noqa: N801 - called as the function that it stands for
-    """Whether a task stays on clients with as many different tags, all keys counted, when one copy moves (KIP-708)."""
+class _KeepsTags:
+    """Whether a task stays on clients with as many different tags when one copy moves (KIP-708)."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, keys: tuple[str, ...] | None) -> None:
         self._board = board
+        self._tags = {
+            process: {(key, value) for key, value in seat.tags.items() if keys is None or key in keys}
+            for process, seat in board.items()
+        }
 
     def __call__(self, source: Seat, target: Seat, task: TaskId) -> bool:
         others = {
             pair
-            for seat in self._board.values()
+            for process, seat in self._board.items()
             if seat is not source and seat is not target and seat.has(task)
-            for pair in seat.tags.items()
+            for pair in self._tags[process]
         }
-        return len(others | set(target.tags.items())) >= len(others | set(source.tags.items()))
+        return len(others | self._tags[target.process]) >= len(others | self._tags[source.process])

@@ -85,7 +85,8 @@ def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, cost
     clients, tasks = len(standbys.group), len(standbys.remote)
     here = np.zeros((tasks, clients), np.bool_)
     here[standbys.task, standbys.client] = True
-    fits = np.repeat(here.any(axis=1)[:, np.newaxis], clients, axis=1)
+    fits = np.zeros((tasks, clients), np.bool_)
+    fits[np.unique(standbys.task)] = True
     fits[standbys.fixed_task, standbys.fixed_client] = False
     task, client = np.nonzero(fits)
     moves = (~here[task, client]).astype(np.int64)

@@ -20,6 +20,7 @@ from assignors.streams.board import board_of
 from assignors.streams.configs import Strategy
 from assignors.streams.evaluate import remote_partitions
 from assignors.streams.java_sets import processes_in_java_order
+from assignors.streams.kafka_racks import MOST_ARCS
 from assignors.streams.lifecycle import identity_assignment
 from assignors.streams.model import KafkaStreamsAssignment, ProcessId, TaskType
 from assignors.streams.plugin import AssignmentError, TaskAssignment, validate_task_assignment
@@ -148,15 +149,30 @@ def _run_once(
 def _run_until_final(state: ApplicationState, manners: Manners, gates: Gates, previous: Plan) -> Plan:
     """What everybody had, if no deal is better; else deals until none is better than the last.
 
-    That this is final follows from the triangle inequality of moves: what was not worth its moves from `previous` is
-    not worth its moves from an answer on the way there.
+    Each deal is made with the exact flows; up to a size with Kafka's network, whose choice among plans of one cost may
+    suit the standbys better; and without racks, whose moves are priced from the deal and not from what everybody had
+    (limits of subtopologies need racks). That the last answer is final follows from the triangle inequality of moves:
+    what was not worth its moves from `previous` is not worth its moves from an answer on the way there.
     """
-    plan = _run_once(state, manners, gates, previous)
-    if _is_whole(state, previous) and _rank(state, previous, previous, gates) <= _rank(state, previous, plan, gates):
+
+    def rank(plan: Plan) -> tuple[int, int, int]:
+        return _rank(state, previous, plan, gates)
+
+    ways = [(gates, False)]
+    if len(state.all_tasks) * len(state.states) <= MOST_ARCS:
+        ways.append((gates, True))
+    if gates.active is Strategy.MIN_TRAFFIC:
+        ways.append((Gates(active=NOT_ASKED, standby=NOT_ASKED), False))
+
+    def better_deal(before: Plan) -> Plan:
+        return min((_run_once(state, manners, way, before, compatible=kafkas) for way, kafkas in ways), key=rank)
+
+    plan = better_deal(previous)
+    if _is_whole(state, previous) and rank(previous) <= rank(plan):
         return previous
     for _ in range(DEALS):
-        again = _run_once(state, manners, gates, plan)
-        if _rank(state, previous, again, gates) >= _rank(state, previous, plan, gates):
+        again = better_deal(plan)
+        if rank(again) >= rank(plan):
             break
         plan = again
     return plan

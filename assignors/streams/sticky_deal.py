@@ -3,11 +3,12 @@
 A client keeps its actives up to its quota; what is left goes to clients that had a standby and have room; the rest, and
 standbys, go to clients that had the task unless these are crowded, else to the least loaded client that does not
 already have all the same neighbours for it. Tasks and clients come in the order in which Kafka's sets list them: it is
-as good as any other, and how many actives each client gets depends on it. What must not enter: racks, prices, deadlines.
+no worse than another, and how many actives a client gets depends on it. What must not enter: racks, prices, deadlines.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -114,23 +115,29 @@ class Deal:
 
     def _is_crowded(self, seat: Seat) -> bool:
         """Whether it has a task for every thread and another client has more room."""
-        return seat.count >= seat.threads and any(self._has_more_room(other, seat) for other in self._board.values())
+        if seat.count < seat.threads:
+            return False
+        fullness = self._fullness(seat)
+        return any(self._fullness(other) < fullness for other in self._board.values())
 
-    def _has_more_room(self, one: Seat, other: Seat) -> bool:
-        if one.load == other.load:
-            return self._manners.is_former and one.threads > other.threads
-        return one.load < other.load
+    def _fullness(self, seat: Seat) -> tuple[float, int]:
+        """Less means more room."""
+        load = (len(seat.active) + len(seat.standby)) / seat.threads
+        return load, -seat.threads if self._manners.is_former else 0
 
     def _least_loaded(self, task: TaskId, seats: Sequence[Seat]) -> Seat | None:
         """An empty client, or the least loaded with a task that never was its neighbour, or just the least loaded."""
-        least = fresh = None
+        nothing = math.inf, 0
+        least, least_fullness = None, nothing
+        fresh, fresh_fullness = None, nothing
         for seat in seats:
-            if not seat.count:
+            if not seat.active and not seat.standby:
                 return seat
-            if (fresh is None or self._has_more_room(seat, fresh)) and self._is_new_beside(task, seat):
-                fresh = seat
-            if least is None or self._has_more_room(seat, least):
-                least = seat
+            fullness = self._fullness(seat)
+            if fullness < fresh_fullness and self._is_new_beside(task, seat):
+                fresh, fresh_fullness = seat, fullness
+            if fullness < least_fullness:
+                least, least_fullness = seat, fullness
         return fresh or least
 
     def _is_new_beside(self, task: TaskId, seat: Seat) -> bool:

@@ -28,7 +28,7 @@ from sandbox.contract import RACK_AWARE_SELECTOR, RACKS, Broker, Keep
 from sandbox.errors import SandboxError
 from sandbox.settings import BROKER, COMMON, CONTROLLER, new_cluster_id
 
-IMAGE: Final = os.environ.get("SAMERACK_KAFKA_IMAGE", "samerack/kafka:4.3.0")
+IMAGE: Final = os.environ.get("SANDBOX_KAFKA_IMAGE", "samerack/kafka:4.3.0")
 _LABEL: Final = "samerack.test-owner"
 _CLIENT_PORT: Final = 9092
 _INNER_PORT: Final = 9093

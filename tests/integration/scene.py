@@ -16,7 +16,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from sandbox.admin import Admin, wait_until
@@ -35,7 +35,7 @@ C: Final = "rack-c"
 INTERLEAVED: Final = ((1,), (2,), (3,), (1,), (2,), (3,))
 """Brokers by partition: two partitions in each rack, so placed that range without racks never has all of them near."""
 AGENT: Final = "samerack"
-"""The agent's instance id by default."""
+"""The agent's client id, and by default its instance id."""
 _TELLING: Final = frozenset({"java", "confluent"})
 """Clients that send their rack with their subscription and with their fetches."""
 _PARTITION_EVENTS: Final = frozenset({"assigned", "revoked", "lost"})
@@ -81,7 +81,7 @@ class Scene:
         self._agents: list[AgentProcess] = []
         self._numbers = 0
         self._feeding = ExitStack()
-        self._groups = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+        self._groups = self._ask_groups()
 
     # what there is
 
@@ -91,14 +91,14 @@ class Scene:
         self.admin.create_topic(topic, placed)
         self._feeding.enter_context(Feeder(self.cluster.bootstrap, {topic: len(placed)}))
 
-    def agent(self, *, group: str = "", **settings: object) -> AgentProcess:
+    def agent(self, **settings: object) -> AgentProcess:
         """Starts an agent that finds racks in client ids; `a__b=c` sets a.b."""
         racks = {f"*-{rack}": rack for rack in RACKS.values() if rack is not None}
         dotted = {key.replace("__", "."): value for key, value in settings.items()}
         number = len(self._agents) + 1
         running = AgentProcess(
             self.cluster.bootstrap,
-            groups=[group or self.group],
+            groups=[self.group],
             log=self._folder / f"agent-{number}.log",
             settings={"racks.client_ids": racks, **dotted},
         )
@@ -112,8 +112,13 @@ class Scene:
         return running
 
     def join(self, client: str, rack: str, *, assignor: str = "range", **properties: str) -> Member:
-        """Starts a member; its client id ends with its rack. `a_b=c` sets the client's a.b."""
+        """Starts a member; its client id ends with its rack. `a_b=c` sets the client's a.b.
+
+        It sends a heartbeat every half second instead of every three, so that rebalances are short; `heartbeat_...=""`
+        leaves the client's default.
+        """
         self._numbers += 1
+        given = {"heartbeat_interval_ms": "500", **properties}
         return self._sit(
             client,
             rack,
@@ -124,7 +129,7 @@ class Scene:
                 client_id=f"{client}-{self._numbers}-{rack}",
                 rack=rack if client in _TELLING else None,
                 assignors=(assignor,) if assignor else (),
-                properties={key.replace("_", "."): value for key, value in properties.items()},
+                properties={key.replace("_", "."): value for key, value in given.items() if value},
             ),
         )
 
@@ -134,6 +139,15 @@ class Scene:
         self.seats.remove(seat)
         self.former.append(seat)
         return self._sit(seat.client, seat.rack, seat.settings)
+
+    def coordinator(self) -> int:
+        """The broker that coordinates the group."""
+        return int(self.describe().coordinator.id)
+
+    def presence(self) -> Any | None:
+        """The agent as the broker describes it; None when it is not in the group."""
+        found = [member for member in self.describe().members if member.client_id == AGENT]
+        return found[0] if found else None
 
     def _sit(self, client: str, rack: str, settings: MemberSettings) -> Member:
         member = start(client, settings)
@@ -154,12 +168,21 @@ class Scene:
         return {
             member.client_id: frozenset((p.topic, p.partition) for p in member.assignment.topic_partitions)
             for member in described.members
-            if not (member.group_instance_id or "").startswith(AGENT)
+            if member.client_id != AGENT
         }
 
     def describe(self) -> Any:
         """The group, as the broker describes it."""
-        return self._groups.describe_consumer_groups([self.group], request_timeout=5.0)[self.group].result()
+        try:
+            return self._groups.describe_consumer_groups([self.group], request_timeout=5.0)[self.group].result()
+        except KafkaException:
+            self._groups = self._ask_groups()  # librdkafka goes on asking a broker that coordinates no more
+            raise
+
+    def _ask_groups(self) -> AdminClient:
+        return AdminClient(
+            {"bootstrap.servers": self.cluster.bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200}
+        )
 
     def cross_rack(self) -> int:
         """How many partitions are read from another rack, by metadata and by what members say they have."""

@@ -91,14 +91,26 @@ def test_a_group_has_a_page_of_its_own(browser: Browser, url: str) -> None:
     draw(browser, "group")
 
 
-@pytest.mark.parametrize("path", ["/", "/group?name=orders"])
+def test_a_group_shows_what_balance_costs(browser: Browser, url: str) -> None:
+    """The curve from even loads to none across, as a drawing and as a table; one sentence where nothing is to gain."""
+    browser.look(width=1280)
+    browser.open(f"{url}/group?name=billing-kip848")
+    draw(browser, "curve")
+    cells = browser.run("return [...document.querySelectorAll('#curve ~ .scroll')][0].innerText").split()
+    assert cells[cells.index("0") : cells.index("0") + 5] == ["0", "33", "%", "2", "2"]
+    assert browser.run("return document.querySelectorAll('.curve circle').length") == 3
+    browser.open(f"{url}/group?name=orders")
+    assert any("More skew would save nothing" in text for text in browser.run(_TEXTS))
+
+
+@pytest.mark.parametrize("path", ["/", "/group?name=orders", "/group?name=billing-kip848"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("size", _WIDTHS)
 def test_it_can_be_read_everywhere(browser: Browser, url: str, size: str, dark: bool, path: str) -> None:  # noqa: FBT001 - a table
     """No sideways scrolling, and every text stands out from its ground (WCAG AA), wide or narrow, light or dark."""
     browser.look(width=_WIDTHS[size], dark=dark)
     browser.open(url + path)
-    draw(browser, f"{size}-{'dark' if dark else 'light'}-{'index' if path == '/' else 'group'}")
+    draw(browser, f"{size}-{'dark' if dark else 'light'}-{path.rpartition('=')[2].strip('/') or 'index'}")
     assert browser.run("return document.documentElement.scrollWidth - innerWidth") <= 0
     assert browser.run(_LOW_CONTRAST) == []
     ground = browser.run("return getComputedStyle(document.body).backgroundColor")

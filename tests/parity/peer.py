@@ -64,7 +64,8 @@ def _build(wanted: Path) -> None:
 class Peer:
     """One JVM with Kafka's assignors; a context manager."""
 
-    def __init__(self) -> None:
+    def __init__(self, main: str = "Peer") -> None:
+        """Start it: `Peer` answers consumer groups, `StreamsPeer` Streams applications."""
         folder = built()
         java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if "JAVA_HOME" in os.environ else Path("java")
         self._process = subprocess.Popen(
@@ -74,7 +75,7 @@ class Peer:
                 "-XX:+UseSerialGC",
                 "-cp",
                 f"{folder}/classes:{folder}/jars/*",
-                "samerack.peer.Peer",
+                f"samerack.peer.{main}",
             ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -83,7 +84,7 @@ class Peer:
         )
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Kafka's answer: `{"assignment": {member: [[topic, partition], ...]}}`.
+        """Kafka's answer, as the Java class that answers describes it.
 
         Raises:
             RuntimeError: the JVM died; what it had to say stands on the standard error output.

@@ -5,6 +5,8 @@ What must not enter: asking, and judging answers.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 from typing import Any, Final
 from uuid import UUID
@@ -129,3 +131,22 @@ def _lag(rng: random.Random, case: Case) -> None:
             else:
                 lags[name][task] = everything
     case["lags"] = lags
+
+
+TOLD: Final = (
+    "active",
+    "standby",
+    "tasks_with_warmups",
+    "probing_rebalance",
+    "rack_aware_enabled",
+    "followup_deadline_ms",
+    "validation",
+)
+"""What an answer decides; Kafka's public assignor and those before KIP-924 tell different parts of it."""
+
+
+def digest(answer: Case, assignor: str) -> str:
+    """Sixteen hexadecimal digits of all that an answer decides: equal if and only if plans are equal task by task."""
+    untold = TOLD[2:5] if assignor == "sticky" else TOLD[5:]
+    decided = {key: answer[key] for key in TOLD if key not in untold}
+    return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:16]

@@ -208,7 +208,7 @@ def busy() -> TrafficSnapshot:
         assignor="uniform",
         flows=[flow(client, replica, (3 + 2 * (client < replica)) * GB) for client, replica in pairs],
         shares=Shares(present_bytes=0.69, present_partitions=0.66, optimal=0.0, optimal_by="bytes", random=2 / 3),
-        made=problem(ROTATED, SPREAD, RANGE),
+        made=problem(((A,), (A,), (A,), (A,), (B,), (C,)), SPREAD, RANGE),
     )
     bare = group(
         "reports <b>&amp;</b>",

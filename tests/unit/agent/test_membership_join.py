@@ -64,14 +64,11 @@ def test_a_join_that_ends_between_two_calls_is_told_and_not_repeated(
     membership: Membership, requests: list[Any]
 ) -> None:
     """The next call tells of it: one JoinGroup only, for as the leader's a second would rebalance the group again."""
-    assert membership.wants_join
-    assert not membership.join(0.05)
+    assert (membership.wants_join, membership.join(0.05)) == (True, False)
     deadline = time.monotonic() + 10
     while membership.state is not MemberState.STABLE and time.monotonic() < deadline:
         time.sleep(0.01)
-    assert membership.wants_join
-    assert membership.join(0.05)
-    assert not membership.wants_join
+    assert (membership.wants_join, membership.join(0.05), membership.wants_join) == (True, True, False)
     assert _kinds(requests) == ["JoinGroupRequest", "SyncGroupRequest"]
 
 

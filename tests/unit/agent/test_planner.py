@@ -10,7 +10,7 @@ import pytest
 from agent import planner
 from agent.planner import Mode, PlanMember, make_plan, members_of_join, members_of_view, mode_of, problem_of
 from agent.racks import MemberRack
-from agent.settings import RackSettings
+from agent.settings import LeadingSettings, RackSettings
 from assignors.consumer import optimal
 from assignors.consumer import range as range_assignor
 from assignors.model import NOBODY, AssignmentError
@@ -103,10 +103,10 @@ def test_joining_members_get_their_host_from_the_last_look() -> None:
 )
 def test_the_protocol_says_how_to_plan(protocol: str, keep: str, mode: tuple[bool, bool]) -> None:
     """The chosen protocol tells whether members rebalance incrementally and expect co-partitioned topics together."""
-    found = mode_of(
-        protocol, cooperative_protocols=("cooperative-sticky",), keep_copartitioned=keep, rack_aware_fetch=True
-    )
+    leading = LeadingSettings.model_validate({"keep_copartitioned": keep, "max_skew": 2, "deadline_seconds": 3})
+    found = mode_of(protocol, leading, rack_aware_fetch=True)
     assert (found.cooperative, found.keep_copartitioned) == mode
+    assert (found.max_skew, found.deadline_seconds) == (0 if mode[1] else 2, 3.0)
 
 
 def test_the_plan_follows_racks() -> None:

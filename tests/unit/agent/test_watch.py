@@ -185,7 +185,7 @@ def test_a_look_becomes_values() -> None:
     ("error", "text"),
     [
         (refused(KafkaError._TRANSPORT), "kafka: metadata: _TRANSPORT: "),
-        (TimeoutError(), "kafka: metadata: no answer in 10 s; check bootstrap.servers"),
+        (TimeoutError(), "kafka: metadata: no answer in 5 s; check bootstrap.servers"),
     ],
 )
 def test_a_cluster_that_does_not_answer(error: Exception, text: str) -> None:

@@ -1,0 +1,168 @@
+"""Plans in time: no group makes an assignor run beyond its deadline.
+
+The solver cannot be interrupted, and while it runs no other thread of its process does. So what is small enough to be
+done long before the deadline is planned here and now, and everything else in a process of its own that is killed when
+time is up. Idle processes are kept for the next plan. What must not enter: whether a plan is good enough to be sent.
+"""
+
+from __future__ import annotations
+
+import atexit
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
+from assignors.model import NOBODY, AssignmentError, Int32Array, Problem
+
+FALL_BACK: Final = "range"
+DEADLINE_SECONDS: Final = 5.0
+ARCS_PER_SECOND: Final = 40_000
+"""Planned here are groups of so many arcs for each second of the deadline: 25 microseconds for an arc, where the
+slowest of docs/benchmarks.md takes 2."""
+STEPS_PER_SECOND: Final = 200_000
+"""Steps that Kafka's range takes while it matches racks, on a slow machine."""
+GREATEST_COST: Final = 2.0**58
+"""Of a weight times the nodes: beyond, the solver's integers may not suffice, and a much slower one takes over."""
+LEAST_RESERVE: Final = 0.2
+RESERVE_PER_PARTITION: Final = 3e-6
+"""Seconds that are left to the fall-back, but never more than half of the deadline."""
+
+
+class LateError(Exception):
+    """There is no plan within the deadline; the message says which deadline."""
+
+
+def assign_in_time(
+    name: str, problem: Problem, options: Options, *, seconds: float = DEADLINE_SECONDS
+) -> tuple[Int32Array, int]:
+    """The plan of an assignor, and the nanoseconds that it took, within the deadline.
+
+    Args:
+        name: of the assignor.
+        problem: the group.
+        options: what the group asks for.
+        seconds: the deadline, of which a part is left to the fall-back.
+
+    Raises:
+        LateError: there is none in time.
+        AssignmentError: as the assignor.
+    """
+    small = (
+        range_steps(problem) < STEPS_PER_SECOND * seconds if ASSIGNORS[name].as_kafka else is_small(problem, seconds)
+    )
+    if small:
+        start = time.perf_counter_ns()
+        owner = ASSIGNORS[name].assign(problem, options)
+        return owner, time.perf_counter_ns() - start
+    left = seconds - _reserve(problem, seconds)
+    return _elsewhere((name, problem, options, left), left)
+
+
+def fall_back(problem: Problem, *, seconds: float = DEADLINE_SECONDS) -> Int32Array:
+    """The plan of Kafka's range, in what is left of the deadline; in vast groups it pays no regard to racks.
+
+    Args:
+        problem: the group.
+        seconds: the whole deadline.
+    """
+    if range_steps(problem) > STEPS_PER_SECOND * _reserve(problem, seconds):
+        problem = replace(problem, member_rack=np.full(len(problem.members), NOBODY, np.int32))
+    return ASSIGNORS[FALL_BACK].assign(problem, DEFAULTS)
+
+
+def range_steps(problem: Problem) -> int:
+    """How many steps range takes at most to match racks: one for each partition or, where these are fewer, member."""
+    size = np.bincount(problem.subscription_of, minlength=len(problem.subscriptions))
+    consumers = size @ problem.subscriptions
+    partitions = np.bincount(problem.topic_of, minlength=len(problem.topics))
+    alone = int(np.where(partitions > 0, consumers, 0).sum())
+    alike = len(np.unique(partitions)) < len(partitions)  # topics that may be dealt together, partition by partition
+    return max(alone, len(problem.owner) if alike else 0)
+
+
+def _reserve(problem: Problem, seconds: float) -> float:
+    return min(seconds / 2, LEAST_RESERVE + RESERVE_PER_PARTITION * len(problem.owner))
+
+
+def is_small(problem: Problem, seconds: float) -> bool:
+    """Whether any plan of the group is surely made within the seconds, by the most arcs that its flow can have."""
+    columns = min(len(problem.members), 2 * len(problem.racks) + 1)
+    arcs = len(problem.owner) * (columns + 1) + problem.subscriptions.size * columns + len(problem.members)
+    if arcs > ARCS_PER_SECOND * seconds:
+        return False
+    heaviest = 1 if problem.weights is None else int(problem.weights.max(initial=1))
+    return float(heaviest) * arcs < GREATEST_COST
+
+
+class _Worker:
+    """One process that plans."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "agent.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def ask(self, question: tuple[str, Problem, Options, float], seconds: float) -> Any:
+        """The answer, or None when time is up or the process died; it is of no use any more then."""
+        answers: list[Any] = []
+        talk = threading.Thread(target=self._talk, args=(question, answers), daemon=True)
+        talk.start()
+        talk.join(seconds)
+        if not answers:
+            self._process.kill()
+            talk.join()  # with the process gone nothing keeps it
+            self.end()
+        return answers[0] if answers else None
+
+    def _talk(self, question: tuple[str, Problem, Options, float], answers: list[Any]) -> None:
+        process = self._process
+        if process.stdin is None or process.stdout is None:
+            return
+        with suppress(OSError, EOFError, ValueError, pickle.UnpicklingError):  # it was killed meanwhile
+            pickle.dump(question, process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
+            process.stdin.flush()
+            answers.append(pickle.load(process.stdout))  # noqa: S301 - from a process of our own
+
+    def end(self) -> None:
+        """Kill it; nothing can be left half done."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):  # what was not written yet cannot be
+                    pipe.close()
+
+
+_idle: list[_Worker] = []
+_lock: Final = threading.Lock()
+
+
+def _elsewhere(question: tuple[str, Problem, Options, float], seconds: float) -> tuple[Int32Array, int]:
+    with _lock:
+        worker = _idle.pop() if _idle else None
+    if worker is None:
+        worker = _Worker()
+    answer = worker.ask(question, seconds)
+    if answer is None:
+        raise LateError(f"no plan within {seconds:.3g} s")
+    with _lock:
+        _idle.append(worker)
+    owner, nanos, failure = answer
+    if owner is None:
+        raise AssignmentError(failure)
+    return np.asarray(owner, np.int32), int(nanos)
+
+
+@atexit.register
+def _end_all() -> None:
+    with _lock:
+        while _idle:
+            _idle.pop().end()

@@ -1,0 +1,97 @@
+"""What uneven loads would save: cross-rack cost against `max_skew`, from a fair share to as near as can be.
+
+What must not enter: the choice of a skew; that is the group's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from assignors.consumer.optimal import DEFAULTS, Options
+from assignors.consumer.optimal import assign as assign_optimal
+from assignors.evaluate import evaluate
+from assignors.model import NOBODY, Cost
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from assignors.model import Int32Array, Problem
+
+STEPS: Final = (1, 2, 5)
+"""Skews that are tried: these, ten times these, and so on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One plan of the curve.
+
+    Attributes:
+        max_skew: partitions beyond a fair share that it allows.
+        cost: what it costs.
+        fullest: partitions of the member that has most.
+        emptiest: partitions of the member that has least.
+    """
+
+    max_skew: int
+    cost: Cost
+    fullest: int
+    emptiest: int
+
+
+def curve(
+    problem: Problem, options: Options = DEFAULTS, *, assign: Callable[[Problem, Options], Int32Array] = assign_optimal
+) -> Iterator[Point]:
+    """The points from no skew to the least that brings everything as near as it can be, in ascending order.
+
+    The last point is the least skew from which on more skew saves nothing, found by bisection.
+
+    Args:
+        problem: the group.
+        options: what else the group asks for; `max_skew` is replaced.
+        assign: how plans are made.
+
+    Raises:
+        AssignmentError: as `optimal.assign`; also with `keep_copartitioned`, which knows no skew.
+
+    Complexity: as many plans as the greatest skew has digits, times 3, and as many again for the last point.
+    """
+
+    def point(skew: int) -> Point:
+        owner = assign(problem, replace(options, max_skew=skew))
+        loads = np.bincount(owner[owner != NOBODY], minlength=max(1, len(problem.members)))
+        return Point(max_skew=skew, cost=evaluate(problem, owner), fullest=int(loads.max()), emptiest=int(loads.min()))
+
+    # anything above 0 makes the objective that of a skew, so that bundles are refused at once
+    nearest = point(max(1, len(problem.owner))).cost.cross_rack_weight
+    last = point(0)
+    for skew in _steps():
+        if last.cost.cross_rack_weight <= nearest:
+            yield last
+            return
+        found = point(skew)
+        if found.cost.cross_rack_weight <= nearest:
+            yield last
+            yield _least(last.max_skew, found, nearest, point)
+            return
+        yield last
+        last = found
+
+
+def _least(below: int, found: Point, nearest: int, point: Callable[[int], Point]) -> Point:
+    """The point of the least skew above `below` that is as near as `found`."""
+    while found.max_skew - below > 1:
+        middle = point((below + found.max_skew) // 2)
+        if middle.cost.cross_rack_weight <= nearest:
+            found = middle
+        else:
+            below = middle.max_skew
+    return found
+
+
+def _steps() -> Iterator[int]:
+    for power in count():
+        yield from (step * 10**power for step in STEPS)

@@ -1,0 +1,82 @@
+"""How many partitions each member of a group is to have: a fair share, or more where that brings them nearer.
+
+What must not enter: present owners and moves; they count once loads are settled (`assignors.flow`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from assignors.arrays import combine, first_of_each, ranges
+from assignors.balance import Spread, Ways, least_unequal
+from assignors.cheapest import cheapest_spread
+from assignors.consumer.locality import Locality
+from assignors.model import Int32Array, Int64Array, Problem
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """The group as kinds of partitions and groups of members.
+
+    Attributes:
+        kind: [P] partitions of topics with equal subscribers are of one kind.
+        supply: [K] partitions of each kind.
+        edge_kind: [E] a kind that a subscription names.
+        edge_subscription: [E] the subscription.
+        members: [S] members with each subscription.
+        near: prices.
+    """
+
+    kind: Int32Array
+    supply: Int64Array
+    edge_kind: Int64Array
+    edge_subscription: Int64Array
+    members: Int64Array
+    near: Locality
+
+
+def fair_loads(group: Group) -> Spread:
+    """The least unequal loads that the subscriptions allow, for each subscription."""
+    return least_unequal(
+        supply=group.supply,
+        edge_kind=group.edge_kind.astype(np.int32),
+        edge_group=group.edge_subscription.astype(np.int32),
+        edge_limit=group.supply[group.edge_kind],
+        size=group.members,
+    )
+
+
+def skewed_loads(
+    problem: Problem, group: Group, fair: Spread, max_skew: int, *, portable: bool
+) -> tuple[Int32Array, Spread]:
+    """[M] group of each member (subscription and column), and the loads of these groups under objective 1 and 2."""
+    columns = group.near.prices.shape[1]
+    group_of, groups = combine(problem.subscription_of, len(problem.subscriptions), group.near.column, columns)
+    some = first_of_each(group_of, groups)
+    subscription, column = problem.subscription_of[some], group.near.column[some]
+    share = fair.floor + (fair.extras[fair.band] > 0)
+    pool_of, pools = combine(group.kind, len(group.supply), group.near.price, len(group.near.prices))
+    one = first_of_each(pool_of, pools)
+    kinds = len(group.supply)
+    pool, hub_column = (index.ravel() for index in np.indices((pools, columns)))
+    first = np.searchsorted(subscription, group.edge_subscription)
+    parts = np.bincount(subscription, minlength=len(problem.subscriptions))[group.edge_subscription]
+    edge_group = ranges(first, parts)
+    edge_hub = np.repeat(group.edge_kind, parts) * columns + column[edge_group]
+    hub_node, group_node = pools, pools + kinds * columns
+    beyond = len(group.kind) + 1
+    ways = Ways(
+        supply=np.concatenate([np.bincount(pool_of, minlength=pools), np.zeros(kinds * columns + groups, np.int64)]),
+        tail=np.concatenate([pool, hub_node + edge_hub]).astype(np.int32),
+        head=np.concatenate([hub_node + group.kind[one][pool] * columns + hub_column, group_node + edge_group]).astype(
+            np.int32
+        ),
+        limit=np.full(len(pool) + len(edge_hub), beyond),
+        group=group_node + np.arange(groups),
+        size=np.bincount(group_of, minlength=groups),
+        most=share[subscription] + min(max_skew, len(group.kind)),
+    )
+    cost = np.concatenate([group.near.prices[group.near.price[one]].ravel(), np.zeros(len(edge_hub), np.int64)])
+    return group_of, cheapest_spread(ways, cost, portable=portable)

@@ -1,0 +1,141 @@
+"""What the agent relies on brokers to do, asked of them directly, with memberships of its own kind and no consumer."""
+
+from __future__ import annotations
+
+import gc
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+
+import pytest
+from kafka.structs import MemberState
+
+from agent.kafka_config import for_kafka_python
+from agent.membership import Joined, Membership, close, connect
+from agent.order import is_first
+from agent.settings import LeadingSettings
+from sandbox.contract import KafkaCluster
+
+_EMPTY = b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"
+"""An assignment without partitions."""
+
+Enter = Callable[[str], "Player"]
+
+
+class Player:
+    """One membership in one group, with the JoinGroup answers that made it plan."""
+
+    def __init__(self, bootstrap: str, group: str, instance_id: str) -> None:
+        self.asked: list[Joined] = []
+        self._gone = False
+        self._client = connect(for_kafka_python({"bootstrap.servers": bootstrap}))
+        self.membership = Membership(
+            self._client,
+            group=group,
+            settings=LeadingSettings(instance_id=instance_id, session_timeout_seconds=20),
+            assign=self._assign,
+            wake=lambda: None,
+        )
+
+    def _assign(self, joined: Joined) -> dict[str, bytes]:
+        self.asked.append(joined)
+        return {member: _EMPTY for member, _, _ in joined.members}
+
+    def vanish(self) -> None:
+        """Be gone without a word, as after kill -9; may be called again."""
+        if not self._gone:
+            self._gone = True
+            close(self._client)
+
+
+@pytest.fixture
+def enter(cluster: KafkaCluster, group: str) -> Iterator[Enter]:
+    """Makes players in the test's group, and ends them."""
+    with ExitStack() as stack:
+
+        def make(instance_id: str) -> Player:
+            player = Player(cluster.bootstrap, group, instance_id)
+            stack.callback(player.vanish)
+            return player
+
+        yield make
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", ResourceWarning
+        )  # kafka-python leaves sockets of closed clients to the collector
+        gc.collect()
+
+
+def _settle(players: Sequence[Player]) -> None:
+    """Lets everybody join and rejoin until all are of one generation."""
+    deadline = time.monotonic() + 60
+
+    def at_peace() -> bool:
+        memberships = [player.membership for player in players]
+        return (
+            not any(membership.wants_join for membership in memberships)
+            and all(membership.state is MemberState.STABLE for membership in memberships)
+            and len({membership.generation_id for membership in memberships}) == 1
+            and players[0].membership.describe().stable
+        )
+
+    while not at_peace():
+        assert time.monotonic() < deadline
+        for player in players:
+            player.membership.poll_heartbeat()
+            if player.membership.wants_join:
+                player.membership.join(0.05)
+
+
+def test_a_restarted_static_leader_still_leads(enter: Enter) -> None:
+    """JoinGroup v9 tells it that it leads and need not assign (`skip_assignment`, KIP-814); the generation stays."""
+    first, other = enter("agent"), enter("other")
+    _settle([first])
+    _settle([first, other])
+    assert first.membership.leading
+    generation, member_id = first.membership.generation_id, first.membership.member_id
+    first.vanish()
+    again = enter("agent")
+    _settle([again])
+    assert again.membership.leading
+    assert again.asked == []
+    assert again.membership.generation_id == generation
+    assert again.membership.member_id != member_id
+    assert not other.membership.wants_join
+
+
+def test_a_static_member_gets_a_new_place_without_a_rebalance(enter: Enter) -> None:
+    """Joining with an empty member id gives it a new id in the same generation; the others are not told."""
+    leader, agent = enter("leader"), enter("agent")
+    _settle([leader])
+    _settle([leader, agent])
+    plans, generation = len(leader.asked), leader.membership.generation_id
+    ids = {agent.membership.member_id}
+    for _ in range(5):
+        agent.membership.roll()
+        assert agent.membership.join(10.0)
+        ids.add(agent.membership.member_id)
+        assert {agent.membership.generation_id, leader.membership.generation_id} == {generation}
+    assert len(ids) == 6
+    time.sleep(1.0)  # two heartbeats of the leader
+    assert not leader.membership.wants_join
+    assert len(leader.asked) == plans
+    assert leader.membership.describe().stable
+
+
+def test_the_order_of_the_description_tells_who_leads_next(enter: Enter) -> None:
+    """When a leader leaves, the first of the others in DescribeGroups leads, again and again."""
+    players = [enter(f"player-{number}") for number in range(6)]
+    _settle(players[:1])
+    _settle(players)
+    while len(players) > 1:
+        (leader,) = [player for player in players if player.membership.leading]
+        view = leader.membership.describe()
+        leader_id = leader.membership.member_id
+        (heir,) = [player for player in players if is_first(view, player.membership.member_id, leader_id)]
+        leader.membership.leave()
+        players.remove(leader)
+        time.sleep(1.0)  # two heartbeats, so that all have heard of it
+        _settle(players)
+        assert heir.membership.leading

@@ -1,0 +1,181 @@
+"""What a group does when its agent, or a broker, fails: the failure table of docs/leading.md, row by row."""
+
+import os
+import signal
+import time
+
+from sandbox.admin import wait_until
+from sandbox.agent_process import AgentProcess
+from sandbox.contract import RACKS
+from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for, now_ms
+
+_SESSION_SECONDS = 6.0
+_SHORT_PAUSE_SECONDS = 3.0
+
+
+def _led(scene: Scene, **settings: object) -> AgentProcess:
+    scene.lay_out(INTERLEAVED)
+    agent = scene.leading_agent(**settings)
+    for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
+        scene.join(client, rack)
+    scene.wait_settled(cross_rack=0)
+    return agent
+
+
+def _swap(scene: Scene) -> None:
+    """Swaps the racks of two partitions, and waits until the group has followed: who leads it knows all racks."""
+    first, second = (scene.admin.replicas([scene.topic])[scene.topic, number].replicas for number in (0, 1))
+    scene.admin.move_replicas({(scene.topic, 0): second, (scene.topic, 1): first})
+    scene.wait_settled(cross_rack=0)
+
+
+def _wait_gone(scene: Scene) -> None:
+    """Waits until the group goes on without an agent."""
+    wait_until(lambda: scene.presence() is None, "the agent is no member any more", timeout=60)
+    scene.wait_settled()
+
+
+def test_a_killed_agent_stops_nobody(scene: Scene) -> None:
+    """Members go on; after the agent's session the group leads itself, with a pause as short as any rebalance's."""
+    agent = _led(scene)
+    killed, since = time.monotonic(), now_ms()
+    agent.kill()
+    _wait_gone(scene)
+    pause = scene.longest_pause(since_ms=since)
+    print(f"led itself after {time.monotonic() - killed:.1f} s, longest pause {pause:.1f} s")  # noqa: T201 - pytest -rP shows what was measured
+    assert pause < _SHORT_PAUSE_SECONDS
+    scene.finish()
+
+
+def test_sigterm_hands_the_group_back(scene: Scene) -> None:
+    """The agent leaves the group and ends within five seconds; the group leads itself at once."""
+    agent = _led(scene)
+    since = now_ms()
+    code, seconds = agent.stop()
+    assert code == 0
+    assert seconds < 5
+    assert scene.presence() is None
+    scene.wait_settled()
+    pause = scene.longest_pause(since_ms=since)
+    print(f"ended after {seconds:.1f} s, longest pause {pause:.1f} s")  # noqa: T201 - see above
+    assert pause < _SHORT_PAUSE_SECONDS
+    assert [event["event"] for event in agent.events()][-1] == "stopped"
+    scene.finish()
+
+
+def test_a_restarted_agent_keeps_the_lead(scene: Scene) -> None:
+    """Killed and started again within its session, it leads the same generation; no member is told of anything."""
+    agent = _led(scene, leading__session_timeout_seconds=20)
+    generation = agent.events("plan-sent")[-1]["generation"]
+    before = scene.rebalances()
+    agent.kill()
+    again = scene.agent(leading__session_timeout_seconds=20)
+    again.wait_role("leading")
+    assert [event["generation"] for event in again.events("joined")] == [generation]
+    assert holds_for(2.0, lambda: scene.rebalances() == before)
+    assert again.events("plan-sent") == []
+    _swap(scene)
+    scene.finish()
+
+
+def test_killed_while_parked_costs_one_session(scene: Scene) -> None:
+    """Killed while the group waits in JoinGroup, an eager group stops for the agent's session, then leads itself."""
+    agent = _led(scene)
+    slow = scene.seats[0].member
+    os.kill(slow.pid, signal.SIGSTOP)
+    try:
+        scene.join("aiokafka", B)
+        wait_until(lambda: scene.describe().state.name == "PREPARING_REBALANCING", "the group waits")
+        agent.wait(
+            lambda: agent.metric("samerack_group_state", group=scene.group, state="PreparingRebalance") == 1.0,
+            "the agent sees that the group waits",
+        )
+        assert holds_for(1.5, lambda: agent.running)  # three heartbeats, so that it has joined
+        agent.kill()
+    finally:
+        os.kill(slow.pid, signal.SIGCONT)
+    since = now_ms()
+    _wait_gone(scene)
+    pause = scene.longest_pause(since_ms=since)
+    print(f"longest pause {pause:.1f} s")  # noqa: T201 - see above
+    assert _SESSION_SECONDS - 2 < pause < _SESSION_SECONDS + 4
+    scene.finish()
+
+
+def test_a_paused_agent_comes_back_as_a_follower(scene: Scene) -> None:
+    """Stopped for longer than its session it loses its place to the group, and is content to follow afterwards."""
+    agent = _led(scene)
+    agent.pause()
+    _wait_gone(scene)
+    agent.resume()
+    agent.wait_role("following")
+    scene.wait_settled()
+    assert scene.presence() is not None
+    scene.finish()
+
+
+def test_a_second_agent_fences_the_first(scene: Scene) -> None:
+    """The second with the same instance id takes the place over without a rebalance; the first stops and says so."""
+    first = _led(scene)
+    before = scene.rebalances()
+    second = scene.agent()
+    second.wait_role("leading")
+    first.wait_role("fenced")
+    (event,) = first.events("fenced")
+    assert "leading.instance_id" in event["cure"]
+    status, page = first.get("/readyz")
+    assert (status, "fenced" in page) == (503, True)
+    assert holds_for(2.0, lambda: scene.rebalances() == before and first.running and second.role() == "leading")
+    _swap(scene)
+    first.stop()
+    assert second.role() == "leading"
+    assert scene.presence() is not None
+    scene.finish()
+
+
+def test_the_coordinator_restarts(scene: Scene) -> None:
+    """Another broker takes the group over as it is: the agent keeps membership and lead, and nobody is rebalanced."""
+    agent = _led(scene)
+    before, presence = scene.rebalances(), scene.presence()
+    assert presence is not None
+    coordinator = scene.coordinator()
+    scene.cluster.restart_broker(coordinator)
+    wait_until(lambda: scene.presence() is not None, "a coordinator describes the group")
+    assert holds_for(2.0, lambda: scene.rebalances() == before and agent.role() == "leading")
+    after = scene.presence()
+    assert after is not None
+    assert after.member_id == presence.member_id
+    _swap(scene)
+    assert agent.role() == "leading"
+    scene.finish()
+
+
+def test_a_bounced_broker_triggers_nothing(scene: Scene) -> None:
+    """A broker that goes and comes back, leaders that move with it and back again: no member is told of anything."""
+    coordinator = scene.coordinator()
+    bounced, second, third = sorted(RACKS, key=lambda broker: (broker == coordinator, broker))
+    scene.topics = (scene.topic, f"{scene.topic}-single")
+    scene.lay_out([[bounced, second], [second, third], [third, bounced]])
+    scene.lay_out([[bounced], [second], [third]], scene.topics[1])
+    agent = scene.leading_agent()
+    for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
+        scene.join(client, rack)
+    scene.wait_settled()
+    before, generation = scene.rebalances(), agent.events("plan-sent")[-1]["generation"]
+
+    def quiet() -> bool:
+        return scene.rebalances() == before
+
+    scene.cluster.stop_broker(bounced)
+    agent.wait(
+        lambda: (agent.metric("samerack_suppressed_triggers_total", group="", reason="broker-absent") or 0) >= 1,
+        "the agent has seen that the broker is absent",
+    )
+    assert holds_for(2.0, quiet)
+    scene.cluster.start_broker(bounced)
+    assert holds_for(2.0, quiet)
+    scene.admin.elect_leaders([(scene.topic, 0)])
+    assert holds_for(3.0, quiet)
+    assert agent.events("plan-sent")[-1]["generation"] == generation
+    assert agent.events("decision", action="rebalance", reason="racks-changed") == []
+    scene.finish()

@@ -1,0 +1,114 @@
+"""Groups that the agent must not join: it says why, and the group never notices that somebody looks."""
+
+from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+from sandbox.admin import wait_until
+from sandbox.agent_process import AgentProcess
+from tests.integration.scene import INTERLEAVED, A, B, Scene, holds_for
+
+
+class Homegrown(RangePartitionAssignor):  # type: ignore[misc]  # kafka-python is untyped
+    """An assignor whose name nobody else knows."""
+
+    name = "homegrown"
+
+
+@pytest.fixture
+def homegrown(scene: Scene) -> Iterator[KafkaConsumer]:
+    """A member of the group that offers nothing but its own protocol."""
+    consumer = KafkaConsumer(
+        scene.topic,
+        bootstrap_servers=scene.cluster.bootstrap.split(","),
+        group_id=scene.group,
+        partition_assignment_strategy=[Homegrown],
+        metadata_max_age_ms=1000,  # it may ask a broker that has not heard of the topic yet
+    )
+    yield consumer
+    consumer.close()
+
+
+def _observed(agent: AgentProcess, scene: Scene) -> str:
+    """The reason that the agent gives; it gives it once, and the group does not notice."""
+    agent.wait_role("observing")
+    before = scene.rebalances()
+    assert holds_for(2.0, lambda: scene.presence() is None and scene.rebalances() == before)
+    (event,) = agent.events("observing")
+    assert agent.events("joined") == agent.events("plan-sent") == []
+    return str(event["reason"])
+
+
+def test_a_group_that_brokers_assign_is_observed(scene: Scene) -> None:
+    """A group of the new protocol (KIP-848) has no leader to become."""
+    scene.lay_out(INTERLEAVED)
+    scene.join("confluent", A, assignor="", heartbeat_interval_ms="", group_protocol="consumer")
+    scene.wait_settled()
+    assert _observed(scene.agent(), scene) == "the brokers assign it (group type consumer)"
+    scene.finish()
+
+
+def test_a_group_with_an_unknown_protocol_is_observed(scene: Scene, homegrown: KafkaConsumer) -> None:
+    """A group whose members share no protocol name with the agent would refuse it."""
+    scene.lay_out(INTERLEAVED)
+    wait_until(lambda: bool(homegrown.poll(timeout_ms=100)), "the member reads")
+    assert (
+        _observed(scene.agent(), scene) == "its members chose protocol 'homegrown'; add that name to leading.protocols"
+    )
+
+
+def test_roundrobin_of_kafka_python_is_observed(scene: Scene) -> None:
+    """Its leader would fail on a member without topics, and its whole group with it."""
+    scene.lay_out(INTERLEAVED)
+    for rack in (A, B):
+        scene.join("kafka-python", rack, assignor="roundrobin")
+    scene.wait_settled()
+    assert "kafka-python 3's roundrobin fails on a member without topics" in _observed(scene.agent(), scene)
+    scene.finish()
+
+
+def _members(*topics: Sequence[str]) -> list[SimpleNamespace]:
+    return [
+        SimpleNamespace(
+            member_id=f"member-{number}", group_instance_id=None, metadata=SimpleNamespace(topics=list(names))
+        )
+        for number, names in enumerate(topics)
+    ]
+
+
+class _Cluster:
+    """As much of kafka-python's cluster metadata as the assignor asks for."""
+
+    def partitions_for_topic(self, _topic: str) -> set[int]:
+        """Two partitions."""
+        return {0, 1}
+
+
+def test_kafka_pythons_roundrobin_fails_on_a_member_without_topics() -> None:
+    """The fact behind the rule: where this fails no more, the rule has to go."""
+    assigned: dict[str, Any] = RoundRobinPartitionAssignor.assign(_Cluster(), _members(["t"], ["t"]))
+    assert len(assigned) == 2
+    with pytest.raises(KeyError):
+        RoundRobinPartitionAssignor.assign(_Cluster(), _members([], ["t"]))
+
+
+def test_a_group_that_changes_its_protocol_is_left_to_the_brokers(scene: Scene) -> None:
+    """A member of the new protocol takes a led group away from the agent, which steps back and observes."""
+    scene.lay_out(INTERLEAVED)
+    agent = scene.leading_agent()
+    scene.join("confluent", A)
+    scene.wait_settled()
+    scene.join("confluent", B, assignor="", heartbeat_interval_ms="", group_protocol="consumer")
+    agent.wait_role("observing")
+    assert [event["reason"] for event in agent.events("steps-back")] == [
+        "it has no classic leader any more: its brokers assign it"
+    ]
+    assert agent.get("/readyz")[0] == 200
+    scene.wait_settled()
+    assert scene.presence() is None
+    scene.finish()

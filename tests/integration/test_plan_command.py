@@ -1,0 +1,62 @@
+"""`samerack plan` on a live group: what it shows is what the members have, and what the agent would make of it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from sandbox.members.lines import Partition
+from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+
+_RACKS = "racks.client_ids={'*-rack-a': rack-a, '*-rack-b': rack-b, '*-rack-c': rack-c}"
+
+
+def _plan(scene: Scene, group: str, *options: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "agent.cli.main", "plan", group, "-b", scene.cluster.bootstrap, "-s", _RACKS, *options],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("led", [False, True], ids=["by itself", "by the agent"])
+def test_a_plan_shows_what_members_have(scene: Scene, *, led: bool) -> None:
+    """Partitions per member agree with what the members say; cross-rack partitions with what metadata says."""
+    scene.lay_out(INTERLEAVED)
+    if led:
+        scene.leading_agent()
+    for client, rack in (("kafka-python", A), ("aiokafka", B), ("kafka-python", C)):
+        scene.join(client, rack)
+    scene.wait_settled(cross_rack=0 if led else None)
+
+    answer = json.loads(_plan(scene, scene.group, "--json").stdout)
+    shown: dict[str, frozenset[Partition]] = {
+        client_id: frozenset((topic, number) for topic, number in member["present"]["partitions"])
+        for member in answer["members"]
+        for client_id in scene.owned()
+        if member["id"].startswith(client_id)
+    }
+    assert shown == scene.owned()
+    assert len(answer["members"]) == 3
+    assert answer["present"]["cross_rack"] == scene.cross_rack()
+    assert (answer["proposed"]["cross_rack"], answer["warnings"]) == (0, [])
+    assert (answer["protocol"], answer["assignor"]) == ("range", "optimal")
+    if led:
+        assert answer["proposed"]["moved"] == 0
+    else:
+        assert answer["proposed"]["moved"] > 0
+
+    table = _plan(scene, scene.group)
+    assert table.returncode == 0
+    assert f"now {answer['present']['cross_rack']} partitions" in table.stdout
+    assert scene.owned() == shown
+
+
+def test_a_group_that_is_not_there_is_an_error(scene: Scene) -> None:
+    """One line that says so, and exit code 1."""
+    answer = _plan(scene, scene.group)
+    assert (answer.returncode, answer.stdout) == (1, "")
+    assert answer.stderr == (f"samerack: group {scene.group}: does not exist; check the name and bootstrap.servers\n")

@@ -1,0 +1,26 @@
+"""Java's sticky leaders give partitions to a member without topics that stands first: the agent never stands there."""
+
+import pytest
+
+from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+
+
+@pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
+def test_a_sticky_leader_gives_the_agent_nothing(scene: Scene, assignor: str) -> None:
+    """Agents that come into a running sticky group choose their place before joining, and get no partition."""
+    scene.lay_out(INTERLEAVED)
+    for rack in (A, B, C):
+        scene.join("java", rack, assignor=assignor)
+    scene.wait_settled()
+    for _ in range(3):
+        with scene.agent() as agent:
+            agent.wait_role("following")
+            scene.wait_settled()
+            (present,) = [member for member in scene.describe().members if member.client_id == "samerack"]
+            assert present.group_instance_id is None
+            assert not present.assignment.topic_partitions
+            assert agent.events("place-chosen")
+            assert not agent.events("returns-partitions")
+        scene.wait_settled()
+    assert scene.owned_twice_ever() == []
+    scene.finish()

@@ -1,0 +1,38 @@
+"""An agent that is started into a running group becomes its leader without anybody being thrown out."""
+
+import pytest
+
+from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+
+_MOST_DEPLOYS = 4
+"""Another member may hold the front place until it is deployed itself."""
+
+
+@pytest.mark.parametrize(
+    ("assignor", "clients"),
+    [
+        ("range", ("java", "confluent", "aiokafka")),
+        ("cooperative-sticky", ("java", "confluent", "java")),
+    ],
+)
+def test_a_deploy_hands_over_the_lead(scene: Scene, assignor: str, clients: tuple[str, ...]) -> None:
+    """It takes the front place, and a rolling restart of the members makes it lead; no record is lost or read twice."""
+    scene.lay_out(INTERLEAVED)
+    for client, rack in zip(clients, (A, B, C), strict=True):
+        scene.join(client, rack, assignor=assignor)
+    scene.wait_settled()
+    agent = scene.agent(leading__roll_seconds=1)
+    agent.wait_role("following")
+    scene.wait_settled()
+    deploys = 0
+    while agent.role() != "leading":
+        assert deploys < _MOST_DEPLOYS
+        deploys += 1
+        agent.reaches(agent.first_in_order, seconds=2)
+        for seat in tuple(scene.seats):
+            scene.redeploy(seat)
+            scene.wait_settled()
+    print(f"led after {deploys} deploys")  # noqa: T201 - pytest -rP shows what was measured
+    scene.wait_settled(cross_rack=0)
+    assert scene.owned_twice_ever() == []
+    scene.finish()

@@ -1,0 +1,87 @@
+"""KIP-924's utilities beside Kafka's own, on random applications of many families."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from agent.cli.streams_answers import DEFAULT_STANDBY, OPTIMIZE, answer_line, prices
+from agent.cli.streams_json import Application, Question
+from assignors.streams.evaluate import Bill, bill
+from assignors.streams.model import TaskType, assignment_of, task_id
+from tests.parity.peer import Peer
+from tests.unit.assignors.streams.questions import optimize_question, standby_question
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]  # the first test may wait for Maven
+
+SEEDS = range(5_000)
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[Peer]:
+    """Kafka's TaskAssignmentUtils."""
+    with Peer("StreamsPeer") as running:
+        yield running
+
+
+def kafkas_bill(question: dict[str, Any], answer: dict[str, Any]) -> Bill:
+    """What Kafka's plan costs, counted as ours is."""
+    application = Application(Question.model_validate(question))
+    kind = TaskType(question["kind"].upper())
+    params = application.scope()
+    after = {
+        process: assignment_of(
+            process, active=map(task_id, answer["active"][name]), standby=map(task_id, answer["standby"][name])
+        )
+        for name, process in application.process.items()
+    }
+    return bill(
+        application.state,
+        application.assignments(),
+        after,
+        kind,
+        prices(params),
+        scope=params.tasks_to_optimize,
+        compatible=True,
+    )
+
+
+def counts(tasks: dict[str, list[str]]) -> dict[str, int]:
+    """How many tasks each client has."""
+    return {client: len(listed) for client, listed in tasks.items()}
+
+
+def test_actives_cost_what_kafkas_cost(kafka: Peer) -> None:
+    """With `compatible` the cost and the counts are Kafka's in 5,000 of 5,000 cases, for both strategies."""
+    for seed in SEEDS:
+        question = optimize_question(seed, "active", missing=seed % 10 == 0)
+        theirs, ours = kafka.ask(question), answer_line(json.dumps(question).encode(), (OPTIMIZE,))
+        assert counts(ours["assignment"]) == counts(theirs["active"]), seed
+        assert ours["cost"] == kafkas_bill(question, theirs).cost, seed
+
+
+def test_standbys_never_cost_more_than_kafkas(kafka: Peer) -> None:
+    """With `compatible`, which lets tags go as Kafka does, no case costs more than Kafka's swaps, some less."""
+    less = 0
+    for seed in SEEDS[:2_000]:
+        question = optimize_question(seed, "standby", missing=seed % 10 == 0)
+        theirs, ours = kafka.ask(question), answer_line(json.dumps(question).encode(), (OPTIMIZE,))
+        cost = kafkas_bill(question, theirs).cost
+        assert counts(ours["assignment"]) == counts(theirs["standby"]), seed
+        assert ours["cost"] <= cost, seed
+        less += ours["cost"] < cost
+    assert less > 50
+
+
+def test_default_standbys_are_kafkas(kafka: Peer) -> None:
+    """With `compatible` every standby goes where Kafka puts it, by load and by tags."""
+    for seed in SEEDS[:2_000]:
+        question = standby_question(seed)
+        theirs = kafka.ask(question | {"kind": "default"})
+        ours = answer_line(json.dumps(question).encode(), (DEFAULT_STANDBY,))
+        assert (ours["active"], ours["standby"]) == (theirs["active"], theirs["standby"]), seed

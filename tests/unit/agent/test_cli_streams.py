@@ -1,0 +1,234 @@
+"""`samerack streams`: lines for programs, tables for people, and the page of the documentation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agent.cli.main import app
+from agent.cli.streams_compare import ACTIVES, STANDBYS
+from agent.cli.streams_instances import instances
+from agent.cli.streams_page import page
+
+ROOT = Path(__file__).parents[3]
+
+QUESTION: dict[str, Any] = {
+    "kind": "active",
+    "strategy": "min_traffic",
+    "traffic_cost": 10,
+    "non_overlap_cost": 1,
+    "clients": [{"id": "A", "rack": "a", "threads": 1}, {"id": "B", "rack": "b", "threads": 1}],
+    "tasks": [
+        {"subtopology": 0, "partition": 0, "partitions": [{"topic": "t", "partition": 0, "racks": ["b"]}]},
+        {"subtopology": 0, "partition": 1, "partitions": [{"topic": "t", "partition": 1, "racks": ["a"]}]},
+    ],
+    "assignment": {"A": ["0_0"], "B": ["0_1"]},
+    "standby": {},
+}
+
+STATEFUL: dict[str, Any] = QUESTION | {
+    "clients": [*QUESTION["clients"], {"id": "C", "rack": "b"}],
+    "tasks": [
+        {
+            "subtopology": 0,
+            "partition": 0,
+            "stateful": True,
+            "partitions": [
+                {"topic": "t", "partition": 0, "racks": ["a"]},
+                {"topic": "c", "partition": 0, "racks": ["b"], "source": False, "changelog": True},
+            ],
+        }
+    ],
+    "assignment": {"A": ["0_0"]},
+    "num_standby_replicas": 1,
+}
+
+
+def run(*arguments: str, lines: list[Any] | None = None) -> Result:
+    """The command with questions on its standard input."""
+    text = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines or [])
+    return CliRunner().invoke(app, ["streams", *arguments], input=text, env={"COLUMNS": "200", "TERM": "dumb"})
+
+
+def answers(command: str, *lines: Any) -> list[dict[str, Any]]:
+    """Answers to lines."""
+    result = run(command, "--lines", lines=list(lines))
+    assert result.exit_code == 0, result.output
+    return [json.loads(line) for line in result.output.splitlines()]
+
+
+def test_optimised_plans_come_line_by_line() -> None:
+    """Each question gets its answer, with its case, what it cost before and after, and the time it took."""
+    (answer,) = answers("optimize", QUESTION | {"case": [7], "cmd": "streams-optimize", "repeat": 3})
+    nanos = answer.pop("nanos")
+    assert nanos > 0
+    assert answer == {
+        "assignment": {"A": ["0_1"], "B": ["0_0"]},
+        "other": {"A": [], "B": []},
+        "cost_initial": 20,
+        "cross_rack_initial": 2,
+        "cross_rack": 0,
+        "moved": 2,
+        "cost": 2,
+        "disabled": None,
+        "case": [7],
+    }
+
+
+def test_what_disabled_an_optimisation_is_said() -> None:
+    """A plan that stays as it is comes with the reason."""
+    blind = QUESTION | {"clients": [QUESTION["clients"][0], {"id": "B"}]}
+    (answer,) = answers("optimize", blind)
+    assert answer["assignment"] == QUESTION["assignment"]
+    assert answer["disabled"]["reason"] == "client_without_rack"
+    assert "client.rack" in answer["disabled"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("{", "invalid JSON"),
+        ("[1]", "object"),
+        (QUESTION | {"case": 3, "clients": 5}, "key 'clients'"),
+        (QUESTION | {"strategy": "fast"}, "strategy 'fast' is unknown"),
+        (QUESTION | {"cmd": "consumer"}, "'cmd' is 'consumer'"),
+        (QUESTION | {"assignment": {"Z": ["0_0"]}}, "client 'Z' has tasks, but is not listed"),
+        (QUESTION | {"assignment": {"A": ["x"]}}, "task id 'x' is none"),
+        (QUESTION | {"tasks_to_optimize": ["5_5"]}, "task 5_5 is to be optimised"),
+        (QUESTION | {"assignment": {}, "tasks_to_optimize": ["0_0"]}, "task 0_0 is active nowhere"),
+        (QUESTION | {"clients": [{"id": "A", "uuid": "x"}]}, "uuid 'x' of client 'A' is none"),
+        (QUESTION | {"clients": [{"id": "A"}, {"id": "A"}]}, "two clients"),
+        (QUESTION | {"clients": [{"id": "A", "threads": 0}]}, "0 threads"),
+        (QUESTION | {"standby": {"A": ["0_0"]}}, "has task 0_0 as ACTIVE"),
+        (
+            QUESTION
+            | {"tasks": [{"subtopology": 0, "partition": 0, "partitions": [{"topic": "t", "partition": 0}] * 2}]},
+            "lists a topic partition twice",
+        ),
+    ],
+)
+def test_wrong_lines_get_an_error_and_do_not_end_the_talk(line: Any, message: str) -> None:
+    """Whatever is wrong with a question becomes an answer that says so, with its case, and the next one is answered."""
+    wrong, right = answers("optimize", line, QUESTION)
+    assert set(wrong) - {"case"} == {"error", "message"}
+    assert message.lower() in wrong["message"].lower()
+    assert wrong.get("case") == (line.get("case") if isinstance(line, dict) else None)
+    assert right["cost"] == 2
+
+
+def test_default_standbys_come_line_by_line() -> None:
+    """Standbys are added to actives, and standbys that found no client are named."""
+    (answer, crowded) = answers(
+        "assign", STATEFUL | {"cmd": "streams-default-standby"}, STATEFUL | {"num_standby_replicas": 3}
+    )
+    assert answer["active"] == {"A": ["0_0"], "B": [], "C": []}
+    assert answer["standby"] == {"A": [], "B": ["0_0"], "C": []}
+    assert answer["missing"] == {}
+    assert crowded["missing"] == {"0_0": 1}
+
+
+def test_whole_assignments_come_line_by_line() -> None:
+    """A question with an assignor gets the whole plan, checked as Kafka checks it."""
+    whole = {key: value for key, value in STATEFUL.items() if key not in ("assignment", "standby", "kind")}
+    (answer, unknown) = answers("assign", whole | {"assignor": "sticky"}, whole | {"assignor": "best"})
+    assert sorted(task for tasks in answer["active"].values() for task in tasks) == ["0_0"]
+    assert (answer["validation"], answer["unassigned"]) == ("NONE", [])
+    assert "'best' is not here" in unknown["message"]
+
+
+@pytest.mark.parametrize("command", ["optimize", "assign"])
+def test_without_lines_there_is_nothing_to_do(command: str) -> None:
+    """The commands for programs say that they need --lines."""
+    result = run(command)
+    assert result.exit_code == 2
+
+
+def written(tmp_path: Path, question: dict[str, Any]) -> str:
+    """A file that holds the question."""
+    path = tmp_path / "mine.json"
+    path.write_text(json.dumps(question), encoding="utf-8")
+    return str(path)
+
+
+def test_a_plan_is_a_table_for_people(tmp_path: Path) -> None:
+    """Every client has a row with what comes and what goes, and the costs stand below."""
+    result = run("plan", written(tmp_path, QUESTION))
+    assert result.exit_code == 0
+    assert "2 tasks on 2 clients" in result.output
+    assert "-0_0 +0_1" in result.output
+    assert "actives across racks: now 2 partitions, then 0; moved 2; cost now 20, then 2" in result.output
+
+
+def test_a_plan_is_json_for_programs(tmp_path: Path) -> None:
+    """The same as one JSON object, standbys included."""
+    result = run("plan", "--json", written(tmp_path, STATEFUL | {"standby": {"C": ["0_0"]}}))
+    answer = json.loads(result.output)
+    assert answer["active"]["after"] == {"A": ["0_0"], "B": [], "C": []}
+    assert answer["standby"]["cost_after"] == {"cross_rack": 0, "moved": 0, "cost": 0}
+    assert answer["spread"] == {"standbys": 1, "beside_active_rack": 0, "single_rack": 0}
+
+
+def test_a_plan_says_what_racks_could_not_do(tmp_path: Path) -> None:
+    """A plan that racks could not change comes with a note why, and with a warning where tags contradict racks."""
+    tagged = QUESTION | {"strategy": "none", "rack_aware_assignment_tags": ["zone"]}
+    result = run("plan", written(tmp_path, tagged))
+    assert "note: actives stay: rack.aware.assignment.strategy is none" in result.output
+    assert "note: rack.aware.assignment.tags has no key `rack`" in result.output
+
+
+def test_a_plan_by_an_assignor_starts_from_what_clients_had(tmp_path: Path) -> None:
+    """With an assignor the plan before is the previous one."""
+    had = {"previous_active": {"A": ["0_0", "0_1"]}, "assignor": "sticky"}
+    whole = {key: value for key, value in QUESTION.items() if key not in ("assignment", "standby", "kind")}
+    answer = json.loads(run("plan", "--json", written(tmp_path, whole | had)).output)
+    assert answer["active"]["before"] == {"A": ["0_0", "0_1"], "B": []}
+    assert sorted(map(len, answer["active"]["after"].values())) == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        (QUESTION | {"assignment": {}}, "no client has a task"),
+        (QUESTION | {"asignment": {}}, "key 'asignment' is unknown"),
+        (QUESTION | {"assignor": "best"}, "'best' is not here"),
+    ],
+)
+def test_a_wrong_file_gives_one_line(tmp_path: Path, question: dict[str, Any], message: str) -> None:
+    """What cannot be planned is one line on standard error, and exit code 2."""
+    result = run("plan", written(tmp_path, question))
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+    assert message in result.output
+
+
+def test_a_file_that_is_not_there_gives_one_line() -> None:
+    """A missing file is one line on standard error, and exit code 2."""
+    result = run("plan", "/nowhere/at/all.json")
+    assert (result.exit_code, result.output.count("\n")) == (2, 1)
+
+
+def test_strategies_can_be_compared_on_an_own_application(tmp_path: Path) -> None:
+    """Every strategy has a row for the application in the file."""
+    answer = json.loads(run("compare", "--json", written(tmp_path, STATEFUL)).output)
+    assert [row["strategy"] for row in answer["active"]] == list(ACTIVES)
+    assert [row["strategy"] for row in answer["standby"]] == list(STANDBYS)
+    assert {row["instance"] for row in answer["active"]} == {"mine"}
+    assert run("compare", written(tmp_path, QUESTION)).output.startswith("| application | strategy |")
+
+
+def test_the_strategies_page_is_what_the_command_prints() -> None:
+    """docs/strategies.md is made by `samerack streams compare --page`; run it again where this fails."""
+    assert (ROOT / "docs" / "strategies.md").read_text(encoding="utf-8") == page(instances())
+    assert run("compare", "--page").output == page(instances())
+
+
+def test_the_strategies_page_is_in_the_right_order() -> None:
+    """What the page says of the strategies holds in its tables: the exact ones cost least."""
+    answer = json.loads(run("compare", "--json").output)
+    for kind, best in (("active", "min_traffic"), ("standby", "min_traffic")):
+        for name in {row["instance"] for row in answer[kind]}:
+            costs = {row["strategy"]: row["cost"] for row in answer[kind] if row["instance"] == name}
+            assert min(costs.values()) == costs[best]

@@ -1,0 +1,28 @@
+"""Tests that commands in the running text of the documentation exist, with the options that they are shown with."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from typer.testing import CliRunner
+
+from agent.cli.main import app
+from tests.docs import ROOT, Command, spans
+
+
+@pytest.mark.parametrize("command", sorted(set(spans()), key=str), ids=str)
+def test_a_command_in_the_text_exists(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its help names every option; a script is there and may be run."""
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("TERM", "dumb")
+    program, *words = command.words
+    if program != "samerack":
+        assert os.access(ROOT / program, os.X_OK), f"{program} is no program"
+        return
+    path = [word for word in words if word.islower() and word.isalpha()][:2]
+    answers = [CliRunner().invoke(app, [*path[:depth], "--help"]) for depth in range(len(path), -1, -1)]
+    shown = next(answer for answer in answers if answer.exit_code == 0)
+    assert not path or shown is not answers[-1], f"no such command: {command}"
+    for option in (word for word in words if word.startswith("--")):
+        assert option.partition("=")[0] in shown.stdout

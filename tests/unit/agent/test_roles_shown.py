@@ -1,0 +1,23 @@
+"""What the agent is to a group shows at once, also when it never looks at the group again."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.metrics import GroupStatus, Metrics
+
+
+@pytest.mark.parametrize(("role", "first"), [("fenced", False), ("outside", False), ("following", True)])
+def test_a_new_role_shows_with_the_rest_of_the_status(role: str, first: bool) -> None:  # noqa: FBT001 - a case of the table
+    """Only the role changes; who is not in the group is not next to lead it either."""
+    board = Metrics().board
+    board.publish(GroupStatus(group="orders", state="Stable", role="leading", first_in_order=True, members=3))
+    board.become("orders", role)
+    assert board.all() == (GroupStatus(group="orders", state="Stable", role=role, first_in_order=first, members=3),)
+
+
+def test_a_role_shows_before_the_first_look() -> None:
+    """A group that was never looked at shows what the agent is to it."""
+    board = Metrics().board
+    board.become("orders", "outside")
+    assert board.all() == (GroupStatus(group="orders", role="outside"),)

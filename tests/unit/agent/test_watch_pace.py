@@ -1,0 +1,92 @@
+"""How long the watch waits between two looks: as set, or longer where looking takes long; never because of one look."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from agent.cluster import SettlingTimes
+from agent.errors import AgentError
+from agent.metrics import Metrics
+from agent.watch import ClusterWatch
+
+
+class Paced(ClusterWatch):
+    """A watch whose looks take the given seconds, the last of them again and again, and which notes when they begin."""
+
+    def __init__(self, *seconds: float) -> None:
+        super().__init__(
+            AdminClient({"bootstrap.servers": "127.0.0.1:1", "log_level": 0}),
+            pause=0.02,
+            times=SettlingTimes(change=1.0, leader=1.0),
+            selector="leader",
+            metrics=Metrics(),
+        )
+        self.seconds = list(seconds)
+        self.begun: list[float] = []
+
+    def look_once(self) -> None:
+        """Takes its time."""
+        self.begun.append(time.monotonic())
+        time.sleep(self.seconds.pop(0) if len(self.seconds) > 1 else self.seconds[0])
+
+
+@pytest.fixture
+def started() -> Iterator[list[Paced]]:
+    """Watches to end."""
+    watches: list[Paced] = []
+    yield watches
+    for watch in watches:
+        watch.stop()
+        watch.join(5)
+
+
+def _looks(watch: Paced, seconds: float) -> int:
+    watch.start()
+    time.sleep(seconds)
+    return len(watch.begun)
+
+
+def test_one_slow_look_does_not_blind_the_watch(started: list[Paced]) -> None:
+    """A look that waits for a broker that restarts, after quick ones, is followed by the next as soon as ever."""
+    watch = Paced(0.001, 0.001, 0.3, 0.001)
+    started.append(watch)
+    assert _looks(watch, 1.5) > 10  # the slow look alone would have asked for three seconds of silence
+
+
+def test_slow_looks_are_rare(started: list[Paced]) -> None:
+    """Where every look takes long, looking takes a tenth of the time at most."""
+    watch = Paced(0.2)
+    started.append(watch)
+    assert _looks(watch, 1.5) == 1
+
+
+class Blind(Paced):
+    """A watch whose every look fails."""
+
+    def look_once(self) -> None:
+        """Fails."""
+        super().look_once()
+        raise AgentError("kafka: metadata: Timed out waiting for controller")
+
+
+def test_a_failed_look_is_followed_by_one_with_another_client(started: list[Paced]) -> None:
+    """The client may wait for a broker that is away, although others would answer."""
+    watch = Blind(0.001)
+    clients: list[object] = []
+    other: Any = object()
+
+    def reopen() -> Any:
+        clients.append(watch._admin)
+        return other
+
+    watch._reopen = reopen
+    first = watch._admin
+    started.append(watch)
+    assert _looks(watch, 0.5) > 1
+    assert clients[0] is first
+    assert clients[1] is other

@@ -1,0 +1,42 @@
+"""Answers of Kafka 4.3's own TaskAssignmentUtils, one JSON line per question and answer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.cli.streams_answers import DEFAULT_STANDBY, OPTIMIZE, answer_line
+
+GOLDEN = Path(__file__).parents[3] / "data" / "golden"
+
+
+def golden(name: str) -> list[Any]:
+    """The lines of one kind, as (question, answer) parameters."""
+    lines = (GOLDEN / f"{name}.jsonl").read_text("utf-8").splitlines()
+    return [pytest.param(line["in"], line["out"], id=str(number)) for number, line in enumerate(map(json.loads, lines))]
+
+
+def answer(question: dict[str, Any], command: str) -> dict[str, Any]:
+    """Our answer, as Kafka decides."""
+    return answer_line(json.dumps(question | {"compatible": True}).encode(), (command,))
+
+
+@pytest.mark.parametrize(("asked", "kafkas"), golden("streams-optimize"))
+def test_optimised_plans_cost_what_kafkas_cost(asked: dict[str, Any], kafkas: dict[str, Any]) -> None:
+    """Counts and costs before are Kafka's; actives cost the same after, standbys the same or less."""
+    ours = answer(asked, OPTIMIZE)
+    for key in ("cost_initial", "cross_rack_initial"):
+        assert ours[key] == kafkas[key]
+    sizes = [{client: len(tasks) for client, tasks in given["assignment"].items()} for given in (ours, kafkas)]
+    assert sizes[0] == sizes[1]
+    assert ours["cost"] == kafkas["cost"] if asked["kind"] == "active" else ours["cost"] <= kafkas["cost"]
+
+
+@pytest.mark.parametrize(("asked", "kafkas"), golden("streams-default-standby"))
+def test_default_standbys_are_kafkas(asked: dict[str, Any], kafkas: dict[str, Any]) -> None:
+    """Every standby goes where Kafka puts it."""
+    ours = answer(asked, DEFAULT_STANDBY)
+    assert (ours["active"], ours["standby"]) == (kafkas["active"], kafkas["standby"])

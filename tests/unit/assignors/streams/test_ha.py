@@ -1,0 +1,300 @@
+"""HighAvailabilityTaskAssignor: KIP-925's eight steps (section 3), KIP-441's warm-ups, KIP-708's tags, and racks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assignors.model import AssignmentError as InvalidError
+from assignors.streams.ha import HighAvailabilityTaskAssignor, high_availability
+from assignors.streams.model import ApplicationState, TaskAssignmentError, TaskType
+from assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
+from assignors.streams.registry import Outcome, Request
+from assignors.streams.rules import Reason
+from tests.unit.assignors.streams.applications import (
+    EVERYTHING,
+    actives,
+    after,
+    application,
+    copies,
+    process,
+    standbys,
+    tasks,
+)
+
+NOBODY_LAGS = 2**63 - 1
+
+both_modes = pytest.mark.parametrize("compatible", [False, True])
+
+
+def run(state: ApplicationState, **options: Any) -> Outcome:
+    """What the assignor answers."""
+    return high_availability(Request(state=state, **options))
+
+
+def target(state: ApplicationState, **options: Any) -> Outcome:
+    """What it would answer if everybody had caught up."""
+    configs = {name: getattr(state.assignment_configs, name) for name in state.assignment_configs.__slots__}
+    easy = type(state.assignment_configs)(**(configs | {"acceptable_recovery_lag": NOBODY_LAGS}))
+    return run(ApplicationState(states=state.states, all_tasks=state.all_tasks, assignment_configs=easy), **options)
+
+
+def test_kip_925_3_step_1_tasks_go_round_in_order() -> None:
+    """Stateful tasks go to clients in turn, both in ascending order."""
+    state = application(tasks("0_0 0_1 0_2 1_0 1_1"), {}, {}, {})
+    assert actives(target(state).assignment) == ["0_0 1_0", "0_1 1_1", "0_2"]
+
+
+def test_kip_925_3_step_2_load_is_tasks_by_thread() -> None:
+    """Clients with one, two and three threads get one, two and three of six tasks (4.B.II, "Suppose there are 3")."""
+    state = application(tasks("1_0 1_1 1_2 2_0 2_1 2_2"), {"threads": 1}, {"threads": 2}, {"threads": 3})
+    assert [len(line.split()) for line in actives(target(state).assignment)] == [1, 2, 3]
+
+
+@both_modes
+def test_kip_925_4_b_ii_a_subtopology_is_shared_out(*, compatible: bool) -> None:
+    """In the example of 4.B.II no client gets more than 1, 1 and 2 tasks of a subtopology, whatever racks say."""
+    infos = tasks("1_0 1_1 1_2 2_0 2_1 2_2", source=["c", "c", "c", "b", "b", "b"])
+    clients = [{"threads": threads, "rack": rack} for threads, rack in ((1, "a"), (2, "b"), (3, "c"))]
+    shares = []
+    for strategy in ("min_traffic", "balance_subtopology"):
+        state = application(infos, *clients, rack_aware_assignment_strategy=strategy)
+        lines = actives(target(state, compatible=compatible).assignment)
+        assert [len(line.split()) for line in lines] == [1, 2, 3]
+        shares.append([max(line.count(f"{subtopology}_") for subtopology in (1, 2)) for line in lines])
+    assert shares == [[1, 2, 3], [1, 1, 2]]
+
+
+def test_kip_925_3_step_3_standbys_go_where_load_is_least() -> None:
+    """Each task gets its standbys on other clients, and loads stay even."""
+    state = application(tasks("0_0 0_1 0_2"), {}, {}, {}, num_standby_replicas=1)
+    answer = target(state).assignment
+    assert copies(answer, TaskType.STANDBY) == dict.fromkeys(state.all_tasks, 1)
+    assert [len(assignment.tasks) for assignment in answer.assignment] == [2, 2, 2]
+
+
+def test_kip_925_3_step_4_standbys_are_balanced_by_thread() -> None:
+    """A client with three threads keeps more copies than one with a single thread."""
+    state = application(
+        tasks("0_0 0_1 0_2 0_3"), {"threads": 1}, {"threads": 1}, {"threads": 3}, num_standby_replicas=1
+    )
+    loads = [len(assignment.tasks) for assignment in target(state).assignment.assignment]
+    assert loads == [2, 2, 4]
+
+
+def test_kip_925_3_step_5_a_task_runs_where_it_is_caught_up() -> None:
+    """The owner goes on with tasks that another client is to get; that one warms up as many as it may."""
+    state = application(tasks("0_0 0_1 0_2 0_3"), {"active": "0_0 0_1 0_2 0_3"}, {}, max_warmup_replicas=1)
+    outcome = run(state, now_ms=1_000)
+    assert actives(outcome.assignment) == ["0_0 0_1 0_2 0_3", ""]
+    assert standbys(outcome.assignment) == ["", "0_1"]
+    assert outcome.probing_rebalance
+    deadlines = [assignment.followup_rebalance_deadline for assignment in outcome.assignment.assignment]
+    assert deadlines == [1_000 + state.assignment_configs.probing_rebalance_interval_ms, None]
+
+
+def test_kip_925_3_step_5_a_caught_up_standby_changes_places() -> None:
+    """A standby that has caught up takes over and leaves its place to the client that is to run the task later."""
+    state = application(
+        tasks("0_0 0_1"),
+        {"active": "0_1", "lags": {"0_0": EVERYTHING}},
+        {"lags": {"0_0": 0, "0_1": 50_000}},
+        num_standby_replicas=1,
+    )
+    outcome = run(state)
+    assert actives(outcome.assignment) == ["0_1", "0_0"]
+    assert standbys(outcome.assignment) == ["0_0", "0_1"]
+    assert outcome.probing_rebalance
+
+
+def test_kip_925_3_step_6_standbys_stay_where_they_have_caught_up() -> None:
+    """A copy stays with the client that has it while the one that is to have it warms up."""
+    infos = tasks("0_0 0_1 0_2")
+    clients = [{"active": "0_0"}, {"active": "0_1"}, {"active": "0_2"}]
+    first = target(application(infos, *clients, num_standby_replicas=1))
+    places = standbys(first.assignment)
+    index = next(number for number, line in enumerate(places) if line == "0_0")
+    other = 3 - index
+    clients[other]["lags"] = {"0_0": 0}  # type: ignore[assignment]  # clients are told by keys of several kinds
+    outcome = run(application(infos, *clients, num_standby_replicas=1, acceptable_recovery_lag=10))
+    assert "0_0" in standbys(outcome.assignment)[other]
+    assert outcome.probing_rebalance
+
+
+def test_kip_925_3_step_7_stateless_tasks_go_where_few_are_active() -> None:
+    """Tasks without state even out actives by thread, and never have standbys."""
+    state = application(tasks("0_0", "1_0 1_1 1_2"), {}, {}, num_standby_replicas=1)
+    answer = target(state).assignment
+    assert actives(answer) == ["0_0 1_1", "1_0 1_2"]
+    assert sum(copies(answer, TaskType.STANDBY).values()) == 1
+
+
+def test_kip_925_3_step_8_nothing_to_wait_for_no_probing() -> None:
+    """With every task where it is to be there is no follow-up."""
+    state = application(tasks("0_0 0_1"), {"active": "0_0"}, {"active": "0_1"})
+    outcome = run(state)
+    assert not outcome.probing_rebalance
+    assert [assignment.followup_rebalance_deadline for assignment in outcome.assignment.assignment] == [None, None]
+
+
+@pytest.mark.parametrize(("lag", "probing"), [(100, False), (101, True)])
+def test_kip_441_an_acceptable_lag_counts_as_caught_up(lag: int, *, probing: bool) -> None:
+    """A client takes over at once if it lags by no more than is acceptable."""
+    state = application(tasks("0_0"), {"lags": {"0_0": lag}}, {"active": "0_0"}, acceptable_recovery_lag=100)
+    outcome = run(state)
+    assert outcome.probing_rebalance is probing
+    assert actives(outcome.assignment) == (["", "0_0"] if probing else ["0_0", ""])
+
+
+def test_kip_441_nobody_closer_nobody_waits() -> None:
+    """Where no client is closer the target starts at once, however far behind it is."""
+    outcome = run(application(tasks("0_0 0_1"), {}, {}))
+    assert actives(outcome.assignment) == ["0_0", "0_1"]
+    assert not outcome.probing_rebalance
+
+
+def test_kip_441_the_closest_runs_where_nobody_is_caught_up() -> None:
+    """Without any caught-up client the one with the least lag runs the task."""
+    state = application(tasks("0_0"), {"lags": {"0_0": 90_000}}, {"lags": {"0_0": 60_000}}, {"lags": {"0_0": 70_000}})
+    outcome = run(state)
+    assert actives(outcome.assignment) == ["", "0_0", ""]
+    assert standbys(outcome.assignment) == ["0_0", "", ""]
+
+
+@both_modes
+def test_kip_925_4_constraint_2_racks_set_the_target_and_lags_the_way(*, compatible: bool) -> None:
+    """A stateful active that racks send elsewhere warms up there, and stays with its owner until then."""
+    state = application(
+        tasks("0_0 0_1", source=["b", "a"]),
+        {"rack": "a", "active": "0_0"},
+        {"rack": "b", "active": "0_1"},
+        rack_aware_assignment_strategy="min_traffic",
+    )
+    outcome = run(state, compatible=compatible)
+    assert actives(outcome.assignment) == ["0_0", "0_1"]
+    assert standbys(outcome.assignment) == ["0_1", "0_0"]
+    assert outcome.probing_rebalance
+    settled = run(after(state, outcome.assignment), compatible=compatible)
+    assert actives(settled.assignment) == ["0_1", "0_0"]
+    assert standbys(settled.assignment) == ["", ""]
+    assert not settled.probing_rebalance
+
+
+@both_modes
+def test_kip_925_4_e_stateless_tasks_follow_racks_at_once(*, compatible: bool) -> None:
+    """Tasks without state go to their racks without a warm-up, whatever a move is configured to cost."""
+    state = application(
+        tasks(stateless="0_0 0_1", source=["b", "a"]),
+        {"rack": "a"},
+        {"rack": "b"},
+        rack_aware_assignment_strategy="min_traffic",
+        rack_aware_non_overlap_cost=1_000,
+    )
+    outcome = run(state, compatible=compatible)
+    assert actives(outcome.assignment) == ["0_1", "0_0"]
+    assert not outcome.probing_rebalance
+
+
+@both_modes
+@pytest.mark.parametrize(
+    ("costs", "moved"),
+    [
+        ({}, True),
+        ({"rack_aware_traffic_cost": 1, "rack_aware_non_overlap_cost": 10}, False),
+        ({"rack_aware_non_overlap_cost": 100}, False),
+        ({"rack_aware_traffic_cost": 0}, False),
+    ],
+)
+def test_kip_925_4_b_iii_prices_are_ten_and_one_unless_configured(
+    costs: dict[str, int], *, moved: bool, compatible: bool
+) -> None:
+    """Traffic of one partition outweighs a move by default, and the other way round where prices say so."""
+    state = application(
+        tasks("0_0 0_1", source=["b", "a"]),
+        {"rack": "a"},
+        {"rack": "b"},
+        rack_aware_assignment_strategy="min_traffic",
+        **costs,
+    )
+    assert actives(target(state, compatible=compatible).assignment) == (["0_1", "0_0"] if moved else ["0_0", "0_1"])
+
+
+@pytest.mark.parametrize(
+    ("sources", "racks", "standby_count", "changelog", "reason"),
+    [
+        (["b", "a"], ("a", None), 0, "a", Reason.CLIENT_WITHOUT_RACK),
+        (["b", ""], ("a", "b"), 0, "a", Reason.PARTITION_WITHOUT_RACK),
+        (["b", "a"], ("a", "b"), 1, "", Reason.PARTITION_WITHOUT_RACK),
+        (["b", "a"], ("a", "b"), 0, "", None),
+    ],
+)
+def test_kip_925_6_when_racks_have_no_say(
+    sources: list[str], racks: tuple[str | None, ...], standby_count: int, changelog: str, reason: Reason | None
+) -> None:
+    """A client, a source, or with standbys a changelog without a rack switches racks off, and the answer says so."""
+    state = application(
+        tasks("0_0 0_1", source=sources, changelog=changelog),
+        *({"rack": rack} for rack in racks),
+        rack_aware_assignment_strategy="min_traffic",
+        num_standby_replicas=standby_count,
+    )
+    outcome = target(state)
+    assert (outcome.obstacle and outcome.obstacle.reason) == reason
+    assert actives(outcome.assignment) == (["0_1", "0_0"] if reason is None else ["0_0", "0_1"])
+
+
+def test_kip_708_standbys_go_apart_by_tags() -> None:
+    """A standby goes to another zone than its active's although a client in the same zone has nothing to do."""
+    zones = [{"tags": {"zone": zone}} for zone in ("x", "x", "y")]
+    state = application(tasks("0_0 0_1"), *zones, num_standby_replicas=1, rack_aware_assignment_tags=("zone",))
+    assert standbys(target(state).assignment) == ["", "", "0_0 0_1"]
+
+
+@both_modes
+def test_kip_925_4_d_tags_win_over_racks_with_a_warning(*, compatible: bool) -> None:
+    """Racks would put the standby beside its active's zone; tags keep it apart, and the contradiction is told."""
+    clients: list[dict[str, Any]] = [
+        {"rack": rack, "tags": {"zone": zone}} for rack, zone in (("a", "x"), ("b", "x"), ("c", "y"))
+    ]
+    state = application(
+        tasks("0_0", source="a", changelog="b"),
+        *clients,
+        num_standby_replicas=1,
+        rack_aware_assignment_strategy="min_traffic",
+        rack_aware_assignment_tags=("zone",),
+    )
+    outcome = target(state, compatible=compatible)
+    assert actives(outcome.assignment) == ["0_0", "", ""]
+    assert standbys(outcome.assignment) == ["", "", "0_0"]
+    assert outcome.warnings
+
+
+def test_kip_924_lags_that_could_not_be_computed_mean_not_now() -> None:
+    """Without lags the assignor raises the error by which everything stays, and a rebalance comes at once."""
+    state = application(tasks("0_0"), {})
+    blind = ApplicationState(states=state.kafka_streams_states(compute_task_lags=False), all_tasks=state.all_tasks)
+    with pytest.raises(TaskAssignmentError, match="lags"):
+        run(blind)
+
+
+def test_a_lag_that_is_missing_is_named() -> None:
+    """A client without a lag of one task is refused with both their names."""
+    state = application(tasks("0_0"), {})
+    with pytest.raises(InvalidError, match=r"no lag for task 0_1"):
+        run(ApplicationState(states=state.states, all_tasks=tasks("0_0 0_1")))
+
+
+def test_kip_924_the_plug_in_counts_deadlines_from_its_clock() -> None:
+    """The plug-in answers as the function does at the time that its clock shows, and hears results in silence."""
+    state = application(tasks("0_0 0_1"), {"active": "0_0 0_1"}, {})
+    assignor = HighAvailabilityTaskAssignor(clock_ms=lambda: 5_000)
+    assert assignor.assign(state) == run(state, now_ms=5_000).assignment
+    assignor.on_assignment_computed(GroupAssignment(), GroupSubscription(), AssignmentError.NONE)
+
+
+def test_no_tasks_are_no_problem() -> None:
+    """An application without tasks gives everybody nothing."""
+    outcome = run(application({}, {}, {}))
+    assert actives(outcome.assignment) == ["", ""]
+    assert [assignment.process_id for assignment in outcome.assignment.assignment] == [process(1), process(2)]

@@ -1,0 +1,84 @@
+"""What imitates Kafka's order: hash sets, a priority queue, and cycle cancelling against an independent optimum."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import networkx as nx
+import pytest
+
+from assignors.streams.java_sets import in_java_order, in_queue_order, info_hash, process_hash, string_hash
+from assignors.streams.kafka_network import KafkaNetwork
+from assignors.streams.model import ProcessId, TaskId, TaskInfo, TaskTopicPartition
+
+
+def test_strings_hash_over_utf_16_units() -> None:
+    """`"hello".hashCode()` and that of a character outside the basic plane are Java's."""
+    assert string_hash("hello") == 99162322
+    assert string_hash("\U0001f600") == 0xD83D * 31 + 0xDE00
+
+
+def test_processes_hash_as_uuids() -> None:
+    """`UUID.hashCode` is the exclusive or of its four words."""
+    assert process_hash(ProcessId(uuid=UUID(int=1 << 96 | 2 << 64 | 4 << 32 | 8))) == 15
+
+
+def test_a_described_task_hashes_as_a_record() -> None:
+    """The hash of a record is that of its fields in order, 31 times each."""
+    part = TaskTopicPartition(topic="t", partition=1, racks=frozenset(["r"]))
+    info = TaskInfo(id=TaskId(subtopology=0, partition=1), is_stateful=True, topic_partitions=(part,))
+    name = 31 * (31 + 1) + ord("t")
+    partition = ((name * 31 + 1231) * 31 + 1237) * 31 + ord("r")
+    task = ((31 + 0) * 31 + 1) * 31
+    assert info_hash(info) == (((task * 31 + 1231) * 31) * 31 + partition) & 0xFFFFFFFF
+
+
+def test_a_set_made_at_once_has_its_table_from_the_start() -> None:
+    """Twelve numbers stand in 16 buckets if put one by one, and in 32 if taken from a collection."""
+    numbers = [*range(11), 17]
+    assert in_java_order(numbers, int) == [0, 1, 17, *range(2, 11)]
+    assert in_java_order(numbers, int, at_once=True) == numbers
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_queue_gives_its_values_by_key(seed: int) -> None:
+    """Whatever the order among equals, keys ascend and nothing is lost."""
+    dice = Random(seed)  # noqa: S311 - cases, not secrets
+    values = [(dice.randrange(4), number) for number in range(dice.randrange(30))]
+    order = in_queue_order(values, lambda value: value[0])
+    assert [key for key, _ in order] == sorted(key for key, _ in values)
+    assert sorted(order) == sorted(values)
+
+
+def test_equals_leave_a_queue_as_in_java() -> None:
+    """Of four equals put into a PriorityQueue the first leaves first, then the last, then backwards."""
+    assert in_queue_order(list("abcd"), lambda _: 0) == list("adcb")
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_cycle_cancelling_finds_the_least_cost(seed: int) -> None:
+    """Filled and cheapened, the network costs what networkx finds, and carries as much."""
+    dice = Random(seed)  # noqa: S311 - cases, not secrets
+    left, right = dice.randint(1, 7), dice.randint(1, 4)
+    sink = 1 + left + right
+    network = KafkaNetwork(sink + 1)
+    graph: nx.DiGraph[Any] = nx.DiGraph()
+    arcs: list[tuple[int, int]] = []
+
+    def add(tail: int, head: int, **limits: Any) -> None:
+        arcs.append((network.add(tail, head, **limits), limits.get("cost", 0)))
+        graph.add_edge(tail, head, capacity=limits["capacity"], weight=limits.get("cost", 0))
+
+    for node in range(1, left + 1):
+        add(0, node, capacity=1)
+        for place in range(left + 1, sink):
+            add(node, place, capacity=1, cost=dice.randint(0, 20))
+    for place in range(left + 1, sink):
+        add(place, sink, capacity=dice.randint(1, left))
+    network.fill(0, sink)
+    network.cheapen()
+    best = nx.max_flow_min_cost(graph, 0, sink)
+    assert sum(network.flow(arc) * cost for arc, cost in arcs) == nx.cost_of_flow(graph, best)
+    assert sum(network.flow(arc) for arc, _ in arcs[:: right + 1][:left]) == sum(best[0].values())

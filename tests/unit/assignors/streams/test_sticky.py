@@ -1,0 +1,172 @@
+"""StickyTaskAssignor, its predecessor and the fall-back: what stays, what moves, at which prices, and the follow-up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from assignors.streams.builtin import ASSIGNORS
+from assignors.streams.fallback import FallbackPriorTaskAssignor
+from assignors.streams.model import ApplicationState
+from assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
+from assignors.streams.registry import Outcome, Request
+from assignors.streams.rules import Reason
+from assignors.streams.sticky import StickyTaskAssignor
+from tests.unit.assignors.streams.applications import actives, application, standbys, tasks
+
+both_modes = pytest.mark.parametrize("compatible", [False, True])
+each_sticky = pytest.mark.parametrize("name", ["sticky", "legacy-sticky"])
+
+
+def run(state: ApplicationState, name: str = "sticky", **options: Any) -> Outcome:
+    """What the assignor answers."""
+    return ASSIGNORS[name](Request(state=state, **options))
+
+
+@both_modes
+@each_sticky
+def test_tasks_stay_where_they_were(name: str, *, compatible: bool) -> None:
+    """With even loads everybody keeps what it had, active and standby."""
+    state = application(
+        tasks("0_0 0_1 0_2 0_3"),
+        {"active": "0_1 0_3", "standby": "0_0 0_2"},
+        {"active": "0_0 0_2", "standby": "0_1 0_3"},
+        num_standby_replicas=1,
+    )
+    answer = run(state, name, compatible=compatible).assignment
+    assert actives(answer) == ["0_1 0_3", "0_0 0_2"]
+    assert standbys(answer) == ["0_0 0_2", "0_1 0_3"]
+
+
+@both_modes
+@each_sticky
+def test_a_client_that_joins_takes_its_share_only(name: str, *, compatible: bool) -> None:
+    """Of six tasks on two clients a third client gets two, and four stay."""
+    state = application(tasks("0_0 0_1 0_2 0_3 0_4 0_5"), {"active": "0_0 0_1 0_2"}, {"active": "0_3 0_4 0_5"}, {})
+    lines = [set(line.split()) for line in actives(run(state, name, compatible=compatible).assignment)]
+    assert [len(line) for line in lines] == [2, 2, 2]
+    assert lines[0] < {"0_0", "0_1", "0_2"}
+    assert lines[1] < {"0_3", "0_4", "0_5"}
+
+
+@both_modes
+@each_sticky
+def test_tasks_of_a_client_that_left_go_to_their_standbys(name: str, *, compatible: bool) -> None:
+    """A task whose owner is gone runs where its copy is, if there is room."""
+    state = application(
+        tasks("0_0 0_1 0_2 0_3"),
+        {"threads": 2, "active": "0_0", "standby": "0_3"},
+        {"threads": 2, "active": "0_1", "standby": "0_2"},
+    )
+    assert actives(run(state, name, compatible=compatible).assignment) == ["0_0 0_3", "0_1 0_2"]
+
+
+def crossed(**configs: Any) -> ApplicationState:
+    """Two tasks, each in the other one's rack."""
+    return application(
+        tasks("0_0 0_1", source=["b", "a"]),
+        {"rack": "a", "active": "0_0"},
+        {"rack": "b", "active": "0_1"},
+        rack_aware_assignment_strategy="min_traffic",
+        **configs,
+    )
+
+
+@each_sticky
+@pytest.mark.parametrize(
+    ("costs", "moved"),
+    [
+        ({}, False),
+        ({"rack_aware_traffic_cost": 11}, True),
+        ({"rack_aware_non_overlap_cost": 0}, True),
+        ({"rack_aware_traffic_cost": 10, "rack_aware_non_overlap_cost": 1}, True),
+    ],
+)
+def test_kip_925_4_b_iii_a_sticky_task_moves_only_for_a_price(name: str, costs: dict[str, int], *, moved: bool) -> None:
+    """A move costs ten and a partition read across racks one, unless configured; a stateful active moves at once."""
+    answer = run(crossed(**costs), name).assignment
+    assert actives(answer) == (["0_1", "0_0"] if moved else ["0_0", "0_1"])
+
+
+def test_one_configured_price_is_enough() -> None:
+    """The other price has a default; Kafka's public assignor then optimises nothing, and so does `compatible`."""
+    state = crossed(rack_aware_traffic_cost=11)
+    kafka = run(state, compatible=True)
+    assert actives(kafka.assignment) == ["0_0", "0_1"]
+    assert kafka.obstacle is not None
+    assert kafka.obstacle.reason is Reason.NO_NON_OVERLAP_COST
+    assert run(state).obstacle is None
+
+
+def test_changelogs_do_not_weigh_on_actives() -> None:
+    """Tasks that read at home stay, wherever their changelogs are; Kafka's public assignor exchanges them."""
+    infos = tasks("0_0", source=["ab"], changelog="b") | tasks("0_1", source=["ab"], changelog="a")
+    state = application(
+        infos,
+        {"rack": "a", "active": "0_0"},
+        {"rack": "b", "active": "0_1"},
+        rack_aware_assignment_strategy="min_traffic",
+        rack_aware_traffic_cost=10,
+        rack_aware_non_overlap_cost=1,
+    )
+    assert actives(run(state).assignment) == ["0_0", "0_1"]
+    assert actives(run(state, compatible=True).assignment) == ["0_1", "0_0"]
+    assert actives(run(state, "legacy-sticky", compatible=True).assignment) == ["0_0", "0_1"]
+
+
+@both_modes
+@pytest.mark.parametrize("name", ["sticky", "fallback-prior"])
+def test_actives_that_must_stay_stay_and_a_follow_up_comes_at_once(name: str, *, compatible: bool) -> None:
+    """Everything stays with the one client that had it, racks have no say, and one client asks for a follow-up."""
+    state = application(
+        tasks("0_0 0_1 0_2", source=["b", "b", "b"]),
+        {"rack": "a", "active": "0_0 0_1 0_2"},
+        {"rack": "b"},
+        rack_aware_assignment_strategy="min_traffic",
+        rack_aware_traffic_cost=100,
+        rack_aware_non_overlap_cost=0,
+    )
+    outcome = run(state, name, must_preserve_active=True, compatible=compatible, now_ms=7)
+    assert actives(outcome.assignment) == ["0_0 0_1 0_2", ""]
+    deadlines = [assignment.followup_rebalance_deadline for assignment in outcome.assignment.assignment]
+    assert deadlines == [7, None]
+    assert outcome.probing_rebalance is (name == "fallback-prior")
+
+
+def test_of_equal_loads_the_former_assignor_prefers_more_threads() -> None:
+    """With a task on every thread the next goes to the client with more threads; in KIP-924's assignor to the first."""
+    state = application(tasks("0_0 0_1 0_2 0_3"), {"threads": 1, "active": "0_0"}, {"threads": 2, "active": "0_1 0_2"})
+    assert actives(run(state, "legacy-sticky").assignment) == ["0_0", "0_1 0_2 0_3"]
+    assert actives(run(state, "sticky", compatible=True).assignment) == ["0_0 0_3", "0_1 0_2"]
+
+
+def test_more_standbys_than_clients_are_left_out() -> None:
+    """A task has at most one standby on each other client."""
+    answer = run(application(tasks("0_0"), {}, {}, num_standby_replicas=5)).assignment
+    assert sorted([*actives(answer), *standbys(answer)]) == ["", "", "0_0", "0_0"]
+
+
+def test_tasks_that_are_gone_are_forgotten() -> None:
+    """Clients may report tasks that no longer exist; others are dealt as if these had never been."""
+    state = application(tasks("0_0 0_1"), {"active": "9_9 0_1", "standby": "8_8"}, {"active": "0_0"})
+    assert actives(run(state).assignment) == ["0_1", "0_0"]
+
+
+def test_kip_924_lags_are_not_needed() -> None:
+    """The sticky assignors and the fall-back decide without lags."""
+    state = application(tasks("0_0 0_1"), {"active": "0_0"}, {"active": "0_1"})
+    blind = ApplicationState(states=state.kafka_streams_states(compute_task_lags=False), all_tasks=state.all_tasks)
+    for name in ("sticky", "legacy-sticky", "fallback-prior"):
+        assert actives(run(blind, name).assignment) == ["0_0", "0_1"]
+
+
+def test_kip_924_the_plug_ins_count_deadlines_from_their_clock() -> None:
+    """The plug-ins answer as the functions do at the time that their clocks show, and hear results in silence."""
+    state = application(tasks("0_0 0_1"), {"active": "0_0 0_1"}, {})
+    keep = StickyTaskAssignor(clock_ms=lambda: 5, must_preserve_active=True)
+    prior = FallbackPriorTaskAssignor(clock_ms=lambda: 5)
+    assert keep.assign(state) == run(state, must_preserve_active=True, now_ms=5).assignment
+    assert prior.assign(state) == run(state, "fallback-prior", now_ms=5).assignment
+    for assignor in (keep, prior):
+        assignor.on_assignment_computed(GroupAssignment(), GroupSubscription(), AssignmentError.NONE)

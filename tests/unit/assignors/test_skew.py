@@ -1,0 +1,90 @@
+"""`max_skew` lets members have more than their fair share, and takes the nearest plan that this allows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors.build import MemberInput, build_problem
+from assignors.check import check
+from assignors.consumer.optimal import Options, assign
+from assignors.evaluate import evaluate
+from assignors.model import AssignmentError, Int32Array, Int64Array, Problem
+from tests.unit.assignors import groups
+from tests.unit.assignors.groups import RackConfig
+
+
+def within(problem: Problem, plans: Int32Array, skew: int) -> Int32Array:
+    """The plans in which nobody has more than `skew` partitions beyond the most of any least unequal plan."""
+    loads = groups.loads(problem, plans)
+    squares = (loads**2).sum(axis=1)
+    share: Int64Array = loads[squares == squares.min()].max(axis=0)
+    return plans[(loads <= share + skew).all(axis=1)]
+
+
+@given(groups.problems(), st.integers(1, 4))
+@settings(max_examples=100, deadline=None)
+def test_no_plan_within_the_skew_is_nearer(problem: Problem, skew: int) -> None:
+    """Brute force over all plans within the skew finds none with a lesser (cross-rack weight, balance, moves)."""
+    plans = within(problem, groups.all_plans(problem), skew)
+    squares = (groups.loads(problem, plans) ** 2).sum(axis=1)
+    best = groups.least(groups.cross_rack_weights(problem, plans), squares, groups.moves(problem, plans))
+    for portable in (False, True):
+        owner = assign(problem, Options(max_skew=skew), portable=portable)
+        cost = evaluate(problem, owner)
+        assert (cost.cross_rack_weight, cost.sum_of_squares, cost.moved) == best
+        assert owner.tolist() in plans.tolist()
+
+
+@given(groups.problems(max_partitions=12, max_members=8), st.integers(1, 12))
+@settings(max_examples=50, deadline=None)
+def test_skewed_plan_is_a_plan(problem: Problem, skew: int) -> None:
+    """Each partition has one subscriber, no plan of less skew is nearer, and a second run moves nothing."""
+    owner = assign(problem, Options(max_skew=skew))
+    check(problem, owner, cooperative=False)
+    less = evaluate(problem, assign(problem, Options(max_skew=skew - 1)))
+    assert evaluate(problem, owner).cross_rack_weight <= less.cross_rack_weight
+    assert assign(replace(problem, owner=owner), Options(max_skew=skew)).tolist() == owner.tolist()
+
+
+@pytest.mark.parametrize("racks", RackConfig)
+def test_skew_that_brings_nothing_is_not_taken(racks: RackConfig) -> None:
+    """Where all replicas are everywhere, or racks are unknown, loads stay as even as without skew."""
+    problem = groups.with_racks(racks, groups.plain({"t": 10}, {f"m{number}": ["t"] for number in range(3)}, {}))
+    assert sorted(np.bincount(assign(problem, Options(max_skew=5))).tolist()) == [3, 3, 4]
+
+
+def test_each_partition_of_skew_saves_one() -> None:
+    """With all data in one rack, each partition that the member there may have beyond its share is read at home."""
+    problem = build_problem(
+        topics={"t": [["a"]] * 10},
+        members=[MemberInput(id=f"m{rack}", topics=("t",), rack=rack) for rack in "ab"],
+    )
+    crossing = [evaluate(problem, assign(problem, Options(max_skew=skew))).cross_rack for skew in range(8)]
+    assert crossing == [5, 4, 3, 2, 1, 0, 0, 0]
+
+
+def test_least_skew_is_taken_that_is_near() -> None:
+    """Beyond what locality needs, loads are as even as they can be."""
+    problem = build_problem(
+        topics={"t": [["a"]] * 7 + [["b"]] * 5},
+        members=[MemberInput(id=f"m{n}", topics=("t",), rack=rack) for n, rack in enumerate("aabb")],
+    )
+    assert np.bincount(assign(problem, Options(max_skew=9))).tolist() == [4, 3, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (Options(max_skew=-1), "max_skew -1: expected"),
+        (Options(max_skew=1, keep_copartitioned=True), "do not go together"),
+    ],
+)
+def test_wrong_options_are_refused(options: Options, message: str) -> None:
+    """A negative skew, or one for bundles, is named."""
+    with pytest.raises(AssignmentError, match=message):
+        assign(groups.plain({"t": 1}, {"m": ["t"]}, {}), options)
