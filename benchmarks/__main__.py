@@ -48,12 +48,12 @@ def _traffic() -> int:
     """Measure the measuring, on a real Kafka; only its section of the page is written anew."""
     from benchmarks import traffic, traffic_scale  # noqa: PLC0415 - only this needs brokers and clients
 
-    accuracy = traffic.measure()
-    sys.stdout.write(table(accuracy) + "\n")
-    sys.stdout.flush()
-    scale = traffic_scale.measure()
-    sys.stdout.write(json.dumps(scale, indent=2) + "\n")
-    _write({**_written(), "traffic": {"accuracy": accuracy, "scale": scale, "machine": machine()}})
+    results = _written().get("traffic", {}) | {"machine": machine()}
+    for part, measured in (("accuracy", traffic.measure), ("scale", traffic_scale.measure)):
+        results[part] = measured()
+        sys.stdout.write((table(results[part]) if part == "accuracy" else json.dumps(results[part], indent=2)) + "\n")
+        sys.stdout.flush()
+    _write({**_written(), "traffic": results})
     return 0
 
 

@@ -69,11 +69,17 @@ class Groups:
 
     def join(self) -> None:
         """Everybody joins and gets its partitions."""
-        answers = _ask(self._wire, [self._to(number, _join(number)) for number in range(GROUPS)])
-        wrong = [answer.error_code for answer in answers if answer.error_code]
-        if wrong:
-            raise RuntimeError(f"{len(wrong)} of {GROUPS} groups could not be joined: error {wrong[0]}")
-        self._members = {n: (answer.member_id, answer.generation_id) for n, answer in enumerate(answers)}
+        left = list(range(GROUPS))
+        for attempt in range(20):  # a coordinator may still be loading its groups
+            answers = _ask(self._wire, [self._to(number, _join(number)) for number in left])
+            joined = {n: one for n, one in zip(left, answers, strict=True) if not one.error_code}
+            self._members |= {n: (one.member_id, one.generation_id) for n, one in joined.items()}
+            left = [number for number in left if number not in joined]
+            if not left:
+                break
+            time.sleep(0.5 * (attempt + 1))
+        else:
+            raise RuntimeError(f"{len(left)} of {GROUPS} groups could not be joined")
         _ask(self._wire, [self._to(number, self._sync(number)) for number in range(GROUPS)])
 
     def commit(self, offset: int) -> None:
