@@ -34,7 +34,7 @@ class PriceTable:
         dollars_per_gb_received: charged for what enters one; both are due for one byte that crosses.
         bytes_per_gb: what the provider calls a GB.
         source: where the prices stand.
-        read_on: when they were read there; None for prices from the settings.
+        as_of: the day for which they are given; None for prices from the settings.
     """
 
     provider: str
@@ -44,7 +44,7 @@ class PriceTable:
     dollars_per_gb_received: float
     bytes_per_gb: int
     source: str
-    read_on: date | None
+    as_of: date | None
 
     @property
     def dollars_per_byte(self) -> float:
@@ -58,7 +58,7 @@ class PriceTable:
     @property
     def title(self) -> str:
         """The prices in one line, for people."""
-        when = f"read on {self.read_on.isoformat()}" if self.read_on is not None else "from the settings"
+        when = f"as of {self.as_of.isoformat()}" if self.as_of is not None else "from the settings"
         return (
             f"{self.provider}: {self.dollars_per_gb_sent:g} {self.currency} per GB sent + "
             f"{self.dollars_per_gb_received:g} received, {when}"
@@ -89,7 +89,7 @@ def shipped(name: str) -> PriceTable:
         dollars_per_gb_received=float(entries["dollars_per_gb_received"]),
         bytes_per_gb=int(entries["bytes_per_gb"]),
         source=str(entries["source"]),
-        read_on=entries["date"],
+        as_of=entries["date"],
     )
 
 
@@ -120,5 +120,5 @@ def price_table(settings: MoneySettings) -> PriceTable:
         dollars_per_gb_received=received or 0.0,
         bytes_per_gb=_DECIMAL_GB,
         source="settings",
-        read_on=None,
+        as_of=None,
     )

@@ -77,7 +77,8 @@ def view(report: Report, origin: str, order: str, height: int) -> RenderableType
     ordered = replace(report, groups=tuple(sorted(report.groups, key=by, reverse=True)))
     most = max(1, height - _LINES_AROUND)
     costs = sum(group.dollars_per_month or 0.0 for group in report.groups)
-    head = Text(f"{len(report.groups)} groups, {words.money(costs)} a month across racks; {origin}", no_wrap=True)
+    count = f"{len(report.groups)} group{'' if len(report.groups) == 1 else 's'}"
+    head = Text(f"{count}, {words.money(costs)} a month across racks; {origin}", no_wrap=True)
     more = f"; {len(report.groups) - most} more" if len(report.groups) > most else ""
     foot = Text(
         f"by {name}{more} · q quits, c cost, b bytes, s share · {words.span(report.window_seconds)}, "

@@ -38,7 +38,7 @@ def test_every_shipped_table_says_where_its_prices_stand(name: str) -> None:
     table = shipped(name)
     assert table.source.startswith("https://")
     assert table.scope
-    assert table.read_on is not None
+    assert table.as_of is not None
     assert table.currency == "USD"
     assert 0 <= table.dollars_per_gb_sent + table.dollars_per_gb_received < 0.2
     assert table.bytes_per_gb in (10**9, 2**30)
