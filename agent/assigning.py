@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,12 +17,21 @@ from agent.cluster import SettledCluster
 from agent.group import GroupView, topics_of
 from agent.membership import Joined
 from agent.settings import Settings
+from agent.traffic.weights import Weights
 from agent.watch import ClusterWatch
 from protocol.consumer import decode_subscription, encode_assignment
 from protocol.errors import ProtocolError
 from protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions
 
+Weigh = Callable[[str], Weights | None]
+"""The weights of a group's partitions by topic, from memory; None while they are not known."""
+
 _EMPTY_ASSIGNMENT: Final = encode_assignment(Assignment(version=0, partitions=NO_PARTITIONS))
+
+
+def unweighed(_: str) -> Weights | None:
+    """Every partition counts alike."""
+    return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,13 +44,15 @@ class Sent:
     seconds: float
     members: int
     unreadable: tuple[str, ...]
+    weights: Weights | None = None
 
 
 class Assigning:
     """What is known for planning one group, and the last plan made of it."""
 
-    def __init__(self, *, group: str, settings: Settings, watch: ClusterWatch) -> None:
+    def __init__(self, *, group: str, settings: Settings, watch: ClusterWatch, weigh: Weigh = unweighed) -> None:
         self._group = group
+        self._weigh = weigh
         self._settings = settings
         self._watch = watch
         self._lock = threading.Lock()
@@ -65,6 +77,10 @@ class Assigning:
         """How to plan for a group that uses this protocol."""
         return planner.mode_of(protocol, self._settings.leading, rack_aware_fetch=self._watch.rack_aware_fetch)
 
+    def weights(self) -> Weights | None:
+        """The measured weights where they are to count and known; the same object while they are the same."""
+        return self._weigh(self._group) if self._settings.leading.weigh_by == "bytes" else None
+
     def assign(self, joined: Joined) -> dict[str, bytes]:
         """The plan for everybody in the JoinGroup answer.
 
@@ -84,7 +100,7 @@ class Assigning:
             except ProtocolError as error:
                 unreadable.append(f"{member}: {error}")
         self._watch.show_interest(self._group, topics_of(subscription for _, _, subscription in subscriptions))
-        cluster, mode = self._watch.cluster, self.mode(joined.protocol)
+        cluster, mode, weights = self._watch.cluster, self.mode(joined.protocol), self.weights()
         with self._lock:
             view, owned = self._view, self._owned
         members = planner.members_of_join(
@@ -95,7 +111,7 @@ class Assigning:
             racks=self._settings.racks,
             protocol=joined.protocol,
         )
-        plan = planner.make_plan(planner.problem_of(members, cluster, mode), mode)
+        plan = planner.make_plan(planner.problem_of(members, cluster, mode, weights=weights), mode)
         encoded = planner.encode(plan, members)
         with self._lock:
             self._owned = planner.sent_partitions(plan)
@@ -106,5 +122,6 @@ class Assigning:
             seconds=time.perf_counter() - started,
             members=len(members),
             unreadable=tuple(unreadable),
+            weights=weights,
         )
         return {member: encoded.get(member, _EMPTY_ASSIGNMENT) for member, _, _ in joined.members}

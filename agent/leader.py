@@ -18,18 +18,20 @@ from kafka.structs import MemberState
 
 from agent import planner
 from agent.admission import is_settled, refusal
-from agent.assigning import Assigning, Sent
+from agent.assigning import Assigning, Sent, Weigh, unweighed
 from agent.cluster import SettledCluster, replica_racks
 from agent.errors import AgentError, StepBackError
+from agent.events import Events
 from agent.group import GroupView, topics_of
 from agent.kafka_config import for_kafka_python
 from agent.membership import Membership, close, connect
 from agent.metrics import GroupStatus, Metrics
 from agent.order import is_first
-from agent.policy import Action, Budget, Decision, Reason, Rules, Situation, decide, full
+from agent.policy import Action, Budget, Decision, Reason, Rules, Situation, decide, full, share
 from agent.racks import rack_warnings
 from agent.seat import Seat
 from agent.settings import Settings
+from agent.traffic.weights import Weights
 from agent.watch import ClusterWatch
 
 _TURN_SECONDS: Final = 0.2
@@ -43,10 +45,11 @@ _CLASSIC: Final = frozenset({"classic", "unknown"})
 
 @dataclass(slots=True, kw_only=True)
 class _Evaluation:
-    """What was last worked out for one pair of group view and cluster."""
+    """What was last worked out for one group view, cluster and set of weights."""
 
     view: GroupView
     cluster: SettledCluster
+    weights: Weights | None
     situation: Situation
     reason: Reason | None = None
 
@@ -54,7 +57,7 @@ class _Evaluation:
 class GroupLeader(threading.Thread):
     """Leads one consumer group whenever leadership comes its way."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it brings all parts of leading one group together
         self,
         *,
         group: str,
@@ -62,6 +65,8 @@ class GroupLeader(threading.Thread):
         watch: ClusterWatch,
         group_type: Callable[[str], str],
         metrics: Metrics,
+        events: Events,
+        weigh: Weigh = unweighed,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -71,6 +76,8 @@ class GroupLeader(threading.Thread):
             watch: Where settled clusters come from.
             group_type: The type of a group by name, for telling classic groups from those that brokers assign.
             metrics: Where to count and publish.
+            events: Where decisions and plans are kept for people.
+            weigh: The measured weights of the group's partitions.
         """
         super().__init__(name=f"group-{group}", daemon=True)
         self.group = group
@@ -78,13 +85,14 @@ class GroupLeader(threading.Thread):
         self._watch = watch
         self._group_type = group_type
         self._metrics = metrics
+        self._events = events
         self._log = structlog.get_logger("leader").bind(group=group)
         policy = settings.policy
         self._rules = Rules(least_saving=policy.least_saving, burst=policy.burst, refill_seconds=policy.refill_seconds)
         self._budget: Budget = full(self._rules, time.monotonic())
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._assigning = Assigning(group=group, settings=settings, watch=watch)
+        self._assigning = Assigning(group=group, settings=settings, watch=watch, weigh=weigh)
         self._seat = Seat(retry_seconds=settings.leading.roll_seconds, metrics=metrics, log=self._log)
         self._look: GroupView | None = None
         self._others: GroupView | None = None
@@ -265,6 +273,14 @@ class GroupLeader(threading.Thread):
             withheld=plan.withheld,
             seconds=round(sent.seconds, 4),
         )
+        self._events.planned(
+            self.group,
+            assignor=plan.assignor,
+            shares=(share(plan.before), share(plan.after)),
+            failure=plan.failure or "",
+            detail=f"{sent.members} members, {len(plan.final)} partitions, {plan.after.moved} moved, "
+            f"{plan.withheld} withheld for the next round",
+        )
 
     # looking
 
@@ -333,6 +349,7 @@ class GroupLeader(threading.Thread):
         evaluation.reason = decision.reason
 
     def _tell(self, decision: Decision) -> None:
+        self._events.decided(self.group, decision)
         self._log.info(
             "decision",
             action=decision.action.value,
@@ -342,22 +359,23 @@ class GroupLeader(threading.Thread):
         )
 
     def _evaluate(self, view: GroupView) -> _Evaluation | None:
-        """The situation of a stable group, worked out once per view and cluster."""
-        cluster = self._watch.cluster
+        """The situation of a stable group, worked out once per view, cluster and weights."""
+        cluster, weights = self._watch.cluster, self._assigning.weights()
         last = self._evaluation
-        if last is not None and last.view is view and last.cluster is cluster:
+        if last is not None and last.view is view and last.cluster is cluster and last.weights is weights:
             return last
         members = planner.members_of_view(view, self._settings.racks)
         topics = topics_of(member.subscription for member in members)
         if not topics & cluster.topics.keys():
             return None
         mode = self._assigning.mode(view.protocol)
-        problem = planner.problem_of(members, cluster, mode)
+        problem = planner.problem_of(members, cluster, mode, weights=weights)
         plan = planner.make_plan(problem, mode)
         sent = self._assigning.sent if self._role == "leading" else None
         self._evaluation = _Evaluation(
             view=view,
             cluster=cluster,
+            weights=weights,
             situation=Situation(
                 present=plan.before,
                 possible=plan.after,
@@ -366,6 +384,7 @@ class GroupLeader(threading.Thread):
                 rounds=self._rounds,
                 racks_changed=sent is None
                 or any(replica_racks(sent.cluster, topic) != replica_racks(cluster, topic) for topic in topics),
+                traffic_changed=sent is not None and sent.weights != weights,
             ),
         )
         self._publish(view, first=self._role == "leading")

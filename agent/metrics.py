@@ -10,13 +10,18 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from threading import Lock
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from agent.policy import EXEMPT, Reason
 
-FOLLOWED = (*sorted(EXEMPT, key=lambda reason: reason.value), Reason.RACKS_CHANGED, Reason.MEMBERS_RACKS_CHANGED)
+FOLLOWED = (
+    *sorted(EXEMPT, key=lambda reason: reason.value),
+    Reason.RACKS_CHANGED,
+    Reason.MEMBERS_RACKS_CHANGED,
+    Reason.TRAFFIC_CHANGED,
+)
 NOT_FOLLOWED = (Reason.BELOW_LEAST_SAVING, Reason.OUT_OF_BUDGET)
 ASSIGNORS = ("optimal", "range")
 GROUP_ERRORS = ("internal", "kafka", "leave", "plan")
@@ -117,6 +122,9 @@ class Metrics:
         self.registry = CollectorRegistry(auto_describe=True)
         self.board = StatusBoard()
         self.registry.register(self.board)
+        self.up = Gauge(
+            "samerack_up", "1 while every part of the agent does its work, as /readyz tells.", registry=self.registry
+        )
         self._plan_seconds = Histogram(
             "samerack_plan_seconds",
             "Time from the members' metadata to the encoded plan.",

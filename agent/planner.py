@@ -18,6 +18,7 @@ from agent.deadline import DEADLINE_SECONDS, assign_in_time, fall_back
 from agent.group import GroupView
 from agent.racks import MemberRack, client_id_of, member_rack
 from agent.settings import LeadingSettings, RackSettings
+from agent.traffic.rates import fitted
 from assignors.build import MemberInput, build_problem
 from assignors.check import check
 from assignors.consumer.registry import Options
@@ -188,8 +189,14 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
     return tuple(members)
 
 
-def problem_of(members: Sequence[PlanMember], cluster: SettledCluster, mode: Mode) -> Problem:
-    """The assignment problem of these members on this cluster.
+def problem_of(
+    members: Sequence[PlanMember],
+    cluster: SettledCluster,
+    mode: Mode,
+    *,
+    weights: Mapping[str, Sequence[int]] | None = None,
+) -> Problem:
+    """The assignment problem of these members on this cluster, weighed by measured byte rates where those are given.
 
     Topics that nobody has looked at yet have the partitions that members own, on unknown racks, so that nothing is
     taken from anybody; topics of which nothing is known at all are left out.
@@ -210,6 +217,7 @@ def problem_of(members: Sequence[PlanMember], cluster: SettledCluster, mode: Mod
             )
             for member in members
         ],
+        weights=fitted(weights, {topic: len(replicas) for topic, replicas in topics.items()}) if weights else None,
     )
 
 

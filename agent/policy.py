@@ -22,6 +22,7 @@ class Reason(Enum):
     SECOND_ROUND = "second-round"
     RACKS_CHANGED = "racks-changed"
     MEMBERS_RACKS_CHANGED = "member-racks-changed"
+    TRAFFIC_CHANGED = "traffic-changed"
     BELOW_LEAST_SAVING = "below-least-saving"
     OUT_OF_BUDGET = "out-of-budget"
     NOTHING_TO_GAIN = "nothing-to-gain"
@@ -63,6 +64,7 @@ class Situation:
         withheld: Partitions that the last cooperative round kept back.
         rounds: Rounds in a row that kept something back.
         racks_changed: Whether racks, replicas or leaders changed since the assignment was made.
+        traffic_changed: Whether the weights of partitions did.
     """
 
     present: Cost
@@ -71,6 +73,7 @@ class Situation:
     withheld: int
     rounds: int
     racks_changed: bool
+    traffic_changed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +121,8 @@ def decide(budget: Budget, situation: Situation, now: float, rules: Rules) -> tu
         return budget, Decision(action=Action.SUPPRESS, reason=Reason.BELOW_LEAST_SAVING, before=before, after=after)
     if budget.tokens < 1:
         return budget, Decision(action=Action.SUPPRESS, reason=Reason.OUT_OF_BUDGET, before=before, after=after)
-    reason = Reason.RACKS_CHANGED if situation.racks_changed else Reason.MEMBERS_RACKS_CHANGED
+    reason = Reason.TRAFFIC_CHANGED if situation.traffic_changed else Reason.MEMBERS_RACKS_CHANGED
+    reason = Reason.RACKS_CHANGED if situation.racks_changed else reason
     spent = replace(budget, tokens=budget.tokens - 1)
     return spent, Decision(action=Action.REBALANCE, reason=reason, before=before, after=after)
 

@@ -10,13 +10,23 @@ from types import FrameType
 
 import structlog
 
-from agent import planner
+from agent import planner, web_api, web_page
+from agent.assigning import unweighed
 from agent.cluster import SettlingTimes
 from agent.errors import SettingsError
+from agent.events import Events
 from agent.kafka_config import for_kafka_python
 from agent.leader import GroupLeader
+from agent.ledger import Ledger
 from agent.metrics import Metrics
+from agent.money import price_table
+from agent.money_metrics import MoneyCollector
 from agent.settings import Settings
+from agent.showing import Showing
+from agent.traffic import web as traffic_web
+from agent.traffic.board import TrafficBoard
+from agent.traffic.metrics import TrafficCollector, TrafficMetrics
+from agent.traffic.watch import TrafficWatch
 from agent.watch import ClusterWatch, find_group_type, open_admin
 from agent.web import WebServer, application
 
@@ -42,8 +52,11 @@ class Agent:
                 "groups: is empty; name the groups to lead with --group, SAMERACK_GROUPS or in the file"
             )
         for_kafka_python(settings.kafka)  # raises before anything is started
+        prices = price_table(settings.money)
         planner.warm_up()
         self.metrics = Metrics()
+        self.traffic = TrafficBoard()
+        self.events = Events(rate=self._bytes_per_second)
         self._admin = open_admin(settings.kafka)
         self._watch = ClusterWatch(
             self._admin,
@@ -55,6 +68,17 @@ class Agent:
             metrics=self.metrics,
             reopen=partial(open_admin, settings.kafka),
         )
+        self._measuring = (
+            TrafficWatch(
+                settings,
+                board=self.traffic,
+                metrics=TrafficMetrics(self.metrics.registry),
+                rack_aware=lambda: self._watch.rack_aware_fetch,
+            )
+            if settings.traffic.enabled
+            else None
+        )
+        self.metrics.registry.register(TrafficCollector(self.traffic, most_series=settings.traffic.most_series))
         self._leaders = [
             GroupLeader(
                 group=group,
@@ -62,20 +86,53 @@ class Agent:
                 watch=self._watch,
                 group_type=partial(find_group_type, settings.kafka),
                 metrics=self.metrics,
+                events=self.events,
+                weigh=self._measuring.weights.weights if self._measuring is not None else unweighed,
             )
             for group in dict.fromkeys(settings.groups)
         ]
         for leader in self._leaders:
             self.metrics.expect(leader.group)
+        self.metrics.up.set_function(lambda: float(not self.unready()))
+        self.showing = Showing(
+            board=self.traffic,
+            roles=self._roles,
+            events=self.events,
+            prices=prices,
+            leading=settings.leading,
+            bootstrap=settings.kafka["bootstrap.servers"],
+        )
+        ledger = Ledger(prices, roles=self._roles, own_share=self.showing.own_share)
+        self.traffic.listen(ledger.take)
+        self.metrics.registry.register(MoneyCollector(self.showing, ledger, most_series=settings.traffic.most_series))
         self.web = WebServer(
-            application(self.metrics, healthy=self.unhealthy, ready=self.unready),
+            application(
+                self.metrics,
+                healthy=self.unhealthy,
+                ready=self.unready,
+                more=(
+                    *web_api.routes(self.showing),
+                    *web_page.routes(self.showing),
+                    *(traffic_web.routes(self._measuring.post) if self._measuring is not None else ()),
+                ),
+            ),
             host=settings.web.host,
             port=settings.web.port,
         )
 
+    def _bytes_per_second(self, group: str) -> float | None:
+        measured = self.traffic.group(group)
+        return measured.bytes_per_second if measured is not None else None
+
+    def _roles(self) -> dict[str, str]:
+        return {status.group: status.role for status in self.metrics.board.all()}
+
     def unhealthy(self) -> dict[str, str]:
         """Parts whose thread has ended."""
-        threads = {"watch": self._watch, **{f"group {leader.group}": leader for leader in self._leaders}}
+        threads: dict[str, threading.Thread] = {"watch": self._watch}
+        threads |= {f"group {leader.group}": leader for leader in self._leaders}
+        if self._measuring is not None:
+            threads["traffic"] = self._measuring
         return {name: "its thread has ended" for name, thread in threads.items() if not thread.is_alive()}
 
     def unready(self) -> dict[str, str]:
@@ -92,6 +149,8 @@ class Agent:
         """Start all threads."""
         self.web.start()
         self._watch.start()
+        if self._measuring is not None:
+            self._measuring.start()
         for leader in self._leaders:
             leader.start()
 
@@ -101,6 +160,8 @@ class Agent:
         for leader in self._leaders:
             leader.stop()
         self._watch.stop()
+        if self._measuring is not None:
+            self._measuring.stop()
         for leader in self._leaders:
             leader.join(max(0.1, deadline - time.monotonic()))
         self.web.stop()

@@ -1,16 +1,19 @@
-"""The agent's HTTP port: `/metrics` for Prometheus, `/healthz` and `/readyz` for whoever runs it. On loopback."""
+"""The agent's HTTP port: `/metrics` for Prometheus, `/healthz` and `/readyz` for whoever runs it. On loopback.
+
+Other rooms bring their own routes. What must not enter: what any of them shows.
+"""
 
 from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from agent.errors import AgentError
 from agent.metrics import Metrics
@@ -20,8 +23,8 @@ Check = Callable[[], dict[str, str]]
 """What is wrong, by part; empty when all is well."""
 
 
-def application(metrics: Metrics, *, healthy: Check, ready: Check) -> Starlette:
-    """The routes over one set of metrics and two checks."""
+def application(metrics: Metrics, *, healthy: Check, ready: Check, more: Iterable[BaseRoute] = ()) -> Starlette:
+    """The routes over one set of metrics and two checks, and those of other rooms."""
 
     def show_metrics(_: Request) -> Response:
         return Response(metrics.exposition(), headers={"content-type": CONTENT_TYPE})
@@ -38,6 +41,7 @@ def application(metrics: Metrics, *, healthy: Check, ready: Check) -> Starlette:
             Route("/metrics", show_metrics),
             Route("/healthz", answer(healthy)),
             Route("/readyz", answer(ready)),
+            *more,
         ]
     )
 

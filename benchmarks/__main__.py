@@ -1,7 +1,7 @@
 """`python -m benchmarks [SCENARIO...]`: measures each scenario in a process of its own and writes the page.
 
 With names it prints their results and writes nothing; `streams` measures tasks beside Kafka and writes its own page.
-What must not enter: scenarios, measuring, layout.
+`traffic` measures how well the agent measures, on a real Kafka. What must not enter: scenarios, measuring, layout.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from benchmarks.measure import RUNS, measure
 from benchmarks.report import machine, page
 from benchmarks.scenarios import SCENARIOS
+from benchmarks.traffic_report import table
 
 DOCS = Path(__file__).parents[1] / "docs"
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
@@ -26,6 +27,8 @@ def main(arguments: list[str]) -> int:
         from benchmarks import streams  # noqa: PLC0415 - only this needs Java
 
         return streams.main()
+    if arguments == ["traffic"]:
+        return _traffic()
     if arguments[:1] == ["--one"]:
         print(json.dumps(measure(BY_NAME[arguments[1]])))  # noqa: T201 - read by the process that started this one
         return 0
@@ -41,9 +44,32 @@ def main(arguments: list[str]) -> int:
     if arguments:
         print(json.dumps(results, indent=2))  # noqa: T201 - what was asked for
         return 0
+    _write({**_written(), **results})
+    return 0
+
+
+def _traffic() -> int:
+    """Measure the measuring, on a real Kafka; only its section of the page is written anew."""
+    from benchmarks import traffic, traffic_scale  # noqa: PLC0415 - only this needs brokers and clients
+
+    results = _written().get("traffic", {}) | {"machine": machine()}
+    for part, measured in (("accuracy", traffic.measure), ("scale", traffic_scale.measure)):
+        results[part] = measured()
+        sys.stdout.write((table(results[part]) if part == "accuracy" else json.dumps(results[part], indent=2)) + "\n")
+        sys.stdout.flush()
+    _write({**_written(), "traffic": results})
+    return 0
+
+
+def _written() -> dict[str, Any]:
+    """The results that the page shows now."""
+    path = DOCS / "benchmarks.json"
+    return dict(json.loads(path.read_text())) if path.exists() else {}
+
+
+def _write(results: dict[str, Any]) -> None:
     (DOCS / "benchmarks.json").write_text(json.dumps(results, indent=2) + "\n")
     (DOCS / "benchmarks.md").write_text(page(results))
-    return 0
 
 
 def _in_a_process(name: str) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.scenarios import SCENARIOS, Scenario
+from benchmarks.traffic_report import traffic_section
 
 PAGE: Final = """# Benchmarks
 
@@ -73,8 +74,12 @@ def page(results: dict[str, Any]) -> str:
         table="\n".join([HEAD, *rows]),
         runs=results["runs"],
         base=_megabytes(base),
-        machine="\n".join(f"- {name}: {value}" for name, value in results["machine"].items()),
-    )
+        machine=_listed(results["machine"]),
+    ) + (traffic_section(results["traffic"]) if "traffic" in results else "")
+
+
+def _listed(machine: dict[str, str]) -> str:
+    return "\n".join(f"- {name}: {value}" for name, value in machine.items())
 
 
 def _row(scenario: Scenario, found: dict[str, Any]) -> str:

@@ -50,6 +50,7 @@ class Cluster:
         *,
         rack_aware: bool = True,
         properties: Mapping[str, str] | None = None,
+        heap_megabytes: int | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         """Prepares a cluster; `start` or `with` starts it.
@@ -58,6 +59,7 @@ class Cluster:
             racks: broker id to rack; None is a broker without a rack.
             rack_aware: brokers let consumers read from a replica of their rack (KIP-392).
             properties: broker properties that are added or replaced.
+            heap_megabytes: largest heap of each node; the sandbox's own is enough for a few thousand partitions.
             progress: is told what happens while the cluster starts.
         """
         if not racks or CONTROLLER in racks:
@@ -72,6 +74,7 @@ class Cluster:
             **({"replica.selector.class": RACK_AWARE_SELECTOR} if rack_aware else {}),
             **(properties or {}),
         }
+        self._options = () if heap_megabytes is None else (f"-Xmx{heap_megabytes}m",)
         self._progress = progress or (lambda _text: None)
         self._cluster_id = new_cluster_id()
         self._folder: Path | None = None
@@ -203,7 +206,7 @@ class Cluster:
 
     def _spawn(self, node: int) -> None:
         folder = self._home()
-        line = command("kafka.Kafka", [str(self._write(node))], folder=folder)
+        line = command("kafka.Kafka", [str(self._write(node))], folder=folder, options=self._options)
         with self._log_path(node).open("ab") as log:
             self._log_starts[node] = log.tell()
             self._processes[node] = spawn(line, stdout=log, stderr=subprocess.STDOUT)

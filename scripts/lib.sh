@@ -97,7 +97,7 @@ need_packages() {
   step "installing $why" _apt_install "$@" || die "$why: missing, and could not be installed. Install it: apt-get install $(_choose "$@")"
 }
 
-# setup_packages PART...: what python, java, engine, image and shell need from the system, in one go.
+# setup_packages PART...: what python, java, engine, image, monitoring, browser and shell need from the system, in one go.
 setup_packages() {
   local part packages=() why=()
   for part in "$@"; do
@@ -113,6 +113,14 @@ setup_packages() {
         { why+=("a container engine") && packages+=(docker.io iptables "docker-cli|docker.io"); }
       ;;
     image) command -v debootstrap >/dev/null || { why+=("debootstrap, for an image of our own") && packages+=(debootstrap); } ;;
+    monitoring)
+      # Debian's package starts a server of its own where it can; the tests want the two programs only.
+      { command -v prometheus && command -v promtool; } >/dev/null || { why+=(Prometheus) && packages+=(prometheus); }
+      ;;
+    browser)
+      { command -v chromedriver && { command -v chromium || command -v chromium-browser || command -v google-chrome; }; } >/dev/null ||
+        { why+=("Chromium, to look at the page") && packages+=(chromium "chromium-driver|chromium-chromedriver" fonts-dejavu-core); }
+      ;;
     shell) command -v shellcheck >/dev/null || ! may_install || { why+=(shellcheck) && packages+=(shellcheck); } ;;
     esac
   done

@@ -1,6 +1,7 @@
 """The command `samerack`: gathers the subcommands and turns the agent's errors into one line and an exit code.
 
-Exit codes: 0 all right, 2 wrong input (an argument, a file, a setting), 1 something outside failed.
+Exit codes: 0 all right, 2 wrong input (an argument, a file, a setting), 1 something outside failed, or `verify` found
+something that costs money.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import typer
 from typer.core import TyperGroup
 
-from agent.cli import assign, codec, curve, plan, run, settings_reference, streams
+from agent.cli import assign, codec, cost, curve, plan, run, settings_reference, streams, top, verify
 from agent.errors import AgentError, SettingsError
 
 
@@ -37,7 +38,7 @@ app = typer.Typer(
     epilog="Start with `samerack plan GROUP --bootstrap-servers HOST:PORT`: it shows what a group reads across racks "
     "and what it could, and changes nothing.",
 )
-for module in (run, plan, curve, assign, streams, codec, settings_reference):
+for module in (run, plan, verify, cost, top, curve, assign, streams, codec, settings_reference):
     module.register(app)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import Enum
+from glob import escape
 from typing import Annotated, Any
 
 import numpy as np
@@ -24,6 +26,8 @@ from agent.membership import Membership, close, connect
 from agent.policy import share
 from agent.racks import rack_warnings
 from agent.settings import Settings
+from agent.traffic.watch import observe
+from agent.traffic.weights import weights_of_rates
 from agent.watch import fetches_are_rack_aware, find_group_type, look, open_admin
 from assignors.consumer.registry import Options
 from assignors.evaluate import cross_rack_mask
@@ -50,6 +54,14 @@ def plan(
         AssignorChoice.OPTIMAL
     ),
     *,
+    seconds: Annotated[
+        float,
+        typer.Option(
+            "--seconds",
+            min=0,
+            help="Measure for so long first, and weigh partitions by their bytes; 30 and more is well.",
+        ),
+    ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
     with_curve: Annotated[
         bool, typer.Option("--curve", help="Also what would cross racks if members could have more than a fair share.")
@@ -64,7 +76,11 @@ def plan(
     settings = settings_from(config, bootstrap, assignments)
     log.configure(settings.log)
     answer = examine(
-        group, settings, "optimal" if assignor is AssignorChoice.OPTIMAL else "range", with_curve=with_curve
+        group,
+        settings,
+        "optimal" if assignor is AssignorChoice.OPTIMAL else "range",
+        weights=_weights(group, settings, seconds) if seconds else None,
+        with_curve=with_curve,
     )
     if as_json:
         typer.echo(json.dumps(answer))
@@ -88,10 +104,31 @@ def describe(group: str, settings: Settings) -> GroupView:
         close(client)
 
 
+def _weights(group: str, settings: Settings, seconds: float) -> Mapping[str, Sequence[int]] | None:
+    """The group's partitions by their bytes, measured now; None where nothing was read or bytes do not count."""
+    if settings.leading.weigh_by != "bytes":
+        return None
+    traffic = settings.traffic.model_copy(update={"groups": (escape(group),)})
+    snapshot = observe(settings.model_copy(update={"traffic": traffic}), seconds=seconds)
+    return weights_of_rates(
+        {
+            (one.topic, one.number): one.bytes_per_second
+            for measured in snapshot.groups
+            for one in measured.partitions
+            if one.bytes_per_second is not None
+        }
+    )
+
+
 def examine(
-    group: str, settings: Settings, assignor: planner.AssignorName, *, with_curve: bool = False
+    group: str,
+    settings: Settings,
+    assignor: planner.AssignorName,
+    *,
+    weights: Mapping[str, Sequence[int]] | None = None,
+    with_curve: bool = False,
 ) -> dict[str, Any]:
-    """Everything that `plan` shows, as JSON values.
+    """Everything that `plan` shows, as JSON values; with weights the shares are by bytes, else by partitions.
 
     Raises:
         AgentError: The group is not there, not a classic consumer group, or rebalancing; or brokers do not answer.
@@ -122,7 +159,7 @@ def examine(
     ]
     if not members:
         raise AgentError(f"group {group}: has no members with a readable subscription")
-    problem = planner.problem_of(members, cluster, mode)
+    problem = planner.problem_of(members, cluster, mode, weights=weights)
     made = planner.make_plan(problem, mode, prefer=assignor)
     racks = {member.id: member.rack for member in members}
     brokers = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
@@ -131,6 +168,7 @@ def examine(
         "group": group,
         "protocol": view.protocol,
         "assignor": made.assignor,
+        "weighed_by": "bytes" if weights else "partitions",
         "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
         "present": {**asdict(made.before), "cross_rack_share": share(made.before)},
         "proposed": {**asdict(made.after), "cross_rack_share": share(made.after)},
@@ -201,7 +239,8 @@ def _show(answer: dict[str, Any]) -> None:
     now, then = answer["present"], answer["proposed"]
     console.print(
         f"across racks: now {now['cross_rack']} partitions ({now['cross_rack_share']:.1%}), "
-        f"with {answer['assignor']} {then['cross_rack']} ({then['cross_rack_share']:.1%}), moving {then['moved']}"
+        f"with {answer['assignor']} {then['cross_rack']} ({then['cross_rack_share']:.1%}), moving {then['moved']}; "
+        f"shares by {answer['weighed_by']}"
     )
     if "curve" in answer:
         show_points(answer["curve"], console)

@@ -16,7 +16,7 @@ from agent import watch
 from agent.cli.main import app
 from agent.settings import load, sections
 
-COMMANDS = ("run", "plan", "assign", "decode", "encode", "settings")
+COMMANDS = ("run", "plan", "verify", "cost", "top", "assign", "decode", "encode", "settings")
 DOCS = Path(__file__).parents[3] / "docs"
 
 

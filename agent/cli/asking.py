@@ -1,0 +1,184 @@
+"""Where `cost`, `top` and `verify` get their figures: from a running agent's HTTP port, or by measuring themselves.
+
+A running agent has measured for long, so it is asked first; what it says must be from the same cluster's settings, so
+only the address of these settings is tried. What must not enter: how figures are shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Annotated, Final
+from urllib.error import HTTPError, URLError
+from urllib.request import ProxyHandler, build_opener
+
+import typer
+
+from agent import findings, report
+from agent.cli.options import settings_from
+from agent.errors import AgentError, SettingsError
+from agent.findings import Verdict
+from agent.measuring import Measuring
+from agent.report import Report
+from agent.settings import Settings, WebSettings
+
+_ANSWER_SECONDS: Final = 5.0
+_MOST_BYTES: Final = 256 * 1024 * 1024
+_ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - addresses that a server listens on, and ours to ask
+_NO_CLUSTER: Final = "no-cluster.invalid:9092"
+
+WindowOption = Annotated[
+    float,
+    typer.Option("--window", "-w", min=1.0, max=3600.0, help="Seconds to measure where no agent is asked."),
+]
+MeasureOption = Annotated[bool, typer.Option("--measure", help="Measure even where an agent runs.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The settings, and whether they name a cluster; without one only a running agent can tell."""
+
+    settings: Settings
+    cluster_named: bool
+
+    @property
+    def url(self) -> str:
+        """Where the agent of these settings answers."""
+        return address(self.settings.web)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """A report and where it is from, in words."""
+
+    report: Report
+    origin: str
+
+
+def place(config: Path | None, bootstrap: str | None, assignments: list[str] | None) -> Place:
+    """Settings of the shared options; a cluster need not be named where an agent can be asked.
+
+    Raises:
+        SettingsError: As `agent.cli.options.settings_from`, but for a missing cluster.
+    """
+    try:
+        return Place(settings=settings_from(config, bootstrap, assignments), cluster_named=True)
+    except SettingsError:
+        if bootstrap is not None:
+            raise
+    return Place(settings=settings_from(config, _NO_CLUSTER, assignments), cluster_named=False)
+
+
+def figures(where: Place, *, window: float, measure: bool) -> Figures:
+    """The report of the agent, or of a window measured here.
+
+    Raises:
+        AgentError: Neither an agent nor a broker answers.
+        SettingsError: No agent runs, and no cluster is named.
+    """
+    answer = None if measure else _asked(where, "/v1/traffic")
+    if answer is not None:
+        told = report.from_json(answer)
+        if _same_cluster(where, told.bootstrap):
+            return Figures(report=told, origin=_told_by(where))
+    with _measuring(where, window) as measuring:
+        measuring.measure()
+        return Figures(report=measuring.showing.report(), origin=_measured_here(where, answer))
+
+
+def verdict(where: Place, *, window: float, measure: bool) -> tuple[Verdict, str]:
+    """The same for what is wrong; the second value says where it is from.
+
+    Raises:
+        AgentError, SettingsError: As `figures`.
+    """
+    answer = None if measure else _asked(where, "/v1/findings")
+    if answer is not None:
+        told = findings.from_json(answer)
+        if _same_cluster(where, told.bootstrap):
+            return told, _told_by(where)
+    with _measuring(where, window) as measuring:
+        measuring.measure()
+        return measuring.showing.verdict(), _measured_here(where, answer)
+
+
+@contextmanager
+def live(where: Place, *, measure: bool) -> Iterator[tuple[Callable[[], Report], str]]:
+    """A function that gives the latest report whenever it is called, and where it is from.
+
+    Raises:
+        AgentError, SettingsError: As `figures`.
+    """
+    answer = None if measure else _asked(where, "/v1/traffic")
+    if answer is not None and _same_cluster(where, report.from_json(answer).bootstrap):
+
+        def latest() -> Report:
+            told = _asked(where, "/v1/traffic")
+            if told is None:
+                raise AgentError(f"{where.url}: the agent has ended")
+            return report.from_json(told)
+
+        yield latest, _told_by(where)
+        return
+    with _measuring(where, where.settings.traffic.window_seconds) as measuring:
+        measuring.start()
+        yield measuring.showing.report, _measured_here(where, answer)
+
+
+def address(web: WebSettings) -> str:
+    """Where the agent of these settings answers."""
+    host = _ANY.get(web.host, web.host)
+    return f"http://[{host}]:{web.port}" if ":" in host else f"http://{host}:{web.port}"
+
+
+def _asked(where: Place, path: str) -> bytes | None:
+    return ask(where.url + path) if where.settings.web.port else None
+
+
+def _same_cluster(where: Place, bootstrap: str) -> bool:
+    """Whether an agent's cluster is the one that is asked for; any is where none is named."""
+    mine = where.settings.kafka["bootstrap.servers"]
+    return not where.cluster_named or bool(set(mine.split(",")) & set(bootstrap.split(",")))
+
+
+def _told_by(where: Place) -> str:
+    return f"measured by the agent at {where.url}"
+
+
+def _measured_here(where: Place, answer: bytes | None) -> str:
+    if answer is not None:
+        return f"measured by this command, as the agent at {where.url} is of another cluster"
+    return "measured by this command"
+
+
+def _measuring(where: Place, seconds: float) -> Measuring:
+    if not where.cluster_named:
+        raise SettingsError(
+            f"no agent answers at {where.url}, and no cluster is named to measure; give --bootstrap-servers, "
+            "SAMERACK_KAFKA__BOOTSTRAP_SERVERS or kafka: {bootstrap.servers: HOST:PORT} in the file"
+        )
+    return Measuring(where.settings, seconds=seconds)
+
+
+def ask(url: str) -> bytes | None:
+    """What a running agent answers; None where nobody listens.
+
+    Raises:
+        AgentError: Somebody listens who gives no such answer.
+    """
+    try:
+        # no proxy: it is this machine, or one that the settings name
+        with build_opener(ProxyHandler({})).open(url, timeout=_ANSWER_SECONDS) as answer:
+            return bytes(answer.read(_MOST_BYTES))
+    except HTTPError as error:
+        with error:
+            raise AgentError(f"{url}: answers {error.code}; is it an agent of this version?") from None
+    except URLError as error:
+        if isinstance(error.reason, ConnectionRefusedError):
+            return None
+        raise AgentError(f"{url}: {error.reason}") from None
+    except (OSError, HTTPException) as error:
+        raise AgentError(f"{url}: {error}; is it an agent?") from None

@@ -1,0 +1,99 @@
+"""What is wrong with a set-up, as values: every finding has a cause and a cure, and says whether it costs money.
+
+What must not enter: looking for any of it (`agent.verify`), and how it is printed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from pydantic import TypeAdapter, ValidationError
+
+from agent.errors import AgentError
+
+
+class Code(Enum):
+    """The kinds of findings; the value is the label in metrics and JSON."""
+
+    BROKERS_WITHOUT_RACK = "brokers-without-rack"
+    NO_RACK_AWARE_SELECTOR = "no-rack-aware-selector"
+    MEMBERS_WITHOUT_RACK = "members-without-rack"
+    RACKS_DIFFER_IN_CASE = "racks-differ-in-case"
+    RACKS_NEVER_MEET = "racks-never-meet"
+    ZONE_NAME_AGAINST_ID = "zone-name-against-id"
+    AT_RANDOM_BASELINE = "at-random-baseline"
+    NO_COMMON_PROTOCOL = "no-common-protocol"
+    BROKER_ASSIGNED = "broker-assigned-without-racks"
+    REPLICAS_PREVENT_LOCALITY = "replicas-prevent-locality"
+    AVOIDABLE = "avoidable-traffic"
+    NOT_ALLOWED = "not-allowed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is wrong.
+
+    Attributes:
+        code: its kind.
+        where: the group, brokers or question it concerns.
+        cause: what is wrong, with the figures that show it.
+        cure: what to do.
+        costs: whether it makes bytes cross racks that need not, at a price above zero.
+        dollars_per_month: how much, where it was measured.
+    """
+
+    code: Code
+    where: str
+    cause: str
+    cure: str
+    costs: bool
+    dollars_per_month: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """All findings at one moment.
+
+    Attributes:
+        findings: those that cost money first, the dearest of them first.
+        groups: how many groups were looked at.
+        brokers: how many brokers.
+        window_seconds: how long bytes were measured.
+        prices: whose prices, in one line.
+        bootstrap: `bootstrap.servers` of whoever looked.
+    """
+
+    findings: tuple[Finding, ...]
+    groups: int
+    brokers: int
+    window_seconds: float
+    prices: str
+    bootstrap: str
+
+    @property
+    def costs(self) -> bool:
+        """Whether anything costs money."""
+        return any(finding.costs for finding in self.findings)
+
+
+_JSON: Final = TypeAdapter(Verdict)
+
+
+def to_json(verdict: Verdict) -> bytes:
+    """A verdict as `GET /v1/findings` answers it and `samerack verify --json` prints it."""
+    return _JSON.dump_json(verdict)
+
+
+def from_json(text: bytes | str) -> Verdict:
+    """The verdict of such a text.
+
+    Raises:
+        AgentError: It is none.
+    """
+    try:
+        return _JSON.validate_json(text)
+    except ValidationError as error:
+        raise AgentError(f"the answer is no verdict: {error.errors()[0]['msg']}") from None

@@ -1,0 +1,74 @@
+"""Money since the agent began: what the bytes of each group would have cost without the agent, beside what they did.
+
+Told of every publication. What must not enter: measuring, and prices that are not a table's.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from agent.money import PriceTable
+from agent.traffic.board import Published
+from agent.traffic.model import GroupTraffic
+
+_LEADING: Final = "leading"
+
+
+class Ledger:
+    """Dollars by group under the group's own assignor; they never go down."""
+
+    def __init__(
+        self,
+        prices: PriceTable,
+        *,
+        roles: Callable[[], Mapping[str, str]],
+        own_share: Callable[[GroupTraffic], float | None],
+    ) -> None:
+        """An empty ledger.
+
+        Args:
+            prices: what a byte costs that crosses racks.
+            roles: what the agent is to each group.
+            own_share: the share across racks that a group's own assignor comes to.
+        """
+        self._prices = prices
+        self._roles = roles
+        self._own_share = own_share
+        self._seen: dict[str, tuple[int, int]] = {}
+        self._dollars: dict[str, float] = {}
+        self._lock = threading.Lock()
+
+    def take(self, published: Published) -> None:
+        """Book what was read since the last publication.
+
+        While the agent leads, at the share of the group's own assignor; else at what really crossed, since that was
+        the group's own assignor's doing.
+        """
+        roles = self._roles()
+        groups = {group.group: group for group in published.snapshot.groups}
+        for name, (known, crossing) in _volumes(published).items():
+            known_before, crossing_before = self._seen.get(name, (0, 0))
+            group = groups.get(name)
+            own = self._own_share(group) if group is not None and roles.get(name) == _LEADING else None
+            booked = crossing - crossing_before if own is None else own * (known - known_before)
+            self._seen[name] = (known, crossing)
+            with self._lock:
+                self._dollars[name] = self._dollars.get(name, 0.0) + self._prices.dollars(booked)
+
+    def dollars(self) -> dict[str, float]:
+        """By group, since the agent began."""
+        with self._lock:
+            return dict(self._dollars)
+
+
+def _volumes(published: Published) -> dict[str, tuple[int, int]]:
+    """By group: wire bytes with both racks known, and those of them that crossed."""
+    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for key, volume in published.totals.items():
+        if key.cross_rack is not None:
+            sums[key.group][0] += volume.wire_bytes
+            sums[key.group][1] += volume.wire_bytes if key.cross_rack else 0
+    return {group: (known, crossing) for group, (known, crossing) in sums.items()}

@@ -1,0 +1,118 @@
+"""Measuring without a running agent, for a command's own time: the same cycle, driven from here. Joins nothing.
+
+What must not enter: leading, HTTP, and how figures are shown.
+"""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Final, Self
+
+from agent.errors import AgentError
+from agent.events import Events
+from agent.money import price_table
+from agent.settings import Settings
+from agent.showing import Showing
+from agent.traffic.board import TrafficBoard
+from agent.traffic.metrics import TrafficMetrics
+from agent.traffic.watch import TrafficWatch
+from agent.watch import fetches_are_rack_aware, look, open_admin
+
+_EVERY_GROUP: Final = ("*",)
+_LEAST_TURNS: Final = 4
+"""A window has at least so many turns: rates need two looks at the offsets, and one odd look must not decide."""
+_END_SECONDS: Final = 5.0
+
+
+class Measuring:
+    """A measuring of one's own; a context manager that closes its connections."""
+
+    def __init__(self, settings: Settings, *, seconds: float) -> None:
+        """Connect to nothing yet.
+
+        Args:
+            settings: all settings; where they name no groups to observe, all are.
+            seconds: length of the window.
+
+        Raises:
+            SettingsError: A client refuses a setting, or prices make no sense.
+        """
+        self._seconds = seconds
+        self._settings = settings.model_copy(
+            update={
+                "traffic": settings.traffic.model_copy(
+                    update={
+                        "groups": settings.traffic.groups or _EVERY_GROUP,
+                        "poll_seconds": min(settings.traffic.poll_seconds, seconds / _LEAST_TURNS),
+                        "window_seconds": seconds,
+                    }
+                )
+            }
+        )
+        prices = price_table(settings.money)
+        board = TrafficBoard()
+        self._rack_aware: bool | None = None
+        self._watch = TrafficWatch(
+            self._settings, board=board, metrics=TrafficMetrics.silent(), rack_aware=lambda: self._rack_aware
+        )
+        self.showing = Showing(
+            board=board,
+            roles=dict,
+            events=Events(),
+            prices=prices,
+            leading=settings.leading,
+            bootstrap=settings.kafka["bootstrap.servers"],
+        )
+
+    def measure(self) -> None:
+        """Measure for one window.
+
+        Raises:
+            AgentError: No broker answers.
+        """
+        self._rack_aware = selector(self._settings)
+        self._watch.look()
+        end = time.monotonic() + self._seconds
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, self._settings.traffic.poll_seconds))
+            self._watch.look()
+
+    def start(self) -> None:
+        """Measure until closed, on a thread.
+
+        Raises:
+            AgentError: No broker answers at first.
+        """
+        self._rack_aware = selector(self._settings)
+        self._watch.start()
+
+    def __enter__(self) -> Self:
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """End the thread and the connections."""
+        if self._watch.is_alive():
+            self._watch.stop()
+            self._watch.join(_END_SECONDS)
+        else:
+            self._watch.close()
+
+
+def selector(settings: Settings) -> bool | None:
+    """Whether brokers serve from the reader's rack, by setting or by their configuration; None if not allowed to ask.
+
+    Raises:
+        AgentError: No broker answers.
+    """
+    if settings.racks.replica_selector != "auto":
+        return settings.racks.replica_selector == "rack-aware"
+    admin = open_admin(settings.kafka)
+    brokers = look(admin, ()).brokers
+    try:
+        return fetches_are_rack_aware(admin, brokers)
+    except AgentError:
+        return None

@@ -1,0 +1,124 @@
+"""Bytes -> money: dated price tables, and what a byte that crosses racks costs under one.
+
+A price is data from outside: it stands in `agent/prices` with its scope, source and date, never in code. What must not
+enter: measuring, and any opinion on what should be done about a cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from importlib import resources
+from typing import Any, Final
+
+import yaml
+
+from agent.errors import SettingsError
+from agent.settings import MoneySettings
+
+SECONDS_PER_MONTH: Final = 730 * 3600.0
+"""Providers' own month: 730 hours."""
+_DECIMAL_GB: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PriceTable:
+    """What one provider charges for bytes between two zones.
+
+    Attributes:
+        provider: whose prices these are.
+        scope: what traffic they are for.
+        currency: of all amounts; dollars.
+        dollars_per_gb_sent: charged for what leaves a zone.
+        dollars_per_gb_received: charged for what enters one; both are due for one byte that crosses.
+        bytes_per_gb: what the provider calls a GB.
+        source: where the prices stand.
+        as_of: the day for which they are given; None for prices from the settings.
+    """
+
+    provider: str
+    scope: str
+    currency: str
+    dollars_per_gb_sent: float
+    dollars_per_gb_received: float
+    bytes_per_gb: int
+    source: str
+    as_of: date | None
+
+    @property
+    def dollars_per_byte(self) -> float:
+        """What one byte costs that crosses racks: both directions."""
+        return (self.dollars_per_gb_sent + self.dollars_per_gb_received) / self.bytes_per_gb
+
+    def dollars(self, crossing_bytes: float) -> float:
+        """What so many bytes cost that crossed racks."""
+        return crossing_bytes * self.dollars_per_byte
+
+    @property
+    def title(self) -> str:
+        """The prices in one line, for people."""
+        when = f"as of {self.as_of.isoformat()}" if self.as_of is not None else "from the settings"
+        return (
+            f"{self.provider}: {self.dollars_per_gb_sent:g} {self.currency} per GB sent + "
+            f"{self.dollars_per_gb_received:g} received, {when}"
+        )
+
+
+def names() -> tuple[str, ...]:
+    """The tables that come with the program."""
+    folder = resources.files("agent").joinpath("prices")
+    return tuple(sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")))
+
+
+def shipped(name: str) -> PriceTable:
+    """The table of this name.
+
+    Raises:
+        SettingsError: There is none.
+    """
+    if name not in names():
+        raise SettingsError(f"money.prices: {name!r} is no price table; tables are {', '.join(names())} and custom")
+    text = resources.files("agent").joinpath("prices", f"{name}.yaml").read_text(encoding="utf-8")
+    entries: Mapping[str, Any] = yaml.safe_load(text)
+    return PriceTable(
+        provider=str(entries["provider"]),
+        scope=str(entries["scope"]),
+        currency=str(entries["currency"]),
+        dollars_per_gb_sent=float(entries["dollars_per_gb_sent"]),
+        dollars_per_gb_received=float(entries["dollars_per_gb_received"]),
+        bytes_per_gb=int(entries["bytes_per_gb"]),
+        source=str(entries["source"]),
+        as_of=entries["date"],
+    )
+
+
+def price_table(settings: MoneySettings) -> PriceTable:
+    """The table that the settings name, or their own prices.
+
+    Raises:
+        SettingsError: Custom prices without a price, or a price beside a provider's table.
+    """
+    given = (settings.dollars_per_gb_sent, settings.dollars_per_gb_received)
+    if settings.prices != "custom":
+        if given != (None, None):
+            raise SettingsError(
+                f"money.prices: is {settings.prices}, whose prices are known; say custom to give "
+                "money.dollars_per_gb_sent and money.dollars_per_gb_received"
+            )
+        return shipped(settings.prices)
+    if given == (None, None):
+        raise SettingsError(
+            "money.prices: is custom; give money.dollars_per_gb_sent, money.dollars_per_gb_received or both"
+        )
+    sent, received = given
+    return PriceTable(
+        provider="custom",
+        scope="between racks",
+        currency="USD",
+        dollars_per_gb_sent=sent or 0.0,
+        dollars_per_gb_received=received or 0.0,
+        bytes_per_gb=_DECIMAL_GB,
+        source="settings",
+        as_of=None,
+    )

@@ -1,0 +1,124 @@
+"""Prometheus' view of money and findings: read from the report and the totals at each scrape.
+
+What must not enter: counting bytes (the measuring room's own metrics) and anything that waits for a broker.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from agent.cluster import NoRack
+from agent.findings import Code
+from agent.ledger import Ledger
+from agent.report import Report
+from agent.showing import Showing
+from agent.traffic.metrics import OTHER
+from agent.traffic.model import FlowKey
+
+_VERDICT_SECONDS: Final = 60.0
+"""Findings of a scrape may be that old: a verdict over thousands of groups takes longer than a scrape should."""
+_Labels: TypeAlias = tuple[str, str, str, str]
+_FLOW_LABELS: Final = ("group", "topic", "client_rack", "replica_rack")
+
+
+class MoneyCollector(Collector):
+    """The families of this room."""
+
+    def __init__(self, showing: Showing, ledger: Ledger, *, most_series: int = 20_000) -> None:
+        self._showing = showing
+        self._ledger = ledger
+        self._most = most_series
+        self._own: dict[_Labels, _Labels] = {}
+
+    def collect(self) -> Iterator[Metric]:
+        """All families from one report."""
+        report = self._showing.report()
+        yield self._cross_rack_dollars()
+        yield self._own_dollars()
+        yield _own_shares(report)
+        yield _prices(report)
+        yield from self._brokers()
+        yield self._findings()
+
+    def _cross_rack_dollars(self) -> Metric:
+        family = CounterMetricFamily(
+            "samerack_cross_rack_dollars",
+            "Dollars for bytes that crossed racks, by the price table of the settings.",
+            labels=_FLOW_LABELS,
+        )
+        sums: dict[_Labels, int] = defaultdict(int)
+        for key, volume in self._showing.board.totals().items():
+            if key.cross_rack:
+                sums[self._series(key)] += volume.wire_bytes
+        for labels, wire_bytes in sorted(sums.items()):
+            family.add_metric(labels, self._showing.prices.dollars(wire_bytes))
+        return family
+
+    def _series(self, key: FlowKey) -> _Labels:
+        """The series of a flow: its own, or beyond the bound the one of all other topics, and always the same."""
+        mine = (key.group, key.topic, key.client_rack, key.replica_rack)
+        if mine not in self._own:
+            beyond = len(self._own) >= self._most
+            self._own[mine] = (key.group, OTHER, key.client_rack, key.replica_rack) if beyond else mine
+        return self._own[mine]
+
+    def _own_dollars(self) -> Metric:
+        family = CounterMetricFamily(
+            "samerack_own_assignor_dollars",
+            "Dollars that the same bytes would have cost under the group's own assignor; what they cost while the "
+            "agent does not lead.",
+            labels=("group",),
+        )
+        for group, dollars in sorted(self._ledger.dollars().items()):
+            family.add_metric((group,), dollars)
+        return family
+
+    def _brokers(self) -> Iterator[Metric]:
+        racks: Counter[str] = Counter()
+        for rack in self._showing.board.latest().cluster.brokers.values():
+            if rack is not NoRack.UNKNOWN:
+                racks["" if isinstance(rack, NoRack) else rack] += 1
+        family = GaugeMetricFamily(
+            "samerack_brokers", "Brokers by rack; an empty rack for those without.", labels=("rack",)
+        )
+        for name, count in sorted(racks.items()):
+            family.add_metric((name,), count)
+        yield family
+
+    def _findings(self) -> Metric:
+        family = GaugeMetricFamily(
+            "samerack_findings", "What `samerack verify` finds wrong, by kind.", labels=("finding",)
+        )
+        found = Counter(finding.code for finding in self._showing.verdict(at_most_seconds=_VERDICT_SECONDS).findings)
+        for code in Code:
+            family.add_metric((code.value,), found[code])
+        return family
+
+
+def _own_shares(report: Report) -> Metric:
+    family = GaugeMetricFamily(
+        "samerack_own_assignor_share",
+        "Share across racks that the group's own assignor would come to, of groups that the agent leads.",
+        labels=("group",),
+    )
+    for group in report.groups:
+        if group.own_share is not None:
+            family.add_metric((group.group,), group.own_share)
+    return family
+
+
+def _prices(report: Report) -> Metric:
+    family = GaugeMetricFamily(
+        "samerack_price_dollars_per_gigabyte",
+        "Price per GB that leaves a rack (sent) and enters another (received), as the provider counts GB.",
+        labels=("provider", "direction"),
+    )
+    prices = report.prices
+    family.add_metric((prices.provider, "sent"), prices.dollars_per_gb_sent)
+    family.add_metric((prices.provider, "received"), prices.dollars_per_gb_received)
+    return family

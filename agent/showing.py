@@ -1,0 +1,119 @@
+"""What the page, the HTTP API and the metrics have in common: report and verdict, worked out once per snapshot.
+
+Readers on any thread; one works a thing out, the others wait for it. What must not enter: formats of any reader.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from agent import costs, verify
+from agent.baseline import CurvePoint, curve_of, own_share
+from agent.events import Events
+from agent.findings import Verdict
+from agent.money import PriceTable
+from agent.report import Report
+from agent.settings import LeadingSettings
+from agent.traffic.board import TrafficBoard
+from agent.traffic.model import GroupTraffic, TrafficSnapshot
+
+_OWN_SECONDS: Final = 60.0
+"""A group's own assignor is run again after that long: bytes shift slowly, and it costs a plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Own:
+    """A share that was worked out, for which members and assignor, and when."""
+
+    share: float | None
+    members: tuple[str, ...]
+    assignor: str
+    at: float
+
+
+class Showing:
+    """Report and verdict of the latest snapshot."""
+
+    def __init__(  # noqa: PLR0913 - everything that is shown comes together here
+        self,
+        *,
+        board: TrafficBoard,
+        roles: Callable[[], Mapping[str, str]],
+        events: Events,
+        prices: PriceTable,
+        leading: LeadingSettings,
+        bootstrap: str = "",
+    ) -> None:
+        """Nothing is worked out yet.
+
+        Args:
+            board: where snapshots come from.
+            roles: what the agent is to each group that it is to lead.
+            events: what it decided.
+            prices: what a byte costs.
+            leading: how it would lead.
+            bootstrap: `bootstrap.servers` of the measured cluster.
+        """
+        self.board = board
+        self.events = events
+        self.prices = prices
+        self._roles = roles
+        self._leading = leading
+        self._bootstrap = bootstrap
+        self._lock = threading.RLock()
+        self._report: tuple[TrafficSnapshot, Mapping[str, str], Report] | None = None
+        self._verdict: tuple[Report, Verdict] | None = None
+        self._verdict_at = float("-inf")
+        self._own: dict[str, _Own] = {}
+
+    def roles(self) -> Mapping[str, str]:
+        """What the agent is to each group that it is to lead, now."""
+        return self._roles()
+
+    def report(self) -> Report:
+        """The report of the latest snapshot."""
+        snapshot, roles = self.board.latest(), self._roles()
+        with self._lock:
+            last = self._report
+            if last is None or last[0] is not snapshot or last[1] != roles:
+                made = costs.report(
+                    snapshot, self.prices, roles=roles, bootstrap=self._bootstrap, own_share_of=self.own_share
+                )
+                last = self._report = (snapshot, roles, made)
+            return last[2]
+
+    def verdict(self, *, at_most_seconds: float = 0.0) -> Verdict:
+        """What is wrong: of the latest snapshot, or as it was found in the last `at_most_seconds`."""
+        with self._lock:
+            if self._verdict is not None and time.monotonic() - self._verdict_at < at_most_seconds:
+                return self._verdict[1]
+            report = self.report()
+            if self._verdict is None or self._verdict[0] is not report:
+                evidence = verify.Evidence(snapshot=self.board.latest(), report=report, leading=self._leading)
+                self._verdict = (report, verify.verdict(evidence))
+                self._verdict_at = time.monotonic()
+            return self._verdict[1]
+
+    def curve(self, name: str) -> tuple[CurvePoint, ...]:
+        """What a group would read across racks if members could have more than a fair share; empty where unknown."""
+        group = self.board.group(name)
+        return curve_of(group.problem) if group is not None and group.problem is not None else ()
+
+    def own_share(self, group: GroupTraffic) -> float | None:
+        """The cross-rack share that the group's own assignor comes to, not older than a minute."""
+        members = group.problem.members if group.problem is not None else ()
+        now = time.monotonic()
+        with self._lock:
+            known = self._own.get(group.group)
+            if (
+                known is None
+                or now - known.at > _OWN_SECONDS
+                or (known.members, known.assignor) != (members, group.assignor)
+            ):
+                known = _Own(share=own_share(group), members=members, assignor=group.assignor, at=now)
+                self._own[group.group] = known
+            return known.share

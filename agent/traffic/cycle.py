@@ -1,0 +1,188 @@
+"""One look at everything that is observed, and what follows: bytes by member and replica, rates, pictures, publication.
+
+What must not enter: asking brokers (that is `agent.traffic.looker`), and how anything is worked out.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Final
+
+from agent.settings import Settings
+from agent.traffic.attribute import Part, parts_of, with_overhead
+from agent.traffic.board import TrafficBoard
+from agent.traffic.collect import Partition
+from agent.traffic.exact import ExactReads, MemberKey
+from agent.traffic.gaps import merged
+from agent.traffic.groups import ObservedMember
+from agent.traffic.looker import Look, Looker
+from agent.traffic.model import Flow, TrafficSnapshot
+from agent.traffic.picture import Painter, Scene, Seen
+from agent.traffic.statistics import Read
+from agent.traffic.tally import Tally, count
+from agent.traffic.weights import WeightBook
+from agent.traffic.window import Window
+from agent.traffic.wire import Wire
+
+_LONGEST_STEP_SECONDS: Final = 120.0
+"""After a longer pause (a suspended machine) envelopes and rates of the time between are not guessed."""
+
+
+class Cycle:
+    """Looks in turns; `turn` is one look. Driven from one thread."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        wire: Wire,
+        board: TrafficBoard,
+        exact: ExactReads,
+        weights: WeightBook,
+    ) -> None:
+        self._settings = settings
+        self._looker = Looker(settings, wire)
+        self._board = board
+        self._exact = exact
+        self._weights = weights
+        self._tally = Tally()
+        self._window = Window(settings.traffic.window_seconds)
+        self._painter = Painter(settings, weights)
+        self._cycles = 0
+
+    def turn(self, *, now: float, wall: float, rack_aware: bool | None) -> TrafficSnapshot:
+        """One look; publishes and returns what is known after it.
+
+        Args:
+            now: Seconds, monotonic.
+            wall: The same moment in seconds since 1970.
+            rack_aware: Whether the brokers serve from the reader's rack; None where unknown.
+
+        Raises:
+            AgentError: No broker can be reached at all.
+        """
+        started = time.perf_counter()
+        state = self._looker.state
+        seconds = 0.0 if state.at is None else now - state.at
+        if seconds > _LONGEST_STEP_SECONDS:
+            seconds = 0.0
+        aware = bool(rack_aware)
+        look = self._looker.look(now=now, rack_aware=aware)
+        self._exact.see(
+            look.groups,
+            {topic: len(views) for topic, views in state.cluster.topics.items()},
+            self._served_members(look, rack_aware=aware),
+        )
+        flows = self._count(look, now=now, seconds=seconds, rack_aware=aware)
+        self._window.add(wall - seconds, wall, flows)
+        self._weights.forget(state.groups.keys() - look.groups.keys())
+        self._painter.forget(state.groups.keys() - look.groups.keys())
+        snapshot = self._paint(look, now=now, wall=wall, rack_aware=rack_aware)
+        self._looker.done(look, now)
+        snapshot = replace(snapshot, cycle_seconds=time.perf_counter() - started)
+        self._board.publish(snapshot, flows)
+        return snapshot
+
+    # counting
+
+    def _count(self, look: Look, *, now: float, seconds: float, rack_aware: bool) -> list[Flow]:
+        known = self._exact.members(now=now)
+        told: dict[str, dict[str, list[Read]]] = {}
+        for (where, member), reads in self._exact.collect().items():
+            told.setdefault(where, {})[member] = reads
+        flows: list[Flow] = []
+        for name, group in look.groups.items():
+            owners = look.owners[name]
+            parts = self._parts(name, look, seconds=seconds, rack_aware=rack_aware)
+            self._weights.measured(name, parts, owners, seconds)
+            members = {one.id: one for one in (*group.members, *owners.values())}
+            counted, estimated = count(
+                self._tally,
+                name,
+                parts,
+                told.get(name, {}),
+                exact_members={one: members[one] for where, one in known if where == name and one in members},
+                rack_of=self._looker.rack_of,
+            )
+            for member_id, wire_bytes in estimated.items():
+                self._exact.estimated((name, member_id), wire_bytes)
+            flows += counted
+        return flows
+
+    def _parts(self, name: str, look: Look, *, seconds: float, rack_aware: bool) -> list[Part]:
+        state = self._looker.state
+
+        def serving(partition: Partition, member: ObservedMember | None) -> int | None:
+            return self._looker.serving(partition, member, rack_aware=rack_aware)
+
+        parts = parts_of(
+            look.spans[name].spans,
+            lambda span: self._looker.sizes.size_of(span, state.curves),
+            owners=look.owners[name],
+            owners_before=state.owners.get(name, {}),
+            serving=serving,
+        )
+        if not state.curves:  # no sizes: envelopes alone would look like a figure
+            return parts
+        return with_overhead(
+            parts,
+            owners=look.owners[name],
+            serving=serving,
+            batch_bytes=self._looker.sizes.batch_bytes,
+            seconds=seconds if name in state.groups else 0.0,
+        )
+
+    def _served_members(self, look: Look, *, rack_aware: bool) -> dict[MemberKey, dict[Partition, int]]:
+        """Who serves what, for the members whose clients count by broker only."""
+        served: dict[MemberKey, dict[Partition, int]] = {}
+        for group in {one.group for one in self._settings.traffic.client_endpoints}:
+            for partition, member in look.owners.get(group, {}).items():
+                broker = self._looker.serving(partition, member, rack_aware=rack_aware)
+                if broker is not None:
+                    served.setdefault((group, member.id), {})[partition] = broker
+        return served
+
+    # showing
+
+    def _paint(self, look: Look, *, now: float, wall: float, rack_aware: bool | None) -> TrafficSnapshot:
+        self._cycles += 1
+        state = self._looker.state
+        known = self._exact.members(now=now)
+        flows = self._window.by_group()
+        scene = Scene(
+            view=state.cluster,
+            settled=self._painter.cluster(state.cluster),
+            logs=state.logs,
+            serving=lambda partition, member: self._looker.serving(partition, member, rack_aware=bool(rack_aware)),
+            rack_of=self._looker.rack_of,
+            served=state.served.keys(),
+            sampled=self._looker.sizes.sampled_partitions,
+            sizes_known=bool(state.curves),
+            rack_aware=bool(rack_aware),
+            window_seconds=wall - self._window.begin,
+        )
+        pictures = [
+            self._painter.paint(
+                Seen(
+                    group=group,
+                    owners=look.owners[name],
+                    committed=look.committed.get(name, {}),
+                    spans=look.spans[name],
+                    flows=flows.get(name, ()),
+                    exact_members=frozenset(member for where, member in known if where == name),
+                ),
+                scene,
+            )
+            for name, group in sorted(look.groups.items())
+        ]
+        self._painter.rest()
+        return TrafficSnapshot(
+            groups=tuple(pictures),
+            cluster=state.cluster,
+            rack_aware_fetch=rack_aware,
+            window_start=self._window.begin,
+            window_end=wall,
+            cycle=self._cycles,
+            gaps=merged(self._looker.gaps),
+        )

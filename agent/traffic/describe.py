@@ -1,0 +1,157 @@
+"""Asks for groups: lists them at every broker, describes each kind with its own request, reads committed offsets.
+
+Batched per coordinator, hundreds of groups in one request. Only questions: no group is ever joined. What must not
+enter: what members mean (`agent.traffic.groups`) and bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer.group import OffsetFetchRequest
+from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
+from kio.schema.consumer_group_describe.v0.response import ConsumerGroupDescribeResponse
+from kio.schema.streams_group_describe.v0.request import StreamsGroupDescribeRequest
+from kio.schema.streams_group_describe.v0.response import StreamsGroupDescribeResponse
+from kio.schema.types import GroupId
+
+from agent.traffic.collect import Partition
+from agent.traffic.gaps import failed, refused
+from agent.traffic.groups import ListedGroup
+from agent.traffic.model import Family, Gap
+from agent.traffic.wire import KioRequest, Question, Wire
+
+_AT_ONCE: Final = 200
+_DESCRIBE_VERSION: Final = 5
+"""Version 6 turns an absent group into an error; 5 calls it Dead."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Descriptions:
+    """Raw descriptions by kind, one per group, and what could not be described."""
+
+    classic: list[Any] = field(default_factory=list)
+    consumer: list[Any] = field(default_factory=list)
+    streams: list[Any] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+
+
+def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> tuple[dict[str, ListedGroup], list[Gap]]:
+    """The groups that match, by name: every broker lists those that it coordinates."""
+    questions = [
+        Question(broker=broker, request=ListGroupsRequest(states_filter=[], types_filter=[])) for broker in brokers
+    ]
+    found: dict[str, ListedGroup] = {}
+    gaps: list[Gap] = []
+    for answer in wire.ask(questions):
+        where = f"broker {answer.question.broker}"
+        if answer.error is not None:
+            gaps.append(failed(Family.GROUPS, where, answer.error))
+            continue
+        gaps += refused(Family.GROUPS, where, answer.response.error_code)
+        for one in answer.response.groups:
+            if any(fnmatchcase(one.group_id, pattern) for pattern in patterns):
+                found[str(one.group_id)] = ListedGroup(
+                    group=one.group_id,
+                    coordinator=answer.question.broker,
+                    protocol_type=one.protocol_type,
+                    state=one.group_state or "",
+                    type=(one.group_type or "").lower(),
+                )
+    return found, gaps
+
+
+def described(wire: Wire, groups: Iterable[ListedGroup]) -> Descriptions:
+    """Every group by the request of its kind; groups of other types (share, unknown) are left out."""
+    by_kind: dict[str, dict[int, list[str]]] = {}
+    for group in groups:
+        kind = group.type if group.type in ("consumer", "streams") else "classic"
+        if group.type in ("", "classic", "unknown", "consumer", "streams"):
+            by_kind.setdefault(kind, {}).setdefault(group.coordinator, []).append(group.group)
+    result = Descriptions()
+    for kind, request in _REQUESTS.items():
+        questions = [
+            Question(broker=broker, request=request(chunk))
+            for broker, names in by_kind.get(kind, {}).items()
+            for chunk in _chunks(sorted(names))
+        ]
+        place: list[Any] = getattr(result, kind)
+        for answer in wire.ask(questions):
+            if answer.error is not None:
+                result.gaps.append(failed(Family.GROUPS, f"broker {answer.question.broker}", answer.error))
+                continue
+            for one in answer.response.groups:
+                code = int(getattr(one.error_code, "value", one.error_code))
+                if code:
+                    result.gaps += refused(Family.GROUPS, str(one.group_id), code)
+                else:
+                    place.append(one)
+    return result
+
+
+def _classic(names: Sequence[str]) -> Any:
+    return DescribeGroupsRequest(groups=list(names), include_authorized_operations=False, max_version=_DESCRIBE_VERSION)
+
+
+def _consumer(names: Sequence[str]) -> Any:
+    entity = ConsumerGroupDescribeRequest(group_ids=tuple(map(GroupId, names)), include_authorized_operations=False)
+    return KioRequest(entity, ConsumerGroupDescribeResponse)
+
+
+def _streams(names: Sequence[str]) -> Any:
+    entity = StreamsGroupDescribeRequest(group_ids=tuple(map(GroupId, names)), include_authorized_operations=False)
+    return KioRequest(entity, StreamsGroupDescribeResponse)
+
+
+_REQUESTS: Final[dict[str, Callable[[Sequence[str]], Any]]] = {
+    "classic": _classic,
+    "consumer": _consumer,
+    "streams": _streams,
+}
+
+
+def committed(wire: Wire, groups: Iterable[ListedGroup]) -> tuple[dict[str, dict[Partition, int]], list[Gap]]:
+    """Every committed offset of these groups, by group; a group that could not be asked is left out."""
+    by_coordinator: dict[int, list[str]] = {}
+    for group in groups:
+        by_coordinator.setdefault(group.coordinator, []).append(group.group)
+    questions = [
+        Question(broker=broker, request=_offsets_request(chunk))
+        for broker, names in by_coordinator.items()
+        for chunk in _chunks(sorted(names))
+    ]
+    found: dict[str, dict[Partition, int]] = {}
+    gaps: list[Gap] = []
+    for answer in wire.ask(questions):
+        if answer.error is not None:
+            gaps.append(failed(Family.COMMITTED, f"broker {answer.question.broker}", answer.error))
+            continue
+        for group in answer.response.groups:
+            if group.error_code:
+                gaps += refused(Family.COMMITTED, str(group.group_id), group.error_code)
+                continue
+            found[str(group.group_id)] = {
+                (str(topic.name), int(one.partition_index)): int(one.committed_offset)
+                for topic in group.topics
+                for one in topic.partitions
+                if not one.error_code and one.committed_offset >= 0
+            }
+    return found, gaps
+
+
+def _offsets_request(names: Sequence[str]) -> Any:
+    group = OffsetFetchRequest.OffsetFetchRequestGroup
+    return OffsetFetchRequest(
+        groups=[group(group_id=name, member_id=None, member_epoch=-1, topics=None) for name in names],
+        require_stable=False,
+        min_version=8,
+        max_version=9,
+    )
+
+
+def _chunks(names: Sequence[str]) -> list[Sequence[str]]:
+    return [names[begin : begin + _AT_ONCE] for begin in range(0, len(names), _AT_ONCE)]

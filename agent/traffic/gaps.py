@@ -1,0 +1,70 @@
+"""What could not be asked, as values: one missing permission costs one figure and is told, never raised."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from kafka import errors as kafka_errors
+
+from agent.traffic.model import Family, Gap
+
+CONSEQUENCES: Final = {
+    Family.METADATA: "topics are not seen; allow DESCRIBE on the topics",
+    Family.GROUPS: "groups are not seen; allow DESCRIBE on the groups",
+    Family.LOG_DIRS: "bytes are not known; allow DESCRIBE on the cluster",
+    Family.END_OFFSETS: "bytes and lag are not known; allow DESCRIBE on the topics",
+    Family.COMMITTED: "what is read is not seen; allow DESCRIBE on the groups and topics",
+    Family.PROBE: "the serving replica is taken from replica.selector.class; allow READ on the topics to be sure of it",
+    Family.SAMPLE: "compacted topics and old data are counted by average record size; allow READ on the topics",
+    Family.TOPIC_CONFIGS: "compacted topics are recognised late; allow DESCRIBE_CONFIGS on the topics",
+    Family.STATISTICS: "an application's statistics were refused; its bytes stay estimated",
+    Family.SCRAPE: "a client's metrics cannot be read; its bytes stay estimated",
+}
+"""What a figure lacks without an answer, and the cure."""
+
+_REFUSALS: Final = frozenset(
+    {"TopicAuthorizationFailedError", "GroupAuthorizationFailedError", "ClusterAuthorizationFailedError"}
+)
+_PASSING: Final = frozenset(
+    {
+        "NotLeaderForPartitionError",
+        "LeaderNotAvailableError",
+        "NotCoordinatorError",
+        "CoordinatorNotAvailableError",
+        "CoordinatorLoadInProgressError",
+        "UnknownTopicOrPartitionError",
+        "OffsetOutOfRangeError",
+        "FencedLeaderEpochError",
+        "UnknownLeaderEpochError",
+        "KafkaStorageError",
+        "ReplicaNotAvailableError",
+        "OffsetNotAvailableError",
+    }
+)
+"""Part of a cluster's life: the next cycle asks anew, and nobody needs to hear of it."""
+
+
+def failed(family: Family, where: str, error: Exception) -> Gap:
+    """A question without an answer."""
+    return Gap(
+        family=family,
+        refused=type(error).__name__ in _REFUSALS,
+        where=where,
+        reason=f"{type(error).__name__}: {error}".removesuffix(": "),
+        consequence=CONSEQUENCES[family],
+    )
+
+
+def refused(family: Family, where: str, code: int) -> list[Gap]:
+    """The gap that an error code in an answer leaves; none for success and for what passes by itself."""
+    if not code:
+        return []
+    name = kafka_errors.for_code(code).__name__
+    if name in _PASSING:
+        return []
+    return [Gap(family=family, refused=name in _REFUSALS, where=where, reason=name, consequence=CONSEQUENCES[family])]
+
+
+def merged(gaps: list[Gap]) -> tuple[Gap, ...]:
+    """Each distinct gap once."""
+    return tuple(dict.fromkeys(gaps))

@@ -1,0 +1,222 @@
+"""Groups of every kind as one shape: members with racks, topics and owned partitions. Descriptions in, values out.
+
+Classic groups carry the consumer protocol's bytes, Kafka Streams' among them; KIP-848 and KIP-1071 groups are described
+by the brokers in fields of their own. What must not enter: asking (that is `agent.traffic.describe`), bytes and rates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agent.cluster import ClusterView
+from agent.group import CONSUMER, view_member
+from agent.racks import MemberRack, member_rack
+from agent.settings import RackSettings
+from agent.traffic.model import GroupKind
+from protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
+
+STREAMS_ASSIGNOR: Final = "stream"
+"""The protocol name that Kafka Streams gives its assignor on the classic protocol."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    """One line of ListGroups: who coordinates it, and what the broker says of it ("" where it is too old to say)."""
+
+    group: str
+    coordinator: int
+    protocol_type: str
+    state: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedMember:
+    """One member; `sessions` tells whether its client keeps fetch sessions, as Java's does."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rack: MemberRack
+    topics: frozenset[str]
+    owned: TopicPartitions
+    sessions: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedGroup:
+    """One group as last described; `owned_known` is False while members do not show what they own."""
+
+    group: str
+    kind: GroupKind
+    state: str
+    assignor: str
+    members: tuple[ObservedMember, ...]
+    owned_known: bool
+    note: str = ""
+
+    def owners(self) -> dict[tuple[str, int], ObservedMember]:
+        """Each partition's owner."""
+        return {
+            (topic, int(number)): member
+            for member in self.members
+            for topic, numbers in zip(member.owned.topics, member.owned.numbers, strict=True)
+            for number in numbers
+        }
+
+
+def classic(described: Any, *, racks: RackSettings, agent: str) -> ObservedGroup:
+    """A group from DescribeGroups; the agent's own membership (instance id `agent`) is left out."""
+    consumer = described.protocol_type == CONSUMER
+    streams = described.protocol_data == STREAMS_ASSIGNOR
+    members = []
+    notes = []
+    for raw in described.members:
+        view = view_member(raw, consumer=consumer)
+        if view.instance_id == agent or (view.subscription is not None and not view.subscription.topics):
+            continue
+        if view.unreadable:
+            notes.append(f"member {view.id}: {view.unreadable}")
+        members.append(
+            ObservedMember(
+                id=view.id,
+                instance_id=view.instance_id,
+                client_id=view.client_id,
+                client_host=view.client_host,
+                rack=member_rack(
+                    racks, subscription=view.subscription, client_id=view.client_id, client_host=view.client_host
+                ),
+                topics=frozenset(view.subscription.topics if view.subscription is not None else ()),
+                owned=view.assigned,
+                sessions=_is_java(view.client_id, streams=streams),
+            )
+        )
+    kind: GroupKind = "other" if described.protocol_type not in ("", CONSUMER) else "classic"
+    return ObservedGroup(
+        group=described.group_id,
+        kind="streams-classic" if streams else kind,
+        state=described.group_state,
+        assignor=described.protocol_data,
+        members=tuple(members),
+        owned_known=described.group_state == "Stable" or not members,
+        note="; ".join(notes)
+        or (f"protocol type {described.protocol_type}: it reads no topics by assignment" if kind == "other" else ""),
+    )
+
+
+def managed(described: Any, *, racks: RackSettings) -> ObservedGroup:
+    """A KIP-848 group from ConsumerGroupDescribe."""
+    members = []
+    for raw in described.members:
+        owned = from_pairs(
+            (str(run.topic_name), int(number)) for run in raw.assignment.topic_partitions for number in run.partitions
+        )
+        members.append(
+            ObservedMember(
+                id=raw.member_id,
+                instance_id=raw.instance_id,
+                client_id=raw.client_id,
+                client_host=_host(raw.client_host),
+                rack=_rack(racks, raw),
+                topics=frozenset(map(str, raw.subscribed_topic_names)) | frozenset(owned.topics),
+                owned=owned,
+                sessions=_is_java(raw.client_id, streams=False),
+            )
+        )
+    return ObservedGroup(
+        group=str(described.group_id),
+        kind="consumer",
+        state=described.group_state,
+        assignor=described.assignor_name,
+        members=tuple(members),
+        owned_known=True,
+    )
+
+
+def streams(described: Any, *, racks: RackSettings, cluster: ClusterView) -> ObservedGroup:
+    """A KIP-1071 group from StreamsGroupDescribe: its active tasks, as partitions of their source topics."""
+    sources = {
+        part.subtopology_id: tuple(
+            sorted({*map(str, part.source_topics), *(str(topic.name) for topic in part.repartition_source_topics)})
+        )
+        for part in (described.topology.subtopologies or () if described.topology is not None else ())
+    }
+    members = [
+        ObservedMember(
+            id=raw.member_id,
+            instance_id=raw.instance_id,
+            client_id=raw.client_id,
+            client_host=_host(raw.client_host),
+            rack=_rack(racks, raw),
+            topics=frozenset(topic for topics in sources.values() for topic in topics),
+            owned=_tasks(raw.assignment.active_tasks, sources, cluster),
+            sessions=True,
+        )
+        for raw in described.members
+    ]
+    return ObservedGroup(
+        group=str(described.group_id),
+        kind="streams",
+        state=described.group_state,
+        assignor="streams",
+        members=tuple(members),
+        owned_known=True,
+        note="" if sources or not members else "its topology is not initialised",
+    )
+
+
+def topics_of_streams(described: Any) -> frozenset[str]:
+    """Every topic that the application reads, which has to be looked at before its tasks can be read."""
+    if described.topology is None:
+        return frozenset()
+    return frozenset(
+        topic
+        for part in described.topology.subtopologies or ()
+        for topic in (*map(str, part.source_topics), *(str(one.name) for one in part.repartition_source_topics))
+    )
+
+
+def _tasks(tasks: Iterable[Any], sources: Mapping[str, tuple[str, ...]], cluster: ClusterView) -> TopicPartitions:
+    """A task reads its partition of every source topic of its subtopology that has so many partitions."""
+    pairs = sorted(
+        (topic, int(number))
+        for task in tasks
+        for topic in sources.get(task.subtopology_id, ())
+        for number in task.partitions
+        if number < len(cluster.topics.get(topic, ()))
+    )
+    return from_pairs(pairs) if pairs else NO_PARTITIONS
+
+
+def _rack(racks: RackSettings, raw: Any) -> MemberRack:
+    if raw.rack_id:
+        return MemberRack(rack=raw.rack_id, source="subscription", fetches_with_rack=True)
+    return member_rack(racks, subscription=None, client_id=raw.client_id, client_host=_host(raw.client_host))
+
+
+def _host(text: str) -> str:
+    return text.rpartition("/")[2]
+
+
+def _is_java(client_id: str, *, streams: bool) -> bool:
+    """Java's consumer names itself `consumer-GROUP-NUMBER` unless told otherwise; Streams is Java."""
+    return streams or client_id.startswith("consumer-")
+
+
+def only_listed(listed: ListedGroup) -> ObservedGroup:
+    """A group of which no more than its name is known."""
+    return ObservedGroup(
+        group=listed.group,
+        kind="other" if listed.type not in ("classic", "consumer", "streams") else _KINDS[listed.type],
+        state=listed.state or "Unknown",
+        assignor="",
+        members=(),
+        owned_known=False,
+        note=f"group type {listed.type or 'unknown'}: it could not be described",
+    )
+
+
+_KINDS: Final[Mapping[str, GroupKind]] = {"classic": "classic", "consumer": "consumer", "streams": "streams"}

@@ -1,0 +1,221 @@
+"""Everything that a cycle asks the brokers, in the order in which it must be asked, and what it remembers of the last.
+
+Committed offsets are asked before log sizes, so that what was consumed lies on the curve. Each family of questions may
+fail alone and leaves a gap. What must not enter: bytes per group, rates, shares.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from agent.cluster import ClusterView, NoRack
+from agent.settings import Settings
+from agent.traffic import collect, describe, groups, probe
+from agent.traffic.attribute import Spans, spans_of
+from agent.traffic.collect import Offsets, Partition
+from agent.traffic.curve import Curve, LogLook, extend
+from agent.traffic.groups import ListedGroup, ObservedGroup, ObservedMember
+from agent.traffic.model import Gap
+from agent.traffic.probe import Reader, Served
+from agent.traffic.sample import Sampler
+from agent.traffic.sizes import Sizes
+from agent.traffic.wire import Wire
+
+_POLICIES_SECONDS: Final = 300.0
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """What one cycle leaves to the next."""
+
+    at: float | None = None
+    cluster: ClusterView = field(default_factory=lambda: ClusterView(brokers={}, topics={}))
+    groups: dict[str, ObservedGroup] = field(default_factory=dict)
+    owners: dict[str, dict[Partition, ObservedMember]] = field(default_factory=dict)
+    committed: dict[str, dict[Partition, int]] = field(default_factory=dict)
+    logs: dict[Partition, Offsets] = field(default_factory=dict)
+    curves: dict[Partition, Curve] = field(default_factory=dict)
+    served: dict[Reader, Served] = field(default_factory=dict)
+    compacted: dict[str, bool] = field(default_factory=dict)
+    policies_at: float = float("-inf")
+
+
+@dataclass(slots=True, kw_only=True)
+class Look:
+    """What one cycle sees."""
+
+    listed: dict[str, ListedGroup]
+    groups: dict[str, ObservedGroup]
+    owners: dict[str, dict[Partition, ObservedMember]]
+    committed: dict[str, dict[Partition, int]]
+    spans: dict[str, Spans]
+
+
+class Looker:
+    """Asks the brokers and keeps the state between cycles; driven from one thread."""
+
+    def __init__(self, settings: Settings, wire: Wire) -> None:
+        self._settings = settings
+        self._patterns = settings.traffic.groups or settings.groups
+        self._wire = wire
+        self.state = State()
+        self.gaps: list[Gap] = []
+        sampler = Sampler(wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes)
+        self.sizes = Sizes(sampler, rack=settings.traffic.rack, enabled=settings.traffic.sample_bytes > 0)
+
+    def look(self, *, now: float, rack_aware: bool) -> Look:
+        """Ask everything once.
+
+        Raises:
+            AgentError: No broker can be reached at all.
+        """
+        self.gaps = []
+        look = self._look_at_groups()
+        wanted = {
+            partition
+            for group in look.groups
+            for partition in (*look.owners[group], *look.committed.get(group, ()))
+            if partition[1] < len(self.state.cluster.topics.get(partition[0], ()))
+        }
+        self._look_at_logs(wanted)
+        self._look_at_serving(look, now=now)
+        self._look_into_logs(look, now=now, rack_aware=rack_aware)
+        return look
+
+    def done(self, look: Look, now: float) -> None:
+        """Remember a look for the next."""
+        state = self.state
+        state.at, state.groups, state.owners = now, look.groups, look.owners
+        # a group whose commits could not be asked this time goes on from its last ones
+        state.committed = {
+            group: {**state.committed.get(group, {}), **look.committed.get(group, {})}
+            for group in look.groups
+            if group in state.committed or group in look.committed
+        }
+
+    def serving(self, partition: Partition, member: ObservedMember | None, *, rack_aware: bool) -> int | None:
+        """The broker that serves a member, or the leader where nobody reads; None where unknown."""
+        rack = member.rack.rack if member is not None and member.rack.fetches_with_rack else None
+        if rack is not None:
+            served = self.state.served.get((partition, rack))
+            if served is not None:
+                return served.broker
+        views = self.state.cluster.topics.get(partition[0], ())
+        if partition[1] >= len(views):
+            return None
+        return probe.guess(self.state.cluster, views[partition[1]], rack, rack_aware=rack_aware)
+
+    def rack_of(self, broker: int | None) -> str:
+        """The rack of a broker, "" where unknown."""
+        rack = self.state.cluster.brokers.get(broker, NoRack.UNKNOWN) if broker is not None else NoRack.UNKNOWN
+        return rack if isinstance(rack, str) else ""
+
+    def _look_at_groups(self) -> Look:
+        state, racks = self.state, self._settings.racks
+        if not state.cluster.brokers:
+            state.cluster, gaps = collect.metadata(self._wire, ())
+            self.gaps += gaps
+        listed, gaps = describe.listed(self._wire, sorted(state.cluster.brokers), self._patterns)
+        self.gaps += gaps
+        described = describe.described(self._wire, listed.values())
+        self.gaps += described.gaps
+        committed, gaps = describe.committed(self._wire, listed.values())
+        self.gaps += gaps
+        found = [
+            groups.classic(one, racks=racks, agent=self._settings.leading.instance_id) for one in described.classic
+        ]
+        found += [groups.managed(one, racks=racks) for one in described.consumer]
+        topics = {topic for group in found for member in group.members for topic in member.topics}
+        topics |= {topic for offsets in committed.values() for topic, _ in offsets}
+        topics |= {topic for one in described.streams for topic in groups.topics_of_streams(one)}
+        self._look_at_topics(topics)
+        found += [groups.streams(one, racks=racks, cluster=state.cluster) for one in described.streams]
+        observed = {group.group: _same(group, state.groups.get(group.group)) for group in found}
+        observed |= {name: groups.only_listed(one) for name, one in listed.items() if name not in observed}
+        owners = {name: self._owners(group) for name, group in observed.items()}
+        return Look(
+            listed=listed,
+            groups=observed,
+            owners=owners,
+            committed=committed,
+            spans={
+                name: spans_of(
+                    state.committed.get(name),
+                    committed.get(name, {}),
+                    owned=owners[name],
+                    logs_before=state.logs,
+                )
+                for name in observed
+            },
+        )
+
+    def _owners(self, group: ObservedGroup) -> dict[Partition, ObservedMember]:
+        """Who owns what; while members do not show it, who did before."""
+        before = self.state.owners.get(group.group, {})
+        if not group.owned_known:
+            return before
+        if group is self.state.groups.get(group.group):
+            return before
+        return group.owners()
+
+    def _look_at_topics(self, topics: Iterable[str]) -> None:
+        cluster, gaps = collect.metadata(self._wire, frozenset(topics))
+        self.gaps += gaps
+        if cluster.brokers and cluster != self.state.cluster:
+            self.state.cluster = cluster
+
+    def _look_at_logs(self, wanted: Iterable[Partition]) -> None:
+        state = self.state
+        led = collect.leaders(state.cluster, sorted(wanted))
+        sizes, gaps = collect.log_sizes(self._wire, led)
+        self.gaps += gaps
+        logs, gaps = collect.offsets(self._wire, led)
+        self.gaps += gaps
+        curves: dict[Partition, Curve] = {}
+        for leader, partitions in led.items():
+            for partition in partitions:
+                log, size = logs.get(partition), sizes.get(partition)
+                curve = state.curves.get(partition)
+                if log is not None and size is not None:
+                    curve = extend(curve, LogLook(start=log.start, end=log.end, size_bytes=size, leader=leader))
+                if curve is not None:
+                    curves[partition] = curve
+        state.curves, state.logs = curves, logs
+
+    def _look_at_serving(self, look: Look, *, now: float) -> None:
+        state = self.state
+        readers = {
+            (partition, member.rack.rack)
+            for owners in look.owners.values()
+            for partition, member in owners.items()
+            if member.rack.rack is not None and member.rack.fetches_with_rack
+        }
+        due = probe.due(
+            sorted(readers), state.served, state.cluster, now=now, after=self._settings.traffic.probe_seconds
+        )
+        found, gaps = probe.probe(self._wire, due, state.cluster, state.logs, now=now)
+        self.gaps += gaps
+        state.served = {reader: served for reader, served in state.served.items() if reader in readers} | found
+
+    def _look_into_logs(self, look: Look, *, now: float, rack_aware: bool) -> None:
+        state = self.state
+        topics = state.cluster.topics.keys()
+        new = topics - state.compacted.keys()
+        if now - state.policies_at >= _POLICIES_SECONDS:
+            new, state.policies_at = set(topics), now
+        if new:
+            known, gaps = collect.compacted(self._wire, new)
+            self.gaps += gaps
+            state.compacted |= dict.fromkeys(new, False) | known
+        spans = [span for group in look.spans.values() for span in group.spans]
+        self.gaps += self.sizes.prepare(
+            spans, state.curves, compacted=state.compacted, cluster=state.cluster, rack_aware=rack_aware
+        )
+        self.gaps += self.sizes.look_at_batches(spans, state.curves, cluster=state.cluster, rack_aware=rack_aware)
+
+
+def _same(group: ObservedGroup, before: ObservedGroup | None) -> ObservedGroup:
+    """The object of the look before where nothing changed: what was worked out for it stays good."""
+    return before if before is not None and before == group else group

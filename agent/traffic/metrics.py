@@ -1,0 +1,152 @@
+"""Metrics of consumer traffic: consumed bytes and records, shares, the cost of measuring, failures by family.
+
+Read from one published snapshot, so that a scrape never sees half of an update. Series are bounded: what goes beyond
+`traffic.most_series` is added up under the topic `(other)`. What must not enter: money.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Final, Self
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from agent.traffic.board import TrafficBoard
+from agent.traffic.model import Family, FlowKey, GroupTraffic, Totals, TrafficSnapshot, Volume
+
+OTHER: Final = "(other)"
+"""The topic under which series beyond the bound are added up; no topic can be called so."""
+_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_FLOW_LABELS: Final = ("group", "topic", "client_rack", "replica_rack", "method")
+_INTERNAL: Final = "internal"
+
+
+class TrafficCollector(Collector):
+    """What the board shows, as metrics."""
+
+    def __init__(self, board: TrafficBoard, *, most_series: int) -> None:
+        self._board = board
+        self._most = most_series
+        self._own: dict[FlowKey, FlowKey] = {}
+
+    def describe(self) -> Iterable[Metric]:
+        """Names only: nothing is known when it is registered."""
+        return self._families(TrafficSnapshot(), {})
+
+    def collect(self) -> Iterator[Metric]:
+        """All families from one publication."""
+        published = self._board.published()
+        return self._families(published.snapshot, published.totals)
+
+    def _families(self, snapshot: TrafficSnapshot, totals: Totals) -> Iterator[Metric]:
+        yield from self._consumed(totals)
+        yield _share(
+            "samerack_cross_rack_share",
+            "Share of consumed bytes that crossed racks in the window of traffic.window_seconds.",
+            ((group, group.shares.present_bytes) for group in snapshot.groups),
+        )
+        yield _share(
+            "samerack_cross_rack_partition_share",
+            "Share of assigned partitions that are read from another rack.",
+            ((group, group.shares.present_partitions) for group in snapshot.groups),
+        )
+        yield _share(
+            "samerack_optimal_share",
+            "Share that the best balanced assignment would read across racks.",
+            ((group, group.shares.optimal) for group in snapshot.groups),
+        )
+        yield _share(
+            "samerack_random_share",
+            "1 - 1/R with R racks of brokers: the share without regard to racks.",
+            ((group, group.shares.random) for group in snapshot.groups),
+        )
+        observed = GaugeMetricFamily("samerack_observed_groups", "Groups that are observed, by kind.", labels=["kind"])
+        kinds: dict[str, int] = {}
+        for group in snapshot.groups:
+            kinds[group.kind] = kinds.get(group.kind, 0) + 1
+        for kind, count in sorted(kinds.items()):
+            observed.add_metric([kind], count)
+        yield observed
+        missing = GaugeMetricFamily(
+            "samerack_missing_permissions", "Questions that the brokers refused in the last cycle.", labels=["family"]
+        )
+        for family in Family:
+            missing.add_metric([family.value], sum(gap.refused for gap in snapshot.gaps if gap.family is family))
+        yield missing
+
+    def _consumed(self, totals: Totals) -> Iterator[Metric]:
+        wire_bytes = CounterMetricFamily(
+            "samerack_consumed_bytes",
+            "Bytes on the wire that consumers read, by where they stand and where the replica stands.",
+            labels=_FLOW_LABELS,
+        )
+        records = CounterMetricFamily(
+            "samerack_consumed_records",
+            "Records that consumers read (offsets, so of compacted topics at most).",
+            labels=_FLOW_LABELS,
+        )
+        for key, volume in self._bounded(totals).items():
+            labels = [getattr(key, label) for label in _FLOW_LABELS]
+            wire_bytes.add_metric(labels, volume.wire_bytes)
+            records.add_metric(labels, volume.records)
+        yield wire_bytes
+        yield records
+
+    def _bounded(self, totals: Totals) -> dict[FlowKey, Volume]:
+        """Keys seen first keep their series; a counter must not move to another series later."""
+        shown: dict[FlowKey, Volume] = {}
+        for key, volume in totals.items():
+            name = self._own.get(key)
+            if name is None:
+                name = key if len(self._own) < self._most else replace(key, topic=OTHER)
+                self._own[key] = name
+            before = shown.get(name, Volume())
+            shown[name] = Volume(
+                wire_bytes=before.wire_bytes + volume.wire_bytes, records=before.records + volume.records
+            )
+        return shown
+
+
+def _share(name: str, text: str, values: Iterable[tuple[GroupTraffic, float | None]]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=["group"])
+    for group, value in values:
+        if value is not None:
+            family.add_metric([group.group], value)
+    return family
+
+
+class TrafficMetrics:
+    """What the measuring thread counts of itself."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._cycles = Histogram(
+            "samerack_traffic_cycle_seconds",
+            "Time of one look at offsets, log sizes and groups.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._errors = Counter(
+            "samerack_traffic_errors",
+            "Questions that failed or were refused, by family; the log has the text.",
+            ["family"],
+            registry=registry,
+        )
+        for family in Family:
+            self._errors.labels(family.value)
+        self._errors.labels(_INTERNAL)
+
+    @classmethod
+    def silent(cls) -> Self:
+        """Counts that nobody sees."""
+        return cls(CollectorRegistry())
+
+    def looked(self, seconds: float) -> None:
+        """A cycle took so long."""
+        self._cycles.observe(seconds)
+
+    def failed(self, family: Family | None) -> None:
+        """A question failed; None for a mistake of the agent's own."""
+        self._errors.labels(family.value if family is not None else _INTERNAL).inc()

@@ -1,0 +1,231 @@
+"""One group's picture from what a cycle saw of it: members, partitions, shares, blind spots.
+
+The best possible share is worked out anew only where the group, its replicas or its weights changed, and within a
+budget of time per cycle; until then the last one is shown. What must not enter: clients and clocks but for that budget.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from agent.cluster import ClusterView, SettledCluster
+from agent.settings import Settings
+from agent.traffic import shares
+from agent.traffic.attribute import Serving, Spans
+from agent.traffic.collect import Offsets, Partition
+from agent.traffic.groups import ObservedGroup, ObservedMember
+from agent.traffic.model import (
+    BlindSpot,
+    Flow,
+    GroupTraffic,
+    MemberTraffic,
+    PartitionTraffic,
+    Shares,
+)
+from agent.traffic.probe import Reader
+from agent.traffic.weights import WeightBook, Weights
+from assignors.model import Problem
+
+_SOLVING_SECONDS: Final = 1.0
+"""One cycle spends no more on best shares; with thousands of new groups the rest follows in the next cycles."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What one cycle saw of a group."""
+
+    group: ObservedGroup
+    owners: Mapping[Partition, ObservedMember]
+    committed: Mapping[Partition, int]
+    spans: Spans
+    flows: tuple[Flow, ...]
+    exact_members: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What all groups of one cycle share."""
+
+    view: ClusterView
+    settled: SettledCluster
+    logs: Mapping[Partition, Offsets]
+    serving: Serving
+    rack_of: Callable[[int | None], str]
+    served: Collection[Reader]
+    sampled: frozenset[Partition]
+    sizes_known: bool
+    rack_aware: bool
+    window_seconds: float
+
+
+@dataclass(slots=True, kw_only=True)
+class _Solved:
+    """A problem with what it was made of, and its best share."""
+
+    group: ObservedGroup
+    topics: tuple[object, ...]
+    weights: Weights | None
+    rack_aware: bool
+    problem: Problem | None
+    best: float | None = None
+    best_by_bytes: bool = False
+    solved: bool = False
+
+
+class Painter:
+    """Makes pictures; remembers problems and best shares by group."""
+
+    def __init__(self, settings: Settings, weights: WeightBook) -> None:
+        self._leading = settings.leading
+        self._weights = weights
+        self._solved: dict[str, _Solved] = {}
+        self._spent_seconds = 0.0
+        self._seen: ClusterView | None = None
+        self._settled = SettledCluster()
+        self._rewound: set[str] = set()
+        self._sampled: set[str] = set()
+
+    def cluster(self, view: ClusterView) -> SettledCluster:
+        """The cluster as planning takes it; the same object while the view is."""
+        if view is not self._seen:
+            self._seen, self._settled = view, shares.settled(view)
+        return self._settled
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """Groups that are gone."""
+        for group in groups:
+            self._solved.pop(group, None)
+            self._rewound.discard(group)
+            self._sampled.discard(group)
+
+    def rest(self) -> None:
+        """The cycle is over: the next may spend time on best shares again."""
+        self._spent_seconds = 0.0
+
+    def paint(self, seen: Seen, scene: Scene) -> GroupTraffic:
+        """The picture of one group."""
+        group = seen.group
+        name = group.group
+        partitions = self._partitions(seen, scene)
+        solved = self._solve(group, scene)
+        racks = {member.id: member.rack.rack for member in group.members}
+        read = sum(flow.volume.wire_bytes for flow in seen.flows)
+        return GroupTraffic(
+            group=name,
+            kind=group.kind,
+            state=group.state,
+            assignor=group.assignor,
+            members=_members(seen),
+            partitions=partitions,
+            flows=seen.flows,
+            shares=shares.with_optimal(
+                Shares(
+                    present_bytes=shares.measured(seen.flows),
+                    present_partitions=shares.by_partitions(partitions, racks),
+                    random=shares.random_share(scene.view),
+                ),
+                solved.best,
+                by_bytes=solved.best_by_bytes,
+            ),
+            bytes_per_second=read / scene.window_seconds if scene.window_seconds > 0 and scene.sizes_known else None,
+            blind_spots=self._blind_spots(seen, scene),
+            problem=solved.problem,
+            note=group.note,
+        )
+
+    def _partitions(self, seen: Seen, scene: Scene) -> tuple[PartitionTraffic, ...]:
+        result = []
+        for partition in sorted({*seen.owners, *seen.committed}):
+            owner = seen.owners.get(partition)
+            broker = scene.serving(partition, owner)
+            log, offset = scene.logs.get(partition), seen.committed.get(partition)
+            result.append(
+                PartitionTraffic(
+                    topic=partition[0],
+                    number=partition[1],
+                    member=owner.id if owner is not None else None,
+                    serving_broker=broker,
+                    serving_rack=scene.rack_of(broker) or None,
+                    bytes_per_second=self._weights.rate(seen.group.group, partition),
+                    lag_records=max(0, log.end - offset) if log is not None and offset is not None else None,
+                )
+            )
+        return tuple(result)
+
+    def _solve(self, group: ObservedGroup, scene: Scene) -> _Solved:
+        weights = self._weights.weights(group.group) if self._leading.weigh_by == "bytes" else None
+        topics = tuple(
+            scene.settled.topics.get(topic) for topic in sorted({t for member in group.members for t in member.topics})
+        )
+        last = self._solved.get(group.group)
+        same = (
+            last is not None
+            and last.group is group
+            and last.weights is weights
+            and last.rack_aware == scene.rack_aware
+            and last.topics == topics
+        )
+        if last is None or not same:
+            problem = shares.problem_of(
+                group, scene.settled, rack_aware_fetch=scene.rack_aware, leading=self._leading, weights=weights
+            )
+            last = _Solved(
+                group=group,
+                topics=topics,
+                weights=weights,
+                rack_aware=scene.rack_aware,
+                problem=problem,
+                best=last.best if last is not None and problem is not None else None,
+                best_by_bytes=last.best_by_bytes if last is not None else False,
+            )
+            self._solved[group.group] = last
+        if not last.solved and last.problem is not None and self._spent_seconds < _SOLVING_SECONDS:
+            begun = time.perf_counter()
+            last.best = shares.solve(group, last.problem, self._leading)
+            last.best_by_bytes, last.solved = last.problem.weights is not None, True
+            self._spent_seconds += time.perf_counter() - begun
+        return last
+
+    def _blind_spots(self, seen: Seen, scene: Scene) -> tuple[BlindSpot, ...]:
+        group, name = seen.group, seen.group.group
+        if seen.spans.rewound:
+            self._rewound.add(name)
+        if any(span.partition in scene.sampled for span in seen.spans.spans):
+            self._sampled.add(name)
+        guessed = any(
+            member.rack.fetches_with_rack and (partition, member.rack.rack) not in scene.served
+            for partition, member in seen.owners.items()
+        )
+        racks_unknown = any(member.rack.rack is None for member in group.members) or any(
+            not isinstance(rack, str) for rack in scene.view.brokers.values()
+        )
+        estimated = any(member.id not in seen.exact_members for member in group.members)
+        found = {
+            BlindSpot.NO_COMMITS: bool(seen.spans.uncommitted),
+            BlindSpot.REWOUND: name in self._rewound,
+            BlindSpot.PREFETCHED: estimated,
+            BlindSpot.RACKS_UNKNOWN: racks_unknown,
+            BlindSpot.SERVING_GUESSED: guessed,
+            BlindSpot.SIZES_UNKNOWN: not scene.sizes_known and bool(seen.owners or seen.committed),
+            BlindSpot.SAMPLED: name in self._sampled,
+            BlindSpot.PARTITIONS_UNKNOWN: not group.owned_known,
+        }
+        return tuple(spot for spot, holds in found.items() if holds)
+
+
+def _members(seen: Seen) -> tuple[MemberTraffic, ...]:
+    return tuple(
+        MemberTraffic(
+            id=member.id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rack=member.rack,
+            partitions=len(member.owned),
+            method="exact" if member.id in seen.exact_members else "estimated",
+        )
+        for member in sorted(seen.group.members, key=lambda member: member.id)
+    )

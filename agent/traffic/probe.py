@@ -1,0 +1,145 @@
+"""Which replica serves a reader: asked of the leader with the reader's rack, or told from what is known.
+
+A fetch at the high watermark with the rack in it is answered with the preferred read replica and no data (KIP-392). It
+works with any ReplicaSelector and sees replicas that fell behind. It needs READ on the topic; without that the rule is
+a replica in the reader's rack that is in sync where the brokers select by rack, else the leader. What must not enter:
+groups, and asking for data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from kafka import errors as kafka_errors
+from kafka.protocol.consumer.fetch import FetchRequest
+
+from agent.cluster import ClusterView, PartitionView
+from agent.traffic.collect import Offsets, Partition
+from agent.traffic.gaps import failed, refused
+from agent.traffic.model import Family, Gap
+from agent.traffic.wire import Question, Wire
+
+Reader: TypeAlias = tuple[Partition, str]
+"""A partition and the rack that somebody fetches it with."""
+
+FETCH_VERSION: Final = 12
+"""Version 13 names topics by id."""
+_AT_ONCE: Final = 1_000
+_NO_SESSION: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """The broker that serves a reader, and under which metadata it was learned."""
+
+    broker: int
+    view: PartitionView
+    at: float
+
+
+def guess(cluster: ClusterView, partition: PartitionView, rack: str | None, *, rack_aware: bool) -> int | None:
+    """The broker that serves a rack by the rule; None while there is no leader."""
+    if rack_aware and rack is not None:
+        near = [broker for broker in partition.in_sync if cluster.brokers.get(broker) == rack]
+        if near:
+            return partition.leader if partition.leader in near else min(near)
+    return partition.leader if partition.leader >= 0 else None
+
+
+def due(
+    readers: Iterable[Reader], known: Mapping[Reader, Served], cluster: ClusterView, *, now: float, after: float
+) -> list[Reader]:
+    """Readers whose server is unknown, was learned under other metadata, or longer than `after` seconds ago."""
+    result = []
+    for reader in readers:
+        (topic, number), _ = reader
+        views = cluster.topics.get(topic, ())
+        if number >= len(views) or views[number].leader < 0:
+            continue
+        served = known.get(reader)
+        if served is None or served.view != views[number] or now - served.at >= after:
+            result.append(reader)
+    return result
+
+
+def probe(
+    wire: Wire, readers: Sequence[Reader], cluster: ClusterView, offsets: Mapping[Partition, Offsets], *, now: float
+) -> tuple[dict[Reader, Served], list[Gap]]:
+    """Ask the leaders; one request per leader and rack."""
+    batches: dict[tuple[int, str], list[Partition]] = {}
+    for (topic, number), rack in readers:
+        if (topic, number) in offsets:
+            leader = cluster.topics[topic][number].leader
+            batches.setdefault((leader, rack), []).append((topic, number))
+    questions = [
+        Question(broker=leader, request=fetch_request(chunk, offsets, rack), about=rack)
+        for (leader, rack), partitions in batches.items()
+        for chunk in (partitions[begin : begin + _AT_ONCE] for begin in range(0, len(partitions), _AT_ONCE))
+    ]
+    found: dict[Reader, Served] = {}
+    gaps: list[Gap] = []
+    for answer in wire.ask(questions):
+        leader = answer.question.broker
+        if answer.error is not None:
+            gaps.append(failed(Family.PROBE, f"broker {leader}", answer.error))
+            continue
+        gaps += refused(Family.PROBE, f"broker {leader}", answer.response.error_code)
+        for topic in answer.response.responses:
+            for one in topic.partitions:
+                if one.error_code:
+                    gaps += refused(Family.PROBE, str(topic.topic), one.error_code)
+                    continue
+                name, number = str(topic.topic), int(one.partition_index)
+                preferred = int(one.preferred_read_replica)
+                found[(name, number), answer.question.about] = Served(
+                    broker=preferred if preferred >= 0 else leader, view=cluster.topics[name][number], at=now
+                )
+    return found, gaps
+
+
+def fetch_request(
+    partitions: Sequence[Partition],
+    offsets: Mapping[Partition, Offsets],
+    rack: str,
+) -> Any:
+    """A fetch that wants to know and not to read: at the high watermark, without waiting, outside any session."""
+    return raw_fetch([(partition, offsets[partition].end, 1) for partition in partitions], rack=rack, most_bytes=1)
+
+
+def raw_fetch(wanted: Sequence[tuple[Partition, int, int]], *, rack: str, most_bytes: int) -> Any:
+    """A fetch of (partition, offset, most bytes of it)."""
+    topic, partition = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
+    topics: dict[str, list[Any]] = {}
+    for (name, number), offset, limit in wanted:
+        topics.setdefault(name, []).append(
+            partition(
+                partition=number,
+                current_leader_epoch=-1,
+                fetch_offset=offset,
+                last_fetched_epoch=-1,
+                log_start_offset=-1,
+                partition_max_bytes=limit,
+            )
+        )
+    return FetchRequest(
+        replica_id=-1,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=most_bytes,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=_NO_SESSION,
+        topics=[topic(topic=name, partitions=rows) for name, rows in topics.items()],
+        forgotten_topics_data=[],
+        rack_id=rack,
+        min_version=11,
+        max_version=FETCH_VERSION,
+    )
+
+
+def denied(gaps: Iterable[Gap]) -> frozenset[str]:
+    """Topics that may not be read."""
+    code = kafka_errors.TopicAuthorizationFailedError.__name__
+    return frozenset(gap.where for gap in gaps if gap.refused and gap.reason == code)

@@ -1,0 +1,57 @@
+"""Byte rates as weights: smoothed, rounded to powers of two, and slow to change, so that noise moves no partition.
+
+A level is the power of two nearest to the rate. It changes only when the rate has left its level by more than half a
+step beyond the border, so a rate that wavers about a border keeps its level. Few levels keep the assignment engine's
+classes few. What must not enter: clients, clocks, groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import exp, log2
+from typing import Final
+
+SMOOTHING_SECONDS: Final = 60.0
+"""Time after which an old rate counts for a third."""
+LEVELS: Final = 12
+"""The least weight stands for rates 2^LEVELS times below the greatest, and for everything below."""
+_REACH: Final = 0.75
+"""Levels are 1 apart, so their borders lie at 0.5; beyond 0.75 the level follows."""
+_LEAST_RATE: Final = 1.0
+
+
+def smooth(before: float | None, measured: float, seconds: float) -> float:
+    """The smoothed rate after `seconds` at rate `measured`."""
+    if before is None:
+        return measured
+    share = exp(-seconds / SMOOTHING_SECONDS)
+    return before * share + measured * (1.0 - share)
+
+
+def level_of(rate: float, before: int | None) -> int:
+    """The level of a rate in bytes per second, given its level until now."""
+    exact = log2(max(rate, _LEAST_RATE))
+    if before is not None and abs(exact - before) <= _REACH:
+        return before
+    return round(exact)
+
+
+def weights_of(levels: Mapping[str, Sequence[int | None]]) -> dict[str, tuple[int, ...]]:
+    """The weight of each partition, from 1 to 2^LEVELS, by topic; 1 where the rate is not known."""
+    top = max((level for row in levels.values() for level in row if level is not None), default=0)
+    return {
+        topic: tuple(1 if level is None else 1 << max(0, LEVELS - (top - level)) for level in row)
+        for topic, row in levels.items()
+    }
+
+
+def fitted(weights: Mapping[str, Sequence[int]], counts: Mapping[str, int]) -> dict[str, tuple[int, ...]]:
+    """The weights for topics that have `counts` partitions now: cut, or filled up with the topic's median weight."""
+    result = {}
+    for topic, row in weights.items():
+        count = counts.get(topic)
+        if count is None:
+            continue
+        usual = sorted(row)[len(row) // 2] if row else 1
+        result[topic] = (*row[:count], *((usual,) * (count - len(row))))
+    return result

@@ -1,0 +1,78 @@
+"""Java's exact bytes per broker, from the metrics endpoint of the client itself (a JMX exporter, Micrometer and such).
+
+`consumer-node-metrics incoming-byte-total{node-id}` are wire bytes; the node `node-2147...` is the coordinator's
+connection. `bytes-consumed-total` is decompressed and never read here. What must not enter: which member it is.
+"""
+
+from __future__ import annotations
+
+import re
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from typing import Final
+
+from prometheus_client.parser import text_string_to_metric_families
+
+MOST_BYTES: Final = 8 << 20
+_SECONDS: Final = 2.0
+_NAME: Final = re.compile(r"(?i)incoming[_.-]?byte[_.-]?total(_total)?$")
+_NODE: Final = re.compile(r"^(?:node[-_.]?)?(-?\d+)$")
+_COORDINATORS_FROM: Final = 2**30
+"""Java numbers a coordinator's connection 2^31 - 1 - id."""
+
+
+class ScrapeError(Exception):
+    """The endpoint does not answer, or not with a client's metrics."""
+
+
+def scrape(url: str) -> str:
+    """The text at an http or https address.
+
+    Raises:
+        ScrapeError: It does not answer, or with more than 8 MiB.
+    """
+    if not url.startswith(("http://", "https://")):
+        raise ScrapeError(f"{url}: only http and https addresses are read")
+    try:
+        with urllib.request.urlopen(url, timeout=_SECONDS) as page:  # noqa: S310 - the scheme was just looked at
+            body = page.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise ScrapeError(f"{url}: {error}") from None
+    if len(body) > MOST_BYTES:
+        raise ScrapeError(f"{url}: more than {MOST_BYTES} bytes")
+    return str(body.decode("utf-8", "replace"))
+
+
+def received_by_client(text: str) -> dict[str, dict[int, int]]:
+    """Wire bytes by client id and broker, from the text format of Prometheus, however the exporter spells the name.
+
+    Raises:
+        ScrapeError: It is not that format, or has no such metric.
+    """
+    found: dict[str, dict[int, int]] = {}
+    try:
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                if not _NAME.search(sample.name):
+                    continue
+                labels = {key.replace("-", "_").replace(".", "_"): value for key, value in sample.labels.items()}
+                node = _NODE.match(labels.get("node_id", ""))
+                client = labels.get("client_id", "")
+                if node is None or not client or not 0 <= int(node[1]) < _COORDINATORS_FROM:
+                    continue
+                brokers = found.setdefault(client, {})
+                brokers[int(node[1])] = brokers.get(int(node[1]), 0) + int(sample.value)
+    except (ValueError, KeyError, IndexError) as error:
+        raise ScrapeError(f"not the text format of Prometheus: {error}") from None
+    if not found:
+        raise ScrapeError("no incoming-byte-total with client_id and node_id; let consumer-node-metrics be exported")
+    return found
+
+
+def pick(clients: Iterable[str], client_id: str) -> str | None:
+    """The client of a page that belongs to a configured client id; the only one where none is configured."""
+    names = sorted(clients)
+    if client_id:
+        return client_id if client_id in names else None
+    return names[0] if len(names) == 1 else None

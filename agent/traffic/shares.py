@@ -1,0 +1,109 @@
+"""What of a group crosses racks: measured, by partitions, and at best. Builds the group's assignment problem.
+
+The problem of an observed group is the same value that the leader solves for groups it leads, so that any assignor can
+be asked what it would have made of it. What must not enter: clients, clocks; nothing here is ever sent to a group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from agent import planner
+from agent.cluster import ClusterView, NoRack, SettledCluster, SettledPartition
+from agent.policy import share
+from agent.settings import LeadingSettings
+from agent.traffic.groups import ObservedGroup
+from agent.traffic.model import Flow, PartitionTraffic, Shares
+from assignors.consumer import optimal
+from assignors.evaluate import evaluate
+from assignors.model import AssignmentError, Problem
+from protocol.model import Subscription
+
+
+def settled(cluster: ClusterView) -> SettledCluster:
+    """The cluster as planning takes it: as last seen, without waiting for changes to settle."""
+    return SettledCluster(
+        brokers=cluster.brokers,
+        topics={
+            topic: tuple(SettledPartition(leader=view.leader, replicas=view.replicas) for view in views)
+            for topic, views in cluster.topics.items()
+        },
+    )
+
+
+def problem_of(
+    group: ObservedGroup,
+    cluster: SettledCluster,
+    *,
+    rack_aware_fetch: bool,
+    leading: LeadingSettings,
+    weights: Mapping[str, Sequence[int]] | None,
+) -> Problem | None:
+    """The group as an assignment problem; None without members or while they do not show what they own."""
+    if not group.members or not group.owned_known or group.kind == "other":
+        return None
+    mode = _mode(group, leading, rack_aware_fetch=rack_aware_fetch)
+    members = [
+        planner.PlanMember(
+            id=member.id,
+            instance_id=member.instance_id,
+            subscription=Subscription(topics=tuple(sorted(member.topics)), rack=member.rack.rack),
+            rack=member.rack,
+            owned=member.owned,
+        )
+        for member in group.members
+    ]
+    try:
+        return planner.problem_of(members, cluster, mode, weights=weights)
+    except AssignmentError:
+        return None
+
+
+def _mode(group: ObservedGroup, leading: LeadingSettings, *, rack_aware_fetch: bool) -> planner.Mode:
+    if group.kind != "classic":
+        leading = leading.model_copy(update={"keep_copartitioned": "never"})
+    return planner.mode_of(group.assignor, leading, rack_aware_fetch=rack_aware_fetch)
+
+
+def solve(group: ObservedGroup, problem: Problem, leading: LeadingSettings) -> float | None:
+    """The least share by weight; None where no plan can be made."""
+    keep = _mode(group, leading, rack_aware_fetch=True).keep_copartitioned
+    try:
+        best = optimal.assign(problem, optimal.Options(keep_copartitioned=keep))
+        return share(evaluate(problem, best))
+    except AssignmentError:
+        return None
+
+
+def measured(flows: Iterable[Flow]) -> float | None:
+    """The share of bytes that crossed racks, out of those with both racks known."""
+    crossed = whole = 0
+    for flow in flows:
+        crosses = flow.key.cross_rack
+        if crosses is not None:
+            whole += flow.volume.wire_bytes
+            crossed += flow.volume.wire_bytes if crosses else 0
+    return crossed / whole if whole else None
+
+
+def by_partitions(partitions: Iterable[PartitionTraffic], racks: Mapping[str, str | None]) -> float | None:
+    """The share of owned partitions that are served from another rack, out of those with both racks known."""
+    crossed = whole = 0
+    for one in partitions:
+        rack = racks.get(one.member) if one.member is not None else None
+        if rack is not None and one.serving_rack is not None:
+            whole += 1
+            crossed += rack != one.serving_rack
+    return crossed / whole if whole else None
+
+
+def random_share(cluster: ClusterView) -> float | None:
+    """1 - 1/R with R racks of brokers; None without racks."""
+    racks = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
+    return 1 - 1 / len(racks) if racks else None
+
+
+def with_optimal(shares: Shares, optimal_share: float | None, *, by_bytes: bool) -> Shares:
+    """The shares with what is possible."""
+    return replace(shares, optimal=optimal_share, optimal_by="bytes" if by_bytes else "partitions")

@@ -1,0 +1,118 @@
+"""From parts to flows: estimates calibrated, exact members counted by what they told, all summed by key and rounded.
+
+Pure but for the memory of the calibration and of what rounding left over. What must not enter: clients, clocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from agent.traffic.attribute import Part
+from agent.traffic.groups import ObservedMember
+from agent.traffic.model import Flow, FlowKey, Method, Volume
+from agent.traffic.statistics import Read
+
+_ENOUGH_BYTES: Final = 1 << 20
+"""A calibration needs so many exact bytes before it says anything."""
+_FORGET: Final = 0.98
+"""Of old bytes this share counts on at each cycle: with 5 s a cycle, a third after five minutes."""
+_LEAST_FACTOR: Final = 0.5
+_MOST_FACTOR: Final = 2.0
+"""A factor beyond is no error of the estimate but a member that does not commit, or another's statistics."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Calibration:
+    """Exact and estimated bytes of the members that are known both ways."""
+
+    exact: float = 0.0
+    estimated: float = 0.0
+
+    def add(self, exact: float, estimated: float) -> None:
+        """One cycle more."""
+        self.exact = self.exact * _FORGET + exact
+        self.estimated = self.estimated * _FORGET + estimated
+
+    @property
+    def factor(self) -> float:
+        """What estimates are multiplied with; 1 while too little is known or the two do not fit together."""
+        if min(self.exact, self.estimated) < _ENOUGH_BYTES:
+            return 1.0
+        factor = self.exact / self.estimated
+        return factor if _LEAST_FACTOR <= factor <= _MOST_FACTOR else 1.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Tally:
+    """What is remembered from cycle to cycle."""
+
+    calibrations: dict[str, Calibration] = field(default_factory=dict)
+    left_over: dict[FlowKey, float] = field(default_factory=dict)
+
+
+def count(  # noqa: PLR0913 - one group's cycle, and all are named
+    tally: Tally,
+    group: str,
+    parts: Iterable[Part],
+    exact: Mapping[str, Iterable[Read]],
+    *,
+    exact_members: Mapping[str, ObservedMember],
+    rack_of: Callable[[int | None], str],
+) -> tuple[list[Flow], dict[str, float]]:
+    """The flows of one group in one cycle, and the bytes that were estimated by member id.
+
+    Args:
+        tally: Memory; changed.
+        group: The group.
+        parts: Estimated bytes.
+        exact: What clients told since the last cycle, by member id.
+        exact_members: Members that are known exactly at present, by id: their estimates calibrate and do not count.
+        rack_of: The rack of a broker, "" where unknown.
+    """
+    calibration = tally.calibrations.setdefault(group, Calibration())
+    factor = calibration.factor
+    sums: dict[FlowKey, list[float]] = {}
+    shadow = 0.0
+    estimated: dict[str, float] = {}
+    for part in parts:
+        member = part.member
+        if member is not None and member.id in exact_members:
+            shadow += part.wire_bytes
+            continue
+        wire_bytes = part.wire_bytes * factor
+        if member is not None:
+            estimated[member.id] = estimated.get(member.id, 0.0) + wire_bytes
+        key = _key(group, part.partition[0], member, rack_of(part.broker), "estimated")
+        _add(sums, key, wire_bytes, part.records)
+    told = 0.0
+    for member_id, reads in exact.items():
+        member = exact_members.get(member_id)
+        for read in reads:
+            told += read.wire_bytes
+            key = _key(group, read.partition[0], member, rack_of(read.broker), "exact")
+            _add(sums, key, read.wire_bytes, read.records)
+    if told or shadow:
+        calibration.add(told, shadow)
+    return [_rounded(tally, key, wire_bytes, round(records)) for key, (wire_bytes, records) in sums.items()], estimated
+
+
+def _key(group: str, topic: str, member: ObservedMember | None, replica_rack: str, method: Method) -> FlowKey:
+    rack = member.rack.rack if member is not None else None
+    return FlowKey(group=group, topic=topic, client_rack=rack or "", replica_rack=replica_rack, method=method)
+
+
+def _add(sums: dict[FlowKey, list[float]], key: FlowKey, wire_bytes: float, records: int) -> None:
+    row = sums.setdefault(key, [0.0, 0.0])
+    row[0] += wire_bytes
+    row[1] += records
+
+
+def _rounded(tally: Tally, key: FlowKey, wire_bytes: float, records: int) -> Flow:
+    """Whole bytes; what is left over counts in the next cycle, so that nothing is lost by rounding."""
+    exact = wire_bytes + tally.left_over.pop(key, 0.0)
+    whole = int(exact)
+    if exact > whole:
+        tally.left_over[key] = exact - whole
+    return Flow(key=key, volume=Volume(wire_bytes=whole, records=records))

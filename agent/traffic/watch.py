@@ -1,0 +1,195 @@
+"""The thread that measures: a cycle every few seconds, statistics taken in between, and one look for the command line.
+
+Whatever breaks is counted by family, logged once and tried again; measuring never stops the agent. What must not enter:
+how anything is measured.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from agent.errors import AgentError
+from agent.kafka_config import for_kafka_python
+from agent.settings import ClientEndpoint, Settings
+from agent.traffic.board import TrafficBoard
+from agent.traffic.cycle import Cycle
+from agent.traffic.exact import ExactReads
+from agent.traffic.gaps import CONSEQUENCES
+from agent.traffic.groups import ObservedMember
+from agent.traffic.metrics import TrafficMetrics
+from agent.traffic.model import Family, Gap, TrafficSnapshot
+from agent.traffic.scrape import ScrapeError, pick, received_by_client, scrape
+from agent.traffic.statistics import Counters, StatisticsError, parse
+from agent.traffic.weights import WeightBook
+from agent.traffic.wire import Wire
+from agent.watch import fetches_are_rack_aware, open_admin
+
+log = structlog.get_logger("traffic")
+
+_SHARE_OF_TIME: Final = 3
+"""A look may take a third of the time at most."""
+
+RackAware = Callable[[], bool | None]
+"""Whether the brokers serve from the reader's rack; None where unknown."""
+
+
+class TrafficWatch(threading.Thread):
+    """Measures in turns and publishes on the board."""
+
+    def __init__(
+        self, settings: Settings, *, board: TrafficBoard, metrics: TrafficMetrics, rack_aware: RackAware
+    ) -> None:
+        """Prepare; `start` begins.
+
+        Args:
+            settings: All settings.
+            board: Where to publish.
+            metrics: Where to count.
+            rack_aware: What the brokers' replica selector does.
+
+        Raises:
+            SettingsError: A Kafka setting has no counterpart in the client.
+        """
+        super().__init__(name="traffic", daemon=True)
+        self.weights = WeightBook()
+        self.last_look = float("-inf")
+        self._settings = settings.traffic
+        self._wire = Wire(for_kafka_python(settings.kafka))
+        self._metrics = metrics
+        self._rack_aware = rack_aware
+        self._exact = ExactReads(began_at=time.monotonic())
+        self._cycle = Cycle(settings, wire=self._wire, board=board, exact=self._exact, weights=self.weights)
+        self._stopping = threading.Event()
+        self._told: frozenset[Gap] = frozenset()
+        self._scraped: tuple[Gap, ...] = ()
+
+    def stop(self) -> None:
+        """End the thread after the look under way."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Look, publish, pause."""
+        try:
+            while not self._stopping.is_set():
+                started = time.monotonic()
+                self._turn()
+                took = time.monotonic() - started
+                pause = max(self._settings.poll_seconds - took, took * (_SHARE_OF_TIME - 1))
+                self._stopping.wait(pause)
+        finally:
+            self._wire.close()
+
+    def _turn(self) -> None:
+        try:
+            self.look()
+        except AgentError as error:
+            self._metrics.failed(Family.METADATA)
+            log.warning("look-failed", error=str(error))
+        except Exception as error:  # one bad look must not end measuring
+            self._metrics.failed(None)
+            log.exception("look-failed", error=str(error))
+
+    def look(self) -> TrafficSnapshot:
+        """One look now; to be called from one thread at a time.
+
+        Raises:
+            AgentError: No broker can be reached at all.
+        """
+        self._scraped = tuple(gap for endpoint in self._settings.client_endpoints for gap in self._scrape(endpoint))
+        now = time.monotonic()
+        snapshot = self._cycle.turn(now=now, wall=time.time(), rack_aware=self._rack_aware())
+        self.last_look = now
+        self._metrics.looked(snapshot.cycle_seconds)
+        gaps = frozenset((*snapshot.gaps, *self._scraped))
+        for gap in gaps:
+            self._metrics.failed(gap.family)
+        for gap in gaps - self._told:
+            log.warning(
+                "traffic-gap", family=gap.family.value, where=gap.where, reason=gap.reason, consequence=gap.consequence
+            )
+        self._told = gaps
+        return snapshot
+
+    def close(self) -> None:
+        """Disconnect, where no thread was started."""
+        self._wire.close()
+
+    def post(self, group: str, body: bytes, member_id: str | None = None) -> ObservedMember:
+        """Take in what an application's `stats_cb` gave.
+
+        Raises:
+            StatisticsError: It makes no sense; nothing is changed.
+        """
+        try:
+            return self._exact.post(group, parse(body), now=time.monotonic(), member_id=member_id)
+        except StatisticsError:
+            self._metrics.failed(Family.STATISTICS)
+            raise
+
+    def _scrape(self, endpoint: ClientEndpoint) -> list[Gap]:
+        try:
+            clients = received_by_client(scrape(endpoint.url))
+            client = pick(clients, endpoint.client_id)
+            if client is None:
+                known = ", ".join(sorted(clients))
+                raise ScrapeError(f"{endpoint.url}: shows clients {known}; set client_id to one of them")  # noqa: TRY301 - told below, as all
+            self._exact.post(endpoint.group, _java(client, clients[client]), now=time.monotonic())
+        except (ScrapeError, StatisticsError) as error:
+            family = Family.SCRAPE
+            return [
+                Gap(
+                    family=family,
+                    refused=False,
+                    where=endpoint.url,
+                    reason=str(error),
+                    consequence=CONSEQUENCES[family],
+                )
+            ]
+        return []
+
+
+def _java(client: str, received: dict[int, int]) -> Counters:
+    """Java's client tells bytes by node only; which partitions a node serves is known from the probe."""
+    return Counters(client=client, client_id=client, age_seconds=None, received=received, served_by=None, messages={})
+
+
+def observe(settings: Settings, *, seconds: float, rack_aware: bool | None = None) -> TrafficSnapshot:
+    """Measure for a while without an agent: for the command line. Nothing is joined or changed.
+
+    Args:
+        settings: `traffic.groups` tells which groups, else `groups`.
+        seconds: How long; 0 takes one look, which shows groups, racks and shares by partitions, but no bytes.
+        rack_aware: What the brokers' selector does, where the caller knows.
+
+    Raises:
+        AgentError: No broker can be reached at all.
+    """
+    if rack_aware is None:
+        rack_aware = _selector(settings)
+    watch = TrafficWatch(settings, board=TrafficBoard(), metrics=TrafficMetrics.silent(), rack_aware=lambda: rack_aware)
+    try:
+        until = time.monotonic() + seconds
+        snapshot = watch.look()
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, settings.traffic.poll_seconds))
+            snapshot = watch.look()
+        return snapshot
+    finally:
+        watch.close()
+
+
+def _selector(settings: Settings) -> bool | None:
+    """What the brokers' selector does: as set, else as the brokers say; None where they do not."""
+    if settings.racks.replica_selector != "auto":
+        return settings.racks.replica_selector == "rack-aware"
+    admin = open_admin(settings.kafka)
+    try:
+        brokers = [node.id for node in admin.describe_cluster(request_timeout=10).result(10).nodes]
+        return fetches_are_rack_aware(admin, brokers)
+    except AgentError:
+        return None

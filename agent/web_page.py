@@ -1,0 +1,159 @@
+"""The page: `/` for the whole cluster, `/group?name=…` for one group. HTML made here, no script, nothing from outside.
+
+Everything that comes from Kafka is escaped by the templates. What must not enter: working anything out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from agent import words
+from agent.events import Event
+from agent.money import SECONDS_PER_MONTH, PriceTable
+from agent.report import PairCost, Report
+from agent.showing import Showing
+
+_EVENTS_SHOWN: Final = 30
+_GROUPS_SHOWN: Final = 200
+_REFRESH_SECONDS: Final = 10
+_HEATS: Final = 6
+_HEADERS: Final[Mapping[str, str]] = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src data:; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One field of the matrix; `kind` is near, across or unknown, `heat` from 0 (nothing) to 5 (the most)."""
+
+    wire_bytes: int
+    dollars: float
+    kind: str
+    heat: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matrix:
+    """Rows of client racks by columns of replica racks; "" is unknown."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+
+
+def matrix(pairs: Iterable[PairCost], racks: Iterable[str]) -> Matrix:
+    """The field of every pair of racks, of brokers and of whoever reads, the unknown ones last."""
+    found = {(pair.client_rack, pair.replica_rack): pair for pair in pairs}
+    known = set(racks) | {rack for pair in found for rack in pair if rack}
+    columns = (*sorted(known), *([""] if any(replica == "" for _, replica in found) else []))
+    names = (*sorted(known), *([""] if any(client == "" for client, _ in found) else []))
+    most = max((pair.wire_bytes for pair in found.values()), default=0)
+
+    def cell(client: str, replica: str) -> Cell:
+        pair = found.get((client, replica))
+        wire_bytes = pair.wire_bytes if pair is not None else 0
+        return Cell(
+            wire_bytes=wire_bytes,
+            dollars=pair.dollars if pair is not None else 0.0,
+            kind="unknown" if not client or not replica else "near" if client == replica else "across",
+            heat=min(_HEATS - 1, -(-wire_bytes * (_HEATS - 1) // most)) if most else 0,
+        )
+
+    return Matrix(
+        columns=columns, rows=tuple((client, tuple(cell(client, replica) for replica in columns)) for client in names)
+    )
+
+
+def event_cost(event: Event, prices: PriceTable, share: float) -> float | None:
+    """Dollars a month at a share of what the group read at the event's time."""
+    if event.bytes_per_second is None:
+        return None
+    return prices.dollars(share * event.bytes_per_second) * SECONDS_PER_MONTH
+
+
+def environment() -> Environment:
+    """The templates, escaping whatever they are given."""
+    made = Environment(
+        loader=PackageLoader("agent"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(
+        size=words.size, rate=words.rate, money=words.money, percent=words.percent, when=words.when, span=words.span
+    )
+    made.filters["link"] = lambda group: f"/group?name={quote(group, safe='')}"
+    return made
+
+
+def totals(report: Report) -> dict[str, Any]:
+    """The figures at the top."""
+    window = report.window_seconds
+    crossing = sum(group.cross_rack_bytes for group in report.groups)
+    known = sum(group.wire_bytes - group.unknown_bytes for group in report.groups)
+    saved = [group.saved_dollars_per_month for group in report.groups if group.saved_dollars_per_month is not None]
+    return {
+        "rate": crossing / window if window > 0 else None,
+        "share": crossing / known if known else None,
+        "dollars_per_month": report.prices.dollars(crossing) / window * SECONDS_PER_MONTH if window > 0 else None,
+        "saved_dollars_per_month": sum(saved) if saved else None,
+    }
+
+
+def routes(showing: Showing) -> list[Route]:
+    """The page's routes over what is shown."""
+    templates = environment()
+    style = templates.get_template("page.css").render()
+
+    def page(template: str, request: Request, status: int = 200, **values: Any) -> Response:
+        refresh = request.query_params.get("refresh") == "on"
+        text = templates.get_template(template).render(
+            refresh_seconds=_REFRESH_SECONDS if refresh else 0, event_cost=event_cost, **values
+        )
+        return HTMLResponse(text, status_code=status, headers=_HEADERS)
+
+    def index(request: Request) -> Response:
+        report = showing.report()
+        return page(
+            "index.html",
+            request,
+            report=report,
+            totals=totals(report),
+            matrix=matrix(report.pairs, report.racks),
+            groups=report.groups[:_GROUPS_SHOWN],
+            verdict=showing.verdict(),
+            events=showing.events.latest(_EVENTS_SHOWN),
+        )
+
+    def group(request: Request) -> Response:
+        name = request.query_params.get("name", "")
+        report = showing.report()
+        found = next((one for one in report.groups if one.group == name), None)
+        if found is None:
+            return page("missing.html", request, 404, report=report, name=name)
+        return page(
+            "group.html",
+            request,
+            report=report,
+            group=found,
+            matrix=matrix(found.pairs, report.racks),
+            curve=showing.curve(name),
+            events=showing.events.latest(_EVENTS_SHOWN, group=name),
+        )
+
+    def css(_: Request) -> Response:
+        return Response(style, media_type="text/css", headers={"X-Content-Type-Options": "nosniff"})
+
+    return [Route("/", index), Route("/group", group), Route("/page.css", css)]

@@ -1,0 +1,66 @@
+"""Numbers as people read them: bytes, dollars, shares, times. For the page and the terminal; JSON has plain numbers."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+UNKNOWN = "-"
+_UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
+
+
+def size(count: float | None) -> str:
+    """Bytes with three digits, in decimal units."""
+    if count is None:
+        return UNKNOWN
+    amount = float(count)
+    for unit in _UNITS[:-1]:
+        if abs(amount) < 999.5:
+            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 99.95 else f"{amount:.3g} {unit}"
+        amount /= 1000
+    return f"{amount:,.3g} {_UNITS[-1]}"
+
+
+def rate(count: float | None) -> str:
+    """Bytes per second."""
+    return UNKNOWN if count is None else f"{size(count)}/s"
+
+
+def money(dollars: float | None) -> str:
+    """Dollars: cents from one dollar on, two digits of what is less."""
+    if dollars is None:
+        return UNKNOWN
+    sign, amount = ("-" if dollars < 0 else ""), abs(dollars)
+    if amount == 0:
+        return "$0"
+    if amount < 1e-6:
+        return f"{sign}<$0.000001"
+    if amount < 1:
+        digits = next(places for places in range(2, 9) if round(amount, places) >= 10.0 ** (1 - places) or places == 8)
+        return f"{sign}${amount:.{digits}f}"
+    return f"{sign}${amount:,.2f}" if amount < 1000 else f"{sign}${amount:,.0f}"
+
+
+def percent(share: float | None) -> str:
+    """A share between 0 and 1; one decimal below ten percent."""
+    if share is None:
+        return UNKNOWN
+    return f"{share * 100:.0f} %" if share == 0 or share >= 0.0995 else f"{share * 100:.1f} %"
+
+
+def when(seconds: float) -> str:
+    """A moment in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def span(seconds: float) -> str:
+    """A length of time."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    if seconds < 90 * 60:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"
+
+
+def plain(text: str) -> str:
+    """A name from outside for a terminal: control characters, which could steer it, are shown as U+FFFD."""
+    return "".join(character if character.isprintable() else "\ufffd" for character in text)

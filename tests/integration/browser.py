@@ -1,0 +1,134 @@
+"""A real Chromium, driven through chromedriver's HTTP interface (W3C WebDriver): what the tests of the page need."""
+
+from __future__ import annotations
+
+import base64
+import json
+import shutil
+import subprocess
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.request import Request, urlopen
+
+from sandbox.admin import wait_until
+from sandbox.errors import SandboxError
+from sandbox.processes import end, spawn
+from sandbox.settings import HOST, free_ports
+
+_FLAGS: Final = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--hide-scrollbars",
+)
+_CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
+_SECONDS: Final = 30
+TAB: Final = "\ue004"
+ENTER: Final = "\ue007"
+
+
+class Browser:
+    """One window; a context manager that ends it and removes its profile.
+
+    Example:
+        with Browser() as browser:
+            browser.open("http://127.0.0.1:9464/")
+            assert browser.run("return document.title") == "samerack"
+    """
+
+    def __init__(self) -> None:
+        """Starts chromedriver and a window.
+
+        Raises:
+            SandboxError: Chromium or chromedriver is not installed, or does not start.
+        """
+        program = next((found for name in _CHROMIUM if (found := shutil.which(name))), None)
+        if program is None:
+            raise SandboxError("no Chromium is installed; scripts/test installs it (Debian: chromium, chromium-driver)")
+        (port,) = free_ports(1)
+        self._url = f"http://{HOST}:{port}"
+        self._profile = tempfile.mkdtemp(prefix="samerack-browser-")
+        self._driver = spawn(["chromedriver", f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._session = ""
+        try:
+            wait_until(self._is_ready, "chromedriver answers")
+            options = {"binary": program, "args": [*_FLAGS, f"--user-data-dir={self._profile}"]}
+            wanted = {"goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}
+            self._session = self._ask("POST", "/session", {"capabilities": {"alwaysMatch": wanted}})["sessionId"]
+        except BaseException:
+            self.close()
+            raise
+
+    def open(self, url: str) -> None:
+        """Loads a page."""
+        self._command("url", {"url": url})
+
+    def run(self, script: str) -> Any:
+        """What a script in the page returns."""
+        return self._command("execute/sync", {"script": script, "args": []})
+
+    def look(self, *, width: int, height: int = 900, dark: bool = False) -> None:
+        """Sets the size of the window and the preferred colours."""
+        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self._devtools("Emulation.setDeviceMetricsOverride", size)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
+
+    def press(self, key: str) -> None:
+        """Presses a key and lets it go."""
+        moves = [{"type": kind, "value": key} for kind in ("keyDown", "keyUp")]
+        self._command("actions", {"actions": [{"type": "key", "id": "keyboard", "actions": moves}]})
+
+    def complaints(self) -> list[str]:
+        """What the console said since it was last asked: errors, refused resources."""
+        return [str(entry["message"]) for entry in self._command("se/log", {"type": "browser"})]
+
+    def screenshot(self, path: Path) -> None:
+        """Draws the whole page."""
+        shot = self._devtools("Page.captureScreenshot", {"captureBeyondViewport": True})
+        path.write_bytes(base64.b64decode(shot["data"]))
+
+    def close(self) -> None:
+        """Ends the window and chromedriver."""
+        if self._session:
+            with suppress(OSError):
+                self._ask("DELETE", f"/session/{self._session}", None)
+        end(self._driver, kill=True)
+        shutil.rmtree(self._profile, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Closes."""
+        self.close()
+
+    def _is_ready(self) -> bool:
+        try:
+            return bool(self._ask("GET", "/status", None)["ready"])
+        except OSError:
+            return False
+
+    def _devtools(self, command: str, parameters: dict[str, Any]) -> Any:
+        return self._command("goog/cdp/execute", {"cmd": command, "params": parameters})
+
+    def _command(self, path: str, body: dict[str, Any]) -> Any:
+        return self._ask("POST", f"/session/{self._session}/{path}", body)
+
+    def _ask(self, method: str, path: str, body: dict[str, Any] | None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = Request(self._url + path, data=data, method=method)  # noqa: S310 - chromedriver of our own
+        with urlopen(request, timeout=_SECONDS) as answer:  # noqa: S310 - see above
+            return json.load(answer)["value"]

@@ -1,0 +1,220 @@
+"""Short ways to write down measured traffic for the tests of money, findings and the page; no behaviour of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from agent.cluster import ClusterView, PartitionView, Rack
+from agent.events import Events
+from agent.money import PriceTable, shipped
+from agent.policy import Action, Decision, Reason
+from agent.racks import MemberRack, Source
+from agent.settings import LeadingSettings
+from agent.showing import Showing
+from agent.traffic.board import TrafficBoard
+from agent.traffic.model import (
+    BlindSpot,
+    Flow,
+    FlowKey,
+    Gap,
+    GroupKind,
+    GroupTraffic,
+    MemberTraffic,
+    Method,
+    PartitionTraffic,
+    Shares,
+    TrafficSnapshot,
+    Volume,
+)
+from assignors.build import MemberInput, build_problem
+from assignors.model import Problem
+
+A, B, C = "rack-a", "rack-b", "rack-c"
+RACKS: Mapping[int, Rack] = {1: A, 2: B, 3: C}
+GB = 1_000_000_000
+WINDOW_SECONDS = 60.0
+
+
+def flow(
+    client_rack: str,
+    replica_rack: str,
+    wire_bytes: int,
+    *,
+    group: str = "orders",
+    topic: str = "clicks",
+    method: Method = "estimated",
+) -> Flow:
+    """What went from a rack to a rack."""
+    key = FlowKey(group=group, topic=topic, client_rack=client_rack, replica_rack=replica_rack, method=method)
+    return Flow(key=key, volume=Volume(wire_bytes=wire_bytes, records=wire_bytes // 1000))
+
+
+def member(name: str, rack: str | None, *, source: Source = "subscription") -> MemberTraffic:
+    """A member; one without rack has none from any source."""
+    return MemberTraffic(
+        id=name,
+        instance_id=None,
+        client_id=f"client-{name}",
+        client_host="10.0.0.1",
+        rack=MemberRack(
+            rack=rack, source=source if rack is not None else "none", fetches_with_rack=source == "subscription"
+        ),
+        partitions=2,
+        method="estimated",
+    )
+
+
+def problem(
+    racks_of_replicas: Sequence[Sequence[str]],
+    members: Mapping[str, str | None],
+    owned: Mapping[str, Sequence[int]],
+    *,
+    reads_any_replica: bool = True,
+) -> Problem:
+    """A group that reads one topic, `clicks`."""
+    return build_problem(
+        topics={"clicks": racks_of_replicas},
+        members=[
+            MemberInput(
+                id=name,
+                topics=("clicks",),
+                rack=rack,
+                reads_any_replica=reads_any_replica,
+                owned={"clicks": owned.get(name, ())},
+            )
+            for name, rack in members.items()
+        ],
+    )
+
+
+ROTATED = ((A,), (B,), (C,), (A,), (B,), (C,))
+"""Six partitions, one replica each, so placed that range without racks reads most of them across racks."""
+SPREAD = {"m1": A, "m2": B, "m3": C}
+NEAR = {"m1": (0, 3), "m2": (1, 4), "m3": (2, 5)}
+RANGE = {"m1": (0, 1), "m2": (2, 3), "m3": (4, 5)}
+
+
+def group(
+    name: str = "orders",
+    *,
+    flows: Sequence[Flow] = (),
+    members: Mapping[str, str | None] | None = None,
+    source: Source = "subscription",
+    kind: GroupKind = "classic",
+    assignor: str = "range",
+    shares: Shares | None = None,
+    made: Problem | None = None,
+) -> GroupTraffic:
+    """A group of three members over three racks, each reading what is near it, unless said otherwise."""
+    members = SPREAD if members is None else members
+    read = sum(one.volume.wire_bytes for one in flows)
+    return GroupTraffic(
+        group=name,
+        kind=kind,
+        state="Stable",
+        assignor=assignor,
+        members=tuple(member(one, rack, source=source) for one, rack in members.items()),
+        partitions=tuple(
+            PartitionTraffic(
+                topic="clicks",
+                number=number,
+                member="m1",
+                serving_broker=1,
+                serving_rack=A,
+                bytes_per_second=1000.0,
+                lag_records=0,
+            )
+            for number in range(6)
+        ),
+        flows=tuple(replace(one, key=replace(one.key, group=name)) for one in flows),
+        shares=shares or Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, random=2 / 3),
+        bytes_per_second=read / WINDOW_SECONDS,
+        blind_spots=(BlindSpot.NO_COMMITS,),
+        problem=made if made is not None else problem(ROTATED, members, NEAR),
+    )
+
+
+def snapshot(
+    *groups: GroupTraffic,
+    brokers: Mapping[int, Rack] = RACKS,
+    replicas: Sequence[Sequence[int]] = ((1,), (2,), (3,), (1,), (2,), (3,)),
+    rack_aware_fetch: bool | None = True,
+    gaps: Sequence[Gap] = (),
+) -> TrafficSnapshot:
+    """A minute of these groups on three brokers in three racks."""
+    partitions = tuple(PartitionView(leader=one[0], replicas=tuple(one), in_sync=tuple(one)) for one in replicas)
+    return TrafficSnapshot(
+        groups=groups,
+        cluster=ClusterView(brokers=dict(brokers), topics={"clicks": partitions}),
+        rack_aware_fetch=rack_aware_fetch,
+        window_start=1_800_000_000.0,
+        window_end=1_800_000_000.0 + WINDOW_SECONDS,
+        cycle=7,
+        cycle_seconds=0.02,
+        gaps=tuple(gaps),
+    )
+
+
+def publish(board: TrafficBoard, taken: TrafficSnapshot) -> None:
+    """Publish a snapshot and count all that flowed in it."""
+    board.publish(taken, [one for each in taken.groups for one in each.flows])
+
+
+def showing(
+    taken: TrafficSnapshot | None = None,
+    *,
+    roles: Mapping[str, str] | None = None,
+    events: Events | None = None,
+    prices: PriceTable | None = None,
+) -> Showing:
+    """What is shown of a snapshot."""
+    board = TrafficBoard()
+    if taken is not None:
+        publish(board, taken)
+    return Showing(
+        board=board,
+        roles=lambda: roles or {},
+        events=events or Events(),
+        prices=prices or shipped("aws"),
+        leading=LeadingSettings(),
+    )
+
+
+def busy_events() -> Events:
+    """A ring with one of each kind of event."""
+    events = Events(rate=lambda _: 2_000_000.0, clock=lambda: 1_800_000_000.0)
+    for action, reason, after in (
+        (Action.REBALANCE, Reason.RACKS_CHANGED, 0.0),
+        (Action.SUPPRESS, Reason.BELOW_LEAST_SAVING, 0.44),
+    ):
+        events.decided("orders", Decision(action=action, reason=reason, before=0.47, after=after))
+    events.planned("orders", assignor="optimal", shares=(0.47, 0.0), failure="", detail="3 members, 6 partitions")
+    return events
+
+
+def busy() -> TrafficSnapshot:
+    """A cluster with a led group, an observed one of KIP-848 that reads at random, and one without racks."""
+    led = group(
+        "orders",
+        flows=[flow(A, A, 40 * GB), flow(B, B, 38 * GB), flow(C, C, 41 * GB), flow(C, A, 2 * GB, topic="audit")],
+        shares=Shares(present_bytes=0.0165, present_partitions=0.0, optimal=0.0, optimal_by="bytes", random=2 / 3),
+        source="client-id",
+    )
+    pairs = [(client, replica) for client in (A, B, C) for replica in (A, B, C)]
+    lost = group(
+        "billing-kip848",
+        kind="consumer",
+        assignor="uniform",
+        flows=[flow(client, replica, (3 + 2 * (client < replica)) * GB) for client, replica in pairs],
+        shares=Shares(present_bytes=0.69, present_partitions=0.66, optimal=0.0, optimal_by="bytes", random=2 / 3),
+        made=problem(((A,), (A,), (A,), (A,), (B,), (C,)), SPREAD, RANGE),
+    )
+    bare = group(
+        "reports <b>&amp;</b>",
+        members={"m1": None, "m2": None, "m3": None},
+        flows=[flow("", rack, 5 * GB) for rack in (A, B, C)],
+        shares=Shares(random=2 / 3),
+        made=problem(ROTATED, {"m1": None, "m2": None, "m3": None}, RANGE),
+    )
+    return snapshot(led, lost, bare)

@@ -1,0 +1,139 @@
+"""`samerack cost`, `top` and `verify` against a served report, and what they say where nobody can be asked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from agent import web_api
+from agent.cli.main import app
+from agent.cli.top import view
+from agent.metrics import Metrics
+from agent.web import WebServer, application
+from tests.unit.agent.measured import busy, showing, snapshot
+
+SHOWN = showing(busy(), roles={"orders": "leading"})
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No setting of whoever runs the tests, and output of one width."""
+    monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
+    monkeypatch.delenv("SAMERACK_KAFKA__BOOTSTRAP_SERVERS", raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """Where an agent seems to answer."""
+    server = WebServer(
+        application(Metrics(), healthy=dict, ready=dict, more=web_api.routes(SHOWN)), host="127.0.0.1", port=0
+    )
+    server.start()
+    yield server.port
+    server.stop()
+
+
+def run(port: int, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error."""
+    result = CliRunner().invoke(app, [*arguments, "-s", f"web.port={port}"])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_cost_shows_the_dearest_group_first(port: int) -> None:
+    """One row a group, where the figures are from, and whose prices they are by."""
+    code, out, _ = run(port, "cost")
+    assert code == 0
+    rows = [line.split()[0] for line in out.splitlines() if line.strip().startswith(("billing", "orders", "reports"))]
+    assert rows == ["billing-kip848", "orders", "reports"]
+    flat = " ".join(out.split())
+    assert f"measured by the agent at http://127.0.0.1:{port}; bytes on the wire in 60 s; AWS: 0.01 USD" in flat
+
+
+def test_cost_of_one_group_has_pairs_topics_and_savings(port: int) -> None:
+    """What the group's own assignor would read, from whom it reads, and what the figures cannot know."""
+    code, out, _ = run(port, "cost", "orders")
+    flat = " ".join(out.split())
+    assert code == 0
+    assert "with range 67 % would cross; the agent saves $64,179 a month" in flat
+    assert "rack-c rack-a 2 GB $0.037" in flat
+    assert "not in these figures: some partitions have no committed offset" in flat
+
+
+def test_cost_as_json_is_the_report(port: int) -> None:
+    """One object, of one group where one is named."""
+    assert len(json.loads(run(port, "cost", "--json")[1])["groups"]) == 3
+    assert [group["group"] for group in json.loads(run(port, "cost", "orders", "--json")[1])["groups"]] == ["orders"]
+
+
+def test_an_unknown_group_names_those_that_were_seen(port: int) -> None:
+    """Exit code 1 with one line."""
+    code, out, err = run(port, "cost", "nobody")
+    assert (code, out) == (1, "")
+    assert err.startswith("samerack: group nobody: was not seen; groups are billing-kip848, orders")
+
+
+def test_verify_tells_findings_and_exit_code(port: int) -> None:
+    """Marks, causes and cures as lines; exit code 1 because something costs money."""
+    code, out, _ = run(port, "verify")
+    flat = " ".join(out.split())
+    assert code == 1
+    assert "✗ group billing-kip848: broker-assigned-without-racks [$18,577 a month]" in flat
+    assert "2 findings that cost money, 0 other; 3 groups, 3 brokers" in flat
+    assert {one["code"] for one in json.loads(run(port, "verify", "--json")[1])["findings"]} == {
+        "broker-assigned-without-racks",
+        "members-without-rack",
+    }
+
+
+@pytest.mark.parametrize("command", ["cost", "verify"])
+def test_without_agent_and_cluster_both_cures_are_named(command: str) -> None:
+    """Exit code 2: an agent to ask, or a cluster to measure."""
+    code, _, err = run(1, command)
+    assert code == 2
+    assert "no agent answers at http://127.0.0.1:1, and no cluster is named to measure; give --bootstrap-servers" in err
+
+
+def test_top_needs_a_terminal(port: int) -> None:
+    """Into a pipe there is nothing to show live."""
+    code, _, err = run(port, "top")
+    assert code == 2
+    assert "top: needs a terminal; `samerack cost` prints the same once" in err
+
+
+@pytest.mark.parametrize(("order", "first"), [("c", "billing-kip848"), ("b", "orders"), ("s", "billing-kip848")])
+def test_top_orders_groups_and_keeps_to_its_screen(order: str, first: str) -> None:
+    """By cost, bytes or share; what does not fit is counted."""
+    console = Console(width=100, height=9, record=True, force_terminal=False)
+    with console.capture() as capture:
+        console.print(view(SHOWN.report(), "here", order, console.size.height))
+    lines = capture.get().splitlines()
+    assert len(lines) <= 9
+    assert any(line.strip().startswith(first) for line in lines[:6])
+    assert "1 more" in capture.get()
+
+
+def test_top_says_when_nothing_is_measured_yet() -> None:
+    """The first seconds have no figures."""
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(view(showing().report(), "here", "c", 20))
+    assert "measuring ..." in capture.get()
+
+
+def test_a_sound_verdict_is_exit_code_0() -> None:
+    """Nothing wrong, nothing to pay."""
+    sound = showing(snapshot())
+    server = WebServer(
+        application(Metrics(), healthy=dict, ready=dict, more=web_api.routes(sound)), host="127.0.0.1", port=0
+    )
+    server.start()
+    code, out, _ = run(server.port, "verify")
+    server.stop()
+    assert code == 0
+    assert out.startswith("0 findings that cost money, 0 other")

@@ -1,0 +1,146 @@
+"""Decisions kept for people, money booked over time, figures shown once per snapshot, and numbers in words."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent import words
+from agent.events import Events
+from agent.ledger import Ledger
+from agent.money import shipped
+from agent.policy import Action, Decision, Reason
+from agent.report import PairCost
+from agent.traffic.board import TrafficBoard
+from agent.web_page import Cell, matrix
+from tests.unit.agent.measured import GB, A, B, busy, busy_events, flow, group, publish, showing, snapshot
+
+PRICES = shipped("aws")
+
+
+def test_the_ring_keeps_the_newest() -> None:
+    """The oldest events go first, and the newest are told first."""
+    events = Events(clock=lambda: 5.0, most=2)
+    for number in range(3):
+        events.decided(
+            f"g{number}", Decision(action=Action.SUPPRESS, reason=Reason.OUT_OF_BUDGET, before=0.5, after=0.1)
+        )
+    assert [event.group for event in events.latest()] == ["g2", "g1"]
+    assert [event.group for event in events.latest(1)] == ["g2"]
+
+
+def test_events_of_one_group() -> None:
+    """Another group's events are left out; each event carries the rate of its time."""
+    found = busy_events().latest(group="orders")
+    assert [(event.kind, event.action) for event in found] == [
+        ("plan", "optimal"),
+        ("decision", "suppress"),
+        ("decision", "rebalance"),
+    ]
+    assert {event.bytes_per_second for event in found} == {2_000_000.0}
+    assert busy_events().latest(group="payments") == ()
+
+
+def booked(role: str, own: float | None) -> tuple[Ledger, TrafficBoard]:
+    """A ledger that listens to a board."""
+    board = TrafficBoard()
+    ledger = Ledger(PRICES, roles=lambda: {"orders": role}, own_share=lambda _: own)
+    board.listen(ledger.take)
+    return ledger, board
+
+
+def test_while_the_agent_leads_its_group_is_booked_at_its_own_assignors_share() -> None:
+    """The same bytes, at the share that the group's own assignor comes to."""
+    ledger, board = booked("leading", 0.5)
+    for _ in range(2):
+        publish(board, snapshot(group(flows=[flow(A, A, 9 * GB), flow(A, B, GB), flow("", B, GB)])))
+    assert ledger.dollars()["orders"] == pytest.approx(PRICES.dollars(0.5 * 20 * GB))
+
+
+@pytest.mark.parametrize(("role", "own"), [("following", 0.5), ("leading", None)])
+def test_otherwise_what_crossed_is_booked(role: str, own: float | None) -> None:
+    """What a group's own assignor did, or one that cannot be run would do, is what happened."""
+    ledger, board = booked(role, own)
+    publish(board, snapshot(group(flows=[flow(A, A, 9 * GB), flow(A, B, GB)])))
+    assert ledger.dollars()["orders"] == pytest.approx(PRICES.dollars(GB))
+
+
+def test_report_and_verdict_are_worked_out_once_per_snapshot() -> None:
+    """The same objects come back until something new is published."""
+    shown = showing(busy())
+    first = shown.report()
+    assert shown.report() is first
+    assert shown.verdict() is shown.verdict()
+    publish(shown.board, busy())
+    assert shown.report() is not first
+
+
+def test_a_verdict_may_be_a_little_old_where_that_is_enough() -> None:
+    """Scrapes do not pay for a verdict each time."""
+    shown = showing(busy())
+    first = shown.verdict()
+    publish(shown.board, snapshot())
+    assert shown.verdict(at_most_seconds=60.0) is first
+    assert shown.verdict().findings == ()
+
+
+def test_the_own_share_is_not_worked_out_at_each_look() -> None:
+    """It is kept for the same members and assignor, and anew for others."""
+    shown = showing()
+    learned = group(source="client-id")
+    assert shown.own_share(learned) == pytest.approx(4 / 6)
+    assert shown.own_share(replace(learned, assignor="mine")) is None
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (None, "-"),
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1 kB"),
+        (43e9, "43 GB"),
+        (1.234e6, "1.23 MB"),
+        (123456, "123 kB"),
+    ],
+)
+def test_sizes(count: float | None, text: str) -> None:
+    """Decimal units, three digits."""
+    assert words.size(count) == text
+
+
+@pytest.mark.parametrize(
+    ("dollars", "text"),
+    [(None, "-"), (0.0, "$0"), (1e-9, "<$0.000001"), (0.037, "$0.037"), (12.5, "$12.50"), (-1632.4, "-$1,632")],
+)
+def test_money(dollars: float | None, text: str) -> None:
+    """Small amounts keep two digits that mean something, large ones lose their cents."""
+    assert words.money(dollars) == text
+
+
+@pytest.mark.parametrize(("share", "text"), [(None, "-"), (0.0, "0 %"), (0.0165, "1.7 %"), (2 / 3, "67 %")])
+def test_percent(share: float | None, text: str) -> None:
+    """One decimal where it matters."""
+    assert words.percent(share) == text
+
+
+def test_names_cannot_steer_a_terminal() -> None:
+    """Control characters of a name from outside are shown as a mark."""
+    assert words.plain("a\x1b[2Jb\n") == "a\ufffd[2Jb\ufffd"
+
+
+def test_the_matrix_has_a_field_for_every_pair() -> None:
+    """Racks without traffic too; unknown racks come last, and only where there are some."""
+    made = matrix(
+        [
+            PairCost(client_rack=A, replica_rack=B, wire_bytes=10, dollars=1.0),
+            PairCost(client_rack="", replica_rack=A, wire_bytes=1, dollars=0.0),
+        ],
+        [A, B],
+    )
+    assert made.columns == (A, B)
+    assert [client for client, _ in made.rows] == [A, B, ""]
+    assert made.rows[0][1][1] == Cell(wire_bytes=10, dollars=1.0, kind="across", heat=5)
+    assert made.rows[2][1][0].kind == "unknown"
+    assert matrix([], []).rows == ()

@@ -1,0 +1,201 @@
+"""Price tables with their sources, and what bytes cost by group, topic and pair of racks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent import costs, money, report
+from agent.baseline import own_share
+from agent.errors import AgentError, SettingsError
+from agent.money import SECONDS_PER_MONTH, price_table, shipped
+from agent.settings import MoneySettings
+from agent.traffic.model import Shares
+from tests.unit.agent.measured import (
+    GB,
+    NEAR,
+    RANGE,
+    ROTATED,
+    SPREAD,
+    WINDOW_SECONDS,
+    A,
+    B,
+    C,
+    busy,
+    flow,
+    group,
+    problem,
+    snapshot,
+)
+
+PRICES = shipped("aws")
+
+
+@pytest.mark.parametrize("name", money.names())
+def test_every_shipped_table_says_where_its_prices_stand(name: str) -> None:
+    """A table has a scope, a source with an address, a date and plausible prices in dollars."""
+    table = shipped(name)
+    assert table.source.startswith("https://")
+    assert table.scope
+    assert table.as_of is not None
+    assert table.currency == "USD"
+    assert 0 <= table.dollars_per_gb_sent + table.dollars_per_gb_received < 0.2
+    assert table.bytes_per_gb in (10**9, 2**30)
+
+
+def test_the_settings_know_every_shipped_table() -> None:
+    """Each table can be chosen by name, and every name that can be chosen is a table or custom."""
+    choices = MoneySettings.model_fields["prices"].annotation.__args__  # type: ignore[union-attr]  # a Literal
+    assert set(choices) == {*money.names(), "custom"}
+    assert all(price_table(MoneySettings(prices=name)).provider for name in money.names())  # type: ignore[arg-type]  # checked above
+
+
+def test_both_directions_are_due_for_one_byte() -> None:
+    """One GB that crosses costs what its sender and what its receiver pays."""
+    assert PRICES.dollars(2**30) == pytest.approx(0.02)
+    assert shipped("google-cloud").dollars(2**30) == pytest.approx(0.01)
+    assert shipped("azure").dollars(2**50) == 0
+
+
+def test_custom_prices_are_per_decimal_gb() -> None:
+    """Prices of one's own count, a direction that is left out is free, and the title says where they are from."""
+    table = price_table(MoneySettings(prices="custom", dollars_per_gb_received=0.004))
+    assert table.dollars(10**9) == pytest.approx(0.004)
+    assert table.title == "custom: 0 USD per GB sent + 0.004 received, from the settings"
+
+
+@pytest.mark.parametrize(
+    ("settings", "part"),
+    [
+        (MoneySettings(prices="custom"), "give money.dollars_per_gb_sent"),
+        (MoneySettings(dollars_per_gb_sent=0.1), "is aws, whose prices are known; say custom"),
+    ],
+)
+def test_half_given_prices_name_the_cure(settings: MoneySettings, part: str) -> None:
+    """Custom without prices, and prices without custom, are refused."""
+    with pytest.raises(SettingsError, match=part):
+        price_table(settings)
+
+
+def test_an_unknown_table_names_the_known_ones() -> None:
+    """A table that is not there is refused with those that are."""
+    with pytest.raises(SettingsError, match=r"'nimbus' is no price table; tables are aws, azure, google-cloud"):
+        shipped("nimbus")
+
+
+def priced(*, role: str = "", window: float = WINDOW_SECONDS) -> report.GroupCost:
+    """A group that reads two topics, partly near, partly across, partly unknown."""
+    flows = [
+        flow(A, A, 6 * GB),
+        flow(A, B, 3 * GB),
+        flow(B, A, 1 * GB, topic="audit", method="exact"),
+        flow("", A, 5 * GB),
+    ]
+    shares = Shares(present_bytes=0.4, optimal=0.0, random=2 / 3)
+    measured = group(flows=flows, shares=shares, made=problem(ROTATED, SPREAD, NEAR))
+    return costs.group_cost(measured, PRICES, window=window, role=role, own=lambda _: 0.9)
+
+
+def test_bytes_are_near_across_or_unknown() -> None:
+    """Only bytes with both racks known and different are priced."""
+    cost = priced()
+    assert (cost.wire_bytes, cost.cross_rack_bytes, cost.unknown_bytes) == (15 * GB, 4 * GB, 5 * GB)
+    assert cost.dollars == pytest.approx(PRICES.dollars(4 * GB))
+    assert cost.dollars_per_month == pytest.approx(cost.dollars * SECONDS_PER_MONTH / WINDOW_SECONDS)
+    assert [(pair.client_rack, pair.replica_rack, pair.wire_bytes) for pair in cost.pairs] == [
+        ("", A, 5 * GB),
+        (A, A, 6 * GB),
+        (A, B, 3 * GB),
+        (B, A, GB),
+    ]
+    assert [pair.dollars > 0 for pair in cost.pairs] == [False, False, True, True]
+
+
+def test_topics_stand_by_what_they_cost() -> None:
+    """The topic with the most bytes across racks comes first, though another has fewer near."""
+    assert [(topic.topic, topic.cross_rack_bytes) for topic in priced().topics] == [("clicks", 3 * GB), ("audit", GB)]
+
+
+def test_a_group_is_exact_only_as_a_whole() -> None:
+    """One estimated flow makes the group's figure an estimate."""
+    assert not priced().exact
+    exact = group(flows=[flow(A, B, GB, method="exact")])
+    assert costs.group_cost(exact, PRICES, window=60.0, role="", own=own_share).exact
+
+
+def test_savings_are_the_own_assignor_less_what_crossed() -> None:
+    """On the same bytes with known racks; only while the agent leads."""
+    led = priced(role="leading")
+    assert led.own_share == 0.9
+    assert led.saved_dollars_per_month == pytest.approx(
+        PRICES.dollars(0.9 * 10 * GB - 4 * GB) / WINDOW_SECONDS * SECONDS_PER_MONTH
+    )
+    assert priced(role="following").saved_dollars_per_month is None
+
+
+def test_before_a_window_nothing_is_projected() -> None:
+    """A window of no length has no month."""
+    cost = priced(role="leading", window=0.0)
+    assert (cost.dollars_per_month, cost.saved_dollars_per_month) == (None, None)
+
+
+def test_shares_are_by_partitions_until_bytes_are_known() -> None:
+    """The report says which of the two its share is of."""
+    shares = Shares(present_partitions=0.5, optimal=0.0, random=2 / 3)
+    cost = costs.group_cost(group(shares=shares), PRICES, window=0.0, role="", own=own_share)
+    assert (cost.share, cost.share_by) == (0.5, "partitions")
+
+
+def test_range_without_racks_is_what_range_deals() -> None:
+    """Members whose rack only the agent knows: range deals 0,1 / 2,3 / 4,5 of rotated replicas, two of six near."""
+    learned = group(source="client-id", made=problem(ROTATED, SPREAD, NEAR))
+    assert own_share(learned) == pytest.approx(4 / 6)
+
+
+def test_range_with_racks_heeds_them() -> None:
+    """Members that tell their rack: Kafka's range places by it (KIP-881)."""
+    assert own_share(group(made=problem(ROTATED, SPREAD, RANGE))) == 0.0
+
+
+def test_the_own_share_is_by_bytes() -> None:
+    """A partition with most of the bytes makes most of the share, though range cannot know."""
+    heavy = problem(ROTATED, SPREAD, NEAR)
+    weights = heavy.number_of.astype("int64") * 0 + 1
+    weights[1] = 95
+    learned = group(source="client-id", made=replace(heavy, weights=weights))
+    assert own_share(learned) == pytest.approx(98 / 100)
+
+
+def test_a_sticky_group_is_dealt_afresh() -> None:
+    """The plan in force is the agent's: kept by sticky it would make the agent save nothing."""
+    learned = group(source="client-id", assignor="cooperative-sticky", made=problem(ROTATED, SPREAD, NEAR))
+    assert (own_share(learned) or 0.0) > 0.3
+
+
+@pytest.mark.parametrize("assignor", ["", "stream", "mine"])
+def test_an_unknown_assignor_has_no_share(assignor: str) -> None:
+    """What cannot be run is not guessed."""
+    assert own_share(group(assignor=assignor)) is None
+
+
+def test_a_report_survives_its_json() -> None:
+    """What `GET /v1/traffic` answers is read back equal, names that need escaping included."""
+    made = costs.report(busy(), PRICES, roles={"orders": "leading"}, bootstrap="127.0.0.1:9092")
+    assert report.from_json(report.to_json(made)) == made
+    assert [one.group for one in made.groups] == ["billing-kip848", "orders", "reports <b>&amp;</b>"]
+    assert made.racks == (A, B, C)
+
+
+def test_another_json_is_no_report() -> None:
+    """An answer of something else is told from a report, with the place that does not fit."""
+    with pytest.raises(AgentError, match=r"the answer is no report of traffic: prices: Field required"):
+        report.from_json(b'{"groups": []}')
+
+
+def test_pairs_of_all_groups_add_up() -> None:
+    """The matrix of the cluster is the sum of the groups' ones."""
+    made = costs.report(
+        snapshot(group("a", flows=[flow(A, B, GB)]), group("b", flows=[flow(A, B, GB)])), PRICES, roles={}
+    )
+    assert [(pair.client_rack, pair.replica_rack, pair.wire_bytes) for pair in made.pairs] == [(A, B, 2 * GB)]

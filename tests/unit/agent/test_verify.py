@@ -1,0 +1,250 @@
+"""Findings on snapshots: each fault is found by its own name, and a sound set-up has none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+
+from agent import costs, findings
+from agent.cluster import NoRack
+from agent.errors import AgentError
+from agent.findings import Code, Finding, Verdict
+from agent.money import shipped
+from agent.settings import LeadingSettings
+from agent.traffic.model import Family, Gap, Shares, TrafficSnapshot
+from agent.verify import Evidence, verdict
+from agent.verify_racks import rack_names
+from tests.unit.agent.measured import GB, NEAR, RANGE, ROTATED, SPREAD, A, B, C, flow, group, problem, snapshot
+
+SOUND = Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, optimal_by="bytes", random=2 / 3)
+RANDOM = replace(SOUND, present_bytes=0.66, present_partitions=0.66)
+HALF = replace(SOUND, present_bytes=0.33, present_partitions=0.33)
+NEAR_FLOWS = (flow(A, A, GB), flow(B, B, GB), flow(C, C, GB))
+
+
+def judged(taken: TrafficSnapshot, prices: str = "aws") -> Verdict:
+    """The verdict over a snapshot."""
+    table = shipped(prices)
+    report = costs.report(taken, table, roles={})
+    return verdict(Evidence(snapshot=taken, report=report, leading=LeadingSettings()))
+
+
+def found(taken: TrafficSnapshot) -> list[Finding]:
+    """What is wrong with a snapshot."""
+    return list(judged(taken).findings)
+
+
+def only(taken: TrafficSnapshot, code: Code) -> Finding:
+    """The one finding, of this kind."""
+    (finding,) = found(taken)
+    assert finding.code is code
+    return finding
+
+
+def test_a_sound_set_up_has_no_findings() -> None:
+    """Racks everywhere, everybody reads near: nothing to say, nothing that costs."""
+    judgement = judged(snapshot(group(flows=NEAR_FLOWS, shares=SOUND)))
+    assert judgement.findings == ()
+    assert not judgement.costs
+    assert (judgement.groups, judgement.brokers) == (1, 3)
+
+
+def test_an_empty_cluster_has_no_findings() -> None:
+    """No groups, no faults."""
+    assert found(snapshot()) == []
+
+
+def test_brokers_without_rack() -> None:
+    """The brokers are named."""
+    taken = snapshot(group(flows=NEAR_FLOWS, shares=SOUND), brokers={1: A, 2: NoRack.UNSET, 3: C})
+    finding = only(taken, Code.BROKERS_WITHOUT_RACK)
+    assert finding.where == "broker 2"
+    assert finding.cause.startswith("1 of 3 brokers")
+
+
+def test_an_absent_broker_is_not_without_rack() -> None:
+    """Unknown is not unset."""
+    taken = snapshot(group(flows=NEAR_FLOWS, shares=SOUND), brokers={1: A, 2: NoRack.UNKNOWN, 3: C})
+    assert found(taken) == []
+
+
+def test_a_broker_that_is_away_may_be_the_one_of_a_rack() -> None:
+    """While the only broker of a rack restarts, the rack's members are no strangers."""
+    taken = snapshot(group(flows=NEAR_FLOWS, shares=SOUND), brokers={1: A, 3: C})
+    assert found(taken) == []
+
+
+def test_no_rack_aware_selector() -> None:
+    """Replicas in other racks that may not serve."""
+    taken = snapshot(group(flows=NEAR_FLOWS, shares=SOUND), replicas=((1, 2), (2, 3)), rack_aware_fetch=False)
+    assert "replica.selector.class=" in only(taken, Code.NO_RACK_AWARE_SELECTOR).cure
+
+
+@pytest.mark.parametrize("aware", [False, None])
+def test_a_selector_that_would_not_matter_is_no_finding(aware: bool | None) -> None:  # noqa: FBT001 - a table of states
+    """Without other replicas, or where the configuration could not be read, nothing is claimed."""
+    replicas: Sequence[Sequence[int]] = ((1, 2),) if aware is None else ((1,),)
+    assert found(snapshot(group(flows=NEAR_FLOWS, shares=SOUND), replicas=replicas, rack_aware_fetch=aware)) == []
+
+
+def test_members_without_rack() -> None:
+    """They are counted, named by client id, and priced as if at random."""
+    bare: Mapping[str, str | None] = {"m1": A, "m2": None, "m3": C}
+    taken = snapshot(group(members=bare, flows=[*NEAR_FLOWS, flow("", A, 3 * GB)], shares=SOUND))
+    finding = only(taken, Code.MEMBERS_WITHOUT_RACK)
+    assert finding.cause.startswith("1 of 3 members have no rack (client-m2)")
+    assert finding.dollars_per_month == pytest.approx(shipped("aws").dollars(2 * GB) / 60 * 730 * 3600)
+
+
+def test_members_without_rack_do_not_matter_in_one_rack() -> None:
+    """Where all brokers stand in one rack there is nothing to cross."""
+    bare: Mapping[str, str | None] = {"m1": None}
+    assert found(snapshot(group(members=bare, shares=Shares()), brokers={1: A, 2: A})) == []
+
+
+@pytest.mark.parametrize(
+    ("members", "brokers", "code", "part"),
+    [
+        ({"RACK-A", B, C}, {A, B, C}, Code.RACKS_DIFFER_IN_CASE, "'RACK-A' and 'rack-a'"),
+        ({"x", "y"}, {A, B}, Code.RACKS_NEVER_MEET, "no rack of a member is a rack of a broker: x, y"),
+        ({A, "x"}, {A, B}, Code.RACKS_NEVER_MEET, "some racks of members are not a rack of a broker: x;"),
+        ({"use1-az1", "use1-az2"}, {"us-east-1a", "us-east-1b"}, Code.ZONE_NAME_AGAINST_ID, "zone ids of AWS"),
+        ({"us-east-1a"}, {"use1-az1", "use1-az4"}, Code.ZONE_NAME_AGAINST_ID, "zone names of AWS"),
+        ({"1", "2"}, {"westeurope-1", "westeurope-2"}, Code.ZONE_NAME_AGAINST_ID, "bare numbers"),
+        ({"us-east-1a"}, {"us-west-2a"}, Code.RACKS_NEVER_MEET, "us-west-2a"),
+    ],
+)
+def test_names_that_do_not_meet(members: set[str], brokers: set[str], code: Code, part: str) -> None:
+    """Why two sets of names do not match is told by one reason."""
+    (reason,) = rack_names(members, brokers)
+    assert reason.code is code
+    assert part in reason.cause
+
+
+@pytest.mark.parametrize(("members", "brokers"), [({A, B}, {A, B, C}), (set(), {A}), ({A}, set()), ({A}, {A})], ids=str)
+def test_names_that_meet(members: set[str], brokers: set[str]) -> None:
+    """Every member rack is a broker's, or one side has none at all."""
+    assert list(rack_names(members, brokers)) == []
+
+
+def test_racks_that_differ_in_case_are_a_finding_of_the_group() -> None:
+    """The group is named and what it reads across racks is the price."""
+    racks = {"m1": "Rack-A", "m2": B, "m3": C}
+    taken = snapshot(group(members=racks, flows=[flow("Rack-A", A, GB)], shares=SOUND))
+    finding = only(taken, Code.RACKS_DIFFER_IN_CASE)
+    assert (finding.where, (finding.dollars_per_month or 0) > 0) == ("group orders", True)
+
+
+def test_a_measured_share_at_the_random_baseline() -> None:
+    """Everybody has a rack, and bytes cross as if nobody had."""
+    finding = only(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)), Code.AT_RANDOM_BASELINE)
+    assert "66% of its bytes cross racks, as at random (67%); 0% would do" in finding.cause
+    assert "samerack run --group orders" in finding.cure
+
+
+def test_less_than_random_is_avoidable_traffic() -> None:
+    """Half of the random share is told too, by another name."""
+    finding = only(snapshot(group(flows=[flow(A, B, GB)], shares=HALF)), Code.AVOIDABLE)
+    assert finding.cause == "33% crosses racks, 0% would do"
+
+
+def test_members_that_share_only_a_foreign_protocol() -> None:
+    """The agent offers no such name, so it cannot join; that costs only where something could be saved."""
+    sound = only(snapshot(group(assignor="mine", flows=NEAR_FLOWS, shares=SOUND)), Code.NO_COMMON_PROTOCOL)
+    assert not sound.costs
+    assert "add 'mine' to leading.protocols" in sound.cure
+    costly = found(snapshot(group(assignor="mine", flows=[flow(A, B, GB)], shares=HALF)))
+    assert [(one.code, one.costs) for one in costly] == [(Code.NO_COMMON_PROTOCOL, True)]
+
+
+def test_a_group_that_brokers_assign_without_racks() -> None:
+    """What KIP-848 loses is priced against the best plan, and not told a second time."""
+    taken = snapshot(group(kind="consumer", assignor="uniform", flows=[flow(A, B, GB)], shares=RANDOM))
+    finding = only(taken, Code.BROKER_ASSIGNED)
+    assert finding.dollars_per_month == pytest.approx(shipped("aws").dollars(0.66 * GB) / 60 * 730 * 3600)
+
+
+def test_replicas_that_prevent_locality() -> None:
+    """All replicas in one rack, members in three: most has to cross, whoever plans."""
+    made = problem(((A,),) * 6, SPREAD, RANGE)
+    shares = replace(SOUND, present_bytes=4 / 6, optimal=4 / 6)
+    finding = only(snapshot(group(flows=[flow(B, A, GB)], shares=shares, made=made)), Code.REPLICAS_PREVENT_LOCALITY)
+    assert "at least 67% has to cross" in finding.cause
+    assert "6 of 6 partitions of clicks" in finding.cause
+
+
+def test_leaders_that_prevent_locality_are_the_selectors_fault() -> None:
+    """Where every replica could serve nothing had to cross: the replicas are well placed."""
+    replicas = ((A, B, C),) * 6
+    made = problem(replicas, SPREAD, RANGE, reads_any_replica=False)
+    shares = replace(SOUND, present_bytes=4 / 6, optimal=4 / 6)
+    taken = snapshot(
+        group(flows=[flow(B, A, GB)], shares=shares, made=made), replicas=((1, 2, 3),), rack_aware_fetch=False
+    )
+    assert only(taken, Code.NO_RACK_AWARE_SELECTOR).where == "brokers"
+
+
+def test_uneven_members_are_named_as_the_reason() -> None:
+    """Replicas in every rack of a member, yet too few of them where most members stand."""
+    racks = {"m1": A, "m2": A, "m3": B}
+    made = problem(((A,), (B,), (B,), (B,), (B,), (B,)), racks, {"m1": (0, 1), "m2": (2, 3), "m3": (4, 5)})
+    shares = replace(SOUND, optimal=0.5, present_bytes=0.5)
+    finding = only(
+        snapshot(group(members=racks, flows=[flow(A, B, GB)], shares=shares, made=made)), Code.REPLICAS_PREVENT_LOCALITY
+    )
+    assert "has to cross racks in any balanced plan" in finding.cause
+
+
+def test_what_was_refused_is_told_and_costs_nothing() -> None:
+    """A missing permission names what the figures lack; a failure is told apart from it."""
+    gaps = [
+        Gap(
+            family=Family.LOG_DIRS,
+            refused=True,
+            where="broker 1",
+            reason="CLUSTER_AUTHORIZATION_FAILED",
+            consequence="x",
+        ),
+        Gap(family=Family.PROBE, refused=False, where="", reason="timed out", consequence="y"),
+    ]
+    told = found(snapshot(group(flows=NEAR_FLOWS, shares=SOUND), gaps=gaps))
+    assert [(one.code, one.where, one.costs) for one in told] == [
+        (Code.NOT_ALLOWED, "log-dirs broker 1", False),
+        (Code.FAILED, "probe", False),
+    ]
+
+
+def test_the_dearest_comes_first() -> None:
+    """What costs stands before what does not, by what it costs."""
+    gap = Gap(family=Family.PROBE, refused=True, where="", reason="r", consequence="c")
+    cheap = group("cheap", flows=[flow(A, B, GB)], shares=HALF)
+    dear = group("dear", flows=[flow(A, B, 9 * GB)], shares=HALF)
+    assert [one.where for one in found(snapshot(cheap, dear, gaps=[gap]))] == ["group dear", "group cheap", "probe"]
+
+
+def test_where_bytes_are_free_nothing_costs() -> None:
+    """Findings stand as they are, but none of them costs money."""
+    judgement = judged(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)), prices="azure")
+    assert [one.code for one in judgement.findings] == [Code.AT_RANDOM_BASELINE]
+    assert not judgement.costs
+
+
+def test_a_verdict_survives_its_json() -> None:
+    """What `GET /v1/findings` answers is read back equal."""
+    judgement = judged(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)))
+    assert findings.from_json(findings.to_json(judgement)) == judgement
+    with pytest.raises(AgentError, match="the answer is no verdict"):
+        findings.from_json(b"[]")
+
+
+def test_groups_without_members_are_left_out() -> None:
+    """An empty group reads nothing."""
+    empty = replace(group(shares=Shares()), members=(), problem=None)
+    assert found(snapshot(empty)) == []
+
+
+def test_near_is_the_reference() -> None:
+    """The values that these tests build on: the near plan has no cross-rack partition."""
+    assert judged(snapshot(group(made=problem(ROTATED, SPREAD, NEAR), flows=NEAR_FLOWS, shares=SOUND))).findings == ()

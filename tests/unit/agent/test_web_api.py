@@ -1,0 +1,94 @@
+"""What the agent answers as JSON, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from typing import Any
+from urllib.error import HTTPError
+from urllib.parse import quote
+from urllib.request import Request, urlopen
+
+import pytest
+
+from agent import findings, report, web_api, web_page
+from agent.cli import asking
+from agent.errors import AgentError
+from agent.metrics import Metrics
+from agent.settings import WebSettings
+from agent.web import WebServer, application
+from tests.unit.agent.measured import busy, busy_events, showing
+
+SHOWN = showing(busy(), roles={"orders": "leading"}, events=busy_events())
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """A server's address."""
+    more = (*web_api.routes(SHOWN), *web_page.routes(SHOWN))
+    server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=more), host="127.0.0.1", port=0)
+    server.start()
+    yield f"http://127.0.0.1:{server.port}"
+    server.stop()
+
+
+def ask(url: str, method: str = "GET") -> tuple[int, Any]:
+    """Status and body."""
+    try:
+        with urlopen(Request(url, method=method), timeout=5) as answer:  # noqa: S310 - a loopback address of our own
+            return answer.status, answer.read()
+    except HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def test_traffic_and_findings_are_what_the_command_line_reads(url: str) -> None:
+    """Both texts give back the values that are shown."""
+    assert report.from_json(ask(f"{url}/v1/traffic")[1]) == SHOWN.report()
+    assert findings.from_json(ask(f"{url}/v1/findings")[1]) == SHOWN.verdict()
+
+
+def test_events_are_told_newest_first(url: str) -> None:
+    """All of them, some of them, one group's."""
+    told = json.loads(ask(f"{url}/v1/events")[1])["events"]
+    assert [event["kind"] for event in told] == ["plan", "decision", "decision"]
+    assert len(json.loads(ask(f"{url}/v1/events?most=1")[1])["events"]) == 1
+    assert json.loads(ask(f"{url}/v1/events?group=payments")[1]) == {"events": []}
+
+
+@pytest.mark.parametrize("most", ["0", "-1", "501", "x", "1e3", "\u0663", "9" * 40])
+def test_a_wrong_number_of_events_is_refused(url: str, most: str) -> None:
+    """Status 400 with the reason."""
+    status, body = ask(f"{url}/v1/events?most={quote(most)}")
+    assert status == 400
+    assert "is no number from 1 to 500" in json.loads(body)["error"]
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/traffic", "/v1/findings", "/v1/events"])
+def test_what_is_shown_takes_no_posts(url: str, path: str) -> None:
+    """Readers only."""
+    assert ask(url + path, "POST")[0] == 405
+
+
+def test_nobody_there_is_no_answer() -> None:
+    """A closed port is not an error: the command measures itself then."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        assert asking.ask(f"http://127.0.0.1:{port}/v1/traffic") is None
+
+
+def test_somebody_else_is_told(url: str) -> None:
+    """A server that is no agent of this version is named with what it answers."""
+    with pytest.raises(AgentError, match=r"/v1/nothing: answers 404; is it an agent of this version\?"):
+        asking.ask(f"{url}/v1/nothing")
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [("127.0.0.1", "http://127.0.0.1:1"), ("0.0.0.0", "http://127.0.0.1:1"), ("::", "http://[::1]:1")],  # noqa: S104 - settings of an agent
+)
+def test_where_an_agent_answers(host: str, address: str) -> None:
+    """An agent that listens everywhere is asked on loopback."""
+    assert asking.address(WebSettings(host=host, port=1)) == address

@@ -1,0 +1,115 @@
+"""Whose counters are whose, and that nothing counts twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.racks import MemberRack
+from agent.traffic.exact import STALE_SECONDS, ExactReads
+from agent.traffic.groups import ObservedGroup, ObservedMember
+from agent.traffic.statistics import Counters, StatisticsError
+from protocol.model import from_pairs
+
+
+def member(name: str, client_id: str, *numbers: int) -> ObservedMember:
+    """A member that owns partitions of topic t."""
+    return ObservedMember(
+        id=name,
+        instance_id=None,
+        client_id=client_id,
+        client_host="10.0.0.1",
+        rack=MemberRack(rack="a", source="subscription", fetches_with_rack=True),
+        topics=frozenset({"t"}),
+        owned=from_pairs(("t", number) for number in numbers),
+        sessions=False,
+    )
+
+
+def group(*members: ObservedMember) -> ObservedGroup:
+    """A stable group."""
+    return ObservedGroup(group="g", kind="classic", state="Stable", assignor="range", members=members, owned_known=True)
+
+
+def counters(received: int, *, client: str = "c#1", client_id: str = "c", number: int = 0, age: float = 5) -> Counters:
+    """What a client that reads one partition from broker 1 counted."""
+    return Counters(
+        client=client,
+        client_id=client_id,
+        age_seconds=age,
+        received={1: received},
+        served_by={("t", number): 1},
+        messages={("t", number): received},
+    )
+
+
+def reads(*members: ObservedMember) -> ExactReads:
+    """An agent that sees these members of one group, and topic t with four partitions."""
+    exact = ExactReads(began_at=100.0)
+    exact.see({"g": group(*members)}, {"t": 4}, {})
+    return exact
+
+
+def collected(exact: ExactReads) -> dict[tuple[str, str], float]:
+    """Bytes by member."""
+    return {key: sum(read.wire_bytes for read in found) for key, found in exact.collect().items()}
+
+
+def test_a_member_is_found_by_its_client_id() -> None:
+    """One member with the client id: that is it; the first post of a young client counts whole."""
+    exact = reads(member("m1", "c", 0), member("m2", "d", 1))
+    assert exact.post("g", counters(500), now=110.0).id == "m1"
+    exact.post("g", counters(700), now=111.0)
+    assert collected(exact) == {("g", "m1"): 700.0}
+    assert collected(exact) == {}
+    assert exact.members(now=111.0) == {("g", "m1")}
+
+
+def test_members_with_one_client_id_are_told_apart_by_what_they_own() -> None:
+    """Deployments give all replicas one client id."""
+    exact = reads(member("m1", "c", 0), member("m2", "c", 1))
+    assert exact.post("g", counters(500, number=1), now=110.0).id == "m2"
+    with pytest.raises(StatisticsError, match="2 members"):
+        exact.post("g", counters(500, number=3), now=110.0)
+    assert exact.post("g", counters(1, number=3), now=110.0, member_id="m1").id == "m1"
+
+
+def test_an_old_client_counts_from_its_first_post() -> None:
+    """What it received before the agent began is not this agent's to count."""
+    exact = reads(member("m1", "c", 0))
+    exact.post("g", counters(10_000, age=1000), now=110.0)
+    exact.post("g", counters(10_300, age=1001), now=111.0)
+    assert collected(exact) == {("g", "m1"): 300.0}
+
+
+def test_what_was_estimated_is_taken_off() -> None:
+    """The first post covers a time in which the member was estimated already."""
+    exact = reads(member("m1", "c", 0))
+    exact.estimated(("g", "m1"), 400.0)
+    exact.post("g", counters(500), now=110.0)
+    assert collected(exact) == {("g", "m1"): pytest.approx(100.0)}
+
+
+def test_silence_brings_the_estimate_back() -> None:
+    """A client that stopped posting is not exact any more."""
+    exact = reads(member("m1", "c", 0))
+    exact.post("g", counters(500), now=110.0)
+    assert exact.members(now=110.0 + STALE_SECONDS) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("name", "posted", "reason"),
+    [
+        ("other", counters(1), "not observed"),
+        ("g", counters(1, client_id="unknown"), "no member with client.id"),
+        ("g", counters(1, number=4), "t-4 is unknown"),
+    ],
+)
+def test_wrong_posts_change_nothing(name: str, posted: Counters, reason: str) -> None:
+    """They are refused with the reason."""
+    exact = reads(member("m1", "c", 0))
+    with pytest.raises(StatisticsError, match=reason):
+        exact.post(name, posted, now=110.0)
+    with pytest.raises(StatisticsError, match="no member 'x'"):
+        exact.post("g", counters(1), now=110.0, member_id="x")
+    assert collected(exact) == {}
+    assert exact.members(now=110.0) == frozenset()

@@ -1,0 +1,178 @@
+"""Groups of every kind become one shape; described by the real messages of each kind."""
+
+from __future__ import annotations
+
+import uuid
+from types import SimpleNamespace
+from typing import Any
+
+from kio.schema.consumer_group_describe.v0 import response as consumer
+from kio.schema.errors import ErrorCode
+from kio.schema.streams_group_describe.v0 import response as streams
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i16, i32
+
+from agent.settings import RackSettings
+from agent.traffic import groups
+from agent.traffic.groups import ListedGroup
+from protocol.consumer import encode_assignment, encode_subscription
+from protocol.model import Assignment, Subscription, from_pairs, to_pairs
+from tests.unit.agent.values import Described, look, partition
+
+RACKS = RackSettings(client_ids={"*-b": "b"}, fetch_with_rack=("*-b",))
+
+
+def classic(*members: Described, protocol: str = "range", state: str = "Stable", kind: str = "consumer") -> Any:
+    """A DescribeGroups answer."""
+    return SimpleNamespace(
+        group_id="g", group_state=state, protocol_type=kind, protocol_data=protocol, members=list(members)
+    )
+
+
+def described(name: str, *pairs: tuple[str, int], rack: str | None = None, **fields: Any) -> Described:
+    """A member of a classic group."""
+    return Described(
+        member_id=name,
+        member_metadata=encode_subscription(Subscription(topics=("t",), rack=rack)),
+        member_assignment=encode_assignment(Assignment(partitions=from_pairs(pairs))),
+        **fields,
+    )
+
+
+def test_classic_groups_carry_the_consumer_protocol() -> None:
+    """Racks from the subscription or the settings, owners from the assignment; the agent itself is left out."""
+    agent = Described(
+        member_id="agent", group_instance_id="samerack", member_metadata=encode_subscription(Subscription(topics=()))
+    )
+    group = groups.classic(
+        classic(described("m1", ("t", 0), rack="a"), described("m2", ("t", 1), client_id="x-b"), agent),
+        racks=RACKS,
+        agent="samerack",
+    )
+    assert [(one.id, one.rack.rack, one.rack.source) for one in group.members] == [
+        ("m1", "a", "subscription"),
+        ("m2", "b", "client-id"),
+    ]
+    assert {where: owner.id for where, owner in group.owners().items()} == {("t", 0): "m1", ("t", 1): "m2"}
+    assert (group.kind, group.owned_known) == ("classic", True)
+
+
+def test_rebalancing_groups_do_not_show_owners() -> None:
+    """What members own is unknown until everybody has an assignment."""
+    group = groups.classic(classic(Described(), state="PreparingRebalance"), racks=RACKS, agent="samerack")
+    assert not group.owned_known
+
+
+def test_streams_on_the_classic_protocol_is_recognised() -> None:
+    """Kafka Streams names its assignor `stream`; its clients are Java's."""
+    group = groups.classic(classic(described("m", ("t", 0)), protocol="stream"), racks=RACKS, agent="samerack")
+    assert group.kind == "streams-classic"
+    assert group.members[0].sessions
+
+
+def test_other_protocol_types_are_shown_and_not_read() -> None:
+    """Connect's workers have no assignment of partitions."""
+    group = groups.classic(classic(Described(), kind="connect"), racks=RACKS, agent="samerack")
+    assert group.kind == "other"
+    assert "connect" in group.note
+
+
+def test_unreadable_members_are_noted() -> None:
+    """A member whose bytes make no sense stays in the picture."""
+    group = groups.classic(classic(Described(member_metadata=b"\x00")), racks=RACKS, agent="samerack")
+    assert len(group.members) == 1
+    assert "subscription" in group.note
+
+
+def test_groups_of_the_new_protocol_are_described_by_brokers() -> None:
+    """KIP-848: rack, topics and the current assignment stand in fields."""
+    owned = consumer.TopicPartitions(topic_id=uuid.uuid4(), topic_name=TopicName("t"), partitions=(i32(0), i32(2)))
+    raw = consumer.DescribedGroup(
+        error_code=ErrorCode.none,
+        group_id=GroupId("g"),
+        group_state="Stable",
+        group_epoch=i32(1),
+        assignment_epoch=i32(1),
+        assignor_name="uniform",
+        members=(
+            consumer.Member(
+                member_id="m",
+                rack_id="a",
+                member_epoch=i32(1),
+                client_id="c",
+                client_host="/10.0.0.9",
+                subscribed_topic_names=(TopicName("t"),),
+                assignment=consumer.Assignment(topic_partitions=(owned,)),
+                target_assignment=consumer.Assignment(topic_partitions=()),
+            ),
+        ),
+    )
+    group = groups.managed(raw, racks=RACKS)
+    (member,) = group.members
+    assert (group.kind, group.assignor, member.rack.rack, member.client_host) == (
+        "consumer",
+        "uniform",
+        "a",
+        "10.0.0.9",
+    )
+    assert member.rack.fetches_with_rack
+    assert to_pairs(member.owned) == [("t", 0), ("t", 2)]
+
+
+def streams_group() -> streams.DescribedGroup:
+    """An application with one subtopology over two topics, of which one has fewer partitions."""
+    nothing = streams.Assignment(active_tasks=(), standby_tasks=(), warmup_tasks=())
+    tasks = streams.TaskIds(subtopology_id="0", partitions=(i32(0), i32(1)))
+    member = streams.Member(
+        member_id="m",
+        member_epoch=i32(1),
+        rack_id=None,
+        client_id="app-b",
+        client_host="/10.0.0.9",
+        topology_epoch=i32(0),
+        process_id="p",
+        client_tags=(),
+        task_offsets=(),
+        task_end_offsets=(),
+        assignment=streams.Assignment(active_tasks=(tasks,), standby_tasks=(), warmup_tasks=()),
+        target_assignment=nothing,
+        is_classic=False,
+    )
+    internal = streams.TopicInfo(
+        name=TopicName("inner"), partitions=i32(1), replication_factor=i16(1), topic_configs=()
+    )
+    return streams.DescribedGroup(
+        error_code=ErrorCode.none,
+        group_id=GroupId("app"),
+        group_state="Stable",
+        group_epoch=i32(1),
+        assignment_epoch=i32(1),
+        topology=streams.Topology(
+            epoch=i32(0),
+            subtopologies=(
+                streams.Subtopology(
+                    subtopology_id="0",
+                    source_topics=(TopicName("t"),),
+                    state_changelog_topics=(),
+                    repartition_source_topics=(internal,),
+                ),
+            ),
+        ),
+        members=(member,),
+    )
+
+
+def test_streams_tasks_are_partitions_of_their_sources() -> None:
+    """KIP-1071: an active task reads its partition of each source topic that has so many."""
+    raw = streams_group()
+    assert groups.topics_of_streams(raw) == {"t", "inner"}
+    group = groups.streams(raw, racks=RACKS, cluster=look(t=[partition(1), partition(2)], inner=[partition(1)]))
+    assert to_pairs(group.members[0].owned) == [("inner", 0), ("t", 0), ("t", 1)]
+    assert (group.kind, group.members[0].rack.rack, group.members[0].rack.source) == ("streams", "b", "client-id")
+
+
+def test_groups_that_cannot_be_described_are_shown_by_name() -> None:
+    """A share group, say."""
+    group = groups.only_listed(ListedGroup(group="s", coordinator=1, protocol_type="share", state="", type="share"))
+    assert (group.kind, group.owned_known, group.members) == ("other", False, ())
+    assert "share" in group.note

@@ -1,0 +1,83 @@
+"""Weights from rates: few, and unmoved by noise."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.traffic.attribute import Part
+from agent.traffic.rates import LEVELS, fitted, level_of, smooth, weights_of
+from agent.traffic.weights import WeightBook
+
+RATES = st.floats(1, 1e9)
+
+
+@given(RATES, st.lists(st.floats(2**-0.25, 2**0.25), max_size=50))
+def test_noise_keeps_a_level(rate: float, noise: list[float]) -> None:
+    """A rate that wavers by a fifth around any value keeps the level that it had."""
+    level = level_of(rate, None)
+    for factor in noise:
+        assert level_of(rate * factor, level) == level
+
+
+@given(RATES, RATES)
+def test_a_changed_rate_changes_its_level(before: float, after: float) -> None:
+    """A level is never further from the rate than a factor of 1.7."""
+    level = level_of(after, level_of(before, None))
+    assert max(after, 1.0) / 2**level < 1.7
+    assert 2**level / max(after, 1.0) < 1.7
+
+
+@given(st.lists(st.one_of(st.none(), st.integers(0, 60)), min_size=1, max_size=50))
+def test_weights_are_few_and_in_order(levels: list[int | None]) -> None:
+    """Weights are powers of two between 1 and 4096, and a greater rate has no smaller weight."""
+    row = weights_of({"t": levels})["t"]
+    assert {weight & (weight - 1) for weight in row} == {0}
+    assert 1 <= min(row) <= max(row) <= 1 << LEVELS
+    known = sorted((level, weight) for level, weight in zip(levels, row, strict=True) if level is not None)
+    assert [weight for _, weight in known] == sorted(weight for _, weight in known)
+
+
+def test_smoothing_forgets_slowly() -> None:
+    """A minute takes two thirds of the way to a new rate."""
+    assert smooth(None, 5.0, 1.0) == 5.0
+    assert 0.6 < smooth(0.0, 1.0, 60.0) < 0.7
+
+
+def test_weights_fit_topics_that_grew() -> None:
+    """A new partition has the usual weight of its topic, topics that are gone are left out."""
+    assert fitted({"t": (1, 4, 4), "gone": (2,)}, {"t": 5}) == {"t": (1, 4, 4, 4, 4)}
+    assert fitted({"t": (1, 4, 4)}, {"t": 2}) == {"t": (1, 4)}
+
+
+def part(number: int, wire_bytes: float) -> Part:
+    """Bytes read of one partition."""
+    return Part(partition=("t", number), member=None, broker=1, wire_bytes=wire_bytes, records=1)
+
+
+@given(st.lists(st.lists(st.floats(0.9, 1.1), min_size=3, max_size=3), min_size=20, max_size=40))
+def test_a_noisy_group_keeps_one_weights_object(noise: list[list[float]]) -> None:
+    """Once rates are known the weights are the same object for as long as only noise moves them."""
+    book = WeightBook()
+    owned = [("t", number) for number in range(3)]
+    for factors in noise[:10]:
+        book.measured("g", [part(n, 700_000 * 8**n * f) for n, f in enumerate(factors)], owned, 5.0)
+    weights = book.weights("g")
+    assert weights is not None
+    assert weights["t"] == (64, 512, 4096)
+    for factors in noise[10:]:
+        book.measured("g", [part(n, 700_000 * 8**n * f) for n, f in enumerate(factors)], owned, 5.0)
+        assert book.weights("g") is weights
+
+
+def test_rates_need_time_and_traffic() -> None:
+    """There are no weights before commits could come in thrice, nor while nothing is read."""
+    book = WeightBook()
+    book.measured("g", [part(0, 10_000)], [("t", 0)], 5.0)
+    assert book.weights("g") is None
+    for _ in range(5):
+        book.measured("idle", [], [("t", 0)], 5.0)
+    assert book.weights("idle") is None
+    assert book.rate("idle", ("t", 0)) == 0.0
+    book.forget(["g"])
+    assert book.rate("g", ("t", 0)) is None

@@ -1,0 +1,103 @@
+"""From parts to flows: exact replaces estimated, calibration, rounding that loses nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.traffic.attribute import Part
+from agent.traffic.groups import ObservedMember
+from agent.traffic.model import Flow, FlowKey, Volume
+from agent.traffic.statistics import Read
+from agent.traffic.tally import Calibration, Tally, count
+from agent.traffic.window import Window
+from tests.unit.agent.traffic.test_exact import member
+
+RACKS = {1: "a", 2: "b"}
+
+
+def rack_of(broker: int | None) -> str:
+    """Racks of two brokers."""
+    return RACKS.get(broker, "") if broker is not None else ""
+
+
+def part(owner: ObservedMember | None, wire_bytes: float, broker: int | None = 1) -> Part:
+    """Bytes of partition 0."""
+    return Part(partition=("t", 0), member=owner, broker=broker, wire_bytes=wire_bytes, records=3)
+
+
+def key(replica_rack: str = "a", client_rack: str = "a", method: str = "estimated") -> FlowKey:
+    """A key of group g and topic t."""
+    return FlowKey(
+        group="g",
+        topic="t",
+        client_rack=client_rack,
+        replica_rack=replica_rack,
+        method=method,  # type: ignore[arg-type]  # tests name it
+    )
+
+
+def test_parts_are_summed_by_racks() -> None:
+    """Unknown racks and partitions without a reader are counted, apart."""
+    flows, estimated = count(
+        Tally(),
+        "g",
+        [part(member("m", "c"), 10), part(member("m", "c"), 5), part(member("m", "c"), 7, 2), part(None, 2, None)],
+        {},
+        exact_members={},
+        rack_of=rack_of,
+    )
+    assert {flow.key: flow.volume.wire_bytes for flow in flows} == {key(): 15, key("b"): 7, key("", ""): 2}
+    assert estimated == {"m": 22.0}
+    assert [flow.key.cross_rack for flow in flows] == [False, True, None]
+
+
+def test_exact_replaces_the_estimate_of_that_member() -> None:
+    """The estimate of a member that posts does not count, those of the others do."""
+    one, other = member("m1", "c"), member("m2", "d")
+    read = Read(partition=("t", 0), broker=2, wire_bytes=90.0, records=4)
+    flows, estimated = count(
+        Tally(), "g", [part(one, 100), part(other, 50)], {"m1": [read]}, exact_members={"m1": one}, rack_of=rack_of
+    )
+    assert {flow.key: flow.volume for flow in flows} == {
+        key(): Volume(wire_bytes=50, records=3),
+        key("b", method="exact"): Volume(wire_bytes=90, records=4),
+    }
+    assert estimated == {"m2": 50.0}
+
+
+def test_exact_members_calibrate_the_rest() -> None:
+    """Once enough is known both ways, the others' estimates are corrected by the ratio."""
+    tally, one, other = Tally(), member("m1", "c"), member("m2", "d")
+    read = Read(partition=("t", 0), broker=1, wire_bytes=11e6, records=4)
+    for expected in (1e6, 1.1e6):
+        flows, _ = count(
+            tally, "g", [part(one, 10e6), part(other, 1e6)], {"m1": [read]}, exact_members={"m1": one}, rack_of=rack_of
+        )
+        assert {flow.key: flow.volume.wire_bytes for flow in flows}[key()] == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_ratio_that_cannot_be_is_not_believed() -> None:
+    """Far off means another cause than the estimate's error."""
+    calibration = Calibration()
+    calibration.add(100e6, 10e6)
+    assert calibration.factor == 1.0
+
+
+def test_rounding_loses_nothing() -> None:
+    """A third of a byte a cycle is a byte after three."""
+    tally = Tally()
+    sums = 0
+    for _ in range(300):
+        flows, _ = count(tally, "g", [part(None, 1 / 3, None)], {}, exact_members={}, rack_of=rack_of)
+        sums += sum(flow.volume.wire_bytes for flow in flows)
+    assert sums in (99, 100)
+
+
+def test_a_window_forgets() -> None:
+    """Steps that began before the window are let go."""
+    window = Window(60.0)
+    for number in range(20):
+        flow = Flow(key=key(), volume=Volume(wire_bytes=10, records=1))
+        window.add(10.0 * number, 10.0 * (number + 1), [flow])
+    assert window.begin == 140.0
+    assert window.by_group() == {"g": (Flow(key=key(), volume=Volume(wire_bytes=60, records=6)),)}

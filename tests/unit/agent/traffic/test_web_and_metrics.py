@@ -1,0 +1,181 @@
+"""The port for statistics, the scrape of Java clients, and the metrics, each against what others would send or read."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
+
+from agent.racks import MemberRack
+from agent.traffic import web as traffic_web
+from agent.traffic.board import TrafficBoard
+from agent.traffic.gaps import failed, merged, refused
+from agent.traffic.groups import ObservedMember
+from agent.traffic.metrics import OTHER, TrafficCollector, TrafficMetrics
+from agent.traffic.model import Family, Flow, FlowKey, GroupTraffic, Shares, TrafficSnapshot, Volume
+from agent.traffic.scrape import ScrapeError, pick, received_by_client, scrape
+from agent.traffic.statistics import MOST_BYTES, parse
+from agent.web import WebServer
+from tests.unit.agent.traffic.test_exact import member
+from tests.unit.agent.traffic.test_statistics import body
+
+JAVA = """\
+# TYPE kafka_consumer_consumer_node_metrics_incoming_byte_total counter
+kafka_consumer_consumer_node_metrics_incoming_byte_total{client_id="c1",node_id="node-1"} 1000.0
+kafka_consumer_consumer_node_metrics_incoming_byte_total{client_id="c1",node_id="node-2147483646"} 5.0
+kafka_consumer_consumer_node_metrics_incoming_byte_total{client_id="c1",node_id="node--1"} 5.0
+kafka_consumer_consumer_node_metrics_incoming_byte_total{client_id="c2",node_id="node-3"} 7.0
+kafka_consumer_fetch_manager_metrics_bytes_consumed_total{client_id="c1",topic="t"} 99.0
+"""
+
+
+@pytest.fixture
+def port() -> Iterator[tuple[int, list[tuple[str, str | None]]]]:
+    """The agent's port with the route, and what it took."""
+    taken: list[tuple[str, str | None]] = []
+
+    def take(group: str, content: bytes, member_id: str | None) -> ObservedMember:
+        parse(content)
+        taken.append((group, member_id))
+        return member("m1", "c", 0)
+
+    server = WebServer(Starlette(routes=list(traffic_web.routes(take))), host="127.0.0.1", port=0)
+    server.start()
+    yield server.port, taken
+    server.stop()
+
+
+def post(port: int, path: str, content: bytes) -> tuple[int, str]:
+    """Status and text of the answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("POST", path, content)
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_statistics_are_taken_or_refused(port: tuple[int, list[tuple[str, str | None]]]) -> None:
+    """A good post names its member; a bad one gets 400 with the reason and is not taken."""
+    number, taken = port
+    assert post(number, "/v1/statistics?group=orders&member=m1", body()) == (200, '{"member":"m1","rack":"a"}')
+    assert taken == [("orders", "m1")]
+    for path, content, reason in (
+        ("/v1/statistics", body(), "no group"),
+        ("/v1/statistics?group=g", b"{}", "type"),
+        ("/v1/statistics?group=g", b" " * (MOST_BYTES + 1), "more than"),
+    ):
+        status, text = post(number, path, content)
+        assert status == 400
+        assert reason in text
+    assert len(taken) == 1
+
+
+def test_javas_bytes_are_read_by_node() -> None:
+    """Coordinator and bootstrap connections are left out, payload bytes are never read."""
+    assert received_by_client(JAVA) == {"c1": {1: 1000}, "c2": {3: 7}}
+    assert pick({"c1": 0, "c2": 0}, "c2") == "c2"
+    assert pick({"c1": 0, "c2": 0}, "") is None
+    assert pick({"c1": 0}, "") == "c1"
+    with pytest.raises(ScrapeError, match="incoming-byte-total"):
+        received_by_client("up 1\n")
+
+
+def test_pages_are_scraped() -> None:
+    """Over http only, and with a message where nobody answers."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(JAVA.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/metrics"
+        assert scrape(url) == JAVA
+        thread.join()
+    with pytest.raises(ScrapeError, match="127"):
+        scrape(url)
+    with pytest.raises(ScrapeError, match="only http"):
+        scrape("file:///etc/hosts")
+
+
+def snapshot() -> TrafficSnapshot:
+    """One group, and a refused question."""
+    group = GroupTraffic(
+        group="orders", kind="classic", state="Stable", shares=Shares(present_bytes=0.5, optimal=0.25, random=2 / 3)
+    )
+    return TrafficSnapshot(groups=(group,), cycle=1, gaps=tuple(refused(Family.LOG_DIRS, "broker 1", 31)))
+
+
+def flow(topic: str, wire_bytes: int) -> Flow:
+    """A flow of group orders."""
+    key = FlowKey(group="orders", topic=topic, client_rack="a", replica_rack="b", method="estimated")
+    return Flow(key=key, volume=Volume(wire_bytes=wire_bytes, records=1))
+
+
+def test_metrics_show_one_publication() -> None:
+    """Counters have all labels and only grow, shares stand beside each other, permissions are counted by family."""
+    registry, board = CollectorRegistry(auto_describe=True), TrafficBoard()
+    metrics = TrafficMetrics(registry)
+    registry.register(TrafficCollector(board, most_series=1))
+    metrics.looked(0.1)
+    metrics.failed(Family.LOG_DIRS)
+    metrics.failed(None)
+    board.publish(snapshot(), [flow("t", 10)])
+    board.publish(snapshot(), [flow("t", 5), flow("u", 7), flow("v", 1)])
+    text = generate_latest(registry).decode()
+    samples = {
+        (one.name, *sorted(one.labels.values())): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+    }
+    labels = ("a", "b", "estimated", "orders")
+    assert samples["samerack_consumed_bytes_total", *labels, "t"] == 15
+    assert samples["samerack_consumed_bytes_total", OTHER, *labels] == 8
+    assert samples["samerack_cross_rack_share", "orders"] == 0.5
+    assert samples["samerack_optimal_share", "orders"] == 0.25
+    assert samples["samerack_random_share", "orders"] == 2 / 3
+    assert samples["samerack_missing_permissions", "log-dirs"] == 1
+    assert samples["samerack_missing_permissions", "probe"] == 0
+    assert samples["samerack_traffic_errors_total", "internal"] == 1
+    assert samples["samerack_traffic_cycle_seconds_count",] == 1
+
+
+def test_the_board_reads_without_waiting() -> None:
+    """Before anything is measured there is an empty snapshot; listeners hear of each publication."""
+    board, heard = TrafficBoard(), []
+    board.listen(lambda published: heard.append(published.snapshot.cycle))
+    assert board.latest().cycle == 0
+    assert board.group("orders") is None
+    board.publish(snapshot(), [])
+    assert board.group("orders") is not None
+    assert heard == [1]
+
+
+def test_what_passes_by_itself_is_no_gap() -> None:
+    """A moved leader is asked anew in the next cycle; a refusal and a failure are told once each."""
+    assert refused(Family.END_OFFSETS, "t", 6) == []
+    assert refused(Family.END_OFFSETS, "t", 0) == []
+    (gap,) = merged([*refused(Family.PROBE, "t", 29), *refused(Family.PROBE, "t", 29)])
+    assert gap.refused
+    assert "READ" in gap.consequence
+    assert not failed(Family.PROBE, "t", TimeoutError("late")).refused
+
+
+def test_racks_of_members_are_values() -> None:
+    """A member's rack is compared by value, so that unchanged groups keep what was worked out for them."""
+    assert member("m", "c", 0) == member("m", "c", 0)
+    assert member("m", "c", 0).rack == MemberRack(rack="a", source="subscription", fetches_with_rack=True)
