@@ -200,21 +200,31 @@ def _present_owners(
 
 def _claims(
     members: Sequence[MemberInput], names: tuple[str, ...], counts: Int64Array, starts: Int64Array
-) -> tuple[Int64Array, Int32Array, Int64Array]:
+) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Every valid claim once: partition index, member index, generation."""
     position = {name: index for index, name in enumerate(names)}
-    partitions: list[Int64Array] = [np.empty(0, np.int64)]
-    sizes = np.zeros(len(members), np.int64)
+    given: list[Int64Array | Int32Array] = [np.empty(0, np.int64)]
+    topics, claimants = [0], [0]
     for member_index, member in enumerate(members):
-        subscribed = frozenset(member.topics)
+        subscribed = frozenset(member.topics) if member.owned else ()
         for topic, numbers in member.owned.items():
             index = position.get(topic)
             if index is None or topic not in subscribed:
                 continue
-            given = _as_integers(numbers, f"owned partitions of member {member.id!r} in topic {topic!r}")
-            claimed = np.unique(given[(given >= 0) & (given < counts[index])]) + starts[index]
-            partitions.append(claimed)
-            sizes[member_index] += len(claimed)
-    claimants = np.repeat(np.arange(len(members), dtype=np.int32), sizes)
-    generations = np.repeat(np.array([member.generation for member in members], np.int64), sizes)
-    return np.concatenate(partitions), claimants, generations
+            # what comes from the wire is such an array already, and there may be a million of them
+            ready = isinstance(numbers, np.ndarray) and numbers.dtype == np.int32 and numbers.ndim == 1
+            given.append(numbers if ready else _claimed(numbers, member.id, topic))  # type: ignore[arg-type]  # if ready, it is one
+            topics.append(index)
+            claimants.append(member_index)
+    sizes = np.fromiter(map(len, given), np.int64, len(given))
+    number: Int64Array = np.concatenate(given, dtype=np.int64)
+    topic_of = np.repeat(topics, sizes)
+    exists = (number >= 0) & (number < counts[topic_of]) if len(counts) else np.zeros(len(number), np.bool_)
+    claims = np.repeat(claimants, sizes)[exists] * starts[-1] + starts[topic_of[exists]] + number[exists]
+    claimant, partition = np.divmod(np.unique(claims), max(1, int(starts[-1])))
+    generations = np.array([member.generation for member in members], np.int64)
+    return partition, claimant, generations[claimant]
+
+
+def _claimed(numbers: Sequence[int] | Int32Array, member: str, topic: str) -> Int64Array:
+    return _as_integers(numbers, f"owned partitions of member {member!r} in topic {topic!r}")

@@ -64,14 +64,14 @@ def _build(wanted: Path) -> None:
 class Peer:
     """One JVM with Kafka's assignors; a context manager."""
 
-    def __init__(self, main: str = "Peer") -> None:
-        """Start it: `Peer` answers consumer groups, `StreamsPeer` Streams applications."""
+    def __init__(self, main: str = "Peer", *, heap: str = "512m") -> None:
+        """Start it: `Peer` answers consumer groups, `StreamsPeer` Streams applications; `heap` is the most it takes."""
         folder = built()
         java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if "JAVA_HOME" in os.environ else Path("java")
         self._process = subprocess.Popen(
             [
                 str(java),
-                "-Xmx512m",
+                f"-Xmx{heap}",
                 "-XX:+UseSerialGC",
                 "-cp",
                 f"{folder}/classes:{folder}/jars/*",
@@ -95,9 +95,13 @@ class Peer:
         self._process.stdin.flush()
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"the peer died of {question}")
+            raise RuntimeError(f"the peer died of {json.dumps(question)[:1000]}")
         answer: dict[str, Any] = json.loads(line)
         return answer
+
+    def kill(self) -> None:
+        """End it while it answers: whoever waits in `ask` gets a RuntimeError."""
+        self._process.kill()
 
     def __enter__(self) -> Self:
         return self

@@ -9,6 +9,7 @@ import java.io.PrintStream;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashMap;
 import java.util.List;
@@ -20,6 +21,7 @@ import java.util.function.Supplier;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Assignment;
+import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupAssignment;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.GroupSubscription;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor.Subscription;
 import org.apache.kafka.clients.consumer.CooperativeStickyAssignor;
@@ -35,7 +37,9 @@ import org.apache.kafka.common.TopicPartition;
  * Answers groups with the assignors of Kafka's Java client: one JSON object per line in, one out.
  *
  * <p>In: {@code assignor} (range, roundrobin, sticky, cooperative-sticky), {@code brokers}, {@code topics},
- * {@code members}, as {@code samerack assign} takes them. Out: {@code {"assignment": {member: [[topic, partition], ...]}}}, sorted.
+ * {@code members}, as {@code samerack assign} takes them; {@code repeat} runs, and {@code subscriptions}, lists of
+ * topics of which members name one by its index ({@code subscription}) instead of their {@code topics}. Out:
+ * {@code {"assignment": {member: [[topic, partition], ...]}, "nanos": median of the later half of the runs}}, sorted.
  * cooperative-sticky withholds partitions that another member still owns; they are missing from its answer.
  */
 public final class Peer {
@@ -54,20 +58,40 @@ public final class Peer {
         BufferedReader questions = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         PrintStream answers = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         for (String line = questions.readLine(); line != null; line = questions.readLine()) {
-            answers.println(JSON.writeValueAsString(Map.of("assignment", answer(JSON.readTree(line)))));
+            answers.println(JSON.writeValueAsString(answer(JSON.readTree(line))));
         }
     }
 
-    private static Map<String, List<List<Object>>> answer(JsonNode question) {
-        Supplier<ConsumerPartitionAssignor> assignor = ASSIGNORS.get(question.get("assignor").asText());
-        Map<String, Subscription> group = new HashMap<>();
-        for (JsonNode member : question.get("members")) {
-            group.put(member.get("id").asText(), subscription(member, assignor.get()));
+    private static Map<String, Object> answer(JsonNode question) {
+        Cluster cluster = cluster(question);
+        int runs = question.path("repeat").asInt(1);
+        long[] nanos = new long[runs];
+        GroupAssignment plan = null;
+        for (int run = 0; run < runs; run++) {
+            // fresh each time: assigning reads user data to their end
+            GroupSubscription group = group(question);
+            ConsumerPartitionAssignor assignor = ASSIGNORS.get(question.get("assignor").asText()).get();
+            long start = System.nanoTime();
+            plan = assignor.assign(cluster, group);
+            nanos[run] = System.nanoTime() - start;
         }
         Map<String, List<List<Object>>> result = new TreeMap<>();
-        assignor.get().assign(cluster(question), new GroupSubscription(group)).groupAssignment()
-            .forEach((member, assignment) -> result.put(member, pairs(assignment.partitions())));
-        return result;
+        plan.groupAssignment().forEach((member, assignment) -> result.put(member, pairs(assignment.partitions())));
+        Arrays.sort(nanos, runs / 2, runs);
+        return Map.of("assignment", result, "nanos", nanos[(runs / 2 + runs) / 2]);
+    }
+
+    private static GroupSubscription group(JsonNode question) {
+        Supplier<ConsumerPartitionAssignor> assignor = ASSIGNORS.get(question.get("assignor").asText());
+        List<List<String>> shared = new ArrayList<>();
+        question.path("subscriptions").forEach(topics -> shared.add(texts(topics)));
+        Map<String, Subscription> group = new HashMap<>();
+        for (JsonNode member : question.get("members")) {
+            JsonNode named = member.path("subscription");
+            List<String> topics = named.isMissingNode() ? texts(member.get("topics")) : shared.get(named.asInt());
+            group.put(member.get("id").asText(), subscription(member, topics, assignor.get()));
+        }
+        return new GroupSubscription(group);
     }
 
     private static Cluster cluster(JsonNode question) {
@@ -94,9 +118,7 @@ public final class Peer {
 
     /** What the member would send: its user data is written by an assignor of its own that got the partitions before. */
     @SuppressWarnings("removal") // there is no other way to make a ConsumerGroupMetadata
-    private static Subscription subscription(JsonNode member, ConsumerPartitionAssignor assignor) {
-        List<String> topics = new ArrayList<>();
-        member.get("topics").forEach(topic -> topics.add(topic.asText()));
+    private static Subscription subscription(JsonNode member, List<String> topics, ConsumerPartitionAssignor assignor) {
         List<TopicPartition> owned = new ArrayList<>();
         member.path("owned").forEach(pair -> owned.add(new TopicPartition(pair.get(0).asText(), pair.get(1).asInt())));
         int generation = member.path("generation").asInt(-1);
@@ -111,6 +133,12 @@ public final class Peer {
             topics, userData, eager ? List.of() : owned, generation, text(member, "rack"));
         subscription.setGroupInstanceId(instance);
         return subscription;
+    }
+
+    private static List<String> texts(JsonNode array) {
+        List<String> result = new ArrayList<>();
+        array.forEach(text -> result.add(text.asText()));
+        return result;
     }
 
     private static Optional<String> text(JsonNode object, String key) {
