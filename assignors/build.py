@@ -6,8 +6,9 @@ What must not enter: any choice of an assignor, and any reading of wire bytes.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -72,8 +73,9 @@ def build_problem(
     _reject_twins(member.id for member in ordered)
     names = tuple(sorted(topics))
     counts = np.array([len(topics[name]) for name in names], np.int64)
-    racks = _rack_names(topics.values(), ordered)
-    replica_racks, leader_rack = _replica_racks([racks_of for name in names for racks_of in topics[name]], racks)
+    patterns, codes = _replica_patterns([racks_of for name in names for racks_of in topics[name]])
+    racks = _rack_names(patterns, ordered)
+    replica_racks, leader_rack = _replica_racks(patterns, codes, racks)
     subscription_of, subscriptions = _subscriptions(ordered, names)
     rack_index = {rack: index for index, rack in enumerate(racks)}
     owner, contested = _present_owners(ordered, names, counts)
@@ -104,23 +106,26 @@ def _reject_twins(ids: Iterable[str]) -> None:
         )
 
 
-def _rack_names(topics: Iterable[Sequence[Sequence[str | None]]], members: Sequence[MemberInput]) -> tuple[str, ...]:
+def _replica_patterns(partitions: Sequence[Sequence[str | None]]) -> tuple[list[tuple[str | None, ...]], Int64Array]:
+    """Whole replica lists, interned: a cluster has few distinct ones, however many partitions it has."""
+    patterns: defaultdict[tuple[str | None, ...], int] = defaultdict(count().__next__)
+    codes = np.fromiter(map(patterns.__getitem__, map(tuple, partitions)), np.int64, len(partitions))
+    return list(patterns), codes
+
+
+def _rack_names(patterns: Iterable[Sequence[str | None]], members: Sequence[MemberInput]) -> tuple[str, ...]:
     found: set[str | None] = {member.rack for member in members}
-    for partitions in topics:
-        found.update(*partitions)
+    found.update(*patterns)
     return tuple(sorted(rack for rack in found if rack))
 
 
-def _replica_racks(partitions: Sequence[Sequence[str | None]], racks: tuple[str, ...]) -> tuple[BoolArray, Int32Array]:
-    """Intern whole replica lists: a cluster has few distinct ones, however many partitions it has."""
-    patterns: dict[tuple[str | None, ...], int] = {}
-    codes = np.fromiter(
-        (patterns.setdefault(tuple(replicas), len(patterns)) for replicas in partitions), np.int64, len(partitions)
-    )
+def _replica_racks(
+    patterns: Sequence[Sequence[str | None]], codes: Int64Array, racks: tuple[str, ...]
+) -> tuple[BoolArray, Int32Array]:
     index: dict[str | None, int] = {rack: number for number, rack in enumerate(racks)}
     table = np.zeros((len(patterns), len(racks)), np.bool_)
     leader = np.full(len(patterns), NOBODY, np.int32)
-    for replicas, code in patterns.items():
+    for code, replicas in enumerate(patterns):
         known = [index[rack] for rack in replicas if rack]
         table[code, known] = True
         if replicas and replicas[0]:
@@ -129,15 +134,18 @@ def _replica_racks(partitions: Sequence[Sequence[str | None]], racks: tuple[str,
 
 
 def _subscriptions(members: Sequence[MemberInput], names: tuple[str, ...]) -> tuple[Int32Array, BoolArray]:
-    known = frozenset(names)
-    sets = [known.intersection(member.topics) for member in members]
-    distinct = sorted({tuple(sorted(topics)) for topics in sets})
-    number = {frozenset(topics): index for index, topics in enumerate(distinct)}
     position = {name: index for index, name in enumerate(names)}
-    table = np.zeros((len(distinct), len(names)), np.bool_)
-    for row, topics in enumerate(distinct):
-        table[row, [position[name] for name in topics]] = True
-    return np.array([number[topics] for topics in sets], np.int32), table
+    known = frozenset(names)
+    rows: dict[frozenset[str], bytes] = {}
+    sets = [known.intersection(member.topics) for member in members]
+    for topics in set(sets):
+        row = np.zeros(len(names), np.bool_)
+        row[[position[topic] for topic in topics]] = True
+        rows[topics] = row.tobytes()
+    distinct = sorted(rows.values())
+    number = {row: index for index, row in enumerate(distinct)}
+    table = np.frombuffer(b"".join(distinct), np.bool_).reshape(len(distinct), len(names))
+    return np.array([number[rows[topics]] for topics in sets], np.int32), table
 
 
 def _weights(
@@ -221,7 +229,9 @@ def _claims(
     topic_of = np.repeat(topics, sizes)
     exists = (number >= 0) & (number < counts[topic_of]) if len(counts) else np.zeros(len(number), np.bool_)
     claims = np.repeat(claimants, sizes)[exists] * starts[-1] + starts[topic_of[exists]] + number[exists]
-    claimant, partition = np.divmod(np.unique(claims), max(1, int(starts[-1])))
+    claims = np.sort(claims, kind="stable")  # nearly sorted as they come, which a hash would not notice
+    claims = claims[np.diff(claims, prepend=-1) > 0]
+    claimant, partition = np.divmod(claims, max(1, int(starts[-1])))
     generations = np.array([member.generation for member in members], np.int64)
     return partition, claimant, generations[claimant]
 
