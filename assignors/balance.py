@@ -15,12 +15,16 @@ from typing import Final
 
 import numpy as np
 
-from assignors.arrays import dense_rank
-from assignors.model import NOBODY, BoolArray, Int32Array, Int64Array
+from assignors.arrays import dense_rank, ranges, stable_order
+from assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array
 from assignors.solvers import Network, residual_closure, solve
 
 ROUNDS_AT_MEAN: Final = 4
 """Rounds that cut bands at their mean, which settles most groups in two; later ones halve, which bounds the rounds."""
+DENSE: Final = 50_000
+"""Edges from which it is worth while to try a few of them first."""
+A_FEW: Final = 24
+"""Edges of each group that are tried: enough to connect random subscriptions well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +36,14 @@ class Spread:
         band: [S] band of the group; each member gets its floor or, from the extras of its band, one more.
         extras: [B] members of the band that get one more.
         usable: [E] arcs that may carry units in a least unequal flow; the others never do.
+        enough: [E] arcs that are enough for some least unequal flow, where a few of many were found to be; else None.
     """
 
     floor: Int64Array
     band: Int32Array
     extras: Int64Array
     usable: BoolArray
+    enough: BoolArray | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +112,10 @@ def least_unequal(
             extras=np.array([extras]),
             usable=np.ones(len(edge_kind), np.bool_),
         )
+    if len(edge_kind) > DENSE:
+        even = _even(supply, edge_kind, edge_group, edge_limit, size)
+        if even is not None:
+            return even
     kinds, groups = len(supply), len(size)
     return least_unequal_loads(
         Ways(
@@ -117,6 +127,48 @@ def least_unequal(
             size=size,
         )
     )
+
+
+def _even(
+    supply: Int64Array, edge_kind: Int32Array, edge_group: Int32Array, edge_limit: Int64Array, size: Int64Array
+) -> Spread | None:
+    """All members alike, or with one more, by a few edges of each group; None where these edges do not allow it.
+
+    If it can be, all such loads are least unequal, so that there is one band and every edge is usable.
+    """
+    enough = _a_few(edge_group, len(size))
+    floor, extras = divmod(int(supply.sum()), int(size.sum()))
+    kinds, groups = len(supply), len(size)
+    node = np.arange(kinds, kinds + groups)
+    network = Network(
+        supply=np.concatenate([supply, -floor * size, [-extras]]),
+        tail=np.concatenate([edge_kind[enough], node]).astype(np.int32),
+        head=np.concatenate([edge_group[enough] + kinds, np.full(groups, kinds + groups)]).astype(np.int32),
+        capacity=np.concatenate([edge_limit[enough], size]),
+        costs=np.zeros((1, int(enough.sum()) + groups), np.int64),
+    )
+    try:
+        solve(network)
+    except AssignmentError:
+        return None
+    return Spread(
+        floor=np.full(groups, floor),
+        band=np.zeros(groups, np.int32),
+        extras=np.array([extras]),
+        usable=np.ones(len(edge_kind), np.bool_),
+        enough=enough,
+    )
+
+
+def _a_few(edge_group: Int32Array, groups: int) -> BoolArray:
+    """Some edges of each group, spread over its edges, and not the same for neighbours."""
+    count = np.bincount(edge_group, minlength=groups)
+    order = stable_order(edge_group, groups)
+    rank = np.empty(len(edge_group), np.int64)
+    rank[order] = ranges(np.zeros(groups, np.int64), count)
+    step = np.maximum(1, count // A_FEW)[edge_group]
+    few: BoolArray = (rank + edge_group) % step == 0
+    return few
 
 
 def least_unequal_loads(ways: Ways) -> Spread:

@@ -17,15 +17,16 @@ demands on the seats (`assignors.balance`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from assignors.arrays import IntArray, combine, ranges, stable_order
-from assignors.model import NOBODY, Int32Array, Int64Array
-from assignors.solvers import Network, solve
+from assignors.arrays import IntArray, combine, dense_rank, ranges, stable_order
+from assignors.deal import Arcs, Classes, hand_out
+from assignors.model import BoolArray, Int32Array, Int64Array
+from assignors.solvers import Network, fold, node_prices, solve
 
 OBJECTIVE = ("price", "moves")
 """What a placement costs, the most important first; demands on the seats come before both. With a move price the first
@@ -96,42 +97,15 @@ class Seats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Classes:
-    """Classes and pools of the units, and which claims of a class are good.
+class _Hubs:
+    """One hub for each column in which a kind may be: [H] its kind, [H] its column, and [E] the hub of every edge."""
 
-    Attributes:
-        of: [U] class of the unit.
-        size: [N] units of the class.
-        pool: [N] pool of the class.
-        pool_kind: [L] kind of the pool's units.
-        pool_price: [L] price row of the pool's units.
-        claiming: [J] class of each claim that its kind allows, ascending.
-        entry: [J] which entry of the claims it is.
-    """
-
-    of: Int32Array
-    size: Int64Array
-    pool: Int64Array
-    pool_kind: Int64Array
-    pool_price: Int64Array
-    claiming: Int64Array
-    entry: Int64Array
+    kind: Int64Array
+    column: Int64Array
+    of_edge: Int32Array
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Arcs:
-    """One layer of arcs: [A] the holder (class, pool, hub, group) whose units take them, ascending, and where to."""
-
-    holder: IntArray
-    target: IntArray
-    tail: IntArray
-    head: IntArray
-    price: IntArray | int = 0
-    moves: IntArray | int = 0
-    capacity: IntArray | int
-
-
-def place(units: Units, seats: Seats, *, portable: bool = False) -> Int32Array:
+def place(units: Units, seats: Seats, *, enough: BoolArray | None = None, portable: bool = False) -> Int32Array:
     """The seat of every unit, [U]: least total price, then fewest moves, every demand met; exact and deterministic.
 
     Units of a pool are handed out in ascending order to seats in ascending order, so that neighbours mostly stay
@@ -140,6 +114,8 @@ def place(units: Units, seats: Seats, *, portable: bool = False) -> Int32Array:
     Args:
         units: what to place.
         seats: where to.
+        enough: [E] edges with which the demands can be met. Then others are added only as far as they bring something:
+            as prices of the nodes show, which makes no difference to what the placement costs.
         portable: solve with networkx even where OR-Tools is there.
 
     Raises:
@@ -150,13 +126,33 @@ def place(units: Units, seats: Seats, *, portable: bool = False) -> Int32Array:
     if not len(units.kind):
         return np.empty(0, np.int32)
     classes = _classes(units, seats)
-    network, layers = _network(units, seats, classes)
-    flow = solve(network, portable=portable)
+    hubs = _hubs(seats)
+    used = np.ones(len(seats.edge_kind), np.bool_) if enough is None else enough.copy()
+    while True:
+        network, layers, nodes = _network(units, seats, classes, hubs, np.flatnonzero(used))
+        flow = solve(network, portable=portable)
+        if used.all():
+            break
+        missing = _worth_while(network, flow, hubs, seats, nodes) & ~used
+        if not missing.any():
+            break
+        used |= missing
     flows = np.split(flow, np.cumsum([len(arcs.tail) for arcs in layers]))
-    return _hand_out(classes, layers, flows)
+    return hand_out(classes, layers, flows)
 
 
-def _classes(units: Units, seats: Seats) -> _Classes:
+def _worth_while(network: Network, flow: Int64Array, hubs: _Hubs, seats: Seats, nodes: tuple[int, int]) -> BoolArray:
+    """[E] edges that would cost less than their ends are apart in price, so that they could better the flow."""
+    folded = fold(network)
+    if folded is None:
+        return np.ones(len(seats.edge_kind), np.bool_)
+    price = node_prices(replace(network, costs=folded[np.newaxis]), flow)
+    hub_node, group_node = nodes
+    better: BoolArray = price[hub_node + hubs.of_edge] < price[group_node + seats.edge_group]
+    return better
+
+
+def _classes(units: Units, seats: Seats) -> Classes:
     pool_of, pools = combine(units.kind, units.kinds, units.price, len(units.prices))
     of, count = combine(pool_of, pools, units.claim, len(units.claims.start) - 1)
     some = np.empty(count, np.int64)
@@ -170,7 +166,7 @@ def _classes(units: Units, seats: Seats) -> _Classes:
     groups = len(seats.column)
     wanted = units.kind[some][claiming].astype(np.int64) * groups + seats.group[units.claims.seat[entry]]
     good = np.isin(wanted, seats.edge_kind.astype(np.int64) * groups + seats.edge_group)
-    return _Classes(
+    return Classes(
         of=of,
         size=np.bincount(of, minlength=count),
         pool=pool,
@@ -181,9 +177,14 @@ def _classes(units: Units, seats: Seats) -> _Classes:
     )
 
 
-def _network(units: Units, seats: Seats, classes: _Classes) -> tuple[Network, tuple[_Arcs, ...]]:
-    """The network, and its arcs by layer; the caller's own arcs come last and are in no layer."""
-    hub_kind, hub_column, edge_hub = _hubs(seats)
+def _network(
+    units: Units, seats: Seats, classes: Classes, hubs: _Hubs, used: Int64Array
+) -> tuple[Network, tuple[Arcs, ...], tuple[int, int]]:
+    """The network with these edges, its arcs by layer, and the first node of hubs and of groups.
+
+    The caller's own arcs come last and are in no layer.
+    """
+    hub_kind, hub_column = hubs.kind, hubs.column
     claims_of = np.bincount(classes.claiming, minlength=len(classes.size))
     torn = np.flatnonzero(claims_of > 1)
     counts = (len(torn), len(classes.pool_kind), len(hub_kind), len(seats.column))
@@ -195,7 +196,7 @@ def _network(units: Units, seats: Seats, classes: _Classes) -> tuple[Network, tu
 
     claimed = units.claims.seat[classes.entry]
     pool_of_claim = classes.pool[classes.claiming]
-    claims = _Arcs(
+    claims = Arcs(
         holder=classes.claiming,
         target=claimed,
         tail=origin[classes.claiming],
@@ -204,7 +205,7 @@ def _network(units: Units, seats: Seats, classes: _Classes) -> tuple[Network, tu
         moves=dearest - units.claims.kept[classes.entry],
         capacity=classes.size[classes.claiming],
     )
-    pooled = _Arcs(
+    pooled = Arcs(
         holder=torn,
         target=classes.pool[torn],
         tail=origin[torn],
@@ -215,7 +216,7 @@ def _network(units: Units, seats: Seats, classes: _Classes) -> tuple[Network, tu
     hubs_of_pool = np.diff(first)[classes.pool_kind]
     pool = np.repeat(np.arange(len(classes.pool_kind)), hubs_of_pool)
     hub = ranges(first[classes.pool_kind], hubs_of_pool)
-    priced = _Arcs(
+    priced = Arcs(
         holder=pool,
         target=hub,
         tail=pool_node + pool,
@@ -224,23 +225,24 @@ def _network(units: Units, seats: Seats, classes: _Classes) -> tuple[Network, tu
         moves=dearest,
         capacity=everything,
     )
-    edge, seat = np.argsort(edge_hub, kind="stable"), np.argsort(seats.group, kind="stable")
+    edge = used[stable_order(hubs.of_edge[used], len(hub_kind))]
+    seat = np.argsort(seats.group, kind="stable")
     group = seats.edge_group[edge]
-    edges = _Arcs(
-        holder=edge_hub[edge],
+    edges = Arcs(
+        holder=hubs.of_edge[edge],
         target=group,
-        tail=hub_node + edge_hub[edge],
+        tail=hub_node + hubs.of_edge[edge],
         head=group_node + group,
         capacity=everything,
     )
-    seated = _Arcs(
+    seated = Arcs(
         holder=seats.group[seat],
         target=seat,
         tail=group_node + seats.group[seat],
         head=seat_node + seat,
         capacity=everything,
     )
-    behind = _Arcs(
+    behind = Arcs(
         holder=seats.tail,
         target=seats.head,
         tail=seat_node + seats.tail,
@@ -250,10 +252,10 @@ def _network(units: Units, seats: Seats, classes: _Classes) -> tuple[Network, tu
     layers = (claims, pooled, priced, edges, seated)
     enter = np.bincount(origin, weights=classes.size, minlength=seat_node).astype(np.int64)
     supply = np.concatenate([enter, -seats.demand])
-    return _joined((*layers, behind), supply, units.move_price), layers
+    return _joined((*layers, behind), supply, units.move_price), layers, (hub_node, group_node)
 
 
-def _joined(layers: tuple[_Arcs, ...], supply: Int64Array, move_price: int) -> Network:
+def _joined(layers: tuple[Arcs, ...], supply: Int64Array, move_price: int) -> Network:
     def joined(values: Iterable[IntArray | int], dtype: type[np.int32 | np.int64]) -> npt.NDArray[Any]:
         full = [np.broadcast_to(value, arcs.tail.shape) for value, arcs in zip(values, layers, strict=True)]
         return np.concatenate(full).astype(dtype)
@@ -268,45 +270,9 @@ def _joined(layers: tuple[_Arcs, ...], supply: Int64Array, move_price: int) -> N
     )
 
 
-def _hubs(seats: Seats) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """One hub for each column in which a kind may be: its kind, its column, and the hub of every edge."""
+def _hubs(seats: Seats) -> _Hubs:
     columns = int(seats.column.max()) + 1
-    keys, edge_hub = np.unique(
-        seats.edge_kind.astype(np.int64) * columns + seats.column[seats.edge_group], return_inverse=True
-    )
-    return keys // columns, keys % columns, edge_hub
-
-
-def _hand_out(classes: _Classes, layers: tuple[_Arcs, ...], flows: list[Int64Array]) -> Int32Array:
-    """From units on arcs to a seat for every unit."""
-    seat = _keep(classes, layers[0], flows[0])
-    moving = np.flatnonzero(seat == NOBODY)
-    where: IntArray = classes.pool[classes.of[moving]]
-    for arcs, flow in zip(layers[2:], flows[2:5], strict=True):
-        where = _deal(where, arcs.holder, arcs.target, flow)
-    seat[moving] = where
-    return seat
-
-
-def _keep(classes: _Classes, claims: _Arcs, flow: Int64Array) -> Int32Array:
-    """Seats of the units that keep one, NOBODY for the others; of a class the first units stay."""
-    seat_of_class = np.full(len(classes.size), NOBODY, np.int32)
-    whole = flow == classes.size[claims.holder]
-    seat_of_class[claims.holder[whole]] = claims.target[whole]
-    seat = seat_of_class[classes.of]
-    kept = np.bincount(claims.holder, weights=flow, minlength=len(classes.size)).astype(np.int64)
-    torn = (kept > 0) & (seat_of_class == NOBODY)
-    units, entries, leaving = np.flatnonzero(torn[classes.of]), torn[claims.holder], np.flatnonzero(torn)
-    holder = np.concatenate([claims.holder[entries], leaving])
-    target = np.concatenate([claims.target[entries], np.full(len(leaving), NOBODY)])
-    count = np.concatenate([flow[entries], (classes.size - kept)[leaving]])
-    order = np.argsort(holder, kind="stable")
-    seat[units] = _deal(classes.of[units], holder[order], target[order], count[order])
-    return seat
-
-
-def _deal(keys: IntArray, holder: IntArray, target: IntArray, count: Int64Array) -> Int32Array:
-    """Replace every key by a target: those with a key, in ascending order, share out what its holder's arcs carry."""
-    dealt = np.empty(len(keys), np.int32)
-    dealt[stable_order(keys, int(holder.max(initial=-1)) + 1)] = np.repeat(target.astype(np.int32), count)
-    return dealt
+    kinds = int(seats.edge_kind.max(initial=0)) + 1
+    keys = seats.edge_kind.astype(np.int64) * columns + seats.column[seats.edge_group]
+    of_edge, values = dense_rank(keys, kinds * columns)
+    return _Hubs(kind=values // columns, column=values % columns, of_edge=of_edge)

@@ -80,7 +80,7 @@ def solve(network: Network, *, portable: bool = False) -> Int64Array:
             raise AssignmentError("no flow: there are supplies but no arcs")
         return np.zeros(0, np.int64)
     solver = _networkx_flow if portable or MIN_COST_FLOW is None else _ortools_flow
-    folded = _fold(network)
+    folded = fold(network)
     if folded is not None:
         try:
             return solver(replace(network, costs=folded[np.newaxis]))
@@ -89,7 +89,7 @@ def solve(network: Network, *, portable: bool = False) -> Int64Array:
     return _solve_by_level(network, solver)
 
 
-def _fold(network: Network) -> Int64Array | None:
+def fold(network: Network) -> Int64Array | None:
     """One cost per arc that orders flows as all levels do, or None where that could leave 64 bits."""
     units = int(network.supply[network.supply > 0].sum())
     folded = np.zeros(len(network.tail), np.int64)
@@ -131,6 +131,18 @@ def reduced_costs(network: Network, flow: Int64Array) -> Int64Array:
     Args:
         network: the question.
         flow: [A] an answer that is optimal at level 0.
+    """
+    price = node_prices(network, flow)
+    reduced: Int64Array = network.costs[0] + price[network.tail] - price[network.head]
+    return reduced
+
+
+def node_prices(network: Network, flow: Int64Array) -> Int64Array:
+    """Optimal prices of the nodes at level 0, [N]: no arc that could carry more costs less than it bridges.
+
+    Args:
+        network: the question.
+        flow: [A] an answer that is optimal at level 0.
 
     Bellman-Ford on the residual network, all arcs at once per round; a round more than the longest shortest path.
     """
@@ -143,9 +155,7 @@ def reduced_costs(network: Network, flow: Int64Array) -> Int64Array:
         before = price.copy()
         np.minimum.at(price, head, before[tail] + cost)
         if np.array_equal(before, price):
-            break
-    reduced: Int64Array = network.costs[0] + price[network.tail] - price[network.head]
-    return reduced
+            return price
 
 
 def _ortools_flow(network: Network) -> Int64Array:

@@ -149,7 +149,9 @@ def _assign(problem: Problem, max_skew: int, *, portable: bool) -> Int32Array:
     )
     spread = fair_loads(group)
     share_of = problem.subscription_of
+    enough = spread.enough
     if max_skew:
+        enough = None
         share_of, spread = skewed_loads(problem, group, spread, max_skew, portable=portable)
         usable = np.ones(len(edge_kind), np.bool_)
     else:
@@ -164,7 +166,16 @@ def _assign(problem: Problem, max_skew: int, *, portable: bool) -> Int32Array:
     )
     edges = (edge_kind[usable], edge_subscription[usable])
     seats = _seats(problem, group.near.column, edges, share_of, spread)
-    return place(units, seats, portable=portable)
+    if enough is not None:  # of the subscriptions' edges, so for all columns of members that have them
+        enough = np.repeat(enough[usable], _parts(problem, group.near.column)[edges[1]])
+    return place(units, seats, enough=enough, portable=portable)
+
+
+def _parts(problem: Problem, column: Int32Array) -> Int64Array:
+    """[S] in how many columns there are members with the subscription."""
+    columns = int(column.max()) + 1
+    pairs = np.unique(problem.subscription_of * columns + column)
+    return np.bincount(pairs // columns, minlength=len(problem.subscriptions))
 
 
 def _seats(

@@ -1,0 +1,78 @@
+"""Flows that begin with a few of many edges end where flows with all edges do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from assignors import balance
+from assignors.consumer.optimal import assign
+from assignors.evaluate import evaluate
+from assignors.model import NOBODY, Cost, Problem
+from tests.unit.assignors import groups
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Every group counts as one with many edges, of which one in two is tried first."""
+    monkeypatch.setattr(balance, "DENSE", 0)
+    monkeypatch.setattr(balance, "A_FEW", 1)
+    return monkeypatch
+
+
+def rank(cost: Cost) -> tuple[int, int, int]:
+    """The objective, the most important first."""
+    return cost.sum_of_squares, cost.cross_rack_weight, cost.moved
+
+
+@pytest.mark.usefixtures("few")
+@given(groups.problems())
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_plan_is_better(problem: Problem) -> None:
+    """Brute force over every plan finds none with a lesser objective."""
+    plans = groups.all_plans(problem)
+    loads = groups.loads(problem, plans)
+    best = groups.least((loads**2).sum(axis=1), groups.cross_rack_weights(problem, plans), groups.moves(problem, plans))
+    assert rank(evaluate(problem, assign(problem))) == best
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("seed", range(4))
+def test_many_edges_cost_the_same(few: pytest.MonkeyPatch, seed: int, *, weighted: bool) -> None:
+    """Groups of half of the topics for each member cost the same, with few edges at first and with all."""
+    problem = wide(seed, weighted=weighted)
+    with_few = evaluate(problem, assign(problem))
+    few.setattr(balance, "A_FEW", 3)
+    with_some = evaluate(problem, assign(problem))
+    few.setattr(balance, "DENSE", 10**9)
+    assert rank(with_few) == rank(with_some) == rank(evaluate(problem, assign(problem)))
+
+
+def wide(seed: int, *, weighted: bool) -> Problem:
+    """60 members of half of 40 topics each, on four racks, who own partitions at random."""
+    dice = np.random.default_rng(seed)
+    members, topics, each, racks = 60, 40, 20, 4
+    replica_racks = dice.random((topics * each, racks)) < 0.3
+    subscriptions = dice.random((members, topics)) < 0.5
+    topic_of = np.repeat(np.arange(topics, dtype=np.int32), each)
+    problem = Problem(
+        topics=tuple(f"t{number:02}" for number in range(topics)),
+        topic_of=topic_of,
+        number_of=np.tile(np.arange(each, dtype=np.int32), topics),
+        racks=tuple("abcd"),
+        replica_racks=replica_racks,
+        leader_rack=np.full(topics * each, NOBODY, np.int32),
+        weights=dice.integers(1, 50, topics * each) if weighted else None,
+        members=tuple(f"m{number:02}" for number in range(members)),
+        instance_ids=(None,) * members,
+        member_rack=dice.integers(-1, racks, members).astype(np.int32),
+        reads_any_replica=np.ones(members, np.bool_),
+        subscription_of=np.arange(members, dtype=np.int32),
+        subscriptions=subscriptions,
+        owner=np.full(topics * each, NOBODY, np.int32),
+    )
+    owner = dice.integers(0, members, topics * each).astype(np.int32)
+    return replace(problem, owner=np.where(subscriptions[owner, topic_of], owner, NOBODY).astype(np.int32))
