@@ -73,6 +73,21 @@ class Assigning:
                 self._group, topics_of(m.subscription for m in others.members if m.subscription is not None)
             )
 
+    def may_be_of(self, generation: int, others: GroupView) -> bool:
+        """Whether a look can be of this generation: if its plan was made here, it was made for just these members.
+
+        A coordinator that has just taken the group over may describe a former generation, as stable, until the other
+        brokers have followed it.
+        """
+        sent = self.sent
+        if sent is None or sent.generation != generation or not others.stable:
+            return True
+        problem = sent.plan.problem
+        planned = {instance or member for member, instance in zip(problem.members, problem.instance_ids, strict=True)}
+        return planned == {
+            member.instance_id or member.id for member in others.members if member.subscription is not None
+        }
+
     def mode(self, protocol: str) -> planner.Mode:
         """How to plan for a group that uses this protocol."""
         return planner.mode_of(protocol, self._settings.leading, rack_aware_fetch=self._watch.rack_aware_fetch)

@@ -297,6 +297,9 @@ class GroupLeader(threading.Thread):
     def _see(self, look: GroupView, membership: Membership) -> None:
         members = tuple(member for member in look.members if member.id != membership.member_id)
         others = replace(look, members=members)
+        if membership.leading and not self._assigning.may_be_of(membership.generation_id, others):
+            self._log.info("outdated-look", generation=membership.generation_id, members=len(others.members))
+            return
         if others == self._others:
             others = self._others  # the same object keeps what was worked out for it
         self._look, self._others = look, others

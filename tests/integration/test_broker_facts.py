@@ -46,7 +46,9 @@ class Player:
         """Be gone without a word, as after kill -9; may be called again."""
         if not self._gone:
             self._gone = True
-            close(self._client)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ResourceWarning)  # kafka-python leaves sockets to the collector
+                close(self._client)
 
 
 @pytest.fixture
@@ -61,9 +63,7 @@ def enter(cluster: KafkaCluster, group: str) -> Iterator[Enter]:
 
         yield make
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", ResourceWarning
-        )  # kafka-python leaves sockets of closed clients to the collector
+        warnings.simplefilter("ignore", ResourceWarning)  # see above
         gc.collect()
 
 

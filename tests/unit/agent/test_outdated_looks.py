@@ -1,0 +1,61 @@
+"""A coordinator that has just taken a group over may show a former generation: who leads knows for whom it planned."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agent.assigning import Assigning
+from agent.group import GroupView, MemberView
+from agent.settings import Settings
+from tests.unit.agent.values import member
+
+GENERATION = 7
+
+
+def _assigning(*planned: tuple[str, str | None]) -> Assigning:
+    """Has sent a plan for these members, by id and instance id, in generation 7."""
+    watch: Any = None
+    assigning = Assigning(group="orders", settings=Settings(kafka={"bootstrap.servers": "h:1"}), watch=watch)
+    problem = SimpleNamespace(
+        members=tuple(name for name, _ in planned), instance_ids=tuple(instance for _, instance in planned)
+    )
+    sent: Any = SimpleNamespace(generation=GENERATION, plan=SimpleNamespace(problem=problem))
+    assigning.sent = sent
+    return assigning
+
+
+def _view(*members: MemberView, state: str = "Stable") -> GroupView:
+    return GroupView(name="orders", state=state, protocol_type="consumer", protocol="range", members=members)
+
+
+@pytest.mark.parametrize(
+    ("view", "generation", "may_be"),
+    [
+        (_view(member("a", "t"), member("b", "t")), GENERATION, True),
+        (_view(member("b", "t"), member("a", "t"), member("c", "t", readable=False)), GENERATION, True),
+        (_view(member("a", "t")), GENERATION, False),
+        (_view(member("a", "t"), member("b", "t"), member("c", "t")), GENERATION, False),
+        (_view(member("a", "t")), GENERATION + 1, True),
+        (_view(member("a", "t"), state="PreparingRebalance"), GENERATION, True),
+    ],
+    ids=["these", "and one unreadable", "one less", "one more", "another generation", "a rebalance"],
+)
+def test_a_look_is_held_against_the_plan(view: GroupView, generation: int, may_be: bool) -> None:  # noqa: FBT001 - a column of the table
+    """A stable group of the generation that was planned here has the members that were planned for."""
+    assert _assigning(("a", None), ("b", None)).may_be_of(generation, view) is may_be
+
+
+def test_a_static_member_may_come_back_under_another_id() -> None:
+    """It keeps its instance id and its partitions, and the generation goes on."""
+    view = _view(member("new", "t", instance_id="one"))
+    assert _assigning(("old", "one")).may_be_of(GENERATION, view)
+
+
+def test_where_nothing_was_planned_every_look_counts() -> None:
+    """An agent that follows, or was started anew, has nothing to hold a look against."""
+    assigning = _assigning()
+    assigning.sent = None
+    assert assigning.may_be_of(GENERATION, _view(member("a", "t")))
