@@ -38,8 +38,8 @@ def blocks() -> Iterator[Command]:
     for page in pages():
         for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
             text = (match["fenced"] or match["indented"]).replace("\\\n", " ")
-            for line in text.splitlines():
-                if line.strip().startswith(_PROGRAMS):
+            for line in (line.strip().removeprefix("$ ") for line in text.splitlines()):
+                if line.startswith(_PROGRAMS):
                     yield Command(page=page.name, words=tuple(shlex.split(line, comments=True)))
 
 

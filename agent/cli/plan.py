@@ -34,6 +34,12 @@ from assignors.evaluate import cross_rack_mask
 from assignors.model import NOBODY, Int32Array, Problem
 
 
+_WITHOUT_COPARTITIONING = (
+    "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "
+    "leading.keep_copartitioned is never"
+)
+
+
 class AssignorChoice(Enum):
     """Whose plan to show."""
 
@@ -175,6 +181,7 @@ def examine(
         "warnings": [
             *rack_warnings({rack.rack for rack in racks.values() if rack.rack is not None}, brokers),
             *(f"member {member.id}: {member.unreadable}" for member in view.members if member.unreadable),
+            *([_WITHOUT_COPARTITIONING] if with_curve and mode.keep_copartitioned else []),
         ],
         "members": [
             {
@@ -187,17 +194,8 @@ def examine(
             }
             for index, member in enumerate(problem.members)
         ],
-        **({"curve": _curve_of(problem, mode)} if with_curve else {}),
+        **({"curve": points_of(problem, Options(), seconds=mode.deadline_seconds)} if with_curve else {}),
     }
-
-
-def _curve_of(problem: Problem, mode: planner.Mode) -> list[dict[str, Any]]:
-    if mode.keep_copartitioned:
-        raise AgentError(
-            "--curve: co-partitioned topics of this group stay together, which knows no skew; "
-            "see it without with -s leading.keep_copartitioned=never"
-        )
-    return points_of(problem, Options(), seconds=mode.deadline_seconds)
 
 
 def _per_member(made: planner.Plan, owner: Int32Array) -> list[dict[str, Any]]:
