@@ -31,8 +31,7 @@ from agent.traffic.weights import weights_of_rates
 from agent.watch import fetches_are_rack_aware, find_group_type, look, open_admin
 from assignors.consumer.registry import Options
 from assignors.evaluate import cross_rack_mask
-from assignors.model import NOBODY, Int32Array, Problem
-
+from assignors.model import NOBODY, Int32Array
 
 _WITHOUT_COPARTITIONING = (
     "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "
