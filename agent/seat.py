@@ -52,7 +52,8 @@ class Seat:
         chosen = ""
         for _ in range(_MOST_ROLLS):
             candidate = membership.reserve()
-            if not is_exposed(look, candidate) and (not chosen or members_before(look, candidate) == 1):
+            before = members_before(look, candidate)
+            if not is_exposed(look, candidate) and (not chosen or before < members_before(look, chosen)):
                 chosen, candidate = candidate, chosen
             if candidate:
                 membership.release(candidate)
