@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from enum import Enum
@@ -16,6 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent import log, planner
+from agent.admission import is_settled
 from agent.cli.curve import points_of, show_points
 from agent.cli.options import BootstrapOption, ConfigOption, SetOption, settings_from
 from agent.cluster import NoRack, Settling, SettlingTimes, settle
@@ -33,6 +35,8 @@ from assignors.consumer.registry import Options
 from assignors.evaluate import cross_rack_mask
 from assignors.model import NOBODY, Int32Array
 
+_REBALANCE_SECONDS = 15.0
+_PAUSE_SECONDS = 0.25
 _WITHOUT_COPARTITIONING = (
     "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "
     "leading.keep_copartitioned is never"
@@ -94,7 +98,7 @@ def plan(
 
 
 def describe(group: str, settings: Settings) -> GroupView:
-    """One look at the group by name.
+    """One look at the group by name; a rebalance is given some seconds to end.
 
     Raises:
         AgentError: No broker answers, or not allowed.
@@ -102,7 +106,10 @@ def describe(group: str, settings: Settings) -> GroupView:
     client = connect(for_kafka_python(settings.kafka))
     try:
         membership = Membership(client, group=group, settings=settings.leading, assign=lambda _: {}, wake=lambda: None)
-        return membership.describe_patiently()
+        until = time.monotonic() + _REBALANCE_SECONDS
+        while not is_settled(view := membership.describe_patiently()) and time.monotonic() < until:
+            time.sleep(_PAUSE_SECONDS)
+        return view  # noqa: TRY300 - an else would hide that the loop belongs to the try
     except kafka_errors.KafkaError as error:
         raise AgentError(f"group {group}: {type(error).__name__}: {error}") from error
     finally:

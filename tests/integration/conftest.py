@@ -20,6 +20,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.integration)
+            # kafka-python leaves sockets to the garbage collector, which comes upon them in any later test
+            item.add_marker(
+                pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
+            )
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(_SECONDS))
 

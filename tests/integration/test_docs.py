@@ -57,7 +57,7 @@ def orders(cluster: KafkaCluster, admin: Admin, topic: str) -> Iterator[None]:
         for rack in ("rack-a", "rack-b")
     ]
     try:
-        wait_until(lambda: sum(len(member.owned) for member in members) == 6, "the group is complete")
+        wait_until(lambda: all(len(member.owned) == 3 for member in members), "the group is complete", timeout=60)
         yield
     finally:
         for member in members:

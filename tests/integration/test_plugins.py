@@ -15,7 +15,7 @@ from sandbox.members.lines import MemberSettings
 from tests.integration.members import start
 
 _REPLICAS = [[1], [2], [3], [1], [2], [3]]
-_SECONDS = 60
+_SECONDS = 120.0
 
 
 def _near(owned: dict[str, set[int]]) -> bool:
