@@ -76,9 +76,10 @@ def build_problem(
     patterns, codes = _replica_patterns([racks_of for name in names for racks_of in topics[name]])
     racks = _rack_names(patterns, ordered)
     replica_racks, leader_rack = _replica_racks(patterns, codes, racks)
-    subscription_of, subscriptions = _subscriptions(ordered, names)
+    wanted = _wanted(ordered, names)
+    subscription_of, subscriptions = _subscriptions(wanted, names)
     rack_index = {rack: index for index, rack in enumerate(racks)}
-    owner, contested = _present_owners(ordered, names, counts)
+    owner, contested = _present_owners(ordered, wanted, names, counts)
     return Problem(
         topics=names,
         topic_of=np.repeat(np.arange(len(names), dtype=np.int32), counts),
@@ -133,11 +134,19 @@ def _replica_racks(
     return table[codes], leader[codes]
 
 
-def _subscriptions(members: Sequence[MemberInput], names: tuple[str, ...]) -> tuple[Int32Array, BoolArray]:
-    position = {name: index for index, name in enumerate(names)}
+def _wanted(members: Sequence[MemberInput], names: tuple[str, ...]) -> list[frozenset[str]]:
+    """The topics of each member that exist; members mostly subscribe alike, which is looked at once."""
     known = frozenset(names)
+    found: dict[tuple[str, ...] | frozenset[str], frozenset[str]] = {}
+    for member in members:
+        if member.topics not in found:
+            found[member.topics] = known.intersection(member.topics)
+    return [found[member.topics] for member in members]
+
+
+def _subscriptions(sets: Sequence[frozenset[str]], names: tuple[str, ...]) -> tuple[Int32Array, BoolArray]:
+    position = {name: index for index, name in enumerate(names)}
     rows: dict[frozenset[str], bytes] = {}
-    sets = [known.intersection(member.topics) for member in members]
     for topics in set(sets):
         row = np.zeros(len(names), np.bool_)
         row[[position[topic] for topic in topics]] = True
@@ -191,11 +200,11 @@ def _as_integers(values: Sequence[int] | Int32Array, what: str) -> Int64Array:
 
 
 def _present_owners(
-    members: Sequence[MemberInput], names: tuple[str, ...], counts: Int64Array
+    members: Sequence[MemberInput], wanted: Sequence[frozenset[str]], names: tuple[str, ...], counts: Int64Array
 ) -> tuple[Int32Array, BoolArray]:
     """[P] present owners, and [P] true where the newest claims are several."""
     starts = starts_of(counts)
-    partitions, claimants, generations = _claims(members, names, counts, starts)
+    partitions, claimants, generations = _claims(members, wanted, names, counts)
     owner = np.full(int(starts[-1]), NOBODY, np.int32)
     newest = np.full(len(owner), np.iinfo(np.int64).min, np.int64)
     np.maximum.at(newest, partitions, generations)
@@ -207,22 +216,20 @@ def _present_owners(
 
 
 def _claims(
-    members: Sequence[MemberInput], names: tuple[str, ...], counts: Int64Array, starts: Int64Array
+    members: Sequence[MemberInput], wanted: Sequence[frozenset[str]], names: tuple[str, ...], counts: Int64Array
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
     """Every valid claim once: partition index, member index, generation."""
-    position = {name: index for index, name in enumerate(names)}
+    starts, position = starts_of(counts), {name: index for index, name in enumerate(names)}
     given: list[Int64Array | Int32Array] = [np.empty(0, np.int64)]
     topics, claimants = [0], [0]
-    for member_index, member in enumerate(members):
-        subscribed = frozenset(member.topics) if member.owned else ()
+    for member_index, (member, subscribed) in enumerate(zip(members, wanted, strict=True)):
         for topic, numbers in member.owned.items():
-            index = position.get(topic)
-            if index is None or topic not in subscribed:
+            if topic not in subscribed:
                 continue
             # what comes from the wire is such an array already, and there may be a million of them
             ready = isinstance(numbers, np.ndarray) and numbers.dtype == np.int32 and numbers.ndim == 1
             given.append(numbers if ready else _claimed(numbers, member.id, topic))  # type: ignore[arg-type]  # if ready, it is one
-            topics.append(index)
+            topics.append(position[topic])
             claimants.append(member_index)
     sizes = np.fromiter(map(len, given), np.int64, len(given))
     number: Int64Array = np.concatenate(given, dtype=np.int64)

@@ -1,6 +1,7 @@
 """`python -m benchmarks [SCENARIO...]`: measures each scenario in a process of its own and writes the page.
 
 With names it prints their results and writes nothing; `streams` measures tasks beside Kafka and writes its own page.
+`consumers` does so for groups, beside Kafka and franz-go; `parity` counts how plans compare with Kafka's.
 `traffic` measures how well the agent measures, on a real Kafka. What must not enter: scenarios, measuring, layout.
 """
 
@@ -27,6 +28,14 @@ def main(arguments: list[str]) -> int:
         from benchmarks import streams  # noqa: PLC0415 - only this needs Java
 
         return streams.main()
+    if arguments == ["consumers"]:
+        from benchmarks import consumers  # noqa: PLC0415 - only this needs Java and Go
+
+        return consumers.main()
+    if arguments[:1] == ["parity"]:
+        from benchmarks import parity  # noqa: PLC0415 - only this needs Java
+
+        return parity.main(arguments[1:])
     if arguments == ["traffic"]:
         return _traffic()
     if arguments[:1] == ["--one"]:

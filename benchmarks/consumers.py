@@ -1,4 +1,4 @@
-"""`python -m benchmarks.consumers`: groups of Kafka's grid put to ours, to Kafka's Java and to franz-go, side by side.
+"""`scripts/bench consumers`: groups of Kafka's grid put to ours, to Kafka's Java and to franz-go, side by side.
 
 Every rival gets the same group in one run. Writes docs/benchmarks-consumers.json, .md and .svg. What must not enter:
 the groups (that is `grid`), how rivals are asked (`rivals`), layout (`consumers_page`).
@@ -101,7 +101,3 @@ def _theirs(problem: Any, answer: Answer) -> dict[str, Any]:
     owner = owners(problem, answer)
     whole = not (owner == NOBODY).any()
     return {"seconds": answer["nanos"] / 1e9, "cost": asdict(evaluate(problem, owner)) if whole else None}
-
-
-if __name__ == "__main__":
-    sys.exit(main())

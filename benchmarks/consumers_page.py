@@ -37,7 +37,7 @@ franz-go's own `BenchmarkJava/.../rack`, in the same run: {own}.
 
 ## Repeat it
 
-    .venv/bin/python -m benchmarks.consumers   # needs Java, Maven, Go and about ten minutes
+    scripts/bench consumers   # needs Java, Maven, Go and about ten minutes
 
 ## Measured on
 
