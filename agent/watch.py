@@ -177,8 +177,12 @@ def group_type(admin: AdminClient, group: str) -> str:
     return str(described.type.name).lower()
 
 
+_SILENCE: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE})  # noqa: SLF001 - librdkafka's names
+
+
 def _text(error: KafkaException | TimeoutError) -> str:
-    if isinstance(error, KafkaException):
+    """What went wrong; whoever's clock ran out first, ours or librdkafka's, silence names the same cure."""
+    if isinstance(error, KafkaException) and error.args[0].code() not in _SILENCE:
         return f"{error.args[0].name()}: {error.args[0].str()}"
     return f"no answer in {_REQUEST_SECONDS:.0f} s; check bootstrap.servers and security.protocol"
 
