@@ -36,6 +36,7 @@ INTERLEAVED: Final = ((1,), (2,), (3,), (1,), (2,), (3,))
 """Brokers by partition: two partitions in each rack, so placed that range without racks never has all of them near."""
 AGENT: Final = "samerack"
 """The agent's client id, and by default its instance id."""
+_TAKE_OVER_SECONDS: Final = 20.0
 _TELLING: Final = frozenset({"java", "confluent"})
 """Clients that send their rack with their subscription and with their fetches."""
 _PARTITION_EVENTS: Final = frozenset({"assigned", "revoked", "lost"})
@@ -172,12 +173,16 @@ class Scene:
         }
 
     def describe(self) -> Any:
-        """The group, as the broker describes it."""
-        try:
-            return self._groups.describe_consumer_groups([self.group], request_timeout=5.0)[self.group].result()
-        except KafkaException:
-            self._groups = self._ask_groups()  # librdkafka goes on asking a broker that coordinates no more
-            raise
+        """The group, as the broker describes it; asked again while a coordinator takes it over."""
+        until = time.monotonic() + _TAKE_OVER_SECONDS
+        while True:
+            try:
+                return self._groups.describe_consumer_groups([self.group], request_timeout=5.0)[self.group].result()
+            except KafkaException:
+                self._groups = self._ask_groups()  # librdkafka goes on asking a broker that coordinates no more
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.2)
 
     def _ask_groups(self) -> AdminClient:
         return AdminClient(
