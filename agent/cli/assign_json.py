@@ -15,6 +15,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from agent.cli.wrong_json import explained
 from agent.deadline import DEADLINE_SECONDS, FALL_BACK, LateError, assign_in_time, fall_back
 from assignors.build import MemberInput, build_problem
 from assignors.check import check
@@ -131,11 +132,7 @@ def parse(data: bytes | str, *, known_keys_only: bool = False) -> Question:
     try:
         question = Question.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = f"key {'.'.join(map(str, first['loc']))!r}" if first["loc"] else "question"
-        raise QuestionError(
-            f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}; see samerack assign --help"
-        ) from None
+        raise QuestionError(f"{explained(error)}; see samerack assign --help") from None
     unknown = sorted(set(json.loads(data)) - set(Question.model_fields)) if known_keys_only else []
     if unknown:
         raise QuestionError(f"key {unknown[0]!r} is unknown; there are {', '.join(Question.model_fields)}")

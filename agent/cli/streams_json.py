@@ -13,6 +13,7 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent.cli.assign_json import QuestionError
+from agent.cli.wrong_json import explained
 from assignors.model import AssignmentError
 from assignors.streams.configs import AssignmentConfigs
 from assignors.streams.model import (
@@ -112,9 +113,7 @@ def parse(data: bytes | str, *, known_keys_only: bool = False) -> Question:
     try:
         question = Question.model_validate_json(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = f"key {'.'.join(map(str, first['loc']))!r}" if first["loc"] else "question"
-        raise QuestionError(f"{where}: {first['msg'][:1].lower()}{first['msg'][1:]}; see samerack streams") from None
+        raise QuestionError(f"{explained(error)}; see samerack streams") from None
     unknown = sorted(set(json.loads(data)) - set(Question.model_fields)) if known_keys_only else []
     if unknown:
         raise QuestionError(f"key {unknown[0]!r} is unknown; there are {', '.join(Question.model_fields)}")
