@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.group import CONSUMER, EMPTY_STATES, GroupView, MemberView, endangers
 from agent.order import SOUND_PROTOCOLS, offers_safe_place
-from agent.settings import LeadingSettings
+from common.settings import LeadingSettings
 
 
 def is_settled(view: GroupView) -> bool:

@@ -16,9 +16,9 @@ from agent import planner
 from agent.cluster import SettledCluster
 from agent.group import GroupView, topics_of
 from agent.membership import Joined
-from agent.settings import Settings
 from agent.traffic.weights import Weights
 from agent.watch import ClusterWatch
+from common.settings import Settings
 from protocol.consumer import decode_subscription, encode_assignment
 from protocol.errors import ProtocolError
 from protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from agent.baseline import own_share
-from agent.money import SECONDS_PER_MONTH, PriceTable
 from agent.report import Gap, GroupCost, PairCost, Report, TopicCost
 from agent.traffic.model import Flow, GroupTraffic, TrafficSnapshot
+from common.money import SECONDS_PER_MONTH, PriceTable
 
 _Key = TypeVar("_Key")
 _LEADING = "leading"

@@ -1,14 +1,8 @@
-"""The errors of this room. Each message names the cause and the cure; the command line turns them into exit codes."""
+"""The errors by which parts of the agent tell each other what to do about a group; others are in `common.errors`."""
 
 from __future__ import annotations
 
-
-class SettingsError(Exception):
-    """Wrong input from the user: a key, a value, a file or an argument (exit code 2)."""
-
-
-class AgentError(Exception):
-    """Something outside failed: brokers, permissions, ports (exit code 1)."""
+from common.errors import AgentError
 
 
 class StepBackError(AgentError):

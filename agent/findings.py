@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent.errors import AgentError
+from common.errors import AgentError
 
 
 class Code(Enum):

@@ -20,19 +20,20 @@ from agent import planner
 from agent.admission import is_settled, refusal
 from agent.assigning import Assigning, Sent, Weigh, unweighed
 from agent.cluster import SettledCluster, replica_racks
-from agent.errors import AgentError, StepBackError
+from agent.errors import StepBackError
 from agent.events import Events
 from agent.group import GroupView, topics_of
-from agent.kafka_config import for_kafka_python
 from agent.membership import Membership, close, connect
 from agent.metrics import GroupStatus, Metrics
 from agent.order import is_first
 from agent.policy import Action, Budget, Decision, Reason, Rules, Situation, decide, full, share
 from agent.racks import rack_warnings
 from agent.seat import Seat
-from agent.settings import Settings
 from agent.traffic.weights import Weights
 from agent.watch import ClusterWatch
+from common.errors import AgentError
+from common.kafka_config import for_kafka_python
+from common.settings import Settings
 
 _TURN_SECONDS: Final = 0.2
 _PARKED_SECONDS: Final = 0.15

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from agent.money import PriceTable
 from agent.traffic.board import Published
 from agent.traffic.model import GroupTraffic
+from common.money import PriceTable
 
 _LEADING: Final = "leading"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import structlog
 
-from agent.settings import LogSettings
+from common.settings import LogSettings
 
 
 def configure(settings: LogSettings) -> None:

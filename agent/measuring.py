@@ -9,15 +9,15 @@ import time
 from types import TracebackType
 from typing import Final, Self
 
-from agent.errors import AgentError
 from agent.events import Events
-from agent.money import price_table
-from agent.settings import Settings
 from agent.showing import Showing
 from agent.traffic.board import TrafficBoard
 from agent.traffic.metrics import TrafficMetrics
 from agent.traffic.watch import TrafficWatch
 from agent.watch import fetches_are_rack_aware, look, open_admin
+from common.errors import AgentError
+from common.money import price_table
+from common.settings import Settings
 
 _EVERY_GROUP: Final = ("*",)
 _LEAST_TURNS: Final = 4

@@ -19,9 +19,9 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import DEFAULT_GENERATION_ID, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kafka.structs import MemberState
 
-from agent.errors import AgentError
 from agent.group import CONSUMER, GroupView, view_member
-from agent.settings import LeadingSettings
+from common.errors import AgentError
+from common.settings import LeadingSettings
 from protocol.consumer import decode_assignment, encode_subscription
 from protocol.model import NO_PARTITIONS, Subscription
 

@@ -17,7 +17,6 @@ from agent.cluster import SettledCluster, SettledPartition, replica_racks
 from agent.deadline import DEADLINE_SECONDS, assign_in_time, fall_back
 from agent.group import GroupView
 from agent.racks import MemberRack, client_id_of, member_rack
-from agent.settings import LeadingSettings, RackSettings
 from agent.traffic.rates import fitted
 from assignors.build import MemberInput, build_problem
 from assignors.check import check
@@ -25,6 +24,7 @@ from assignors.consumer.registry import Options
 from assignors.evaluate import evaluate
 from assignors.model import NOBODY, BoolArray, Cost, Int32Array, Problem
 from assignors.transfer import withhold
+from common.settings import LeadingSettings, RackSettings
 from protocol.claims import COOPERATIVE_STICKY, STICKY, claims
 from protocol.consumer import encode_assignments
 from protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions

@@ -13,15 +13,11 @@ import structlog
 from agent import planner, web_api, web_page
 from agent.assigning import unweighed
 from agent.cluster import SettlingTimes
-from agent.errors import SettingsError
 from agent.events import Events
-from agent.kafka_config import for_kafka_python
 from agent.leader import GroupLeader
 from agent.ledger import Ledger
 from agent.metrics import Metrics
-from agent.money import price_table
 from agent.money_metrics import MoneyCollector
-from agent.settings import Settings
 from agent.showing import Showing
 from agent.traffic import web as traffic_web
 from agent.traffic.board import TrafficBoard
@@ -29,6 +25,10 @@ from agent.traffic.metrics import TrafficCollector, TrafficMetrics
 from agent.traffic.watch import TrafficWatch
 from agent.watch import ClusterWatch, find_group_type, open_admin
 from agent.web import WebServer, application
+from common.errors import SettingsError
+from common.kafka_config import for_kafka_python
+from common.money import price_table
+from common.settings import Settings
 
 log = structlog.get_logger("agent")
 

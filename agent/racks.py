@@ -13,7 +13,7 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final, Literal
 
-from agent.settings import RackSettings
+from common.settings import RackSettings
 from protocol.model import Subscription
 
 Source = Literal["subscription", "client-id", "network", "none"]

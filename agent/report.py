@@ -11,8 +11,8 @@ from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
-from agent.errors import AgentError
-from agent.money import PriceTable
+from common.errors import AgentError
+from common.money import PriceTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

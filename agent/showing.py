@@ -15,11 +15,11 @@ from agent import costs, verify
 from agent.baseline import CurvePoint, curve_of, own_share
 from agent.events import Events
 from agent.findings import Verdict
-from agent.money import PriceTable
 from agent.report import Report
-from agent.settings import LeadingSettings
 from agent.traffic.board import TrafficBoard
 from agent.traffic.model import GroupTraffic, TrafficSnapshot
+from common.money import PriceTable
+from common.settings import LeadingSettings
 
 _OWN_SECONDS: Final = 60.0
 """A group's own assignor is run again after that long: bytes shift slowly, and it costs a plan."""

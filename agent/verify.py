@@ -13,12 +13,12 @@ from typing import Final
 from agent.cluster import NoRack
 from agent.costs import broker_racks
 from agent.findings import Code, Finding, Verdict
-from agent.money import SECONDS_PER_MONTH
 from agent.report import GroupCost, Report
-from agent.settings import LeadingSettings
 from agent.traffic.model import GroupTraffic, TrafficSnapshot
 from agent.verify_racks import rack_names
 from agent.verify_replicas import share_with_every_replica, worst_topics
+from common.money import SECONDS_PER_MONTH
+from common.settings import LeadingSettings
 
 LEAST_SHARE: Final = 0.05
 """Shares nearer to each other than this are taken for the same: five points, as `policy.least_saving` by default."""

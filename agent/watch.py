@@ -27,8 +27,9 @@ from agent.cluster import (
     SettlingTimes,
     settle,
 )
-from agent.errors import AgentError, CoordinatorMovesError, SettingsError
-from agent.kafka_config import for_librdkafka, nearest
+from agent.errors import CoordinatorMovesError
+from common.errors import AgentError, SettingsError
+from common.kafka_config import for_librdkafka, nearest
 
 log = structlog.get_logger("watch")
 

@@ -17,9 +17,9 @@ from starlette.routing import Route
 
 from agent import words
 from agent.events import Event
-from agent.money import SECONDS_PER_MONTH, PriceTable
 from agent.report import PairCost, Report
 from agent.showing import Showing
+from common.money import SECONDS_PER_MONTH, PriceTable
 
 _EVENTS_SHOWN: Final = 30
 _GROUPS_SHOWN: Final = 200

@@ -18,11 +18,11 @@ from confluent_kafka import Producer
 from kafka.protocol.consumer.group import JoinGroupRequest, OffsetCommitRequest, SyncGroupRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from agent.settings import load
 from agent.traffic.board import TrafficBoard
 from agent.traffic.metrics import TrafficMetrics
 from agent.traffic.watch import TrafficWatch
 from agent.traffic.wire import ANY_BROKER, Question, Wire
+from common.settings import load
 from protocol.consumer import encode_assignment, encode_subscription
 from protocol.model import Assignment, Subscription, from_pairs
 from sandbox.admin import Admin

@@ -155,27 +155,36 @@ setup_uv() {
   [[ -x $uv ]] || step "fetching uv" locked uv _install_uv || die "uv could not be fetched. Install it: pip install uv"
 }
 
+# _sync_venv STAMP KIND
 _sync_venv() {
-  local stamp=$1 venv=$root/.venv
-  [[ -f $venv/.samerack && $(<"$venv/.samerack") == "$stamp" ]] && return
+  local stamp=$1 lock=$root/locks/$2.lock venv=$root/.venv
+  _venv_is "$stamp" && return
   [[ -x $venv/bin/python ]] || "$python" -m venv --clear --without-pip "$venv" || return
   # The second try takes certificates from the system: machines behind a proxy of their own need it.
-  "$uv" pip sync --python "$venv/bin/python" --require-hashes "$root/requirements.lock" ||
-    retry 2 "$uv" pip sync --system-certs --python "$venv/bin/python" --require-hashes "$root/requirements.lock" || return
+  "$uv" pip sync --python "$venv/bin/python" --require-hashes "$lock" ||
+    retry 2 "$uv" pip sync --system-certs --python "$venv/bin/python" --require-hashes "$lock" || return
   # What builds it is locked too, so nothing is fetched here.
   "$uv" pip install --offline --no-build-isolation --no-deps --python "$venv/bin/python" --editable "$root" || return
   printf '%s' "$stamp" >"$venv/.samerack"
 }
 
-# setup_venv: .venv as requirements.lock has it, with this checkout in it.
+_venv_is() { [[ -x $root/.venv/bin/python && -f $root/.venv/.samerack && $(<"$root/.venv/.samerack") == "$1" ]]; }
+
+# setup_venv [pipeline]: .venv as locks/develop.lock has it, or with Spark as well, and this checkout in it. One that has
+# Spark already keeps it.
 setup_venv() {
   setup_python
   local stamp
-  stamp=$(cat "$root/requirements.lock" "$root/pyproject.toml" <("$python" --version) <(printf '%s' "$root") | sha256sum)
+  stamp=$(cat "$root"/locks/{develop,pipeline}.lock "$root/pyproject.toml" <("$python" --version) <(printf '%s' "$root") | sha256sum)
   stamp=${stamp%% *}
-  [[ -f $root/.venv/.samerack && $(<"$root/.venv/.samerack") == "$stamp" && -x $root/.venv/bin/python ]] && return
+  _venv_is "$stamp with Spark" && return
+  local kind=develop what="the locked Python packages"
+  if [[ ${1:-} == pipeline ]]; then
+    kind=pipeline what="the locked Python packages, with Spark (a download of 450 MB)" stamp="$stamp with Spark"
+  fi
+  _venv_is "$stamp" && return
   setup_uv
-  step "installing the locked Python packages" locked "venv-$(printf '%s' "$root" | cksum | cut -d' ' -f1)" _sync_venv "$stamp" ||
+  step "installing $what" locked "venv-$(printf '%s' "$root" | cksum | cut -d' ' -f1)" _sync_venv "$stamp" "$kind" ||
     die "the locked Python packages could not be installed (see above)"
 }
 

@@ -19,11 +19,11 @@ import typer
 
 from agent import findings, report
 from agent.cli.options import settings_from
-from agent.errors import AgentError, SettingsError
 from agent.findings import Verdict
 from agent.measuring import Measuring
 from agent.report import Report
-from agent.settings import Settings, WebSettings
+from common.errors import AgentError, SettingsError
+from common.settings import Settings, WebSettings
 
 _ANSWER_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 256 * 1024 * 1024

@@ -12,8 +12,8 @@ from rich.table import Table
 from agent import log, words
 from agent.cli.asking import MeasureOption, WindowOption, figures, place
 from agent.cli.options import BootstrapOption, ConfigOption, SetOption
-from agent.errors import AgentError
 from agent.report import GroupCost, PairCost, Report, to_json
+from common.errors import AgentError
 
 _UNKNOWN_RACK = "(none)"
 

@@ -6,11 +6,13 @@ something that costs money.
 
 from __future__ import annotations
 
+from importlib.metadata import entry_points
+
 import typer
 from typer.core import TyperGroup
 
 from agent.cli import assign, codec, cost, curve, plan, run, settings_reference, streams, top, verify
-from agent.errors import AgentError, SettingsError
+from common.errors import AgentError, SettingsError
 
 
 class _Errors(TyperGroup):
@@ -40,6 +42,8 @@ app = typer.Typer(
 )
 for module in (run, plan, verify, cost, top, curve, assign, streams, codec, settings_reference):
     module.register(app)
+for elsewhere in entry_points(group="samerack.commands"):  # other rooms' commands: the agent imports none of them
+    elsewhere.load()(app)
 
 
 def main() -> None:

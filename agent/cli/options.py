@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from agent.errors import SettingsError
-from agent.settings import Settings, load
-from agent.sources import parse_text
+from common.errors import SettingsError
+from common.settings import Settings, load
+from common.sources import parse_text
 
 ConfigOption = Annotated[
     Path | None,
@@ -35,7 +35,7 @@ def settings_from(config: Path | None, bootstrap: str | None, assignments: list[
     """Settings from the shared options; `flags` are further nested settings.
 
     Raises:
-        SettingsError: As `agent.settings.load`, or an assignment is not KEY=VALUE.
+        SettingsError: As `common.settings.load`, or an assignment is not KEY=VALUE.
     """
     merged: dict[str, Any] = {key: value for key, value in flags.items() if value is not None}
     for assignment in assignments or ():

@@ -21,19 +21,19 @@ from agent.admission import is_settled
 from agent.cli.curve import points_of, show_points
 from agent.cli.options import BootstrapOption, ConfigOption, SetOption, settings_from
 from agent.cluster import NoRack, Settling, SettlingTimes, settle
-from agent.errors import AgentError
 from agent.group import CONSUMER, GroupView, topics_of
-from agent.kafka_config import for_kafka_python
 from agent.membership import Membership, close, connect
 from agent.policy import share
 from agent.racks import rack_warnings
-from agent.settings import Settings
 from agent.traffic.watch import observe
 from agent.traffic.weights import weights_of_rates
 from agent.watch import fetches_are_rack_aware, find_group_type, look, open_admin
 from assignors.consumer.registry import Options
 from assignors.evaluate import cross_rack_mask
 from assignors.model import NOBODY, Int32Array
+from common.errors import AgentError
+from common.kafka_config import for_kafka_python
+from common.settings import Settings
 
 _REBALANCE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.25

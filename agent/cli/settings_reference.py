@@ -14,8 +14,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from agent.kafka_config import FOR_BOTH, MECHANISMS
-from agent.settings import sections
+from common.kafka_config import FOR_BOTH, MECHANISMS
+from common.settings import sections
 
 _OPENING = """# Configuration
 

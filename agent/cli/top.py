@@ -20,8 +20,8 @@ from agent import log, words
 from agent.cli.asking import MeasureOption, live, place
 from agent.cli.cost import groups_table
 from agent.cli.options import BootstrapOption, ConfigOption, SetOption
-from agent.errors import SettingsError
 from agent.report import GroupCost, Report
+from common.errors import SettingsError
 
 _LINES_AROUND: Final = 7
 """Lines that the view needs beside the rows of groups."""

@@ -9,7 +9,6 @@ import time
 from dataclasses import replace
 from typing import Final
 
-from agent.settings import Settings
 from agent.traffic.attribute import Part, parts_of, with_overhead
 from agent.traffic.board import TrafficBoard
 from agent.traffic.collect import Partition
@@ -24,6 +23,7 @@ from agent.traffic.tally import Tally, count
 from agent.traffic.weights import WeightBook
 from agent.traffic.window import Window
 from agent.traffic.wire import Wire
+from common.settings import Settings
 
 _LONGEST_STEP_SECONDS: Final = 120.0
 """After a longer pause (a suspended machine) envelopes and rates of the time between are not guessed."""

@@ -13,8 +13,8 @@ from typing import Any, Final
 from agent.cluster import ClusterView
 from agent.group import CONSUMER, view_member
 from agent.racks import MemberRack, member_rack
-from agent.settings import RackSettings
 from agent.traffic.model import GroupKind
+from common.settings import RackSettings
 from protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
 
 STREAMS_ASSIGNOR: Final = "stream"

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agent.cluster import ClusterView, NoRack
-from agent.settings import Settings
 from agent.traffic import collect, describe, groups, probe
 from agent.traffic.attribute import Spans, spans_of
 from agent.traffic.collect import Offsets, Partition
@@ -22,6 +21,7 @@ from agent.traffic.probe import Reader, Served
 from agent.traffic.sample import Sampler
 from agent.traffic.sizes import Sizes
 from agent.traffic.wire import Wire
+from common.settings import Settings
 
 _POLICIES_SECONDS: Final = 300.0
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from agent.cluster import ClusterView, SettledCluster
-from agent.settings import Settings
 from agent.traffic import shares
 from agent.traffic.attribute import Serving, Spans
 from agent.traffic.collect import Offsets, Partition
@@ -28,6 +27,7 @@ from agent.traffic.model import (
 from agent.traffic.probe import Reader
 from agent.traffic.weights import WeightBook, Weights
 from assignors.model import Problem
+from common.settings import Settings
 
 _SOLVING_SECONDS: Final = 1.0
 """One cycle spends no more on best shares; with thousands of new groups the rest follows in the next cycles."""

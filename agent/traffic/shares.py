@@ -12,12 +12,12 @@ from dataclasses import replace
 from agent import planner
 from agent.cluster import ClusterView, NoRack, SettledCluster, SettledPartition
 from agent.policy import share
-from agent.settings import LeadingSettings
 from agent.traffic.groups import ObservedGroup
 from agent.traffic.model import Flow, PartitionTraffic, Shares
 from assignors.consumer import optimal
 from assignors.evaluate import evaluate
 from assignors.model import AssignmentError, Problem
+from common.settings import LeadingSettings
 from protocol.model import Subscription
 
 

@@ -13,9 +13,6 @@ from typing import Final
 
 import structlog
 
-from agent.errors import AgentError
-from agent.kafka_config import for_kafka_python
-from agent.settings import ClientEndpoint, Settings
 from agent.traffic.board import TrafficBoard
 from agent.traffic.cycle import Cycle
 from agent.traffic.exact import ExactReads
@@ -28,6 +25,9 @@ from agent.traffic.statistics import Counters, StatisticsError, parse
 from agent.traffic.weights import WeightBook
 from agent.traffic.wire import Wire
 from agent.watch import fetches_are_rack_aware, open_admin
+from common.errors import AgentError
+from common.kafka_config import for_kafka_python
+from common.settings import ClientEndpoint, Settings
 
 log = structlog.get_logger("traffic")
 

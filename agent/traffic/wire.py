@@ -18,8 +18,8 @@ from kafka.protocol.api_header import RequestHeader, ResponseHeader
 from kafka.protocol.metadata import ApiVersionsRequest
 from kio.serial import entity_reader, entity_writer
 
-from agent.errors import AgentError
 from agent.membership import close, connect
+from common.errors import AgentError
 
 ANY_BROKER: Final = -1
 ANSWER_SECONDS: Final = 10.0
@@ -52,7 +52,7 @@ class Wire:
         """Prepare; the first question connects.
 
         Args:
-            config: kafka-python's settings (`agent.kafka_config.for_kafka_python`).
+            config: kafka-python's settings (`common.kafka_config.for_kafka_python`).
         """
         self._config = {**config, "receive_message_max_bytes": _LARGEST_ANSWER_BYTES}
         self._client: KafkaNetClient | None = None

@@ -11,10 +11,10 @@ from contextlib import ExitStack
 import pytest
 from kafka.structs import MemberState
 
-from agent.kafka_config import for_kafka_python
 from agent.membership import Joined, Membership, close, connect
 from agent.order import is_first
-from agent.settings import LeadingSettings
+from common.kafka_config import for_kafka_python
+from common.settings import LeadingSettings
 from sandbox.contract import KafkaCluster
 
 _EMPTY = b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"

@@ -19,12 +19,12 @@ from kio.schema.streams_group_heartbeat.v0.response import StreamsGroupHeartbeat
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i32Timedelta
 
-from agent.settings import Settings, load
 from agent.traffic.board import TrafficBoard
 from agent.traffic.metrics import TrafficMetrics
 from agent.traffic.model import BlindSpot, Family, GroupTraffic, TrafficSnapshot
 from agent.traffic.watch import TrafficWatch, observe
 from agent.traffic.wire import ANY_BROKER, Answer, KioRequest, Question, Wire
+from common.settings import Settings, load
 from sandbox.admin import Admin
 from sandbox.contract import KafkaCluster
 from sandbox.feeder import Feeder

@@ -7,10 +7,8 @@ from dataclasses import replace
 
 from agent.cluster import ClusterView, PartitionView, Rack
 from agent.events import Events
-from agent.money import PriceTable, shipped
 from agent.policy import Action, Decision, Reason
 from agent.racks import MemberRack, Source
-from agent.settings import LeadingSettings
 from agent.showing import Showing
 from agent.traffic.board import TrafficBoard
 from agent.traffic.model import (
@@ -29,6 +27,8 @@ from agent.traffic.model import (
 )
 from assignors.build import MemberInput, build_problem
 from assignors.model import Problem
+from common.money import PriceTable, shipped
+from common.settings import LeadingSettings
 
 A, B, C = "rack-a", "rack-b", "rack-c"
 RACKS: Mapping[int, Rack] = {1: A, 2: B, 3: C}

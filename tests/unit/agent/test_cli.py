@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from agent import watch
 from agent.cli.main import app
-from agent.settings import load, sections
+from common.settings import load, sections
 
 COMMANDS = ("run", "plan", "verify", "cost", "top", "assign", "decode", "encode", "settings")
 DOCS = Path(__file__).parents[3] / "docs"

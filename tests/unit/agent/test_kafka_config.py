@@ -10,9 +10,9 @@ import pytest
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl import get_sasl_mechanism
 
-from agent.errors import SettingsError
-from agent.kafka_config import FOR_BOTH, KNOWN, MECHANISMS, for_kafka_python, for_librdkafka, nearest
 from agent.watch import open_admin
+from common.errors import SettingsError
+from common.kafka_config import FOR_BOTH, KNOWN, MECHANISMS, for_kafka_python, for_librdkafka, nearest
 
 SAMPLES = {
     "bootstrap.servers": "127.0.0.1:9092",

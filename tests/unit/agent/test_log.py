@@ -12,7 +12,7 @@ from typing import Any
 PROGRAM = """
 import logging, sys, structlog
 from agent import log
-from agent.settings import LogSettings
+from common.settings import LogSettings
 log.configure(LogSettings(level={level!r}, format={form!r}))
 logger = structlog.get_logger("leader").bind(group="orders")
 logger.debug("seen")

@@ -13,9 +13,9 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.structs import MemberState
 
-from agent.errors import AgentError
 from agent.membership import JOIN_VERSION, Joined, Membership, close, connect
-from agent.settings import LeadingSettings
+from common.errors import AgentError
+from common.settings import LeadingSettings
 from protocol.consumer import decode_subscription
 from protocol.model import NO_PARTITIONS
 

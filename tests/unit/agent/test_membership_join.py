@@ -12,7 +12,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.structs import MemberState
 
 from agent.membership import Membership, close
-from agent.settings import LeadingSettings
+from common.settings import LeadingSettings
 
 
 @pytest.fixture

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from agent import costs, money, report
+from agent import costs, report
 from agent.baseline import own_share
-from agent.errors import AgentError, SettingsError
-from agent.money import SECONDS_PER_MONTH, price_table, shipped
-from agent.settings import MoneySettings
 from agent.traffic.model import Shares
+from common import money
+from common.errors import AgentError, SettingsError
+from common.money import SECONDS_PER_MONTH, price_table, shipped
+from common.settings import MoneySettings
 from tests.unit.agent.measured import (
     GB,
     NEAR,

@@ -13,9 +13,10 @@ from kafka.net.compat import KafkaNetClient
 
 from agent import membership as membership_module
 from agent import watch
-from agent.errors import AgentError, CoordinatorMovesError
+from agent.errors import CoordinatorMovesError
 from agent.membership import Membership, close
-from agent.settings import LeadingSettings
+from common.errors import AgentError
+from common.settings import LeadingSettings
 
 MOVES = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 

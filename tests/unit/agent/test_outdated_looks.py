@@ -9,7 +9,7 @@ import pytest
 
 from agent.assigning import Assigning
 from agent.group import GroupView, MemberView
-from agent.settings import Settings
+from common.settings import Settings
 from tests.unit.agent.values import member
 
 GENERATION = 7

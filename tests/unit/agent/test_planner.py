@@ -10,10 +10,10 @@ import pytest
 from agent import planner
 from agent.planner import Mode, PlanMember, make_plan, members_of_join, members_of_view, mode_of, problem_of
 from agent.racks import MemberRack
-from agent.settings import LeadingSettings, RackSettings
 from assignors.consumer import optimal
 from assignors.consumer import range as range_assignor
 from assignors.model import NOBODY, AssignmentError
+from common.settings import LeadingSettings, RackSettings
 from protocol.consumer import decode_assignment
 from protocol.model import NO_PARTITIONS, Subscription, TopicPartitions, from_pairs, to_pairs
 from tests.unit.agent.values import cluster, group, member

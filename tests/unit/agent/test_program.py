@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.errors import SettingsError
 from agent.metrics import GroupStatus
 from agent.program import Agent
-from agent.settings import load
+from common.errors import SettingsError
+from common.settings import load
 
 
 def built(groups: tuple[str, ...]) -> Agent:

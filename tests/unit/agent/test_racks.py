@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.racks import MemberRack, client_id_of, member_rack, rack_warnings
-from agent.settings import RackSettings
+from common.settings import RackSettings
 from protocol.model import Subscription
 
 SETTINGS = RackSettings(

@@ -15,7 +15,7 @@ from agent.membership import Membership
 from agent.metrics import Metrics
 from agent.order import is_exposed, members_before
 from agent.seat import Seat
-from agent.settings import LeadingSettings
+from common.settings import LeadingSettings
 from protocol.java import spread_hash
 from protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
 from tests.unit.agent.values import group, member

@@ -9,13 +9,13 @@ import pytest
 
 from agent import costs, findings
 from agent.cluster import NoRack
-from agent.errors import AgentError
 from agent.findings import Code, Finding, Verdict
-from agent.money import shipped
-from agent.settings import LeadingSettings
 from agent.traffic.model import Family, Gap, Shares, TrafficSnapshot
 from agent.verify import Evidence, verdict
 from agent.verify_racks import rack_names
+from common.errors import AgentError
+from common.money import shipped
+from common.settings import LeadingSettings
 from tests.unit.agent.measured import GB, NEAR, RANGE, ROTATED, SPREAD, A, B, C, flow, group, problem, snapshot
 
 SOUND = Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, optimal_by="bytes", random=2 / 3)

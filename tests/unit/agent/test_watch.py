@@ -12,8 +12,8 @@ from structlog.testing import capture_logs
 
 from agent import watch
 from agent.cluster import ClusterView, SettlingTimes
-from agent.errors import AgentError
 from agent.watch import ClusterWatch
+from common.errors import AgentError
 from tests.unit.agent.values import RACKS, UNSET, cluster, look, partition
 
 Look = Callable[[Any, Collection[str]], ClusterView]

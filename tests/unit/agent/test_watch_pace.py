@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from agent.cluster import SettlingTimes
-from agent.errors import AgentError
 from agent.metrics import Metrics
 from agent.watch import ClusterWatch
+from common.errors import AgentError
 
 
 class Paced(ClusterWatch):

@@ -14,10 +14,10 @@ import pytest
 
 from agent import findings, report, web_api, web_page
 from agent.cli import asking
-from agent.errors import AgentError
 from agent.metrics import Metrics
-from agent.settings import WebSettings
 from agent.web import WebServer, application
+from common.errors import AgentError
+from common.settings import WebSettings
 from tests.unit.agent.measured import busy, busy_events, showing
 
 SHOWN = showing(busy(), roles={"orders": "leading"}, events=busy_events())

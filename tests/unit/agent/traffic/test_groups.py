@@ -12,9 +12,9 @@ from kio.schema.streams_group_describe.v0 import response as streams
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i16, i32
 
-from agent.settings import RackSettings
 from agent.traffic import groups
 from agent.traffic.groups import ListedGroup
+from common.settings import RackSettings
 from protocol.consumer import encode_assignment, encode_subscription
 from protocol.model import Assignment, Subscription, from_pairs, to_pairs
 from tests.unit.agent.values import Described, look, partition

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agent.settings import Settings
 from agent.traffic.attribute import Spans
 from agent.traffic.groups import ObservedGroup
 from agent.traffic.looker import Look, Looker
 from agent.traffic.wire import Wire
+from common.settings import Settings
 from tests.unit.agent.traffic.test_exact import group, member
 
 P0 = ("t", 0)

@@ -1,6 +1,6 @@
 """Where settings come from, as plain nested mappings: a YAML file, the environment, texts of the command line.
 
-What the keys mean and which of them exist is for `agent.settings`; nothing here knows a single one but `kafka`, whose
+What the keys mean and which of them exist is for `common.settings`; nothing here knows a single one but `kafka`, whose
 keys have dots where other sections end.
 """
 
@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import yaml
 
-from agent.errors import SettingsError
-from agent.kafka_config import KNOWN
+from common.errors import SettingsError
+from common.kafka_config import KNOWN
 
 ENV_PREFIX: Final = "SAMERACK_"
 CONFIG_VARIABLE: Final = "SAMERACK_CONFIG"

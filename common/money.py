@@ -1,6 +1,6 @@
 """Bytes -> money: dated price tables, and what a byte that crosses racks costs under one.
 
-A price is data from outside: it stands in `agent/prices` with its scope, source and date, never in code. What must not
+A price is data from outside: it stands in `common/prices` with its scope, source and date, never in code. What must not
 enter: measuring, and any opinion on what should be done about a cost.
 """
 
@@ -14,8 +14,8 @@ from typing import Any, Final
 
 import yaml
 
-from agent.errors import SettingsError
-from agent.settings import MoneySettings
+from common.errors import SettingsError
+from common.settings import MoneySettings
 
 SECONDS_PER_MONTH: Final = 730 * 3600.0
 """Providers' own month: 730 hours."""
@@ -67,7 +67,7 @@ class PriceTable:
 
 def names() -> tuple[str, ...]:
     """The tables that come with the program."""
-    folder = resources.files("agent").joinpath("prices")
+    folder = resources.files("common").joinpath("prices")
     return tuple(sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")))
 
 
@@ -79,7 +79,7 @@ def shipped(name: str) -> PriceTable:
     """
     if name not in names():
         raise SettingsError(f"money.prices: {name!r} is no price table; tables are {', '.join(names())} and custom")
-    text = resources.files("agent").joinpath("prices", f"{name}.yaml").read_text(encoding="utf-8")
+    text = resources.files("common").joinpath("prices", f"{name}.yaml").read_text(encoding="utf-8")
     entries: Mapping[str, Any] = yaml.safe_load(text)
     return PriceTable(
         provider=str(entries["provider"]),

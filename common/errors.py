@@ -1,0 +1,11 @@
+"""The errors of this room. Each message names the cause and the cure; the command line turns them into exit codes."""
+
+from __future__ import annotations
+
+
+class SettingsError(Exception):
+    """Wrong input from the user: a key, a value, a file or an argument (exit code 2)."""
+
+
+class AgentError(Exception):
+    """Something outside failed: brokers, permissions, ports (exit code 1)."""

@@ -1,0 +1,136 @@
+"""The records that agents publish for a whole fleet, as JSON: samples of traffic and states of groups.
+
+The contract between `agent` (writes) and `pipeline` (reads). A reader ignores fields that it does not know, so that a
+newer agent stops nothing. Bytes are bytes on the wire, broker to consumer; times are milliseconds since 1970; racks are
+names, "" where no source knows one.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+SCHEMA: Final = 1
+"""Version that this code writes; raised when a field changes its meaning, not when one is added."""
+
+UNKNOWN: Final = -1
+"""Where an index would stand: a rack that nobody knows, a partition that nobody owns."""
+
+Count = Annotated[int, Field(ge=0, lt=2**63)]
+Id = Annotated[str, Field(min_length=1, max_length=64)]
+
+
+class Record(BaseModel):
+    """What both kinds have.
+
+    Attributes:
+        schema_version: `schema` in JSON.
+        id: unique over the fleet and for ever; a record that is sent twice carries the same.
+        agent: which agent measured (`group.instance.id` and host).
+        cluster: the cluster's name from the settings, else its id.
+        group: the consumer group.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True, populate_by_name=True, serialize_by_alias=True)
+
+    schema_version: Annotated[int, Field(ge=1, alias="schema")] = SCHEMA
+    id: Id
+    agent: str
+    cluster: str
+    group: str
+
+
+class TrafficSample(Record):
+    """What one group read of one topic between two racks in one window.
+
+    Attributes:
+        topic: the topic.
+        client_rack: rack of the members that read.
+        replica_rack: rack of the replicas that served.
+        method: whether clients counted the bytes themselves.
+        window_start: first moment that is counted.
+        window_end: the moment after the last; the sample belongs to the minute of `window_start`.
+        bytes: wire bytes.
+        records: records, by offsets.
+    """
+
+    topic: str
+    client_rack: str
+    replica_rack: str
+    method: Literal["estimated", "exact"]
+    window_start: Count
+    window_end: Count
+    bytes: Count
+    records: Count
+
+
+class MemberState(BaseModel):
+    """One member of a group.
+
+    Attributes:
+        id: member id.
+        client_id: as the client names itself.
+        rack: index into the state's `racks`, or UNKNOWN.
+        fetches_with_rack: whether its fetches name its rack (KIP-392).
+        topics: indices into the state's `topics`: what it subscribes to.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    id: str
+    client_id: str
+    rack: int
+    fetches_with_rack: bool
+    topics: tuple[int, ...]
+
+
+class TopicState(BaseModel):
+    """One topic that a group reads; the lists have one entry for each partition, by number.
+
+    Attributes:
+        name: the topic.
+        replicas: indices into the state's `racks`, the leader's first; UNKNOWN for an unknown rack.
+        owner: index into the state's `members`, or UNKNOWN.
+        bytes_per_second: wire bytes; empty where no rate of the topic is known.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    name: str
+    replicas: tuple[tuple[int, ...], ...]
+    owner: tuple[int, ...]
+    bytes_per_second: tuple[float, ...] = ()
+
+
+class GroupState(Record):
+    """One group at one moment: enough to put it to any assignor.
+
+    Attributes:
+        at: the moment.
+        kind: classic, consumer (KIP-848), streams-classic, streams (KIP-1071), other.
+        state: as the brokers name it.
+        assignor: protocol or assignor that the group uses, "" where there is none.
+        role: what the agent is to the group: leading, or another word of its own; "" where it only measures.
+        rack_aware_fetch: whether the brokers serve from the reader's rack; None where unknown.
+        racks: every rack of brokers and members, by name.
+        broker_racks: how many of `racks` are racks of brokers; these come first.
+        members: the members, without the agent.
+        topics: what they read.
+    """
+
+    at: Count
+    kind: str
+    state: str
+    assignor: str
+    role: str
+    rack_aware_fetch: bool | None
+    racks: tuple[str, ...]
+    broker_racks: Count
+    members: tuple[MemberState, ...]
+    topics: tuple[TopicState, ...]
+
+
+def encode(record: Record) -> bytes:
+    """One record as JSON in UTF-8, without line breaks."""
+    return record.model_dump_json().encode()

@@ -1,0 +1,26 @@
+"""Every setting of the agent and of the pipeline: one model in sections, from flags, environment, file and defaults.
+
+A section is a file here; `model` puts them together and reads them.
+"""
+
+from common.settings.base import Section
+from common.settings.leading import LeadingSettings, PolicySettings, RackSettings, WatchSettings
+from common.settings.measuring import ClientEndpoint, MoneySettings, TrafficSettings
+from common.settings.model import Settings, load, sections
+from common.settings.showing import LogSettings, WebSettings
+
+__all__ = [
+    "ClientEndpoint",
+    "LeadingSettings",
+    "LogSettings",
+    "MoneySettings",
+    "PolicySettings",
+    "RackSettings",
+    "Section",
+    "Settings",
+    "TrafficSettings",
+    "WatchSettings",
+    "WebSettings",
+    "load",
+    "sections",
+]

@@ -1,0 +1,23 @@
+"""What every section of the settings is made of."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+Seconds = Annotated[float, Field(gt=0)]
+
+
+def _split(value: object) -> object:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+"""Several names, as a list or as one text with commas."""
+
+
+class Section(BaseModel):
+    """A named part of the settings: no unknown keys, no later changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)

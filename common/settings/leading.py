@@ -1,0 +1,136 @@
+"""How the agent is present in the groups that it leads, when it acts, and where members' racks come from."""
+
+from __future__ import annotations
+
+from ipaddress import ip_network
+from typing import Literal
+
+from pydantic import Field, field_validator
+
+from common.settings.base import Seconds, Section
+
+
+class RackSettings(Section):
+    """Where the rack of a member comes from when its subscription names none."""
+
+    client_ids: dict[str, str] = Field(
+        default_factory=dict,
+        description="Rack by client id: shell patterns (`*`, `?`, `[...]`) to rack; the first that matches counts.",
+        examples=[{"*-rack-a": "rack-a"}],
+    )
+    networks: dict[str, str] = Field(
+        default_factory=dict,
+        description="Rack by client host: network to rack; the longest prefix that holds the host counts.",
+        examples=[{"10.1.0.0/16": "rack-a"}],
+    )
+    fetch_with_rack: tuple[str, ...] = Field(
+        default=(),
+        description="Client id patterns of members that fetch with their rack (KIP-392) although their subscription "
+        "carries none; for all other members without RackId only leader replicas count as near.",
+        examples=[["orders-*"]],
+    )
+    replica_selector: Literal["auto", "rack-aware", "leader"] = Field(
+        default="auto",
+        description="Which replicas may serve a fetch: `auto` reads the brokers' `replica.selector.class`; "
+        "`rack-aware` and `leader` say it where the agent may not read configurations.",
+    )
+
+    @field_validator("networks")
+    @classmethod
+    def _networks_parse(cls, networks: dict[str, str]) -> dict[str, str]:
+        for network in networks:
+            ip_network(network)  # its ValueError names what is wrong
+        return networks
+
+
+class LeadingSettings(Section):
+    """How the agent is present in a group."""
+
+    instance_id: str = Field(
+        default="samerack",
+        min_length=1,
+        description="`group.instance.id` of the agent in every group it leads. One running agent per group and id.",
+    )
+    session_timeout_seconds: Seconds = Field(
+        default=6.0,
+        description="Session timeout of the agent's membership; brokers refuse less than "
+        "`group.min.session.timeout.ms`.",
+    )
+    heartbeat_seconds: Seconds = Field(default=0.5, description="Time between two heartbeats of the agent.")
+    rebalance_timeout_seconds: Seconds = Field(
+        default=10.0, description="The agent's own rebalance timeout; the group's is the largest of its members."
+    )
+    protocols: tuple[str, ...] = Field(
+        default=("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner"),
+        min_length=1,
+        description="Protocol names the agent offers, the group's present one always first. A group can only be joined "
+        "when all its members share one of them.",
+    )
+    cooperative_protocols: tuple[str, ...] = Field(
+        default=("cooperative-sticky",),
+        description="Protocol names whose members rebalance incrementally (KIP-429): moving partitions are withheld "
+        "for one round.",
+    )
+    roundrobin_tolerates: bool = Field(
+        default=False,
+        description="Whether the agent may join a group that uses `roundrobin` and has members with subscription v0. "
+        "kafka-python 3's roundrobin fails on the agent (a member without topics); say true if no member is "
+        "kafka-python 3 (aiokafka's is sound).",
+    )
+    keep_copartitioned: Literal["auto", "always", "never"] = Field(
+        default="auto",
+        description="Whether partition i of co-partitioned topics stays on one member: `auto` does so where the "
+        "group's protocol is `range`.",
+    )
+    weigh_by: Literal["bytes", "partitions"] = Field(
+        default="bytes",
+        description="What a partition read across racks costs: its measured bytes per second (to powers of two) as "
+        "soon as they are known, or one for each partition.",
+    )
+    max_skew: int = Field(
+        default=0,
+        ge=0,
+        description="How many partitions more than its fair share a member may get, so that fewer are read across "
+        "racks; `samerack plan GROUP --curve` shows what that saves. Not where co-partitioned topics stay together.",
+    )
+    deadline_seconds: Seconds = Field(
+        default=5.0,
+        description="How long planning may take at most: without an optimal plan by then the group gets the one of "
+        "`range`. Keep it below the members' session timeout.",
+    )
+    roll_seconds: Seconds = Field(
+        default=30.0, description="Pause after an attempt to get to the front of the broker's order that failed."
+    )
+
+
+class PolicySettings(Section):
+    """When a rebalance is worth it."""
+
+    least_saving: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="Least saving, as a share of all partitions of the group (0.05: 5 points of cross-rack share), "
+        "for which the agent triggers a rebalance. It acts when the saving is greater.",
+    )
+    settling_seconds: float = Field(
+        default=1.0, ge=0, description="How long a change of racks or replicas must persist before it counts."
+    )
+    leader_settling_seconds: float = Field(
+        default=600.0,
+        ge=0,
+        description="How long leadership must stay away from the preferred replica before it counts.",
+    )
+    burst: int = Field(default=3, ge=1, description="Rebalances that may follow each other without a pause.")
+    refill_seconds: Seconds = Field(default=60.0, description="Time in which the budget gains one rebalance.")
+
+
+class WatchSettings(Section):
+    """How often the agent looks."""
+
+    cluster_seconds: Seconds = Field(
+        default=0.5,
+        description="Time between two looks at racks and replicas; stretched so that looking takes a tenth of the time "
+        "at most.",
+    )
+    group_seconds: Seconds = Field(default=1.0, description="Time between two looks at a group.")

@@ -1,0 +1,78 @@
+"""What is measured of consumer traffic, and what it costs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from common.settings.base import Names, Seconds, Section
+
+
+class ClientEndpoint(Section):
+    """Where one Java client shows its own metrics."""
+
+    url: str = Field(description="Address of its metrics in the text format of Prometheus.")
+    group: str = Field(description="Its consumer group.")
+    client_id: str = Field(default="", description="Its `client.id`, where the page shows several clients.")
+
+
+class TrafficSettings(Section):
+    """What is measured of consumer traffic."""
+
+    enabled: bool = Field(default=True, description="Whether to measure.")
+    groups: Names = Field(
+        default=(),
+        description="Groups to observe, as shell patterns; `*` is every group. Empty: the groups that are led. "
+        "Observed groups are never joined.",
+        examples=[["orders-*", "payments"]],
+    )
+    poll_seconds: Seconds = Field(
+        default=5.0,
+        description="Time between two looks at offsets and log sizes; stretched so that looking takes a third of the "
+        "time at most.",
+    )
+    window_seconds: Seconds = Field(
+        default=60.0, description="Length of the window that shares and rates are shown for."
+    )
+    probe_seconds: Seconds = Field(
+        default=60.0,
+        description="How often the leader is asked anew which replica serves a rack; changed replicas ask at once.",
+    )
+    rack: str = Field(
+        default="",
+        description="The agent's own rack: samples of logs are read from a replica there where there is one.",
+    )
+    sample_bytes: int = Field(
+        default=4_194_304,
+        ge=0,
+        description="Most bytes of logs that one look may read, for compacted topics, old data and sizes of batches; 0 "
+        "reads none.",
+    )
+    client_endpoints: tuple[ClientEndpoint, ...] = Field(
+        default=(),
+        description="Metrics of Java clients, whose bytes are then exact: `consumer-node-metrics incoming-byte-total`.",
+        examples=[[{"url": "http://127.0.0.1:9404/metrics", "group": "orders"}]],
+    )
+    most_series: int = Field(
+        default=20_000,
+        ge=1,
+        description="Most series of `samerack_consumed_bytes_total` and of `samerack_consumed_records_total`; what "
+        "goes beyond is added up under the topic `(other)`.",
+    )
+
+
+class MoneySettings(Section):
+    """What a byte costs that crosses racks."""
+
+    prices: Literal["aws", "google-cloud", "azure", "custom"] = Field(
+        default="aws",
+        description="Price table: a provider's, each with source and date, or `custom`. Negotiated prices, other "
+        "regions and other clouds are custom.",
+    )
+    dollars_per_gb_sent: float | None = Field(
+        default=None, ge=0, description="Custom prices: dollars per 10^9 bytes that leave a rack for another."
+    )
+    dollars_per_gb_received: float | None = Field(
+        default=None, ge=0, description="Custom prices: dollars per 10^9 bytes that enter a rack from another."
+    )

@@ -1,0 +1,157 @@
+"""Every setting of the agent: one model, filled from flags, environment, a YAML file and defaults, in that order.
+
+The descriptions here are the reference documentation (docs/configuration.md is generated from them). What the
+settings do lives in the rooms that use them; nothing here talks to a broker.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field, ValidationError, field_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from common.errors import SettingsError
+from common.settings.base import Names
+from common.settings.leading import LeadingSettings, PolicySettings, RackSettings, WatchSettings
+from common.settings.measuring import MoneySettings, TrafficSettings
+from common.settings.showing import LogSettings, WebSettings
+from common.sources import CONFIG_VARIABLE, from_environment, from_file, under
+
+
+class Settings(BaseSettings):
+    """The whole."""
+
+    model_config = SettingsConfigDict(extra="forbid", frozen=True)
+
+    kafka: dict[str, str] = Field(
+        description="Kafka settings in librdkafka's names, for both clients; `bootstrap.servers` is required. In the "
+        "environment dots are underscores: `SAMERACK_KAFKA__BOOTSTRAP_SERVERS`.",
+        examples=[{"bootstrap.servers": "127.0.0.1:9092"}],
+    )
+    groups: Names = Field(default=(), description="Consumer groups to lead.", examples=[["orders", "payments"]])
+    racks: RackSettings = RackSettings()
+    leading: LeadingSettings = LeadingSettings()
+    policy: PolicySettings = PolicySettings()
+    watch: WatchSettings = WatchSettings()
+    web: WebSettings = WebSettings()
+    traffic: TrafficSettings = TrafficSettings()
+    money: MoneySettings = MoneySettings()
+    log: LogSettings = LogSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],  # noqa: ARG003 - the library passes all of its sources by name
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
+        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
+        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Only what `load` gives: it reads the other sources itself, because Kafka's keys have dots."""
+        return (init_settings,)
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _kafka_as_text(cls, value: object) -> object:
+        if isinstance(value, Mapping):
+            return {str(key): _as_text(str(key), item) for key, item in value.items()}
+        return value
+
+
+def _as_text(key: str, value: object) -> str:
+    if isinstance(value, list):
+        return ",".join(_as_text(key, item) for item in value)
+    if value is None or isinstance(value, Mapping):
+        # not a ValueError: that would be shown with all of `kafka`, passwords too
+        raise SettingsError(f"kafka.{key}: has {'no value' if value is None else 'keys of its own'}; expected a text")
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def load(
+    *,
+    path: Path | None = None,
+    flags: Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> Settings:
+    """The settings from flags, environment and file, the first that names a key winning, nested keys one by one.
+
+    Args:
+        path: YAML file; without it the variable SAMERACK_CONFIG may name one.
+        flags: Nested mapping of what the command line said.
+        environment: Defaults to the process's own.
+
+    Raises:
+        SettingsError: With the key and the nearest right one, or the value and what would be right.
+    """
+    environment = os.environ if environment is None else environment
+    if path is None and environment.get(CONFIG_VARIABLE):
+        path = Path(environment[CONFIG_VARIABLE])
+    layers: dict[str, Mapping[str, Any]] = {
+        "the command line": dict(flags or {}),
+        "the environment": from_environment(environment),
+        str(path): from_file(path),
+    }
+    merged: dict[str, Any] = {}
+    for origin, layer in layers.items():
+        _check_names(layer, origin)
+        merged = under(merged, layer)
+
+    try:
+        settings = Settings(**merged)
+    except ValidationError as error:
+        raise SettingsError(_explain(error)) from None
+    if not settings.kafka.get("bootstrap.servers"):
+        raise SettingsError(
+            "kafka: bootstrap.servers is missing; give --bootstrap-servers, SAMERACK_KAFKA__BOOTSTRAP_SERVERS or "
+            "kafka: {bootstrap.servers: HOST:PORT} in the file"
+        )
+    return settings
+
+
+def sections() -> dict[str, type[BaseModel]]:
+    """The models by their place: "" for the top, then each section."""
+    return {
+        "": Settings,
+        **{
+            name: info.annotation
+            for name, info in Settings.model_fields.items()
+            if isinstance(info.annotation, type) and issubclass(info.annotation, BaseModel)
+        },
+    }
+
+
+def _check_names(layer: Mapping[str, Any], origin: str) -> None:
+    models = sections()
+    for place, model in models.items():
+        part = layer if place == "" else layer.get(place)
+        if not isinstance(part, Mapping):
+            continue
+        for key in part:
+            if key not in model.model_fields:
+                dotted = f"{place}.{key}" if place else str(key)
+                raise SettingsError(f"{dotted} (from {origin}): no such setting{_nearest(dotted)}")
+
+
+def _nearest(dotted: str) -> str:
+    names = [
+        f"{place}.{field}" if place else field for place, model in sections().items() for field in model.model_fields
+    ]
+    elsewhere = [name for name in names if name.rpartition(".")[2] == dotted.rpartition(".")[2]][:1]
+    close = elsewhere or get_close_matches(dotted, names, n=1, cutoff=0.5)
+    return f"; did you mean {close[0]}?" if close else f"; settings are {', '.join(sorted(Settings.model_fields))}"
+
+
+def _explain(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "missing":
+        return (
+            f"{place}: is missing; give kafka: {{bootstrap.servers: HOST:PORT}} in the file, "
+            "SAMERACK_KAFKA__BOOTSTRAP_SERVERS or --bootstrap-servers"
+        )
+    return f"{place}: {first['msg'].removeprefix('Value error, ')}, got {first.get('input')!r}"

@@ -1,0 +1,25 @@
+"""Where the agent shows itself: its HTTP port and its log."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field
+
+from common.settings.base import Section
+
+
+class WebSettings(Section):
+    """The agent's own HTTP port: the page, `/v1/…`, `/metrics`, `/healthz`, `/readyz`."""
+
+    host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    port: int = Field(default=9464, ge=0, le=65535, description="Port to listen on; 0 takes a free one and logs it.")
+
+
+class LogSettings(Section):
+    """Structured logs on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] = Field(default="info", description="Least level shown.")
+    format: Literal["auto", "console", "json"] = Field(
+        default="auto", description="`auto`: colours on a terminal, one JSON object a line otherwise."
+    )

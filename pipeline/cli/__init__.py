@@ -1,0 +1,18 @@
+"""`samerack pipeline`: the commands of the fleet pipeline, each in a module of its own.
+
+`register` is the entry point by which the command line finds them; PySpark is imported only when a command runs.
+"""
+
+from __future__ import annotations
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add `pipeline` with its commands."""
+    group = typer.Typer(
+        name="pipeline",
+        no_args_is_help=True,
+        help="The whole fleet on Spark: what crosses racks, what it costs, and where the next dollar is.",
+    )
+    app.add_typer(group)
