@@ -43,19 +43,23 @@ STATE = GroupState(
 
 @pytest.mark.parametrize("record", [SAMPLE, STATE])
 def test_what_is_written_can_be_read(record: TrafficSample | GroupState) -> None:
+    """Both kinds survive the way through JSON."""
     assert type(record).model_validate_json(encode(record)) == record
 
 
 def test_the_version_is_called_schema_in_json() -> None:
+    """`schema` would hide a method of pydantic, so the field has another name."""
     assert json.loads(encode(SAMPLE))["schema"] == SCHEMA
 
 
 def test_a_field_of_a_newer_agent_is_ignored() -> None:
+    """A fleet is never upgraded at once."""
     newer = {**json.loads(encode(SAMPLE)), "schema": SCHEMA + 1, "zone_id": "use1-az1"}
     assert TrafficSample.model_validate_json(json.dumps(newer)).group == "orders"
 
 
 def test_a_missing_field_is_refused() -> None:
+    """What is needed is not guessed."""
     less = {key: value for key, value in json.loads(encode(SAMPLE)).items() if key != "bytes"}
     with pytest.raises(ValidationError, match="bytes"):
         TrafficSample.model_validate_json(json.dumps(less))
