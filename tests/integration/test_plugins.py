@@ -1,6 +1,7 @@
 """Python consumers with our assignors read in their own rack, on real brokers, beside members of other languages."""
 
 import asyncio
+import threading
 import time
 from typing import Any
 
@@ -9,7 +10,7 @@ from aiokafka import AIOKafkaConsumer
 from kafka import KafkaConsumer
 
 from plugins import aiokafka, kafka_python
-from sandbox.admin import Admin
+from sandbox.admin import Admin, wait_until
 from sandbox.contract import RACKS, KafkaCluster
 from sandbox.members.lines import MemberSettings
 from tests.integration.members import start
@@ -30,6 +31,32 @@ def _numbers(consumer: Any) -> set[int]:
     return {partition.partition for partition in consumer.assignment()}
 
 
+class Polled:
+    """A kafka-python consumer that a thread of its own polls, as an application does.
+
+    Long polls: kafka-python 3 joins once more when a join ends between two calls of `poll`, and several consumers that
+    take turns in one thread, a moment each, may then rebalance for minutes.
+    """
+
+    def __init__(self, consumer: KafkaConsumer) -> None:
+        self._consumer = consumer
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._poll, name="polled")
+        self._thread.start()
+        self.owned: set[int] = set()
+
+    def _poll(self) -> None:
+        while not self._stopped.is_set():
+            self._consumer.poll(timeout_ms=1000)
+            self.owned = _numbers(self._consumer)
+        self._consumer.close()
+
+    def stop(self) -> None:
+        """Leave the group."""
+        self._stopped.set()
+        self._thread.join()
+
+
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky", "range"])
 def test_kafka_python(cluster: KafkaCluster, admin: Admin, topic: str, group: str, name: str) -> None:
     """Two kafka-python consumers and a Java one share a topic, each in its rack, whoever of them leads."""
@@ -47,35 +74,35 @@ def test_kafka_python(cluster: KafkaCluster, admin: Admin, topic: str, group: st
         ),
     )
     consumers = {
-        rack: KafkaConsumer(
-            topic,
-            bootstrap_servers=cluster.bootstrap.split(","),
-            group_id=group,
-            client_rack=rack,
-            partition_assignment_strategy=[kafka_python.assignor(name, rack=rack)],
+        rack: Polled(
+            KafkaConsumer(
+                topic,
+                bootstrap_servers=cluster.bootstrap.split(","),
+                group_id=group,
+                client_rack=rack,
+                partition_assignment_strategy=[kafka_python.assignor(name, rack=rack)],
+            )
         )
         for rack in racks[1:]
     }
+
+    def owned() -> dict[str, set[int]]:
+        return {rack: consumer.owned for rack, consumer in consumers.items()}
+
     try:
-        until, owned = time.monotonic() + _SECONDS, {}
-        while time.monotonic() < until:
-            for consumer in consumers.values():
-                consumer.poll(timeout_ms=100)
-            owned = {rack: _numbers(consumer) for rack, consumer in consumers.items()}
-            owned[racks[0]] = {number for _, number in java.owned}
-            if _near(owned):
-                break
-        assert _near(owned), owned
+        wait_until(
+            lambda: _near({racks[0]: {number for _, number in java.owned}, **owned()}),
+            "everybody reads near",
+            timeout=_SECONDS,
+        )
         java.stop()  # whoever led, a kafka-python consumer does now
-        while (time.monotonic() < until and sum(map(len, owned.values())) != len(_REPLICAS)) or racks[0] in owned:
-            for consumer in consumers.values():
-                consumer.poll(timeout_ms=100)
-            owned = {rack: _numbers(consumer) for rack, consumer in consumers.items()}
-        assert sorted(map(len, owned.values())) == [3, 3]
+        wait_until(
+            lambda: sorted(map(len, owned().values())) == [3, 3], "the two that stay share evenly", timeout=_SECONDS
+        )
     finally:
         java.stop()
         for consumer in consumers.values():
-            consumer.close()
+            consumer.stop()
 
 
 @pytest.mark.parametrize("name", ["sticky", "range"])
