@@ -7,6 +7,7 @@ from common.settings.base import Section
 from common.settings.leading import LeadingSettings, PolicySettings, RackSettings, WatchSettings
 from common.settings.measuring import ClientEndpoint, MoneySettings, TrafficSettings
 from common.settings.model import Settings, load, sections
+from common.settings.pod import PodSettings, RackSource
 from common.settings.showing import LogSettings, WebSettings
 
 __all__ = [
@@ -14,8 +15,10 @@ __all__ = [
     "LeadingSettings",
     "LogSettings",
     "MoneySettings",
+    "PodSettings",
     "PolicySettings",
     "RackSettings",
+    "RackSource",
     "Section",
     "Settings",
     "TrafficSettings",

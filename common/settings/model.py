@@ -19,6 +19,7 @@ from common.errors import SettingsError
 from common.settings.base import Names
 from common.settings.leading import LeadingSettings, PolicySettings, RackSettings, WatchSettings
 from common.settings.measuring import MoneySettings, TrafficSettings
+from common.settings.pod import PodSettings
 from common.settings.showing import LogSettings, WebSettings
 from common.sources import CONFIG_VARIABLE, from_environment, from_file, under
 
@@ -35,6 +36,7 @@ class Settings(BaseSettings):
     )
     groups: Names = Field(default=(), description="Consumer groups to lead.", examples=[["orders", "payments"]])
     racks: RackSettings = RackSettings()
+    pod: PodSettings = PodSettings()
     leading: LeadingSettings = LeadingSettings()
     policy: PolicySettings = PolicySettings()
     watch: WatchSettings = WatchSettings()
@@ -77,6 +79,7 @@ def load(
     path: Path | None = None,
     flags: Mapping[str, Any] | None = None,
     environment: Mapping[str, str] | None = None,
+    needs_kafka: bool = True,
 ) -> Settings:
     """The settings from flags, environment and file, the first that names a key winning, nested keys one by one.
 
@@ -84,6 +87,7 @@ def load(
         path: YAML file; without it the variable SAMERACK_CONFIG may name one.
         flags: Nested mapping of what the command line said.
         environment: Defaults to the process's own.
+        needs_kafka: Whether brokers must be named.
 
     Raises:
         SettingsError: With the key and the nearest right one, or the value and what would be right.
@@ -100,12 +104,14 @@ def load(
     for origin, layer in layers.items():
         _check_names(layer, origin)
         merged = under(merged, layer)
+    if not needs_kafka:
+        merged = under(merged, {"kafka": {}})
 
     try:
         settings = Settings(**merged)
     except ValidationError as error:
         raise SettingsError(_explain(error)) from None
-    if not settings.kafka.get("bootstrap.servers"):
+    if needs_kafka and not settings.kafka.get("bootstrap.servers"):
         raise SettingsError(
             "kafka: bootstrap.servers is missing; give --bootstrap-servers, SAMERACK_KAFKA__BOOTSTRAP_SERVERS or "
             "kafka: {bootstrap.servers: HOST:PORT} in the file"
