@@ -6,8 +6,7 @@ measuring, prices, and any decision.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -15,13 +14,9 @@ import numpy as np
 from agent.policy import share
 from agent.traffic.model import GroupTraffic
 from assignors.consumer.curve import curve
-from assignors.consumer.registry import ASSIGNORS, Options
+from assignors.consumer.own import own_plan
 from assignors.evaluate import evaluate
-from assignors.model import NOBODY, AssignmentError, Problem
-
-_ALIASES: Final[Mapping[str, str]] = {"RoundRobinAssigner": "roundrobin"}
-"""Other clients' names for Kafka's assignors."""
-_FRESH: Final = Options(stickiness=False)
+from assignors.model import AssignmentError, Problem
 
 _MOST_PARTITIONS: Final = 20_000
 """Larger groups get no curve on a page: its dozen plans would keep a reader waiting for seconds."""
@@ -53,31 +48,17 @@ def curve_of(problem: Problem) -> tuple[CurvePoint, ...]:
 def own_share(group: GroupTraffic) -> float | None:
     """The cross-rack share of what the group's own assignor would deal, by the weights of the group's problem.
 
-    The assignor knows the racks that members tell in their subscriptions (KIP-881) and no others: what the agent
-    learned elsewhere it could not use. A sticky assignor is run on a group without present owners, as after a deploy:
-    from the plan in force it would only repeat what the agent made.
+    What the agent learned of racks elsewhere the assignor could not use.
 
     Returns:
         A share between 0 and 1; None where the assignor or the group's members are not known.
     """
-    assignor = ASSIGNORS.get(_ALIASES.get(group.assignor, group.assignor))
-    if group.problem is None or assignor is None or not group.problem.members:
+    if group.problem is None:
         return None
-    as_members_tell = _without_present(_without_learned_racks(group.problem, group))
+    told = {member.id for member in group.members if member.rack.source == "subscription"}
+    tells = np.array([member in told for member in group.problem.members], dtype=np.bool_)
     try:
-        owner = assignor.assign(as_members_tell, _FRESH)
+        owner = own_plan(group.problem, group.assignor, tells)
     except AssignmentError:
         return None
-    return share(evaluate(group.problem, owner))
-
-
-def _without_learned_racks(problem: Problem, group: GroupTraffic) -> Problem:
-    told = {member.id for member in group.members if member.rack.source == "subscription"}
-    tells = np.array([member in told for member in problem.members], dtype=np.bool_)
-    racks = np.where(tells, problem.member_rack, NOBODY).astype(problem.member_rack.dtype)
-    # by partitions, as Kafka's assignors do: none of them knows bytes
-    return replace(problem, member_rack=racks, weights=None)
-
-
-def _without_present(problem: Problem) -> Problem:
-    return replace(problem, owner=np.full_like(problem.owner, NOBODY), contested=None)
+    return share(evaluate(group.problem, owner)) if owner is not None else None

@@ -1,0 +1,47 @@
+"""What a group's own assignor would deal: the yardstick of what an agent saves.
+
+What must not enter: where racks were learned (the caller says which members tell theirs), bytes, prices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from assignors.consumer.registry import ASSIGNORS, Options
+from assignors.model import NOBODY, BoolArray, Int32Array, Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ALIASES: Final[Mapping[str, str]] = {"RoundRobinAssigner": "roundrobin"}
+"""Other clients' names for Kafka's assignors."""
+_FRESH: Final = Options(stickiness=False)
+
+
+def own_plan(problem: Problem, assignor: str, tells_rack: BoolArray) -> Int32Array | None:
+    """The plan that the group's own assignor would deal.
+
+    The assignor knows the racks that members tell in their subscriptions (KIP-881) and no others, and counts
+    partitions: no assignor of Kafka knows bytes. A sticky assignor is run on a group without present owners, as after
+    a deploy: from the plan in force it would only repeat that.
+
+    Args:
+        problem: the group.
+        assignor: as the group names it.
+        tells_rack: [M] whether the member's subscription carries its rack.
+
+    Returns:
+        [P] owner of each partition; None where the assignor is not known here or nobody is in the group.
+
+    Raises:
+        AssignmentError: as the assignor.
+    """
+    known = ASSIGNORS.get(_ALIASES.get(assignor, assignor))
+    if known is None or not problem.members:
+        return None
+    racks = np.where(tells_rack, problem.member_rack, NOBODY).astype(problem.member_rack.dtype)
+    owner = np.full_like(problem.owner, NOBODY)
+    return known.assign(replace(problem, member_rack=racks, weights=None, owner=owner, contested=None), _FRESH)

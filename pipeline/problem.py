@@ -1,0 +1,222 @@
+"""A group's state -> an assignment problem, and what its plans read across racks in bytes.
+
+A state comes from outside, so everything that it claims is looked at before an assignor sees it. What must not enter:
+Spark, prices, and the choice of a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from assignors.build import MemberInput, build_problem
+from assignors.consumer.optimal import Options
+from assignors.consumer.optimal import assign as assign_optimal
+from assignors.consumer.own import own_plan
+from assignors.evaluate import cross_rack_mask
+from assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
+from common.errors import AgentError
+from common.records import UNKNOWN, GroupState
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+_GREATEST_RATE: Final = 1e15
+"""Bytes per second that no partition has; what is more is a mistake of the state, and would not fit into weights."""
+
+
+class StateError(AgentError):
+    """A group's state that contradicts itself; the message says where."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A group's state, ready for assignors.
+
+    Attributes:
+        problem: the group with its present owners; weights are its byte rates in whole bytes, 1 at least.
+        rates: [P] wire bytes per second of each partition of the problem; 1 each where no rate is known at all, so that
+            shares are shares of partitions then.
+        measured: whether rates are known.
+        tells_rack: [M] whether the member tells its rack in its subscription. States do not say; who fetches with its
+            rack is taken to tell it, which is so for every client but old ones.
+    """
+
+    problem: Problem
+    rates: FloatArray
+    measured: bool
+    tells_rack: BoolArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """Wire bytes per second that one plan of a group reads.
+
+    Attributes:
+        crossing: between two racks.
+        known: in all, where both racks are known: what `crossing` is a share of.
+        unknown: the rest of what is read.
+    """
+
+    crossing: float
+    known: float
+    unknown: float
+
+    @property
+    def share(self) -> float:
+        """What crosses racks, out of what is known; 0 where nothing is read."""
+        return min(1.0, self.crossing / self.known) if self.known else 0.0
+
+
+def group_of(state: GroupState) -> Group:
+    """The state as a problem.
+
+    Raises:
+        StateError: an index points nowhere, lists of a topic differ in length, or a rate is no rate.
+        AssignmentError: a member or topic occurs twice.
+    """
+    _check(state)
+
+    def rack(index: int) -> str | None:
+        return state.racks[index] if index != UNKNOWN else None
+
+    owned: list[dict[str, list[int]]] = [{} for _ in state.members]
+    for topic in state.topics:
+        for number, owner in enumerate(topic.owner):
+            if owner != UNKNOWN:
+                owned[owner].setdefault(topic.name, []).append(number)
+    problem = build_problem(
+        topics={topic.name: [tuple(map(rack, replicas)) for replicas in topic.replicas] for topic in state.topics},
+        members=[
+            MemberInput(
+                id=member.id,
+                # who owns a partition reads its topic, whatever an old subscription says
+                topics=frozenset((*(state.topics[index].name for index in member.topics), *mine)),
+                rack=rack(member.rack),
+                reads_any_replica=bool(state.rack_aware_fetch) and member.fetches_with_rack,
+                owned=mine,
+            )
+            for member, mine in zip(state.members, owned, strict=True)
+        ],
+    )
+    rates, measured = _rates(state)
+    tells = {member.id for member in state.members if member.fetches_with_rack}
+    return Group(
+        problem=replace(problem, weights=weights_of(rates)),
+        rates=rates,
+        measured=measured,
+        tells_rack=np.array([member in tells for member in problem.members], np.bool_),
+    )
+
+
+def weights_of(rates: FloatArray) -> Int64Array:
+    """Rates as the weights that assignors take."""
+    return np.maximum(1, np.rint(rates)).astype(np.int64)
+
+
+def _rates(state: GroupState) -> tuple[FloatArray, bool]:
+    """[P] rates in the problem's order, and whether there are any; an unmeasured topic beside measured ones has none."""
+    rows = [
+        topic.bytes_per_second or (0.0,) * len(topic.owner)
+        for topic in sorted(state.topics, key=lambda topic: topic.name)
+    ]
+    rates = np.array([rate for row in rows for rate in row], np.float64)
+    if not rates.any():
+        return np.ones_like(rates), False
+    return rates, True
+
+
+def _check(state: GroupState) -> None:
+    racks, members, topics = len(state.racks), len(state.members), len(state.topics)
+    if len({topic.name for topic in state.topics}) < topics:
+        raise StateError("a topic occurs twice: a state names each topic once")
+    for member in state.members:
+        _within((member.rack,), racks, f"rack of member {member.id!r}", "racks")
+        if not all(0 <= index < topics for index in member.topics):
+            raise StateError(f"topics of member {member.id!r}: expected indices below {topics}, got {member.topics}")
+    for topic in state.topics:
+        count = len(topic.owner)
+        if len(topic.replicas) != count or len(topic.bytes_per_second) not in (0, count):
+            raise StateError(
+                f"topic {topic.name!r}: has {count} owners, {len(topic.replicas)} lists of replicas and "
+                f"{len(topic.bytes_per_second)} rates; expected one of each for every partition, or no rates"
+            )
+        _within(topic.owner, members, f"owners of topic {topic.name!r}", "members")
+        _within([rack for row in topic.replicas for rack in row], racks, f"replicas of topic {topic.name!r}", "racks")
+        # also false for what is not a number
+        if not all(0 <= rate <= _GREATEST_RATE for rate in topic.bytes_per_second):
+            raise StateError(f"rates of topic {topic.name!r}: expected bytes per second from 0 to {_GREATEST_RATE:g}")
+
+
+def _within(indices: Sequence[int], count: int, what: str, of: str) -> None:
+    wrong = next((index for index in indices if not UNKNOWN <= index < count), None)
+    if wrong is not None:
+        raise StateError(f"{what}: {wrong} is none of the state's {count} {of}")
+
+
+def crossing(group: Group, owner: Int32Array) -> Crossing:
+    """What a plan reads across racks, by the group's byte rates.
+
+    Args:
+        group: the group.
+        owner: [P] owner of each partition, or NOBODY, who reads nothing.
+    """
+    problem, rates = group.problem, group.rates
+    assigned = owner != NOBODY
+    if not problem.members:
+        return Crossing(crossing=0.0, known=0.0, unknown=0.0)
+    rack = np.where(assigned, problem.member_rack[owner], NOBODY)
+    near = _any_near(problem, owner, rack)
+    known = (rack != NOBODY) & ((problem.leader_rack != NOBODY) | near)
+    across = cross_rack_mask(problem, owner) & known
+    return Crossing(
+        crossing=float(rates[across].sum()),
+        known=float(rates[known].sum()),
+        unknown=float(rates[assigned & ~known].sum()),
+    )
+
+
+def _any_near(problem: Problem, owner: Int32Array, rack: Int32Array) -> BoolArray:
+    """[P] where a replica in the reader's rack serves it."""
+    if not problem.racks:
+        return np.zeros(len(owner), np.bool_)
+    near: BoolArray = (
+        problem.replica_racks[np.arange(len(owner)), rack] & problem.reads_any_replica[owner] & (rack != NOBODY)
+    )
+    return near
+
+
+def present(group: Group) -> Crossing:
+    """What the assignment in force reads."""
+    return crossing(group, group.problem.owner)
+
+
+def own(group: Group, assignor: str) -> Crossing | None:
+    """What the group's own assignor would make of it; None where that is not known here.
+
+    Raises:
+        AssignmentError: as the assignor.
+    """
+    plan = own_plan(group.problem, assignor, group.tells_rack)
+    return None if plan is None else crossing(group, plan)
+
+
+def optimal(group: Group, *, max_skew: int = 0) -> Crossing:
+    """What the best plan reads, for byte rates.
+
+    Raises:
+        AssignmentError: as the assignor.
+    """
+    return crossing(group, assign_optimal(group.problem, Options(max_skew=max_skew)))
+
+
+def led_plan(problem: Problem, assignor: str) -> Int32Array:
+    """The plan that an agent would lead the group with: the best, with co-partitioned topics kept together for `range`.
+
+    Raises:
+        AssignmentError: as the assignor.
+    """
+    return assign_optimal(problem, Options(keep_copartitioned=assignor == "range"))
