@@ -14,8 +14,8 @@ from typing import Final
 
 from agent import planner
 from agent.cluster import SettledCluster
+from agent.coordination import Joined
 from agent.group import GroupView, topics_of
-from agent.membership import Joined
 from agent.traffic.weights import Weights
 from agent.watch import ClusterWatch
 from common.settings import Settings

@@ -20,10 +20,11 @@ from agent import planner
 from agent.admission import is_settled, refusal
 from agent.assigning import Assigning, Sent, Weigh, unweighed
 from agent.cluster import SettledCluster, replica_racks
+from agent.coordination import close, connect
 from agent.errors import StepBackError
 from agent.events import Events
 from agent.group import GroupView, topics_of
-from agent.membership import Membership, close, connect
+from agent.membership import Membership
 from agent.metrics import GroupStatus, Metrics
 from agent.order import is_first
 from agent.policy import Action, Budget, Decision, Reason, Rules, Situation, decide, full, share

@@ -1,58 +1,40 @@
-"""The agent's membership in one group: kafka-python's coordinator with JoinGroup v9 and a plan instead of topics.
+"""The agent in one consumer group: a member with a plan instead of topics (KIP-54's userData, KIP-429, KIP-814).
 
-The library discovers, authenticates, heartbeats and retries; what is added here is what leading other people's
-groups needs: a zero-topic static member, `skip_assignment` (KIP-814), leaving by member id over a connection of its
-own, a new place in the broker's order, and the leader's id. Deciding anything is not this module's business.
+What leading other people's groups needs beyond being a member: a subscription without topics, offering the group's
+protocol first, a new place in the broker's order, and looks at the group. What must not enter: deciding anything.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from kafka import errors as kafka_errors
-from kafka.coordinator.base import BaseCoordinator, Generation
+from kafka.coordinator.base import Generation
 from kafka.net.compat import KafkaNetClient
 from kafka.protocol.admin.groups import DescribeGroupsRequest
-from kafka.protocol.consumer.group import DEFAULT_GENERATION_ID, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kafka.protocol.consumer.group import DEFAULT_GENERATION_ID
 from kafka.structs import MemberState
 
+from agent.coordination import LEAVE_SECONDS, Assign, GroupMember
 from agent.group import CONSUMER, GroupView, view_member
 from common.errors import AgentError
 from common.settings import LeadingSettings
 from protocol.consumer import decode_assignment, encode_subscription
 from protocol.model import NO_PARTITIONS, Subscription
 
-JOIN_VERSION: Final = 9
-"""JoinGroup v9 tells a restarted static leader that it still leads, and v8 carries the reason."""
-SYNC_VERSION: Final = 5
 DESCRIBE_VERSION: Final = 5
 """Version 6 turns an absent group into an error; 5 calls it Dead."""
-LEAVE_SECONDS: Final = 2.0
-_AGAIN_SECONDS: Final = 0.2
 RESERVE_SECONDS: Final = 2.0
+_AGAIN_SECONDS: Final = 0.2
 
 _HARMLESS: Final = b"\xff\xff\xff\xff"
 """User data begins with it: sticky assignors read a generation of -1 there, or nothing that makes sense."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Joined:
-    """A JoinGroup answer for the leader: who is in the group, with their metadata."""
-
-    generation: int
-    protocol: str
-    members: tuple[tuple[str, str | None, bytes], ...]
-
-
-Assign = Callable[[Joined], dict[str, bytes]]
-"""Makes the assignment of every member; runs on the network thread while the group waits, so memory only."""
-
-
-class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyped
-    """One group membership. Not thread-safe but for what the base class makes so: one thread drives it."""
+class Membership(GroupMember):
+    """The agent in one consumer group; one thread drives it."""
 
     def __init__(
         self,
@@ -74,26 +56,20 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
         """
         super().__init__(
             client,
-            group_id=group,
-            group_instance_id=settings.instance_id,
-            session_timeout_ms=round(settings.session_timeout_seconds * 1000),
-            heartbeat_interval_ms=round(settings.heartbeat_seconds * 1000),
-            max_poll_interval_ms=round(settings.rebalance_timeout_seconds * 1000),
-            api_version=(4, 0),
+            group=group,
+            instance_id=settings.instance_id,
+            session_seconds=settings.session_timeout_seconds,
+            heartbeat_seconds=settings.heartbeat_seconds,
+            rebalance_seconds=settings.rebalance_timeout_seconds,
+            assign=assign,
+            wake=wake,
         )
-        self._assign = assign
-        self._wake = wake
         self._offered = settings.protocols
         self._protocols = settings.protocols
-        self._reason = ""
-        self._fenced = False
         self._nudges = 0
-        self._joined_unseen = False
-        self._coordinator_broker: int | None = None
-        self.leader_id = ""
         self.assigned = NO_PARTITIONS
 
-    # what kafka-python asks of a subclass
+    # what the base class asks
 
     def protocol_type(self) -> str:
         """The agent is a consumer like the others."""
@@ -105,112 +81,10 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
         presence = encode_subscription(Subscription(version=3, topics=(), user_data=user_data))
         return [(name, presence) for name in self._protocols]
 
-    def _perform_assignment(self, leader_id: str, protocol: str, members: Sequence[Any]) -> dict[str, bytes]:
-        """Unused: `_do_join_and_sync_async` calls `_assign` itself, with the generation."""
-        raise NotImplementedError
-
-    async def _do_join_and_sync_async(self) -> bytes:
-        """One JoinGroup and SyncGroup. Between the two only `_assign` runs."""
-        if self.coordinator_unknown():
-            raise kafka_errors.CoordinatorNotAvailableError(self.coordinator_id)
-        with self._lock:
-            self.state = MemberState.REBALANCING
-        reason, self._reason = self._reason, ""
-        request = self._join_request(self._generation.member_id, self.group_instance_id, reason)
-        sent_at = time.monotonic()
-        # the broker parks JoinGroup until everybody is there: the slowest member's rebalance timeout, not ours
-        response = await self._manager.send(request, node_id=self.coordinator_id, request_timeout_ms=600_000)
-        self._process_join_group_response(response, sent_at)
-        self.leader_id = response.leader
-        assignments: dict[str, bytes] = {}
-        if response.leader == response.member_id and not response.skip_assignment:
-            assignments = self._assign(
-                Joined(
-                    generation=response.generation_id,
-                    protocol=response.protocol_name,
-                    members=tuple(
-                        (member.member_id, member.group_instance_id or None, bytes(member.metadata))
-                        for member in response.members
-                    ),
-                )
-            )
-        sync = SyncGroupRequest(
-            group_id=self.group_id,
-            generation_id=self._generation.generation_id,
-            member_id=self._generation.member_id,
-            group_instance_id=self.group_instance_id,
-            protocol_type=self.protocol_type(),
-            protocol_name=self._generation.protocol,
-            assignments=list(assignments.items()),
-            max_version=SYNC_VERSION,
-        )
-        sent_at = time.monotonic()
-        answer = await self._manager.send(sync, node_id=self.coordinator_id)
-        content: bytes = self._process_sync_group_response(answer, sent_at)
-        self.assigned = decode_assignment(bytes(content)).partitions if content else NO_PARTITIONS
-        with self._lock:
-            # the library does this only where `join` waits at this very moment; a join that ends between two calls it
-            # takes for stale and repeats, which as the leader's JoinGroup rebalances the whole group once more
-            self.rejoining = self.rejoin_needed = False
-            self.state = MemberState.STABLE
-            self._joined_unseen = True
-            self._enable_heartbeat()
-        return content
-
-    def _join_request(self, member_id: str, instance_id: str | None, reason: str) -> JoinGroupRequest:
-        return JoinGroupRequest(
-            group_id=self.group_id,
-            session_timeout_ms=self.config["session_timeout_ms"],
-            rebalance_timeout_ms=self.config["max_poll_interval_ms"],
-            member_id=member_id,
-            group_instance_id=instance_id,
-            protocol_type=self.protocol_type(),
-            protocols=self.group_protocols(),
-            reason=f"samerack: {reason or 'follows the group'}"[:255],
-            max_version=JOIN_VERSION,
-        )
-
-    def _leave_request(self, member_id: str, instance_id: str | None) -> LeaveGroupRequest:
-        identity = LeaveGroupRequest.MemberIdentity(
-            member_id=member_id, group_instance_id=instance_id, reason="samerack: stops"
-        )
-        return LeaveGroupRequest(group_id=self.group_id, member_id=member_id, members=[identity])
-
-    def _handle_find_coordinator_response(self, response: Any) -> Any:
-        found = response.coordinators[0] if response.coordinators else response
-        self._coordinator_broker = found.node_id if found.error_code == 0 else None
-        return super()._handle_find_coordinator_response(response)
-
-    def _handle_heartbeat_response(self, response: Any, send_time: float) -> Any:
-        if kafka_errors.for_code(response.error_code) is kafka_errors.FencedInstanceIdError:
-            self._fenced = True
-        try:
-            return super()._handle_heartbeat_response(response, send_time)
-        finally:
-            if self.rejoin_needed or self._fenced:
-                self._wake()
+    def _take(self, content: bytes) -> None:
+        self.assigned = decode_assignment(content).partitions if content else NO_PARTITIONS
 
     # what the leader does with it
-
-    @property
-    def member_id(self) -> str:
-        """The member id the broker gave, or empty."""
-        return str(self._generation.member_id)
-
-    @property
-    def generation_id(self) -> int:
-        """The generation of the last JoinGroup answer."""
-        return int(self._generation.generation_id)
-
-    @property
-    def fenced(self) -> bool:
-        """Whether another agent with the same instance id has taken this membership over."""
-        return self._fenced
-
-    @property
-    def leading(self) -> bool:
-        """Whether the last JoinGroup answer made this member the leader."""
-        return bool(self.member_id) and self.leader_id == self.member_id and self.state is not MemberState.UNJOINED
 
     @property
     def is_static(self) -> bool:
@@ -245,11 +119,6 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
         rest = tuple(name for name in self._offered if name != present)
         self._protocols = (present, *rest) if present in self._offered else self._offered
 
-    def trigger(self, reason: str) -> None:
-        """Make the next `ensure_active_group` rejoin: as the leader's JoinGroup it starts a rebalance."""
-        self._reason = reason
-        self.request_rejoin()
-
     def nudge(self) -> None:
         """Make the next `join` start a rebalance although this member follows: its metadata has changed."""
         self._nudges += 1
@@ -263,18 +132,6 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
             self.state = MemberState.UNJOINED
             self._reason = "looks for the front of the order"
             self.request_rejoin()
-
-    @property
-    def wants_join(self) -> bool:
-        """Whether `join` has something to do, or to tell: a join may end while nobody waits for it."""
-        return self._joined_unseen or bool(self.need_rejoin())
-
-    def join(self, timeout: float) -> bool:
-        """Join or rejoin where that is needed; False when the broker still waits for others after `timeout` seconds."""
-        joined = bool(self.ensure_active_group(timeout_ms=round(timeout * 1000)))
-        if joined:
-            self._joined_unseen = False
-        return joined
 
     def describe(self, timeout: float = 5.0) -> GroupView:
         """One look at the group, over a connection that no parked JoinGroup holds.
@@ -313,46 +170,3 @@ class Membership(BaseCoordinator):  # type: ignore[misc]  # the library is untyp
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(_AGAIN_SECONDS)
-
-    def leave(self) -> None:
-        """Leave by member id, also while JoinGroup is parked; whoever has the instance id by now is left alone."""
-        member_id = self.member_id
-        if not member_id or self._fenced:
-            return
-        self._disable_heartbeat()
-        self._send_beside(self._leave_request(member_id, self.group_instance_id), LEAVE_SECONDS)
-        self.reset_generation()
-
-    def _send_beside(self, request: Any, timeout: float) -> Any:
-        """Send to the coordinator's broker over its ordinary connection instead of the coordinator's own."""
-        milliseconds = round(timeout * 1000)
-
-        async def exchange() -> Any:
-            if not await self.ensure_coordinator_ready_async(timeout_ms=milliseconds):
-                raise kafka_errors.CoordinatorNotAvailableError(self.group_id)
-            future = self._manager.send(request, node_id=self._coordinator_broker, request_timeout_ms=milliseconds)
-            return await self._manager.wait_for(future, milliseconds)
-
-        return self._net.run(exchange)
-
-
-def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
-    """A client of its own with its network thread running.
-
-    Raises:
-        AgentError: No bootstrap server answers within `timeout` seconds, or it refuses the credentials.
-    """
-    client = KafkaNetClient(**config)
-    client._net.start()  # noqa: SLF001 - the library's own consumer starts it the same way
-    try:
-        client._manager.bootstrap(timeout_ms=round(timeout * 1000))  # noqa: SLF001 - no public way to wait for it
-    except Exception as error:
-        close(client)
-        servers = config.get("bootstrap_servers")
-        raise AgentError(f"kafka {servers}: {type(error).__name__}: {error}; check bootstrap.servers") from error
-    return client
-
-
-def close(client: KafkaNetClient) -> None:
-    """Close connections and stop the network thread."""
-    client.close()

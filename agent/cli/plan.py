@@ -21,8 +21,9 @@ from agent.admission import is_settled
 from agent.cli.curve import points_of, show_points
 from agent.cli.options import BootstrapOption, ConfigOption, SetOption, settings_from
 from agent.cluster import NoRack, Settling, SettlingTimes, settle
+from agent.coordination import close, connect
 from agent.group import CONSUMER, GroupView, topics_of
-from agent.membership import Membership, close, connect
+from agent.membership import Membership
 from agent.policy import share
 from agent.racks import rack_warnings
 from agent.traffic.watch import observe

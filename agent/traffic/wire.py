@@ -18,7 +18,7 @@ from kafka.protocol.api_header import RequestHeader, ResponseHeader
 from kafka.protocol.metadata import ApiVersionsRequest
 from kio.serial import entity_reader, entity_writer
 
-from agent.membership import close, connect
+from agent.coordination import close, connect
 from common.errors import AgentError
 
 ANY_BROKER: Final = -1

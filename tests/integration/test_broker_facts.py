@@ -11,7 +11,8 @@ from contextlib import ExitStack
 import pytest
 from kafka.structs import MemberState
 
-from agent.membership import Joined, Membership, close, connect
+from agent.coordination import Joined, close, connect
+from agent.membership import Membership
 from agent.order import is_first
 from common.kafka_config import for_kafka_python
 from common.settings import LeadingSettings

@@ -13,7 +13,8 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.structs import MemberState
 
-from agent.membership import JOIN_VERSION, Joined, Membership, close, connect
+from agent.coordination import JOIN_VERSION, Joined, close, connect
+from agent.membership import Membership
 from common.errors import AgentError
 from common.settings import LeadingSettings
 from protocol.consumer import decode_subscription

@@ -11,7 +11,8 @@ import pytest
 from kafka.net.compat import KafkaNetClient
 from kafka.structs import MemberState
 
-from agent.membership import Membership, close
+from agent.coordination import close
+from agent.membership import Membership
 from common.settings import LeadingSettings
 
 

@@ -13,8 +13,9 @@ from kafka.net.compat import KafkaNetClient
 
 from agent import membership as membership_module
 from agent import watch
+from agent.coordination import close
 from agent.errors import CoordinatorMovesError
-from agent.membership import Membership, close
+from agent.membership import Membership
 from common.errors import AgentError
 from common.settings import LeadingSettings
 
