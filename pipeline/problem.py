@@ -118,7 +118,7 @@ def weights_of(rates: FloatArray) -> Int64Array:
 
 
 def _rates(state: GroupState) -> tuple[FloatArray, bool]:
-    """[P] rates in the problem's order, and whether there are any; an unmeasured topic beside measured ones has none."""
+    """[P] rates in the problem's order, and whether there are any; a topic without rates beside others has 0."""
     rows = [
         topic.bytes_per_second or (0.0,) * len(topic.owner)
         for topic in sorted(state.topics, key=lambda topic: topic.name)

@@ -1,0 +1,238 @@
+"""A fleet that does not exist, as the records that its agents would publish: the whole pipeline can be tried on it.
+
+Samples and states agree: both follow from members, replicas, rates and an assignment that a real assignor made. Memory
+grows with the fleet, not with the time. What must not enter: where records go (`pipeline.cli.simulate`), mistakes in
+them (`pipeline.simulate_faults`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from math import pi, sin
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from assignors.consumer.own import own_plan
+from assignors.model import Int32Array
+from common.records import SCHEMA, UNKNOWN, GroupState, MemberState, TopicState, encode
+from pipeline.problem import group_of, led_plan
+from pipeline.simulate_cast import DAY, Fleet, Group, cast_of
+
+Kind: TypeAlias = Literal["sample", "state"]
+
+_DEALT_BY: Final = {"uniform": "sticky", "stream": "range", "streams": "range"}
+"""Which assignor deals for those that brokers or Kafka Streams have; none of them is rack-aware."""
+_NOISE: Final = 0.1
+
+
+class Message(NamedTuple):
+    """One record on its way.
+
+    Attributes:
+        kind: to which topic it goes.
+        key: cluster and group, so that a group's records stay in order.
+        value: JSON in UTF-8.
+        at: its own time: of a sample the window's start.
+        fault: "" for a good record, else what `pipeline.simulate_faults` did.
+    """
+
+    kind: Kind
+    key: bytes
+    value: bytes
+    at: int
+    fault: str = ""
+
+
+class _Flow(NamedTuple):
+    """A group's samples between two racks: the JSON around the numbers that change, and bytes per second at noon."""
+
+    head: str
+    tail: str
+    rate: float
+
+
+def messages(fleet: Fleet) -> Iterator[Message]:
+    """All records of the fleet, by time.
+
+    Each step every group's samples of the window that begins then; states at the start, at changes and from time to
+    time, before the samples that follow from them.
+
+    Complexity: about 2 µs for each sample.
+    """
+    actors = [_Actor(fleet, index) for index in range(fleet.groups)]
+    window = fleet.step_seconds * 1000
+    between = max(1, fleet.state_seconds // fleet.step_seconds)
+    for step in range(fleet.steps):
+        start = fleet.start + step * window
+        factors = _factors(fleet, step, len(actors))
+        middle = f'{start},"window_end":{start + window},"bytes":'
+        for actor, factor in zip(actors, factors, strict=True):
+            if actor.act(step) or step % between == 0:
+                yield Message("state", actor.key, encode(actor.state_at(start, factor)), start)
+            size, scale = actor.cast.record_bytes, factor * fleet.step_seconds
+            for head, tail, rate in actor.flows:
+                count = int(rate * scale)
+                line = f'{head}{start}{tail}{middle}{count},"records":{count // size}}}'
+                yield Message("sample", actor.key, line.encode(), start)
+
+
+def _factors(fleet: Fleet, step: int, groups: int) -> list[float]:
+    """What each group's rates are multiplied with in this step: the time of the day, and noise."""
+    hour = (fleet.start + step * fleet.step_seconds * 1000) % DAY / DAY
+    noise = np.random.default_rng([fleet.seed, step]).random(groups)
+    factors: list[float] = ((1.0 + 0.5 * sin(2 * pi * (hour - 0.25))) * (1.0 + _NOISE * (2 * noise - 1))).tolist()
+    return factors
+
+
+class _Actor:
+    """One group in the course of time: its members, replicas and assignment as they are now."""
+
+    def __init__(self, fleet: Fleet, index: int) -> None:
+        self.cast = cast_of(fleet, index)
+        self.key = f"{self.cast.cluster}/{self.cast.name}".encode()
+        self._id = f"{fleet.seed}.{index}"
+        self._state = _first_state(self.cast)
+        self._led = False
+        self.flows: tuple[_Flow, ...] = ()
+
+    def act(self, step: int) -> bool:
+        """Let happen what is to happen at this step; whether anything did."""
+        cast = self.cast
+        due = {"begin": 0, "move": cast.moves_at, "lose": cast.loses_at, "lead": cast.led_from}
+        happening = [event for event, at in due.items() if at == step]
+        if not happening:
+            return False
+        if "move" in happening:
+            self._state = _with_moved_replicas(self._state)
+        if "lose" in happening:
+            self._state = _without_racks(self._state, forgotten=cast.forgets_racks)
+        self._led |= "lead" in happening
+        # replicas that move rebalance nobody; members that restart do, and so does an agent
+        if self._led or happening != ["move"]:
+            self._state = _assigned(self._state, led=self._led)
+        self.flows = _flows(self._state, self._id)
+        return True
+
+    def state_at(self, at: int, factor: float) -> GroupState:
+        """The state to publish."""
+        topics = tuple(
+            topic.model_copy(
+                update={"bytes_per_second": tuple(round(rate * factor, 3) for rate in topic.bytes_per_second)}
+            )
+            for topic in self._state.topics
+        )
+        return self._state.model_copy(update={"id": f"{self._id}.{at}", "at": at, "topics": topics})
+
+
+def _first_state(cast: Group) -> GroupState:
+    everything = tuple(range(len(cast.topics)))
+    return GroupState(
+        id="-",
+        agent=f"samerack@{cast.cluster}",
+        cluster=cast.cluster,
+        group=cast.name,
+        at=0,
+        kind=cast.kind,
+        state="Stable",
+        assignor=cast.assignor,
+        role="",
+        rack_aware_fetch=cast.rack_aware_fetch,
+        racks=cast.racks,
+        broker_racks=len(cast.racks),
+        members=tuple(
+            MemberState(
+                id=member.id,
+                client_id=member.client_id,
+                # without `client.rack` the agent's maps still tell the racks of half of the groups
+                rack=member.rack if member.tells_rack or not cast.forgets_racks else UNKNOWN,
+                fetches_with_rack=member.tells_rack,
+                topics=everything,
+            )
+            for member in cast.members
+        ),
+        topics=tuple(
+            TopicState(
+                name=topic.name,
+                replicas=topic.replicas,
+                owner=(UNKNOWN,) * len(topic.replicas),
+                bytes_per_second=topic.rates,
+            )
+            for topic in cast.topics
+        ),
+    )
+
+
+def _with_moved_replicas(state: GroupState) -> GroupState:
+    """Every replica of the first topic is one rack further."""
+    first, *others = state.topics
+    racks = len(state.racks)
+    moved = tuple(tuple((rack + 1) % racks for rack in row) for row in first.replicas)
+    return state.model_copy(update={"topics": (first.model_copy(update={"replicas": moved}), *others)})
+
+
+def _without_racks(state: GroupState, *, forgotten: bool) -> GroupState:
+    update = {"fetches_with_rack": False, **({"rack": UNKNOWN} if forgotten else {})}
+    members = tuple(member.model_copy(update=update) for member in state.members)
+    return state.model_copy(update={"members": members})
+
+
+def _assigned(state: GroupState, *, led: bool) -> GroupState:
+    """The state after a rebalance: by the agent where it leads, else by the group's own assignor."""
+    group = group_of(state)
+    if led:
+        plan = led_plan(group.problem, state.assignor)
+    else:
+        told = group.tells_rack & (state.kind == "classic")
+        dealt = own_plan(group.problem, _DEALT_BY.get(state.assignor, state.assignor), told)
+        assert dealt is not None  # noqa: S101 - the cast has no other assignors
+        plan = dealt
+    return state.model_copy(
+        update={
+            "topics": tuple(
+                topic.model_copy(update={"owner": owner})
+                for topic, owner in zip(state.topics, _owners(state, group.problem.members, plan), strict=True)
+            ),
+            "role": "leading" if led else "",
+        }
+    )
+
+
+def _owners(state: GroupState, members: tuple[str, ...], plan: Int32Array) -> Iterator[tuple[int, ...]]:
+    """The plan of the problem, whose members and topics are sorted, by the state's own order."""
+    number = {member.id: index for index, member in enumerate(state.members)}
+    owners = [number[members[owner]] for owner in plan.tolist()]
+    starts, start = {}, 0
+    for topic in sorted(state.topics, key=lambda topic: topic.name):
+        starts[topic.name] = start
+        start += len(topic.owner)
+    for topic in state.topics:
+        yield tuple(owners[starts[topic.name] : starts[topic.name] + len(topic.owner)])
+
+
+def _flows(state: GroupState, prefix: str) -> tuple[_Flow, ...]:
+    """The state's bytes by topic and racks, with everything of their JSON that does not change."""
+    flows = []
+    for number, topic in enumerate(state.topics):
+        rates: dict[tuple[int, int], float] = {}
+        for replicas, owner, rate in zip(topic.replicas, topic.owner, topic.bytes_per_second, strict=True):
+            reader = state.members[owner]
+            near = state.rack_aware_fetch and reader.fetches_with_rack and reader.rack in replicas
+            pair = (reader.rack, reader.rack if near else replicas[0])
+            rates[pair] = rates.get(pair, 0.0) + rate
+        for (client, replica), rate in sorted(rates.items()):
+            fields = {
+                "agent": state.agent,
+                "cluster": state.cluster,
+                "group": state.group,
+                "topic": topic.name,
+                "client_rack": state.racks[client] if client != UNKNOWN else "",
+                "replica_rack": state.racks[replica],
+                "method": "estimated",
+            }
+            body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).removeprefix("{").removesuffix("}")
+            # unknown racks count as -1: shifted, so that the id has no double minus
+            head = f'{{"schema":{SCHEMA},"id":"{prefix}.{number}.{client + 1}.{replica + 1}.'
+            flows.append(_Flow(head, f'",{body},"window_start":', rate))
+    return tuple(flows)

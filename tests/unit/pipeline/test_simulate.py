@@ -1,0 +1,217 @@
+"""The simulated fleet: true records, states that agree with samples, the same bytes for the same seed, known faults."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter, defaultdict
+from itertools import islice, pairwise
+
+import pytest
+from pydantic import ValidationError
+
+from common.errors import SettingsError
+from common.records import UNKNOWN, GroupState, TrafficSample, encode
+from pipeline.problem import group_of, present
+from pipeline.simulate import Message, messages
+from pipeline.simulate_cast import START, Fleet, cast_of, rack_names
+from pipeline.simulate_faults import SORTS, Faults, with_faults
+
+FLEET = Fleet(groups=40, clusters=3, days=2, step_seconds=7200, state_seconds=7200, seed=11)
+RECORDS: dict[str, type[TrafficSample | GroupState]] = {"sample": TrafficSample, "state": GroupState}
+
+
+def all_of(fleet: Fleet) -> list[Message]:
+    """Every message of the fleet."""
+    return list(messages(fleet))
+
+
+def test_every_sample_is_what_encode_writes() -> None:
+    """Samples are made from a template for speed; a reader cannot tell."""
+    for message in all_of(FLEET):
+        record = RECORDS[message.kind].model_validate_json(message.value)
+        assert encode(record) == message.value
+        assert message.key.decode() == f"{record.cluster}/{record.group}"
+
+
+def test_names_survive_the_template() -> None:
+    """Ids are unique over kinds, racks, topics and time, and short enough."""
+    ids = [json.loads(message.value)["id"] for message in all_of(FLEET)]
+    assert len(set(ids)) == len(ids)
+    assert max(map(len, ids)) <= 64
+
+
+def test_the_same_seed_gives_the_same_bytes() -> None:
+    """Another seed gives another fleet."""
+    assert all_of(FLEET) == all_of(FLEET)
+    assert all_of(FLEET) != all_of(Fleet(groups=40, clusters=3, days=2, step_seconds=7200, seed=12))
+
+
+def test_a_larger_fleet_begins_with_the_smaller_one() -> None:
+    """Groups are drawn one by one."""
+    small, large = Fleet(groups=5), Fleet(groups=50)
+    assert [cast_of(small, index) for index in range(5)] == [cast_of(large, index) for index in range(5)]
+
+
+def test_samples_agree_with_the_state_before_them() -> None:
+    """What a state says is read between two racks is what the samples of that step add up to."""
+    expected: dict[tuple[str, str, str, str], float] = {}
+    seen: dict[tuple[str, str, str, str], int] = defaultdict(int)
+    now = START
+    for message in [*all_of(FLEET), Message("state", b"", b"", -1)]:
+        if message.at != now:
+            assert seen.keys() == expected.keys()
+            assert all(seen[key] == pytest.approx(expected[key], abs=100) for key in expected)
+            expected, now = {}, message.at
+            seen.clear()
+        if message.value and message.kind == "state":
+            expected.update(_by_racks(GroupState.model_validate_json(message.value)))
+        elif message.value:
+            one = TrafficSample.model_validate_json(message.value)
+            seen[one.group, one.topic, one.client_rack, one.replica_rack] += one.bytes
+
+
+def _by_racks(state: GroupState) -> dict[tuple[str, str, str, str], float]:
+    """Bytes in a step, by the rules of KIP-392."""
+    result: dict[tuple[str, str, str, str], float] = defaultdict(float)
+    names = [*state.racks, ""]
+    for topic in state.topics:
+        for replicas, owner, rate in zip(topic.replicas, topic.owner, topic.bytes_per_second, strict=True):
+            member = state.members[owner]
+            any_replica = state.rack_aware_fetch and member.fetches_with_rack
+            serving = member.rack if any_replica and member.rack in replicas else replicas[0]
+            key = (state.group, topic.name, names[member.rack], names[serving])
+            result[key] += rate * FLEET.step_seconds
+    return result
+
+
+def test_shares_of_states_are_those_of_samples() -> None:
+    """The problem of a state comes to the share that the samples show."""
+    first = [message for message in all_of(FLEET) if message.at == START]
+    crossing: dict[str, int] = defaultdict(int)
+    known: dict[str, int] = defaultdict(int)
+    for message in first:
+        if message.kind == "sample":
+            one = TrafficSample.model_validate_json(message.value)
+            if one.client_rack:
+                known[one.group] += one.bytes
+                crossing[one.group] += one.bytes * (one.client_rack != one.replica_rack)
+    states = [GroupState.model_validate_json(message.value) for message in first if message.kind == "state"]
+    assert len(states) == FLEET.groups
+    for state in states:
+        share = crossing[state.group] / known[state.group] if known[state.group] else 0.0
+        assert present(group_of(state)).share == pytest.approx(share, abs=1e-3)
+
+
+def test_a_group_may_lose_its_racks_be_led_and_see_replicas_move() -> None:
+    """Each of the three shows in the states."""
+    history: dict[str, list[GroupState]] = defaultdict(list)
+    for message in all_of(FLEET):
+        if message.kind == "state":
+            state = GroupState.model_validate_json(message.value)
+            history[state.group].append(state)
+
+    def aware(state: GroupState) -> int:
+        return sum(member.fetches_with_rack for member in state.members)
+
+    changed = Counter(
+        what
+        for states in history.values()
+        for before, after in pairwise(states)
+        for what, happened in {
+            "led": (before.role, after.role) == ("", "leading"),
+            "lost": aware(before) > aware(after) == 0,
+            "moved": before.topics[0].replicas != after.topics[0].replicas,
+        }.items()
+        if happened
+    )
+    assert min(changed["led"], changed["lost"], changed["moved"]) >= 1
+    assert all(member.rack >= UNKNOWN for states in history.values() for state in states for member in state.members)
+
+
+def test_a_led_group_reads_less_across_racks() -> None:
+    """Savings show: from the moment when the agent leads, groups with racks read less across them."""
+    fleet = Fleet(groups=60, led=1.0, losing=0.0, moving=0.0, days=1, step_seconds=3600)
+    shares: dict[str, dict[str, float]] = defaultdict(dict)
+    for message in messages(fleet):
+        if message.kind == "state":
+            state = GroupState.model_validate_json(message.value)
+            shares[state.group][state.role] = present(group_of(state)).share
+    both = [roles for roles in shares.values() if len(roles) == 2]
+    assert len(both) > 10
+    assert sum(roles["leading"] for roles in both) < 0.6 * sum(roles[""] for roles in both)
+
+
+def test_sizes_can_be_fixed() -> None:
+    """Load tests need groups of one size."""
+    cast = cast_of(Fleet(groups=1, partitions=50, members=5), 0)
+    assert [len(topic.replicas) for topic in cast.topics] == [50]
+    assert len(cast.members) == 5
+
+
+@pytest.mark.parametrize("racks", [1, 2, 5])
+def test_any_number_of_racks_works(racks: int) -> None:
+    """Replicas of a partition stand in racks of their own."""
+    for index in range(10):
+        for topic in cast_of(Fleet(racks=racks), index).topics:
+            assert all(len(set(row)) == len(row) and max(row) < racks for row in topic.replicas)
+
+
+def test_racks_have_different_names() -> None:
+    """Beyond the alphabet, too."""
+    assert len(set(rack_names(50))) == 50
+
+
+@pytest.mark.parametrize("wrong", [{"groups": 0}, {"racks": 51}, {"days": 0.0}])
+def test_a_fleet_that_cannot_be_is_refused(wrong: dict[str, int]) -> None:
+    """With the key and what would be right."""
+    with pytest.raises(SettingsError, match=r"at least|at most|more than"):
+        Fleet(**wrong)
+
+
+def test_good_records_survive_all_faults_exactly_once() -> None:
+    """What is not a duplicate and not malformed is the fleet's own stream, late ones apart from their order."""
+    plain = all_of(FLEET)
+    spoilt = list(with_faults(plain, Faults(duplicates=0.1, late=0.05, malformed=0.05, late_seconds=20_000)))
+    faults = Counter(message.fault for message in spoilt)
+    good = [message._replace(fault="") for message in spoilt if message.fault in ("", "late")]
+    assert sorted(good) == sorted(plain)
+    assert faults["duplicate"] == pytest.approx(0.1 * len(plain), rel=0.2)
+    assert faults["late"] == pytest.approx(0.05 * len(plain), rel=0.2)
+    assert sum(faults[sort] for sort in SORTS) == pytest.approx(0.05 * len(plain), rel=0.2)
+    assert spoilt == list(with_faults(plain, Faults(duplicates=0.1, late=0.05, malformed=0.05, late_seconds=20_000)))
+
+
+def test_late_samples_come_after_later_ones() -> None:
+    """By as much time as was asked for, unless the fleet ends before."""
+    newest, late = 0, 0
+    for message in with_faults(all_of(FLEET), Faults(late=0.1, late_seconds=14_400)):
+        newest = max(newest, message.at)
+        if message.fault == "late" and newest < START + 2 * 86_400_000 - 7_200_000:
+            assert newest - message.at == 14_400_000
+            late += 1
+    assert late > 10
+
+
+def test_every_sort_of_malformed_record_is_refused() -> None:
+    """All sorts come, and no reader of the contract accepts one."""
+    spoilt = [message for message in with_faults(all_of(FLEET), Faults(malformed=0.2)) if message.fault]
+    assert {message.fault for message in spoilt} == set(SORTS)
+    for message in spoilt:
+        with pytest.raises(ValidationError):
+            RECORDS[message.kind].model_validate_json(message.value)
+
+
+def test_a_share_beyond_one_is_refused() -> None:
+    """Five percent is 0.05."""
+    with pytest.raises(SettingsError, match=r"0\.05"):
+        Faults(late=5)
+
+
+def test_simulating_is_fast_enough_for_load_tests() -> None:
+    """At least 50,000 encoded samples a second on one core, with faults; usually ten times that."""
+    stream = with_faults(messages(Fleet(groups=100)), Faults(duplicates=0.05, late=0.01, malformed=0.005))
+    next(stream)
+    begin = time.process_time()
+    assert sum(1 for _ in islice(stream, 50_000)) == 50_000
+    assert time.process_time() - begin < 1.0
