@@ -11,6 +11,7 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/samerack
 kafka_version=4.3.0
 kafka_jars=$cache/kafka-$kafka_version
+spark_jars=$cache/spark-4.2.0
 uv_version=0.13.8
 mkdir -p "$cache"
 
@@ -217,27 +218,35 @@ maven() {
   "${line[@]}" || retry 2 "${line[@]}" --update-snapshots
 }
 
+# _copy_jars PROJECT TARGET
 _copy_jars() {
-  local fresh=$kafka_jars.$$
-  _jars_verified && return
+  local project=$1 target=$2 fresh=$2.$$
+  _jars_verified "$project" "$target" && return
   rm -rf "$fresh"
-  maven "$root/sandbox/kafka" dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$fresh" || return
-  (cd "$fresh" && sha256sum --quiet --strict --check "$root/sandbox/kafka/jars.lock") || return
-  if ! diff <(cd "$fresh" && printf '%s\n' *.jar | sort) <(sed 's/^[^ ]*  //' "$root/sandbox/kafka/jars.lock" | sort); then
-    echo "Maven brought jars that sandbox/kafka/jars.lock does not list (above, with <)"
+  maven "$project" dependency:copy-dependencies -DincludeScope=runtime "-DoutputDirectory=$fresh" || return
+  (cd "$fresh" && sha256sum --quiet --strict --check "$project/jars.lock") || return
+  if ! diff <(cd "$fresh" && printf '%s\n' *.jar | sort) <(sed 's/^[^ ]*  //' "$project/jars.lock" | sort); then
+    echo "Maven brought jars that ${project#"$root/"}/jars.lock does not list (above, with <)"
     return 1
   fi
-  cp "$root/sandbox/kafka/jars.lock" "$fresh/verified" && rm -rf "$kafka_jars" && mv "$fresh" "$kafka_jars"
+  cp "$project/jars.lock" "$fresh/verified" && rm -rf "$target" && mv "$fresh" "$target"
 }
 
-_jars_verified() { cmp -s "$root/sandbox/kafka/jars.lock" "$kafka_jars/verified"; }
+_jars_verified() { cmp -s "$1/jars.lock" "$2/verified"; }
 
-# setup_kafka: Kafka's jars as sandbox/kafka/jars.lock has them, and the archive of their classes that makes brokers start fast.
-setup_kafka() {
+# setup_jars WHAT PROJECT TARGET: the jars that PROJECT/pom.xml names, as PROJECT/jars.lock has them, in TARGET.
+setup_jars() {
   setup_java
-  if ! _jars_verified; then
-    step "fetching Kafka $kafka_version" locked kafka _copy_jars || die "Kafka's jars could not be fetched (see above)"
-  fi
+  _jars_verified "$2" "$3" || step "fetching $1" locked "$(basename "$3")" _copy_jars "$2" "$3" ||
+    die "$1: the jars could not be fetched (see above)"
+}
+
+# setup_spark: what Spark needs beyond its own jars, for Kafka and Delta.
+setup_spark() { setup_jars "Spark's jars for Kafka and Delta" "$root/pipeline/jars" "$spark_jars"; }
+
+# setup_kafka: Kafka's jars, and the archive of their classes that makes brokers start fast.
+setup_kafka() {
+  setup_jars "Kafka $kafka_version" "$root/sandbox/kafka" "$kafka_jars"
   if ! compgen -G "$kafka_jars/classes-*.jsa" >/dev/null; then
     step "archiving Kafka's classes, for brokers that start fast" locked archive "$root/.venv/bin/python" -m sandbox.jvm ||
       say "samerack: going on without the archive"
