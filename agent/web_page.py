@@ -15,10 +15,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from agent import words
 from agent.events import Event
 from agent.report import PairCost, Report
 from agent.showing import Showing
+from common import words
 from common.money import SECONDS_PER_MONTH, PriceTable
 
 _EVENTS_SHOWN: Final = 30

@@ -18,11 +18,11 @@ from urllib.request import ProxyHandler, build_opener
 import typer
 
 from agent import findings, report
-from agent.cli.options import settings_from
 from agent.findings import Verdict
 from agent.measuring import Measuring
 from agent.report import Report
 from common.errors import AgentError, SettingsError
+from common.options import settings_from
 from common.settings import Settings, WebSettings
 
 _ANSWER_SECONDS: Final = 5.0
@@ -62,7 +62,7 @@ def place(config: Path | None, bootstrap: str | None, assignments: list[str] | N
     """Settings of the shared options; a cluster need not be named where an agent can be asked.
 
     Raises:
-        SettingsError: As `agent.cli.options.settings_from`, but for a missing cluster.
+        SettingsError: As `common.options.settings_from`, but for a missing cluster.
     """
     try:
         return Place(settings=settings_from(config, bootstrap, assignments), cluster_named=True)

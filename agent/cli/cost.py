@@ -9,11 +9,12 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from agent import log, words
+from agent import log
 from agent.cli.asking import MeasureOption, WindowOption, figures, place
-from agent.cli.options import BootstrapOption, ConfigOption, SetOption
 from agent.report import GroupCost, PairCost, Report, to_json
+from common import words
 from common.errors import AgentError
+from common.options import BootstrapOption, ConfigOption, SetOption
 
 _UNKNOWN_RACK = "(none)"
 

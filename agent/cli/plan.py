@@ -19,7 +19,6 @@ from rich.table import Table
 from agent import log, planner
 from agent.admission import is_settled
 from agent.cli.curve import points_of, show_points
-from agent.cli.options import BootstrapOption, ConfigOption, SetOption, settings_from
 from agent.cluster import NoRack, Settling, SettlingTimes, settle
 from agent.coordination import close, connect
 from agent.group import CONSUMER, GroupView, topics_of
@@ -34,6 +33,7 @@ from assignors.evaluate import cross_rack_mask
 from assignors.model import NOBODY, Int32Array
 from common.errors import AgentError
 from common.kafka_config import for_kafka_python
+from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
 from common.settings import Settings
 
 _REBALANCE_SECONDS = 15.0

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from agent import log, program
-from agent.cli.options import BootstrapOption, ConfigOption, SetOption, settings_from
+from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
 
 
 def register(app: typer.Typer) -> None:

@@ -16,12 +16,13 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from agent import log, words
+from agent import log
 from agent.cli.asking import MeasureOption, live, place
 from agent.cli.cost import groups_table
-from agent.cli.options import BootstrapOption, ConfigOption, SetOption
 from agent.report import GroupCost, Report
+from common import words
 from common.errors import SettingsError
+from common.options import BootstrapOption, ConfigOption, SetOption
 
 _LINES_AROUND: Final = 7
 """Lines that the view needs beside the rows of groups."""

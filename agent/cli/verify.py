@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from agent import findings, log, words
+from agent import findings, log
 from agent.cli.asking import MeasureOption, WindowOption, place, verdict
-from agent.cli.options import BootstrapOption, ConfigOption, SetOption
 from agent.findings import Finding, Verdict
+from common import words
+from common.options import BootstrapOption, ConfigOption, SetOption
 
 
 def register(app: typer.Typer) -> None:

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from agent import words
 from agent.events import Events
 from agent.ledger import Ledger
 from agent.policy import Action, Decision, Reason
 from agent.report import PairCost
 from agent.traffic.board import TrafficBoard
 from agent.web_page import Cell, matrix
+from common import words
 from common.money import shipped
 from tests.unit.agent.measured import GB, A, B, busy, busy_events, flow, group, publish, showing, snapshot
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from agent.cli.options import settings_from
 from common.errors import SettingsError
+from common.options import settings_from
 from common.settings import Settings, load
 
 BOOTSTRAP = {"SAMERACK_KAFKA__BOOTSTRAP_SERVERS": "127.0.0.1:9092"}
