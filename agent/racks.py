@@ -1,4 +1,4 @@
-"""Whose rack is what: a member's RackId (KIP-881) first, then the configured client ids and networks.
+"""Whose rack is what: a member's RackId (KIP-881) first, then its client tags, the configured client ids and networks.
 
 Also warns of racks that can never match: names that differ only in case, or members and brokers without a common one.
 """
@@ -16,7 +16,7 @@ from typing import Final, Literal
 from common.settings import RackSettings
 from protocol.model import Subscription
 
-Source = Literal["subscription", "client-id", "network", "none"]
+Source = Literal["subscription", "client-tag", "client-id", "network", "none"]
 _GENERATED_SUFFIX: Final = re.compile(r"-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 
 
@@ -35,12 +35,21 @@ def client_id_of(member_id: str) -> str:
 
 
 def member_rack(
-    settings: RackSettings, *, subscription: Subscription | None, client_id: str, client_host: str | None
+    settings: RackSettings,
+    *,
+    subscription: Subscription | None,
+    client_id: str,
+    client_host: str | None,
+    tags: Iterable[tuple[str, str]] = (),
 ) -> MemberRack:
-    """The rack of one member from the first source that knows it."""
+    """The rack of one member from the first source that knows it; `tags` are a Kafka Streams client's."""
     if subscription is not None and subscription.rack:
         return MemberRack(rack=subscription.rack, source="subscription", fetches_with_rack=True)
     fetches = any(fnmatchcase(client_id, pattern) for pattern in settings.fetch_with_rack)
+    tagged = dict(tags)
+    for name in settings.client_tags:
+        if tagged.get(name):
+            return MemberRack(rack=tagged[name], source="client-tag", fetches_with_rack=fetches)
     for pattern, rack in settings.client_ids.items():
         if fnmatchcase(client_id, pattern):
             return MemberRack(rack=rack, source="client-id", fetches_with_rack=fetches)

@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from agent.cluster import ClusterView
-from agent.group import CONSUMER, view_member
+from agent.group import CONSUMER, MemberView, view_member
 from agent.racks import MemberRack, member_rack
+from agent.traffic import streams_client
 from agent.traffic.model import GroupKind
+from agent.traffic.streams_client import StreamsClient
 from common.settings import RackSettings
+from protocol.errors import ProtocolError
 from protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
 
 STREAMS_ASSIGNOR: Final = "stream"
@@ -34,7 +37,7 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedMember:
-    """One member; `sessions` tells whether its client keeps fetch sessions, as Java's does."""
+    """One member; `sessions` tells whether its client keeps fetch sessions, `streams` what Kafka Streams adds."""
 
     id: str
     instance_id: str | None
@@ -44,6 +47,7 @@ class ObservedMember:
     topics: frozenset[str]
     owned: TopicPartitions
     sessions: bool
+    streams: StreamsClient | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,8 +82,9 @@ def classic(described: Any, *, racks: RackSettings, agent: str) -> ObservedGroup
         view = view_member(raw, consumer=consumer)
         if view.instance_id == agent or (view.subscription is not None and not view.subscription.topics):
             continue
-        if view.unreadable:
-            notes.append(f"member {view.id}: {view.unreadable}")
+        client, unreadable = _client(view) if streams else (None, view.unreadable)
+        if unreadable:
+            notes.append(f"member {view.id}: {unreadable}")
         members.append(
             ObservedMember(
                 id=view.id,
@@ -87,11 +92,16 @@ def classic(described: Any, *, racks: RackSettings, agent: str) -> ObservedGroup
                 client_id=view.client_id,
                 client_host=view.client_host,
                 rack=member_rack(
-                    racks, subscription=view.subscription, client_id=view.client_id, client_host=view.client_host
+                    racks,
+                    subscription=view.subscription,
+                    client_id=view.client_id,
+                    client_host=view.client_host,
+                    tags=client.tags if client is not None else (),
                 ),
                 topics=frozenset(view.subscription.topics if view.subscription is not None else ()),
                 owned=view.assigned,
                 sessions=_is_java(view.client_id, streams=streams),
+                streams=client,
             )
         )
     kind: GroupKind = "other" if described.protocol_type not in ("", CONSUMER) else "classic"
@@ -105,6 +115,16 @@ def classic(described: Any, *, racks: RackSettings, agent: str) -> ObservedGroup
         note="; ".join(notes)
         or (f"protocol type {described.protocol_type}: it reads no topics by assignment" if kind == "other" else ""),
     )
+
+
+def _client(view: MemberView) -> tuple[StreamsClient | None, str | None]:
+    """What a Streams member says of its client, or why it cannot be read."""
+    if view.subscription is None:
+        return None, view.unreadable
+    try:
+        return streams_client.from_subscription(view.subscription.user_data), view.unreadable
+    except ProtocolError as error:
+        return None, "; ".join(filter(None, (view.unreadable, f"streams info: {error}")))
 
 
 def managed(described: Any, *, racks: RackSettings) -> ObservedGroup:
@@ -144,19 +164,22 @@ def streams(described: Any, *, racks: RackSettings, cluster: ClusterView) -> Obs
         )
         for part in (described.topology.subtopologies or () if described.topology is not None else ())
     }
-    members = [
-        ObservedMember(
-            id=raw.member_id,
-            instance_id=raw.instance_id,
-            client_id=raw.client_id,
-            client_host=_host(raw.client_host),
-            rack=_rack(racks, raw),
-            topics=frozenset(topic for topics in sources.values() for topic in topics),
-            owned=_tasks(raw.assignment.active_tasks, sources, cluster),
-            sessions=True,
+    members = []
+    for raw in described.members:
+        client = streams_client.from_description(raw)
+        members.append(
+            ObservedMember(
+                id=raw.member_id,
+                instance_id=raw.instance_id,
+                client_id=raw.client_id,
+                client_host=_host(raw.client_host),
+                rack=_rack(racks, raw, client.tags),
+                topics=frozenset(topic for topics in sources.values() for topic in topics),
+                owned=_tasks(raw.assignment.active_tasks, sources, cluster),
+                sessions=True,
+                streams=client,
+            )
         )
-        for raw in described.members
-    ]
     return ObservedGroup(
         group=str(described.group_id),
         kind="streams",
@@ -191,10 +214,11 @@ def _tasks(tasks: Iterable[Any], sources: Mapping[str, tuple[str, ...]], cluster
     return from_pairs(pairs) if pairs else NO_PARTITIONS
 
 
-def _rack(racks: RackSettings, raw: Any) -> MemberRack:
+def _rack(racks: RackSettings, raw: Any, tags: Iterable[tuple[str, str]] = ()) -> MemberRack:
     if raw.rack_id:
         return MemberRack(rack=raw.rack_id, source="subscription", fetches_with_rack=True)
-    return member_rack(racks, subscription=None, client_id=raw.client_id, client_host=_host(raw.client_host))
+    host = _host(raw.client_host)
+    return member_rack(racks, subscription=None, client_id=raw.client_id, client_host=host, tags=tags)
 
 
 def _host(text: str) -> str:

@@ -80,7 +80,7 @@ class Looker:
             if partition[1] < len(self.state.cluster.topics.get(partition[0], ()))
         }
         self._look_at_logs(wanted)
-        self._look_at_serving(look, now=now)
+        self._look_at_serving(look, now=now, rack_aware=rack_aware)
         self._look_into_logs(look, now=now, rack_aware=rack_aware)
         return look
 
@@ -184,7 +184,7 @@ class Looker:
                     curves[partition] = curve
         state.curves, state.logs = curves, logs
 
-    def _look_at_serving(self, look: Look, *, now: float) -> None:
+    def _look_at_serving(self, look: Look, *, now: float, rack_aware: bool) -> None:
         state = self.state
         readers = {
             (partition, member.rack.rack)
@@ -192,12 +192,19 @@ class Looker:
             for partition, member in owners.items()
             if member.rack.rack is not None and member.rack.fetches_with_rack
         }
-        due = probe.due(
-            sorted(readers), state.served, state.cluster, now=now, after=self._settings.traffic.probe_seconds
+        found, gaps = probe.probe(
+            self._wire, probe.due(sorted(readers), state.served, state.cluster, now=now), state.cluster, state.logs
         )
-        found, gaps = probe.probe(self._wire, due, state.cluster, state.logs, now=now)
         self.gaps += gaps
-        state.served = {reader: served for reader, served in state.served.items() if reader in readers} | found
+        settled = probe.settle(
+            found,
+            state.served,
+            state.cluster,
+            now=now,
+            rack_aware=rack_aware,
+            seconds=self._settings.traffic.probe_seconds,
+        )
+        state.served = {reader: served for reader, served in state.served.items() if reader in readers} | settled
 
     def _look_into_logs(self, look: Look, *, now: float, rack_aware: bool) -> None:
         state = self.state

@@ -14,6 +14,7 @@ from typing import Literal, TypeAlias
 
 from agent.cluster import ClusterView
 from agent.racks import MemberRack
+from agent.traffic.streams_client import StreamsClient
 from assignors.model import Problem
 
 Method: TypeAlias = Literal["estimated", "exact"]
@@ -75,6 +76,9 @@ class BlindSpot(Enum):
     SERVING_GUESSED = "the serving replica is guessed from the brokers' configuration, not probed"
     SIZES_UNKNOWN = "log sizes cannot be read: no bytes are known"
     SAMPLED = "bytes of some partitions are from a sample of the log (compacted, or read from before the agent began)"
+    STATE = (
+        "Kafka Streams keeps state of tasks that it does not run: what it reads of changelogs for that is not counted"
+    )
     PARTITIONS_UNKNOWN = "the members do not show who reads which partition"
 
 
@@ -90,6 +94,7 @@ class MemberTraffic:
         rack: Rack, its source, and whether fetches carry it.
         partitions: Partitions that it owns.
         method: How its bytes are known.
+        streams: What Kafka Streams tells of the instance that it belongs to; None of other members.
     """
 
     id: str
@@ -99,6 +104,7 @@ class MemberTraffic:
     rack: MemberRack
     partitions: int
     method: Method
+    streams: StreamsClient | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -211,6 +211,7 @@ class Painter:
             BlindSpot.SERVING_GUESSED: guessed,
             BlindSpot.SIZES_UNKNOWN: not scene.sizes_known and bool(seen.owners or seen.committed),
             BlindSpot.SAMPLED: name in self._sampled,
+            BlindSpot.STATE: any(one.streams is not None and one.streams.standby for one in group.members),
             BlindSpot.PARTITIONS_UNKNOWN: not group.owned_known,
         }
         return tuple(spot for spot, holds in found.items() if holds)
@@ -226,6 +227,7 @@ def _members(seen: Seen) -> tuple[MemberTraffic, ...]:
             rack=member.rack,
             partitions=len(member.owned),
             method="exact" if member.id in seen.exact_members else "estimated",
+            streams=member.streams,
         )
         for member in sorted(seen.group.members, key=lambda member: member.id)
     )

@@ -28,15 +28,19 @@ FETCH_VERSION: Final = 12
 """Version 13 names topics by id."""
 _AT_ONCE: Final = 1_000
 _NO_SESSION: Final = -1
+_DOUBT_SECONDS: Final = 2.0
+"""An answer that is not what the rule expects is asked for anew that soon, then after twice as long, and so on: the
+followers of a new topic serve only once the leader knows how far they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """The broker that serves a reader, and under which metadata it was learned."""
+    """The broker that serves a reader, under which metadata it was learned, when, and for how many seconds it holds."""
 
     broker: int
     view: PartitionView
     at: float
+    seconds: float
 
 
 def guess(cluster: ClusterView, partition: PartitionView, rack: str | None, *, rack_aware: bool) -> int | None:
@@ -48,10 +52,8 @@ def guess(cluster: ClusterView, partition: PartitionView, rack: str | None, *, r
     return partition.leader if partition.leader >= 0 else None
 
 
-def due(
-    readers: Iterable[Reader], known: Mapping[Reader, Served], cluster: ClusterView, *, now: float, after: float
-) -> list[Reader]:
-    """Readers whose server is unknown, was learned under other metadata, or longer than `after` seconds ago."""
+def due(readers: Iterable[Reader], known: Mapping[Reader, Served], cluster: ClusterView, *, now: float) -> list[Reader]:
+    """Readers whose server is unknown, was learned under other metadata, or long enough ago."""
     result = []
     for reader in readers:
         (topic, number), _ = reader
@@ -59,15 +61,37 @@ def due(
         if number >= len(views) or views[number].leader < 0:
             continue
         served = known.get(reader)
-        if served is None or served.view != views[number] or now - served.at >= after:
+        if served is None or served.view != views[number] or now - served.at >= served.seconds:
             result.append(reader)
     return result
 
 
+def settle(  # noqa: PLR0913 - all that an answer is judged by
+    found: Mapping[Reader, int],
+    known: Mapping[Reader, Served],
+    cluster: ClusterView,
+    *,
+    now: float,
+    rack_aware: bool,
+    seconds: float,
+) -> dict[Reader, Served]:
+    """What the leaders named, with how long to go by it: `seconds`, or less where the rule expects another rack."""
+    result = {}
+    for reader, broker in found.items():
+        (topic, number), rack = reader
+        view, last, holds = cluster.topics[topic][number], known.get(reader), seconds
+        expected = guess(cluster, view, rack, rack_aware=rack_aware)
+        if expected is not None and cluster.brokers.get(broker) != cluster.brokers.get(expected):
+            same = last is not None and (last.broker, last.view) == (broker, view)
+            holds = min(seconds, 2 * last.seconds if last is not None and same else _DOUBT_SECONDS)
+        result[reader] = Served(broker=broker, view=view, at=now, seconds=holds)
+    return result
+
+
 def probe(
-    wire: Wire, readers: Sequence[Reader], cluster: ClusterView, offsets: Mapping[Partition, Offsets], *, now: float
-) -> tuple[dict[Reader, Served], list[Gap]]:
-    """Ask the leaders; one request per leader and rack."""
+    wire: Wire, readers: Sequence[Reader], cluster: ClusterView, offsets: Mapping[Partition, Offsets]
+) -> tuple[dict[Reader, int], list[Gap]]:
+    """Ask the leaders which broker serves; one request per leader and rack."""
     batches: dict[tuple[int, str], list[Partition]] = {}
     for (topic, number), rack in readers:
         if (topic, number) in offsets:
@@ -78,7 +102,7 @@ def probe(
         for (leader, rack), partitions in batches.items()
         for chunk in (partitions[begin : begin + _AT_ONCE] for begin in range(0, len(partitions), _AT_ONCE))
     ]
-    found: dict[Reader, Served] = {}
+    found: dict[Reader, int] = {}
     gaps: list[Gap] = []
     for answer in wire.ask(questions):
         leader = answer.question.broker
@@ -93,9 +117,7 @@ def probe(
                     continue
                 name, number = str(topic.topic), int(one.partition_index)
                 preferred = int(one.preferred_read_replica)
-                found[(name, number), answer.question.about] = Served(
-                    broker=preferred if preferred >= 0 else leader, view=cluster.topics[name][number], at=now
-                )
+                found[(name, number), answer.question.about] = preferred if preferred >= 0 else leader
     return found, gaps
 
 

@@ -16,7 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 MOST_BYTES: Final = 8 << 20
 _SECONDS: Final = 2.0
-_NAME: Final = re.compile(r"(?i)incoming[_.-]?byte[_.-]?total(_total)?$")
+_NAME: Final = re.compile(r"(?i)incoming[_.-]?byte([_.-]?total){0,2}$")
+"""Micrometer and some versions of the JMX exporter keep `_total`, others drop it or add it twice."""
 _NODE: Final = re.compile(r"^(?:node[-_.]?)?(-?\d+)$")
 _COORDINATORS_FROM: Final = 2**30
 """Java numbers a coordinator's connection 2^31 - 1 - id."""

@@ -23,6 +23,12 @@ class RackSettings(Section):
         description="Rack by client host: network to rack; the longest prefix that holds the host counts.",
         examples=[{"10.1.0.0/16": "rack-a"}],
     )
+    client_tags: tuple[str, ...] = Field(
+        default=("rack", "zone"),
+        description="Kafka Streams: names of client tags (`client.tag.NAME`) that hold a rack; the first that a member "
+        "has counts.",
+        examples=[["availability-zone"]],
+    )
     fetch_with_rack: tuple[str, ...] = Field(
         default=(),
         description="Client id patterns of members that fetch with their rack (KIP-392) although their subscription "

@@ -1,7 +1,7 @@
-"""Members of consumer groups on four client libraries, all seen through the same interface.
+"""Members of consumer groups on four client libraries and Kafka Streams, all seen through the same interface.
 
-The three Python clients come from `sandbox.members`; Java's is our own small consumer in tests/java/consumer, which
-`scripts/setup` builds into the cache.
+The three Python clients come from `sandbox.members`; Java's consumer and Streams application are small ones of our own
+in tests/java/consumer, which `scripts/setup` builds into the cache.
 """
 
 import tempfile
@@ -36,11 +36,18 @@ def start(client: str, settings: MemberSettings) -> Member:
     Returns:
         The running member, to be stopped by the caller.
     """
-    if client != "java":
-        return Member.python(client, settings)
+    return _java("Member", settings) if client == "java" else Member.python(client, settings)
+
+
+def start_streams(settings: MemberSettings) -> Member:
+    """Starts an instance of a Kafka Streams application without state; its group is the application id."""
+    return _java("StreamsMember", settings)
+
+
+def _java(main: str, settings: MemberSettings) -> Member:
     folder = Path(tempfile.gettempdir())
     options = ["-Dlog4j2.configurationFile=member-log4j2.yaml"]
-    line = command("samerack.test.Member", command_line(settings), folder=folder, options=options, more=[_java_jar()])
+    line = command(f"samerack.test.{main}", command_line(settings), folder=folder, options=options, more=[_java_jar()])
     return Member(line, name=settings.client_id)
 
 

@@ -14,9 +14,12 @@ from kio.static.primitive import i16, i32
 
 from agent.traffic import groups
 from agent.traffic.groups import ListedGroup
+from agent.traffic.streams_client import StreamsClient
 from common.settings import RackSettings
 from protocol.consumer import encode_assignment, encode_subscription
 from protocol.model import Assignment, Subscription, from_pairs, to_pairs
+from protocol.streams_model import LATEST_OFFSET, StreamsTask, SubscriptionInfo
+from protocol.streams_subscription import encode_subscription_info
 from tests.unit.agent.values import Described, look, partition
 
 RACKS = RackSettings(client_ids={"*-b": "b"}, fetch_with_rack=("*-b",))
@@ -176,3 +179,63 @@ def test_groups_that_cannot_be_described_are_shown_by_name() -> None:
     group = groups.only_listed(ListedGroup(group="s", coordinator=1, protocol_type="share", state="", type="share"))
     assert (group.kind, group.owned_known, group.members) == ("other", False, ())
     assert "share" in group.note
+
+
+def streams_member(
+    name: str, info: SubscriptionInfo | None, *pairs: tuple[str, int], rack: str | None = None
+) -> Described:
+    """A member of Kafka Streams on the classic protocol."""
+    user_data = encode_subscription_info(info) if info is not None else b"?"
+    return Described(
+        member_id=name,
+        member_metadata=encode_subscription(Subscription(topics=("t",), rack=rack, user_data=user_data)),
+        member_assignment=encode_assignment(Assignment(partitions=from_pairs(pairs))),
+    )
+
+
+def test_streams_on_the_classic_protocol_tells_of_its_client() -> None:
+    """Process, end point, tags and tasks come from the info; the rack from the subscription, else from a tag."""
+    process = uuid.uuid4()
+    task = StreamsTask(subtopology=0, partition=1)
+    kept = StreamsTask(subtopology=1, partition=0)
+    tagged = SubscriptionInfo(
+        process_id=process,
+        user_endpoint="host:1",
+        task_offset_sums=((task, LATEST_OFFSET), (kept, 17)),
+        client_tags=(("zone", "c"), ("team", "x")),
+    )
+    group = groups.classic(
+        classic(streams_member("m1", tagged, ("t", 1)), streams_member("m2", tagged, rack="a"), protocol="stream"),
+        racks=RACKS,
+        agent="samerack",
+    )
+    first, second = group.members
+    assert first.streams == StreamsClient(
+        process_id=str(process),
+        endpoint="host:1",
+        tags=(("team", "x"), ("zone", "c")),
+        active=("0_1",),
+        standby=("1_0",),
+    )
+    assert (first.rack.rack, first.rack.source, first.rack.fetches_with_rack) == ("c", "client-tag", False)
+    assert (second.rack.rack, second.rack.source) == ("a", "subscription")
+    assert group.note == ""
+
+
+def test_infos_that_cannot_be_read_are_noted() -> None:
+    """A newer version hides the process; bytes that are none leave the member without client, and say why."""
+    old = streams_member("old", SubscriptionInfo(version=1, process_id=uuid.uuid4()))
+    future = Described(
+        member_id="new",
+        member_metadata=encode_subscription(
+            Subscription(topics=("t",), user_data=(99).to_bytes(4, "big") + (99).to_bytes(4, "big"))
+        ),
+    )
+    broken = streams_member("broken", None)
+    group = groups.classic(classic(old, future, broken, protocol="stream"), racks=RACKS, agent="samerack")
+    clients = {member.id: member.streams for member in group.members}
+    assert clients["old"] is not None
+    assert clients["new"] is not None
+    assert clients["new"].process_id == ""
+    assert clients["broken"] is None
+    assert "broken: streams info" in group.note

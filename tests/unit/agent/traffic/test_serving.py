@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.traffic.probe import Served, due, guess
+from agent.traffic.probe import Reader, Served, due, guess, settle
 from tests.unit.agent.values import look, partition
 
 VIEW = partition(1, 2, 3, in_sync=(1, 2))
@@ -28,10 +28,26 @@ def test_readers_are_asked_for_when_something_changed() -> None:
     """A new reader, another leader or in-sync set, or an old answer; never while there is no leader."""
     reader = (("t", 0), "b")
     cluster = look(t=[VIEW])
-    known = {reader: Served(broker=2, view=VIEW, at=100.0)}
-    assert due([reader], {}, cluster, now=100.0, after=60.0) == [reader]
-    assert due([reader], known, cluster, now=130.0, after=60.0) == []
-    assert due([reader], known, cluster, now=160.0, after=60.0) == [reader]
-    assert due([reader], known, look(t=[partition(1, 2, 3)]), now=100.0, after=60.0) == [reader]
-    assert due([reader], {}, look(t=[partition(1, leader=-1)]), now=100.0, after=60.0) == []
-    assert due([(("gone", 0), "b")], {}, cluster, now=100.0, after=60.0) == []
+    known = {reader: Served(broker=2, view=VIEW, at=100.0, seconds=60.0)}
+    assert due([reader], {}, cluster, now=100.0) == [reader]
+    assert due([reader], known, cluster, now=130.0) == []
+    assert due([reader], known, cluster, now=160.0) == [reader]
+    assert due([reader], known, look(t=[partition(1, 2, 3)]), now=100.0) == [reader]
+    assert due([reader], {}, look(t=[partition(1, leader=-1)]), now=100.0) == []
+    assert due([(("gone", 0), "b")], {}, cluster, now=100.0) == []
+
+
+def test_an_unexpected_answer_is_asked_for_again_soon() -> None:
+    """The leader of a new topic names itself until it knows its followers; where it keeps to that, it is asked less."""
+    reader = (("t", 0), "b")
+    cluster = look(t=[VIEW])
+
+    def settled(broker: int, known: dict[Reader, Served]) -> Served:
+        return settle({reader: broker}, known, cluster, now=0.0, rack_aware=True, seconds=60.0)[reader]
+
+    first = settled(1, {})
+    again = settled(1, {reader: first})
+    assert first.seconds < 10
+    assert again.seconds == 2 * first.seconds
+    assert settled(1, {reader: Served(broker=1, view=VIEW, at=0.0, seconds=50.0)}).seconds == 60.0
+    assert settled(2, {reader: again}).seconds == 60.0

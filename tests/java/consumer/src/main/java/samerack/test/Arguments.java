@@ -3,10 +3,14 @@ package samerack.test;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
 
 /** The command line, the same as the Python members take, turned into a consumer's properties. */
-record Arguments(List<String> topics, String clientId, Properties properties) {
+record Arguments(List<String> topics, String clientId, Optional<Integer> metricsPort, Properties properties) {
+
+    /** No property of Kafka's: where to show the client's metrics. */
+    private static final String METRICS_PORT = "metrics.port";
 
     private static final Map<String, String> ASSIGNORS = Map.of(
             "range", "org.apache.kafka.clients.consumer.RangeAssignor",
@@ -46,7 +50,8 @@ record Arguments(List<String> topics, String clientId, Properties properties) {
                 }
             }
         }
-        return new Arguments(topics, properties.getProperty("client.id"), properties);
+        Optional<Integer> port = Optional.ofNullable(properties.remove(METRICS_PORT)).map(one -> Integer.valueOf(one.toString()));
+        return new Arguments(topics, properties.getProperty("client.id"), port, properties);
     }
 
     /** Short names become classes; anything else is taken for a class. */

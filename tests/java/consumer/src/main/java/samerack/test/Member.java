@@ -47,6 +47,7 @@ public final class Member {
                     Thread.currentThread().interrupt();
                 }
             }));
+            arguments.metricsPort().ifPresent(port -> MetricsPage.open(port, consumer::metrics));
             events.started(arguments.clientId());
             consumer.subscribe(arguments.topics(), new Listener(consumer));
             long told = System.nanoTime();

@@ -1,0 +1,68 @@
+"""What a Kafka Streams member says of the application's instance that it belongs to, on either protocol, as one value.
+
+On the classic protocol it stands in the user data of the member's subscription, as of its last join; KIP-1071 members
+are described in fields. What must not enter: asking, racks, and what the tasks read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from protocol.errors import ProtocolError
+from protocol.streams_model import MAX_VERSION
+from protocol.streams_subscription import decode_subscription_info
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamsClient:
+    """One member's client.
+
+    Attributes:
+        process_id: The instance; each of its threads is a member. "" where a newer version than we know hides it.
+        endpoint: `application.server`, or "".
+        tags: `client.tag.*`, by name.
+        active: Tasks that it runs (classic: ran when it last joined), as Kafka writes them: SUBTOPOLOGY_PARTITION.
+        standby: Tasks whose state it keeps beside these.
+    """
+
+    process_id: str
+    endpoint: str
+    tags: tuple[tuple[str, str], ...]
+    active: tuple[str, ...]
+    standby: tuple[str, ...]
+
+
+def from_subscription(user_data: bytes | None) -> StreamsClient:
+    """The client of a member on the classic protocol.
+
+    Raises:
+        ProtocolError: The bytes are no such info.
+    """
+    if user_data is None:
+        raise ProtocolError("no user data; Kafka Streams always writes some", field="user_data", offset=0)
+    info = decode_subscription_info(user_data)
+    return StreamsClient(
+        process_id=str(info.process_id) if info.version <= MAX_VERSION else "",
+        endpoint=info.user_endpoint or "",
+        tags=tuple(sorted(info.client_tags)),
+        active=tuple(f"{task.subtopology}_{task.partition}" for task in sorted(info.active_tasks)),
+        standby=tuple(f"{task.subtopology}_{task.partition}" for task in sorted(info.standby_tasks)),
+    )
+
+
+def from_description(raw: Any) -> StreamsClient:
+    """The client of a KIP-1071 member."""
+    end = raw.user_endpoint
+    return StreamsClient(
+        process_id=raw.process_id,
+        endpoint=f"{end.host}:{int(end.port)}" if end is not None else "",
+        tags=tuple(sorted((tag.key, tag.value) for tag in raw.client_tags)),
+        active=_names(raw.assignment.active_tasks),
+        standby=_names((*raw.assignment.standby_tasks, *raw.assignment.warmup_tasks)),
+    )
+
+
+def _names(tasks: Iterable[Any]) -> tuple[str, ...]:
+    return tuple(f"{task.subtopology_id}_{int(number)}" for task in tasks for number in sorted(task.partitions))
