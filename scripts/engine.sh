@@ -78,14 +78,16 @@ _archive_of_system() {
     awk -v suite="$codename" '$2 == suite && $3 == "main" { print $1, $2; exit }'
 }
 
+# _bootstrap TARGET [OPTION...]: a minimal system of this release as an archive, with what debootstrap's options add.
 _bootstrap() {
   local target=$1 work mirror suite proxy=
+  shift
   [[ -s $target ]] && return
   read -r mirror suite < <(_archive_of_system)
   [[ -n ${suite:-} ]] || { echo "apt's sources name no archive of this release" && return 1; }
   eval "$(apt-config shell proxy Acquire::http::Proxy)"
   work=$(mktemp -d)
-  retry 2 as_root env ${proxy:+"http_proxy=$proxy"} debootstrap --variant=minbase "$suite" "$work/root" "$mirror" &&
+  retry 2 as_root env ${proxy:+"http_proxy=$proxy"} debootstrap --variant=minbase "$@" "$suite" "$work/root" "$mirror" &&
     as_root tar -cf "$target.$$" -C "$work/root" --one-file-system --exclude=./var/cache/apt --exclude=./var/lib/apt/lists \
       --exclude=./usr/share/doc --exclude=./usr/share/locale --exclude=./usr/share/man '--exclude=./dev/*' . &&
     as_root chown "$(id -u)" "$target.$$" && mv "$target.$$" "$target"

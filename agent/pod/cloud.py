@@ -1,0 +1,89 @@
+"""The zone of this machine from the cloud's instance metadata: AWS (IMDSv2), Google Cloud, Azure.
+
+Two plain requests at most to an address that only the machine itself can reach. What must not enter: credentials, which
+the same services give out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from agent.pod.fetching import HttpAnswer, NoAnswerError, ask
+from agent.pod.model import Answer
+from common.settings import PodSettings
+
+_LINK_LOCAL: Final = "http://169.254.169.254"
+_GOOGLE: Final = "http://metadata.google.internal"
+_AZURE_VERSION: Final = "2021-02-01"
+
+
+class _NoZoneError(Exception):
+    """The service answered, but not with a zone."""
+
+
+def zones_of_this_machine(settings: PodSettings, _: Mapping[str, str]) -> Answer:
+    """What the metadata service says; of several providers the first that knows."""
+    reasons = []
+    for name, provider in _PROVIDERS.items():
+        if settings.cloud not in ("auto", name):
+            continue
+        try:
+            zones = provider(settings)
+        except (NoAnswerError, _NoZoneError) as error:
+            reasons.append(f"{name}: {error}")
+            continue
+        return Answer(source="cloud", zones=zones, detail=f"instance metadata of {name}")
+    return Answer(source="cloud", detail="; ".join(reasons))
+
+
+def _aws(settings: PodSettings) -> tuple[str, ...]:
+    url, seconds = settings.cloud_url or _LINK_LOCAL, settings.timeout_seconds
+    lifetime = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+    token = _text(ask(url, "/latest/api/token", method="PUT", seconds=seconds, headers=lifetime))
+    proof = {"X-aws-ec2-metadata-token": token}
+    place = "/latest/meta-data/placement/availability-zone"
+    name = _text(ask(url, place, seconds=seconds, headers=proof))
+    answer = ask(url, f"{place}-id", seconds=seconds, headers=proof)
+    if answer.status == 404 and settings.cloud_zone == "name":
+        return (name,)  # stand-ins for the service need not know ids
+    identity = _text(answer)
+    return (identity, name) if settings.cloud_zone == "id" else (name, identity)
+
+
+def _google(settings: PodSettings) -> tuple[str, ...]:
+    url = settings.cloud_url or _GOOGLE
+    flavour = {"Metadata-Flavor": "Google"}
+    answer = ask(url, "/computeMetadata/v1/instance/zone", seconds=settings.timeout_seconds, headers=flavour)
+    return (_text(answer).rpartition("/")[2],)  # projects/123/zones/europe-west1-b
+
+
+def _azure(settings: PodSettings) -> tuple[str, ...]:
+    url = settings.cloud_url or _LINK_LOCAL
+    path = f"/metadata/instance/compute?api-version={_AZURE_VERSION}&format=json"
+    body = _text(ask(url, path, seconds=settings.timeout_seconds, headers={"Metadata": "true"}))
+    try:
+        told = json.loads(body)
+        location, zone = str(told["location"]), str(told["zone"])
+    except (ValueError, KeyError, TypeError):
+        raise _NoZoneError("answers without location and zone") from None
+    if not zone:
+        raise _NoZoneError(f"this machine in {location} is in no zone")
+    return (f"{location}-{zone}", zone)  # the first is how Kubernetes labels its nodes there
+
+
+_PROVIDERS: Final[Mapping[str, Callable[[PodSettings], tuple[str, ...]]]] = {
+    "aws": _aws,
+    "google-cloud": _google,
+    "azure": _azure,
+}
+
+
+def _text(answer: HttpAnswer) -> str:
+    if answer.status != 200:
+        raise _NoZoneError(f"answers {answer.status}")
+    text = answer.body.decode(errors="replace").strip()
+    if not text:
+        raise _NoZoneError("answers nothing")
+    return text

@@ -1,0 +1,78 @@
+"""One small HTTP question: a time limit, a size limit, no proxy, no redirect. Standard library only.
+
+The API server of a cluster and the metadata service of a cloud are near and are asked seldom: a connection for each
+question is enough. What must not enter: what any answer means.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from typing import Final
+from urllib.parse import urlsplit
+
+from common.errors import AgentError
+
+MOST_BYTES: Final = 4 << 20
+
+
+class NoAnswerError(AgentError):
+    """Nobody answered; the message says at which address and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpAnswer:
+    """Status and body of an answer."""
+
+    status: int
+    body: bytes
+
+
+def ask(  # noqa: PLR0913 - a question over HTTP has these parts
+    url: str,
+    path: str,
+    *,
+    seconds: float,
+    method: str = "GET",
+    headers: Mapping[str, str] | None = None,
+    tls: ssl.SSLContext | None = None,
+) -> HttpAnswer:
+    """The answer to one question.
+
+    Args:
+        url: http or https, host and port.
+        path: with the query.
+        seconds: how long connecting may take, and each part of the answer.
+        method: what to do at the path.
+        headers: beyond what HTTP demands.
+        tls: whom to trust, for https.
+
+    Raises:
+        NoAnswerError: Nobody answers in time, or not in HTTP, or at too great length.
+    """
+    try:
+        address = urlsplit(url)
+        connection: HTTPConnection
+        if address.scheme == "https":
+            connection = HTTPSConnection(address.hostname or "", address.port, timeout=seconds, context=tls)
+        else:
+            connection = HTTPConnection(address.hostname or "", address.port, timeout=seconds)
+    except (ValueError, HTTPException) as error:
+        raise NoAnswerError(f"{url}: is no address ({error})") from None
+    try:
+        connection.request(method, address.path.rstrip("/") + path, headers=dict(headers or {}))
+        answer = connection.getresponse()
+        body = answer.read(MOST_BYTES + 1)
+    except TimeoutError:
+        raise NoAnswerError(f"{url}: no answer within {seconds:g} s") from None
+    except ssl.SSLCertVerificationError as error:
+        raise NoAnswerError(f"{url}: its certificate is not trusted ({error.verify_message})") from None
+    except (OSError, HTTPException) as error:
+        raise NoAnswerError(f"{url}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}") from None
+    finally:
+        connection.close()
+    if len(body) > MOST_BYTES:
+        raise NoAnswerError(f"{url}: answers with more than {MOST_BYTES} bytes")
+    return HttpAnswer(status=answer.status, body=body)

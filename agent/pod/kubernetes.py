@@ -1,0 +1,225 @@
+"""The Kubernetes API as far as racks need it: a pod by name or address, a node by name, their labels. Reads only.
+
+The service account's token is read again for each question, because Kubernetes replaces it. A refusal names the rule
+that is missing. What must not enter: when to ask, and what is done with an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from agent.pod.fetching import NoAnswerError, ask
+from agent.pod.model import Answer
+from common.errors import AgentError
+from common.settings import PodSettings
+
+EVERY_NAMESPACE: Final = "*"
+_MOST_PODS: Final = 5
+"""Pods that share an address run on one node; those that ended there before may still be listed."""
+
+
+class KubernetesError(AgentError):
+    """The API gave no answer that helps; the message says why, and what to grant where it refused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """Where a pod runs: its node, and the zone in its own label; "" where it has none."""
+
+    node: str
+    zone: str
+
+
+class Api:
+    """Questions to one API server."""
+
+    def __init__(self, settings: PodSettings, environment: Mapping[str, str]) -> None:
+        """Find the server; asks nothing.
+
+        Raises:
+            KubernetesError: No address is set, and this is no pod.
+        """
+        self._url = settings.kubernetes_url or _in_cluster(environment)
+        self._account = Path(settings.kubernetes_account)
+        self._seconds = settings.timeout_seconds
+        self._label = settings.label
+
+    def namespace(self, environment: Mapping[str, str]) -> str:
+        """The pod's own namespace: POD_NAMESPACE, else as the service account has it.
+
+        Raises:
+            KubernetesError: Neither tells.
+        """
+        return environment.get("POD_NAMESPACE", "") or self._of_account("namespace")
+
+    def zone_of_node(self, name: str) -> str:
+        """The zone in a node's label, "" where it has none.
+
+        Raises:
+            KubernetesError: No answer, a refusal, or there is no such node.
+        """
+        node = self._get(f"/api/v1/nodes/{quote(name, safe='')}", verb="get", resource="nodes", namespace="")
+        if node is None:
+            raise KubernetesError(f"{self._url}: there is no node {name!r}")
+        return self._zone(node)
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        """A pod by name; None where there is none.
+
+        Raises:
+            KubernetesError: No answer, or a refusal.
+        """
+        path = f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+        found = self._get(path, verb="get", resource="pods", namespace=namespace)
+        return self._pod(found) if found is not None else None
+
+    def pod_at(self, namespace: str, address: str) -> Pod | None:
+        """The pod that has an address in a namespace, or in any for `*`; None where there is none on a node.
+
+        Raises:
+            KubernetesError: No answer, or a refusal.
+        """
+        place = "" if namespace == EVERY_NAMESPACE else f"/namespaces/{quote(namespace, safe='')}"
+        # pods that have ended keep their address, which others may have by now
+        wanted = f"status.podIP={address},status.phase!=Succeeded,status.phase!=Failed"
+        query = urlencode({"fieldSelector": wanted, "limit": _MOST_PODS})
+        listed = self._get(f"/api/v1{place}/pods?{query}", verb="list", resource="pods", namespace=namespace)
+        items = (listed or {}).get("items") or ()
+        found = (self._pod(item) for item in items if isinstance(item, dict))
+        return next((pod for pod in found if pod.node), None)
+
+    def zone_of(self, pod: Pod) -> str:
+        """The zone of a pod: in its own label from Kubernetes 1.35 on, else in its node's; "" where neither has one.
+
+        Raises:
+            KubernetesError: As `zone_of_node`.
+        """
+        return pod.zone or (self.zone_of_node(pod.node) if pod.node else "")
+
+    def _zone(self, entity: Mapping[str, Any]) -> str:
+        labels = _part(_part(entity, "metadata"), "labels")
+        return str(labels.get(self._label) or "")
+
+    def _pod(self, entity: Mapping[str, Any]) -> Pod:
+        return Pod(node=str(_part(entity, "spec").get("nodeName") or ""), zone=self._zone(entity))
+
+    def _get(self, path: str, *, verb: str, resource: str, namespace: str) -> dict[str, Any] | None:
+        """The object at a path; None where there is none."""
+        headers, tls = {"Accept": "application/json"}, None
+        if self._url.startswith("https://"):
+            headers["Authorization"] = f"Bearer {self._of_account('token')}"
+            tls = self._trust()
+        try:
+            answer = ask(self._url, path, seconds=self._seconds, headers=headers, tls=tls)
+        except NoAnswerError as error:
+            raise KubernetesError(f"the Kubernetes API at {error}") from None
+        if answer.status == 404:
+            return None
+        if answer.status == 401:
+            raise KubernetesError(
+                f"the Kubernetes API at {self._url} does not know this service account (401): "
+                f"{_message(answer.body)}; is {self._account / 'token'} of this cluster?"
+            )
+        if answer.status == 403:
+            raise KubernetesError(
+                f"the Kubernetes API refuses (403): {_message(answer.body)}; bind the service account to "
+                f"{_needed(verb, resource, namespace)}"
+            )
+        if answer.status != 200:
+            raise KubernetesError(f"the Kubernetes API at {self._url} answers {answer.status}: {_message(answer.body)}")
+        return _object(answer.body, self._url)
+
+    def _of_account(self, name: str) -> str:
+        try:
+            return (self._account / name).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise KubernetesError(
+                f"{self._account / name}: cannot be read ({error.strerror}); give the pod a service account with "
+                "automountServiceAccountToken: true, or set pod.kubernetes_account"
+            ) from None
+
+    def _trust(self) -> ssl.SSLContext:
+        try:
+            return ssl.create_default_context(cafile=str(self._account / "ca.crt"))
+        except (OSError, ssl.SSLError) as error:
+            raise KubernetesError(f"{self._account / 'ca.crt'}: cannot be used ({error.strerror or error})") from None
+
+
+def zones_of_this_pod(settings: PodSettings, environment: Mapping[str, str]) -> Answer:
+    """What the Kubernetes API says of this pod: by its node's name, its own name, or its address, whichever is told.
+
+    NODE_NAME, POD_NAME with POD_NAMESPACE, and POD_IP come from the downward API; HOSTNAME is a pod's name by default.
+    """
+    try:
+        return _of_this_pod(Api(settings, environment), settings, environment)
+    except KubernetesError as error:
+        return Answer(source="kubernetes", detail=str(error))
+
+
+def _of_this_pod(api: Api, settings: PodSettings, environment: Mapping[str, str]) -> Answer:
+    node, name, address = (environment.get(key, "") for key in ("NODE_NAME", "POD_NAME", "POD_IP"))
+    if node:
+        zone, what = api.zone_of_node(node), f"node {node}"
+    else:
+        namespace = api.namespace(environment)
+        host = environment.get("HOSTNAME", "")
+        if name or not address:
+            pod, what = api.pod(namespace, name or host), f"pod {namespace}/{name or host}"
+        else:
+            pod, what = api.pod_at(namespace, address), f"pod at {address} in {namespace}"
+        if pod is None:
+            return Answer(
+                source="kubernetes",
+                detail=f"there is no {what}; let the downward API give NODE_NAME (spec.nodeName)",
+            )
+        zone = api.zone_of(pod)
+        what += f" on node {pod.node}" if pod.node else ""
+    if not zone:
+        return Answer(source="kubernetes", detail=f"{what} has no label {settings.label}")
+    return Answer(source="kubernetes", zones=(zone,), detail=f"the label {settings.label} of {what}")
+
+
+def _in_cluster(environment: Mapping[str, str]) -> str:
+    host = environment.get("KUBERNETES_SERVICE_HOST", "")
+    if not host:
+        raise KubernetesError("KUBERNETES_SERVICE_HOST is not set: this is no pod; set pod.kubernetes_url")
+    port = environment.get("KUBERNETES_SERVICE_PORT_HTTPS") or environment.get("KUBERNETES_SERVICE_PORT") or "443"
+    return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+
+
+def _needed(verb: str, resource: str, namespace: str) -> str:
+    rule = f'the rule {{apiGroups: [""], resources: [{resource}], verbs: [{verb}]}}'
+    if namespace in ("", EVERY_NAMESPACE):
+        return f"a ClusterRole with {rule}"
+    return f"a Role in namespace {namespace} with {rule}"
+
+
+def _part(entity: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    part = entity.get(key)
+    return part if isinstance(part, dict) else {}
+
+
+def _object(body: bytes, url: str) -> dict[str, Any]:
+    try:
+        parsed = json.loads(body)
+    except ValueError:
+        parsed = None
+    if not isinstance(parsed, dict):
+        raise KubernetesError(f"{url}: answers no JSON object; is it a Kubernetes API server?")
+    return parsed
+
+
+def _message(body: bytes) -> str:
+    """What a `Status` says, on one line."""
+    try:
+        parsed = json.loads(body)
+    except ValueError:
+        parsed = None
+    text = parsed.get("message") if isinstance(parsed, dict) else None
+    return " ".join(str(text or "no reason given").split())[:300]

@@ -1,0 +1,74 @@
+"""The rack of this pod from what is in the pod: a variable, a file, the label that the downward API brings.
+
+What must not enter: anything that uses the network.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from agent.pod.model import Answer
+from common.settings import PodSettings
+
+_MOST_BYTES: Final = 1 << 20
+_LABEL_LINE: Final = re.compile(r'(?P<key>[^=\s]+)="(?P<value>[^"\\]*)"')
+
+
+def from_variable(settings: PodSettings, environment: Mapping[str, str]) -> Answer:
+    """What the variable `pod.rack_variable` says."""
+    name = settings.rack_variable
+    value = environment.get(name, "").strip()
+    if value:
+        return Answer(source="env", zones=(value,), detail=f"the variable {name}")
+    state = "is empty" if name in environment else "is not set"
+    return Answer(source="env", detail=f"the variable {name} {state}")
+
+
+def from_file(settings: PodSettings, _: Mapping[str, str]) -> Answer:
+    """What the first line of `pod.rack_file` says."""
+    if not settings.rack_file:
+        return Answer(source="file", detail="pod.rack_file names no file")
+    text, wrong = _read(settings.rack_file)
+    first = text.partition("\n")[0].strip()
+    if first:
+        return Answer(source="file", zones=(first,), detail=f"the file {settings.rack_file}")
+    return Answer(source="file", detail=wrong or f"the file {settings.rack_file} begins with an empty line")
+
+
+def from_label(settings: PodSettings, environment: Mapping[str, str]) -> Answer:
+    """What the downward API says: in the variable `pod.label_variable`, else in the file `pod.label_file`."""
+    variable, label = settings.label_variable, settings.label
+    value = environment.get(variable, "").strip()
+    if value:
+        return Answer(source="label", zones=(value,), detail=f"the variable {variable}")
+    text, wrong = _read(settings.label_file)
+    value = labels(text).get(label, "")
+    if value:
+        return Answer(source="label", zones=(value,), detail=f"the label {label} in {settings.label_file}")
+    # empty and there: Kubernetes knows the variable's label and the pod has none
+    state = "is empty: the pod has no such label" if variable in environment else "is not set"
+    return Answer(
+        source="label",
+        detail=f"the variable {variable} {state}; {wrong or f'{settings.label_file} has no label {label}'}; Kubernetes "
+        "copies a node's zone to its pods from 1.35 on",
+    )
+
+
+def labels(text: str) -> dict[str, str]:
+    """The labels in a file of the downward API, one `key="value"` a line; lines of another form do not count."""
+    found = (_LABEL_LINE.fullmatch(line.strip()) for line in text.splitlines())
+    return {match["key"]: match["value"] for match in found if match is not None}
+
+
+def _read(name: str) -> tuple[str, str]:
+    """The text of a file, and why there is none."""
+    try:
+        with Path(name).open("rb") as stream:
+            return stream.read(_MOST_BYTES).decode(), ""
+    except OSError as error:
+        return "", f"the file {name} cannot be read ({error.strerror})"
+    except UnicodeDecodeError:
+        return "", f"the file {name} is no text"

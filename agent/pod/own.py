@@ -1,0 +1,58 @@
+"""The rack of the agent's own pod: the sources of `pod.sources` one after the other, until one knows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from agent.pod.cloud import zones_of_this_machine
+from agent.pod.kubernetes import zones_of_this_pod
+from agent.pod.local import from_file, from_label, from_variable
+from agent.pod.model import Answer, OwnRack, rack_of
+from common.settings import PodSettings, RackSource, Settings
+
+_SOURCES: Final[Mapping[RackSource, Callable[[PodSettings, Mapping[str, str]], Answer]]] = {
+    "env": from_variable,
+    "file": from_file,
+    "label": from_label,
+    "kubernetes": zones_of_this_pod,
+    "cloud": zones_of_this_machine,
+}
+
+
+def own_rack(settings: PodSettings, environment: Mapping[str, str] | None = None, *, every: bool = False) -> OwnRack:
+    """The rack of this pod, from the first source that knows it; never fails, for each answer says what went wrong.
+
+    Args:
+        settings: where to look.
+        environment: the process's own by default.
+        every: ask the sources after it as well, to show what they say.
+    """
+    environment = os.environ if environment is None else environment
+    answers: list[Answer] = []
+    rack: str | None = None
+    source: RackSource | None = None
+    for name in settings.sources:
+        if rack is not None and not every:
+            break
+        answer = _checked(_SOURCES[name](settings, environment))
+        answers.append(answer)
+        if rack is None and answer.zones:
+            rack, source = rack_of(answer.zones, settings.zones), name
+    return OwnRack(rack=rack, source=source, answers=tuple(answers))
+
+
+def with_own_rack(settings: Settings, own: OwnRack) -> Settings:
+    """The settings with `traffic.rack` from this pod, unless it is set."""
+    if settings.traffic.rack or own.rack is None:
+        return settings
+    return settings.model_copy(update={"traffic": settings.traffic.model_copy(update={"rack": own.rack})})
+
+
+def _checked(answer: Answer) -> Answer:
+    """The answer without zones that are no names: what is written for applications must stay on one line."""
+    if all(zone.isprintable() and len(zone) <= 255 for zone in answer.zones):
+        return answer
+    return replace(answer, zones=(), detail=f"{answer.detail}: has {answer.zones[0][:40]!r}, which is no name")

@@ -1,0 +1,81 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2154  # lib.sh and engine.sh set root, cache, engine and python
+# The agent's image, for the integration tests; to be sourced after lib.sh and engine.sh.
+#
+# setup_agent_image sets SAMERACK_IMAGE, unless it is set already: what the Dockerfile makes on its own base where that is
+# at hand or can be pulled; else on a base made here from the system's own packages, with the locked wheels that this
+# machine fetches, so that nothing in the build needs a network.
+
+agent_image=samerack/agent:test
+agent_sources=(Dockerfile .dockerignore pyproject.toml README.md LICENSE locks/agent.lock locks/build.lock
+  protocol assignors common plugins sandbox pipeline agent)
+
+_default_base() { sed -n 's/^ARG BASE=//p' "$root/Dockerfile"; }
+
+_content_of_agent() {
+  (cd "$root" && find "${agent_sources[@]}" -type f ! -name '*.pyc' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum &&
+    cat scripts/image.sh /etc/os-release) | sha256sum | cut -d' ' -f1
+}
+
+# _python_base TARGET IMAGE: Python on this system's release, with pip, as the official image has it too.
+_python_base() {
+  _bootstrap "$1" --include=python3,python3-pip,ca-certificates &&
+    docker import --change 'ENV PATH=/usr/local/bin:/usr/bin:/bin' --change 'CMD ["python3"]' "$1" "$2"
+}
+
+# _fetch_wheels FOLDER VERSION: the locked wheels for that Python on this kind of machine.
+_fetch_wheels() {
+  local folder=$1 version=$2 lock platforms=() platform
+  for platform in 2014 _2_17 _2_24 _2_26 _2_27 _2_28 _2_31 _2_34 _2_36; do
+    platforms+=(--platform "manylinux${platform}_$(uname -m)")
+  done
+  setup_python
+  for lock in agent build; do
+    retry 2 "$python" -m pip download --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: \
+      --python-version "$version" --implementation cp "${platforms[@]}" --dest "$folder/wheels" --requirement "$root/locks/$lock.lock" || return
+  done
+}
+
+# _with_wheels BASE IMAGE: BASE with the locked wheels in it; its pip looks nowhere else.
+_with_wheels() {
+  local base=$1 image=$2 content version work
+  content=$(cat "$root"/locks/{agent,build}.lock <(docker image inspect --format '{{.Id}}' "$base") | sha256sum | cut -d' ' -f1)
+  [[ $(_content_of "$image") == "$content" ]] && return
+  version=$(docker run --rm --network none "$base" python3 -c 'import sys; print("%d.%d" % sys.version_info[:2])') || return
+  work=$(mktemp -d)
+  # shellcheck disable=SC2016  # Docker expands it
+  printf 'ARG BASE\nFROM ${BASE}\nCOPY wheels /wheels\nENV PIP_NO_INDEX=1 PIP_FIND_LINKS=/wheels\n' >"$work/Dockerfile"
+  _fetch_wheels "$work" "$version" &&
+    docker build --quiet --build-arg "BASE=$base" --label "samerack.content=$content" --tag "$image" "$work"
+  local status=$?
+  rm -rf "$work"
+  return "$status"
+}
+
+_build_agent() {
+  local content=$1 base release options=()
+  [[ $(_content_of "$agent_image") == "$content" ]] && return
+  base=$(_default_base)
+  if ! _has_image "$base" && ! _pull "$base"; then
+    release=$(. /etc/os-release && printf '%s-%s' "$ID" "${VERSION_CODENAME:-}")
+    base=samerack/python:$release
+    _has_image "$base" || _python_base "$engine/python-$release.tar" "$base" || return
+    _with_wheels "$base" "$base-wheels" || return
+    options=(--network none --build-arg "BASE=$base" --build-arg "BUILD_BASE=$base-wheels")
+  fi
+  docker build "${options[@]}" --build-arg "SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-0}" --label "samerack.content=$content" \
+    --tag "$agent_image" "$root"
+}
+
+setup_agent_image() {
+  local content
+  if [[ -z ${SAMERACK_IMAGE:-} ]]; then
+    content=$(_content_of_agent)
+    if [[ $(_content_of "$agent_image") != "$content" ]]; then
+      setup_packages image
+      step "building the agent's image" locked agent-image _build_agent "$content" || die "the agent's image could not be built (see above)"
+    fi
+    SAMERACK_IMAGE=$agent_image
+  fi
+  export SAMERACK_IMAGE
+}
