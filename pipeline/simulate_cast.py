@@ -169,7 +169,8 @@ def rack_names(count: int) -> tuple[str, ...]:
 
 def _pick(draw: Random, weighted: Sequence[tuple[_Value, int]]) -> _Value:
     values, weights = zip(*weighted, strict=True)
-    return draw.choices(values, weights)[0]
+    value: _Value = draw.choices(values, weights)[0]
+    return value
 
 
 def _some_step(fleet: Fleet, draw: Random, share: float) -> int | None:

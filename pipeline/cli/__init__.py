@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import typer
 
+from pipeline.cli import simulate
+
 
 def register(app: typer.Typer) -> None:
     """Add `pipeline` with its commands."""
@@ -16,3 +18,5 @@ def register(app: typer.Typer) -> None:
         help="The whole fleet on Spark: what crosses racks, what it costs, and where the next dollar is.",
     )
     app.add_typer(group)
+    for module in (simulate,):
+        module.register(group)

@@ -1,0 +1,153 @@
+"""`samerack pipeline simulate`: a fleet that does not exist, as the records of its agents."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
+from pipeline import simulate_sinks
+from pipeline.simulate import Kind, Message, messages
+from pipeline.simulate_cast import START, Fleet
+from pipeline.simulate_faults import SORTS, Faults, with_faults
+
+_STANDARD_OUTPUT = "-"
+_KAFKA = "kafka"
+_SHOW_EVERY = 5000
+_KINDS = ("sample", "state")
+_GOOD = ("", "late")
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand."""
+    app.command("simulate", no_args_is_help=True)(simulate)
+
+
+def simulate(
+    target: Annotated[
+        str,
+        typer.Argument(
+            metavar="FOLDER|-|kafka",
+            help="A folder for samples.jsonl and states.jsonl, - for standard output, or kafka for the topics that "
+            "agents publish to (./kafka is a folder).",
+        ),
+    ],
+    groups: Annotated[int, typer.Option("--groups", "-g", min=1, help="Consumer groups, over all clusters.")] = 20,
+    clusters: Annotated[int, typer.Option("--clusters", min=1, help="Kafka clusters.")] = 2,
+    racks: Annotated[int, typer.Option("--racks", min=1, help="Racks of each cluster.")] = 3,
+    days: Annotated[float, typer.Option("--days", help="How much time passes; 0.5 is twelve hours.")] = 1.0,
+    start: Annotated[
+        datetime | None,
+        typer.Option(
+            "--start", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M"], help="When it begins, UTC.", show_default="2026-11-01"
+        ),
+    ] = None,
+    step: Annotated[int, typer.Option("--step", min=1, help="Seconds of traffic in one sample.")] = 60,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same records, to the byte.")] = 1,
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", min=1, help="Partitions of every group; drawn without it.")
+    ] = None,
+    members: Annotated[
+        int | None, typer.Option("--members", min=1, help="Members of every group; drawn without it.")
+    ] = None,
+    duplicates: Annotated[float, typer.Option("--duplicates", help="Share of records sent twice, e.g. 0.05.")] = 0.0,
+    late: Annotated[float, typer.Option("--late", help="Share of samples that come late.")] = 0.0,
+    late_seconds: Annotated[int, typer.Option("--late-seconds", min=1, help="How late, in the samples' time.")] = 120,
+    malformed: Annotated[
+        float, typer.Option("--malformed", help="Malformed records of many sorts, as a share of the good ones.")
+    ] = 0.0,
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    *,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="What was made as one JSON object, on standard error.")
+    ] = False,
+    assignments: SetOption = None,
+) -> None:
+    """Make a fleet of any size as the records that its agents would publish, to try and load-test the pipeline.
+
+    Groups of all kinds and assignors in several clusters: some read near, some across racks; some lose their racks on a
+    day, some are led by the agent from a day on, and replicas move. Samples and states agree with each other, and the
+    assignments are those of the real assignors. Good records come exactly once, whatever faults are mixed in.
+
+    Begin with: samerack pipeline simulate fleet --groups 50 --days 2; samerack pipeline whatif fleet
+    """
+    fleet = Fleet(
+        groups=groups,
+        clusters=clusters,
+        racks=racks,
+        days=days,
+        seed=seed,
+        start=START if start is None else int(start.replace(tzinfo=UTC).timestamp() * 1000),
+        step_seconds=step,
+        partitions=partitions,
+        members=members,
+    )
+    faults = Faults(duplicates=duplicates, late=late, late_seconds=late_seconds, malformed=malformed, seed=seed)
+    begin = time.monotonic()
+    counts: Counter[tuple[str, str]] = Counter()
+    with _sink(target, config, bootstrap, assignments) as sink:
+        for message in _shown(with_faults(messages(fleet), faults), fleet):
+            sink(message)
+            counts[message.kind, message.fault] += 1
+    made = _summary(counts, time.monotonic() - begin)
+    typer.echo(json.dumps(made) if as_json else _sentence(made, fleet, target), err=True)
+
+
+def _sink(
+    target: str, config: Path | None, bootstrap: str | None, assignments: list[str] | None
+) -> AbstractContextManager[simulate_sinks.Sink]:
+    if target == _STANDARD_OUTPUT:
+        return simulate_sinks.stdout()
+    if target != _KAFKA:
+        return simulate_sinks.folder(Path(target))
+    settings = settings_from(config, bootstrap, assignments)
+    topics: Mapping[Kind, str] = {"sample": settings.pipeline.traffic_topic, "state": settings.pipeline.states_topic}
+    return simulate_sinks.kafka(settings.kafka, topics)
+
+
+def _shown(stream: Iterable[Message], fleet: Fleet) -> Iterator[Message]:
+    """The stream, with its progress on standard error."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("simulating", total=fleet.steps * fleet.step_seconds * 1000)
+        for count, message in enumerate(stream):
+            if count % _SHOW_EVERY == 0:
+                progress.update(task, completed=message.at - fleet.start)
+            yield message
+
+
+def _summary(counts: Counter[tuple[str, str]], seconds: float) -> dict[str, Any]:
+    """Good records by kind, faults by sort, and how long it took."""
+    good = {kind: sum(n for (k, fault), n in counts.items() if k == kind and fault in _GOOD) for kind in _KINDS}
+    faults: Counter[str] = Counter()
+    for (_, fault), number in counts.items():
+        faults[fault] += number
+    return {
+        "samples": good["sample"],
+        "states": good["state"],
+        "duplicates": faults["duplicate"],
+        "late": faults["late"],
+        "malformed": {sort: faults[sort] for sort in SORTS if faults[sort]},
+        "seconds": round(seconds, 3),
+    }
+
+
+def _sentence(made: dict[str, Any], fleet: Fleet, target: str) -> str:
+    faults = {"sent twice": made["duplicates"], "late": made["late"], "malformed": sum(made["malformed"].values())}
+    mixed = ", ".join(f"{number:,} {name}" for name, number in faults.items() if number)
+    where = {_STANDARD_OUTPUT: "", _KAFKA: " in Kafka"}.get(target, f" in {target}")
+    return (
+        f"{made['samples']:,} samples and {made['states']:,} states of {fleet.groups} groups{where}"
+        f"{f' ({mixed})' if mixed else ''}; seed {fleet.seed}, {made['seconds']:.1f} s"
+    )

@@ -1,0 +1,105 @@
+"""`samerack pipeline simulate` into a folder and to standard output, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from agent.cli.main import app
+from common.errors import AgentError
+from common.records import GroupState, TrafficSample
+from pipeline import simulate_sinks
+from pipeline.simulate import Kind, Message, messages
+from pipeline.simulate_cast import Fleet
+
+SMALL = ("--groups", "3", "--days", "0.01")
+
+
+def run(*arguments: str) -> Result:
+    """The command's result."""
+    return CliRunner().invoke(app, ["pipeline", "simulate", *arguments])
+
+
+def test_a_folder_has_a_file_for_each_kind(tmp_path: Path) -> None:
+    """Every line is a record of its kind, and the sentence counts them."""
+    result = run(str(tmp_path / "fleet"), *SMALL)
+    assert result.exit_code == 0
+    samples = (tmp_path / "fleet" / "samples.jsonl").read_bytes().splitlines()
+    states = (tmp_path / "fleet" / "states.jsonl").read_bytes().splitlines()
+    assert all(TrafficSample.model_validate_json(line) for line in samples)
+    assert {GroupState.model_validate_json(line).group for line in states} >= {"email-copy-0"}
+    assert f"{len(samples)} samples and {len(states)} states of 3 groups" in result.stderr
+    assert sorted(path.name for path in (tmp_path / "fleet").iterdir()) == ["samples.jsonl", "states.jsonl"]
+
+
+def test_standard_output_has_nothing_but_records() -> None:
+    """What is for people goes to standard error, as JSON where that is asked for."""
+    result = run("-", *SMALL, "--malformed", "0.5", "--duplicates", "1", "--json")
+    made = json.loads(result.stderr.splitlines()[-1])
+    assert result.stdout_bytes.count(b"\n") == (
+        made["samples"] + made["states"] + made["duplicates"] + sum(made["malformed"].values())
+    )
+    assert made["duplicates"] == made["samples"] + made["states"]
+
+
+def test_days_and_seed_reach_the_fleet() -> None:
+    """The command's output is the fleet's own stream."""
+    expected = b"".join(
+        message.value + b"\n" for message in messages(Fleet(groups=2, days=0.002, seed=7, racks=4, clusters=1))
+    )
+    result = run("-", "--groups", "2", "--days", "0.002", "--seed", "7", "--racks", "4", "--clusters", "1")
+    assert result.stdout_bytes == expected
+
+
+def test_the_start_is_a_day_in_utc() -> None:
+    """Whatever the machine's own zone."""
+    result = run("-", *SMALL, "--start", "2026-01-02")
+    assert json.loads(result.stdout_bytes.splitlines()[0])["at"] == 1_767_312_000_000
+
+
+def test_a_folder_that_cannot_be_written_is_wrong_input(tmp_path: Path) -> None:
+    """Exit code 2 and the cure."""
+    (tmp_path / "file").touch()
+    result = run(str(tmp_path / "file"), *SMALL)
+    assert result.exit_code == 2
+    assert "name a folder" in result.stderr
+
+
+def test_wrong_shares_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    """Five percent is 0.05."""
+    result = run(str(tmp_path / "fleet"), "--duplicates", "5")
+    assert result.exit_code == 2
+    assert "0.05" in result.stderr
+    assert not (tmp_path / "fleet").exists()
+
+
+def test_kafka_needs_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The settings' own message."""
+    for name in ("SAMERACK_CONFIG", "SAMERACK_KAFKA__BOOTSTRAP_SERVERS"):
+        monkeypatch.delenv(name, raising=False)
+    result = run("kafka", *SMALL)
+    assert result.exit_code == 2
+    assert "bootstrap" in result.stderr
+
+
+def test_a_folder_keeps_what_it_had_when_interrupted(tmp_path: Path) -> None:
+    """Nothing half-written is left."""
+    (tmp_path / "samples.jsonl").write_bytes(b"before")
+    interrupted = pytest.raises(KeyboardInterrupt)
+    with interrupted, simulate_sinks.folder(tmp_path) as sink:
+        sink(Message("sample", b"", b"{}", 0))
+        raise KeyboardInterrupt
+    assert [path.name for path in tmp_path.iterdir()] == ["samples.jsonl"]
+    assert (tmp_path / "samples.jsonl").read_bytes() == b"before"
+
+
+def test_kafka_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the brokers' reason, or how long nothing was taken, and the cure."""
+    monkeypatch.setattr(simulate_sinks, "_PATIENCE_SECONDS", 0.2)
+    config = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
+    topics: dict[Kind, str] = {"sample": "traffic", "state": "states"}
+    with pytest.raises(AgentError, match="topics traffic and states exist"), simulate_sinks.kafka(config, topics) as to:
+        to(Message("sample", b"key", b"{}", 0))
