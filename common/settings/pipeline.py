@@ -1,0 +1,83 @@
+"""Where the fleet pipeline runs, what it reads and where its tables lie."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from common.settings.base import Names, Seconds, Section
+
+
+def _texts(value: object) -> object:
+    """Spark takes texts only: `true` and 2 in YAML become them."""
+    if not isinstance(value, dict):
+        return value
+    return {str(key): str(item).lower() if isinstance(item, bool) else str(item) for key, item in value.items()}
+
+
+class PipelineSettings(Section):
+    """The fleet on Spark."""
+
+    master: str = Field(
+        default="",
+        description="Spark master: `local[2]`, `spark://HOST:7077`, `k8s://...`, `yarn`. Empty: what `spark-submit` "
+        "says, else `local[*]`.",
+    )
+    conf: Annotated[dict[str, str], BeforeValidator(_texts)] = Field(
+        default_factory=dict,
+        description="Any setting of Spark's own; wins over ours.",
+        examples=[{"spark.driver.memory": "4g"}],
+    )
+    jars: Names = Field(
+        default=(),
+        description="Jars for Kafka and Delta, or one folder of them; addresses that Spark can read too. Empty: what "
+        "`scripts/setup --pipeline` has fetched. Not looked for where `spark.jars` or `spark.jars.packages` is set.",
+        examples=[["s3a://bucket/samerack/jars/delta-storage-4.4.0.jar"]],
+    )
+    start_seconds: Seconds = Field(
+        default=60.0, description="Longest wait for a standalone master and its first worker."
+    )
+    tables: str = Field(
+        default="samerack-tables",
+        description="Where the tables lie: a folder, or an address that Spark can write. On a cluster all workers "
+        "must see it.",
+        examples=["s3a://bucket/samerack"],
+    )
+    checkpoint: str = Field(
+        default="",
+        description="Where the stream keeps how far it has come. It belongs to the tables: they are copied, moved and "
+        "deleted together. Empty: `_checkpoint` beside the tables.",
+    )
+    traffic_topic: str = Field(
+        default="samerack-traffic", min_length=1, description="Topic that agents publish samples of traffic to."
+    )
+    states_topic: str = Field(
+        default="samerack-states", min_length=1, description="Topic that agents publish states of groups to."
+    )
+    trigger_seconds: Seconds = Field(default=30.0, description="Time between the beginnings of two batches.")
+    batch_records: int = Field(
+        default=2_000_000, ge=1, description="Most records in one batch, which bounds its memory after a long pause."
+    )
+    repeat_seconds: Seconds = Field(
+        default=3600.0,
+        description="How long the stream remembers the id of a record: one that comes again within this time counts "
+        "once. Counted by the stream's clock, so that late records are no exception.",
+    )
+    future_seconds: Seconds = Field(
+        default=300.0, description="A record from further in the future is bad: its agent's clock is wrong."
+    )
+    longest_window_seconds: Seconds = Field(default=3600.0, description="A sample of a longer window is bad.")
+    traffic_days: int = Field(
+        default=400,
+        ge=1,
+        description="Days that `traffic_by_minute` keeps; a sample from before them is bad (`too old`).",
+    )
+    states_days: int = Field(default=90, ge=1, description="Days that `group_states` keeps.")
+    quarantine_days: int = Field(default=30, ge=1, description="Days that `quarantine` keeps.")
+    vacuum_hours: float = Field(
+        default=168.0,
+        ge=0,
+        description="Age at which files that no table version needs are deleted. Less than the longest query, or "
+        "than the longest pause of the stream, breaks readers.",
+    )

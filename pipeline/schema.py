@@ -1,0 +1,131 @@
+"""The shapes of all that the pipeline reads and keeps: the agents' two records, and the tables, each column in words.
+
+`common.records` is the records' contract; a test holds the shapes here against it. docs/pipeline-tables.md is made from
+the tables here. What must not enter: a session, data.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+TEXT: Final = StringType()
+COUNT: Final = LongType()
+INDEX: Final = IntegerType()
+INDICES: Final = ArrayType(INDEX)
+
+
+def _shape(**columns: DataType) -> StructType:
+    return StructType([StructField(name, kind) for name, kind in columns.items()])
+
+
+_COMMON: Final = {"schema": INDEX, "id": TEXT, "agent": TEXT, "cluster": TEXT, "group": TEXT}
+
+TRAFFIC_SAMPLE: Final = _shape(
+    **_COMMON,
+    topic=TEXT,
+    client_rack=TEXT,
+    replica_rack=TEXT,
+    method=TEXT,
+    window_start=COUNT,
+    window_end=COUNT,
+    bytes=COUNT,
+    records=COUNT,
+)
+"""`common.records.TrafficSample` as JSON."""
+
+MEMBERS: Final = ArrayType(_shape(id=TEXT, client_id=TEXT, rack=INDEX, fetches_with_rack=BooleanType(), topics=INDICES))
+TOPICS: Final = ArrayType(
+    _shape(name=TEXT, replicas=ArrayType(INDICES), owner=INDICES, bytes_per_second=ArrayType(DoubleType()))
+)
+
+GROUP_STATE: Final = _shape(
+    **_COMMON,
+    at=COUNT,
+    kind=TEXT,
+    state=TEXT,
+    assignor=TEXT,
+    role=TEXT,
+    rack_aware_fetch=BooleanType(),
+    racks=ArrayType(TEXT),
+    broker_racks=INDEX,
+    members=MEMBERS,
+    topics=TOPICS,
+)
+"""`common.records.GroupState` as JSON."""
+
+
+def _table(*columns: tuple[str, DataType, str]) -> StructType:
+    return StructType([StructField(name, kind, metadata={"comment": words}) for name, kind, words in columns])
+
+
+_DAY: Final = ("day", DateType(), "Day in UTC; the table is partitioned by it.")
+
+TRAFFIC_BY_MINUTE: Final = _table(
+    ("cluster", TEXT, "Kafka cluster, as the agents' settings name it."),
+    ("group", TEXT, "Consumer group."),
+    ("topic", TEXT, "Topic that was read."),
+    ("client_rack", TEXT, "Rack of the members that read; empty where unknown."),
+    ("replica_rack", TEXT, "Rack of the replicas that served; empty where unknown."),
+    ("method", TEXT, "`exact`: clients counted the bytes; `estimated`: from offsets and log sizes."),
+    ("minute", TimestampType(), "Minute in UTC in which the samples' windows begin."),
+    ("bytes", COUNT, "Bytes on the wire, broker to consumer."),
+    ("records", COUNT, "Records, by offsets."),
+    ("samples", COUNT, "Samples that were added up."),
+    _DAY,
+)
+"""One row for each key (all columns before `bytes`); a sample that comes late is added to its row."""
+
+GROUP_STATES: Final = _table(
+    ("id", TEXT, "The record's id; every state is here once."),
+    ("schema", INDEX, "Version of the record; what newer agents add is left out."),
+    ("agent", TEXT, "The agent that looked."),
+    ("cluster", TEXT, "Kafka cluster, as the agents' settings name it."),
+    ("group", TEXT, "Consumer group."),
+    ("at", TimestampType(), "Moment of the look, in UTC."),
+    ("kind", TEXT, "`classic`, `consumer` (KIP-848), `streams-classic`, `streams` (KIP-1071) or `other`."),
+    ("state", TEXT, "State of the group, as the brokers name it."),
+    ("assignor", TEXT, "Protocol or assignor that the group uses; empty where there is none."),
+    ("role", TEXT, "What the agent is to the group: `leading`, or another word of its own; empty where it measures."),
+    ("rack_aware_fetch", BooleanType(), "Whether the brokers serve from the reader's rack; null where unknown."),
+    ("racks", ArrayType(TEXT), "Every rack of brokers and members, by name; other columns point into it from 0."),
+    ("broker_racks", INDEX, "How many of `racks` are racks of brokers; these come first."),
+    ("members", MEMBERS, "The members: `rack` is an index into `racks` or -1, `topics` are indices into `topics`."),
+    (
+        "topics",
+        TOPICS,
+        "What they read, an entry for each partition: `replicas` (racks, the leader's first), `owner` (index into "
+        "`members` or -1), `bytes_per_second` (empty where unknown).",
+    ),
+    _DAY,
+)
+"""One row for each state that an agent has published."""
+
+QUARANTINE: Final = _table(
+    ("reason", TEXT, "What is wrong: the first reason that holds."),
+    ("raw", BinaryType(), "The record's bytes as they came; null for a record without any."),
+    ("topic", TEXT, "Topic in Kafka."),
+    ("partition", INDEX, "Partition in Kafka."),
+    ("offset", COUNT, "Offset in Kafka; with topic and partition it names the record."),
+    ("at", TimestampType(), "When the stream came upon it, in UTC."),
+    _DAY,
+)
+"""One row for each bad record."""
+
+TABLES: Final = {"traffic_by_minute": TRAFFIC_BY_MINUTE, "group_states": GROUP_STATES, "quarantine": QUARANTINE}
+KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method", "minute")
+"""What a row of `traffic_by_minute` is for."""

@@ -1,0 +1,192 @@
+"""A SparkSession from the settings, and what keeps one from starting, in words.
+
+What must not enter: what runs on it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from py4j.protocol import Py4JError
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from common.errors import AgentError, SettingsError
+from common.settings.pipeline import PipelineSettings
+from pipeline import jars
+
+LEAST_JAVA: Final = 17
+_CONNECT_SECONDS: Final = 5.0
+_ONE_PROCESS: Final = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?")
+_LOG: Final = Path(__file__).with_name("log4j2.properties")
+
+_ALWAYS: Final[Mapping[str, str]] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # a retention below a week is the user's to choose, and said in `pipeline.vacuum_hours`
+    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+}
+_LOCAL: Final[Mapping[str, str]] = {
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+"""One process needs no network, and many small tasks only cost it time."""
+
+
+def options(settings: PipelineSettings, submitted: Mapping[str, str]) -> dict[str, str]:
+    """Spark's settings: ours, under what spark-submit says, under what the settings say.
+
+    Args:
+        settings: Ours.
+        submitted: What spark-submit or Spark's own files say already.
+
+    Raises:
+        SettingsError: The jars are missing.
+    """
+    said = {**submitted, **settings.conf}
+    master = settings.master or said.get("spark.master", "local[*]")
+    ours = dict(_ALWAYS)
+    if local := _ONE_PROCESS.fullmatch(master):
+        # a shuffle into more parts than there are cores costs a small batch most of its time
+        cores = int(local[1]) if (local[1] or "*") != "*" else os.cpu_count() if local[1] else 1
+        ours |= {**_LOCAL, "spark.sql.shuffle.partitions": str(cores)}
+    if _LOG.is_file():  # within a zipped package it is none that Java could read
+        ours["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOG.as_uri()}"
+    if not {"spark.jars", "spark.jars.packages"} & said.keys():
+        ours["spark.jars"] = ",".join(jars.find(settings.jars))
+    return {**ours, **said, "spark.master": master}
+
+
+def start(settings: PipelineSettings, *, name: str) -> SparkSession:
+    """A session; the caller stops it.
+
+    Args:
+        settings: Where it runs.
+        name: What Spark's own pages call it.
+
+    Raises:
+        SettingsError: Java or the jars are missing, or the master's address is none that Spark understands.
+        AgentError: The master or its workers do not answer.
+    """
+    submitted = _submitted()
+    given = options(settings, submitted)
+    master = given["spark.master"]
+    if not submitted:
+        _check_java()
+    _check_standalone(master)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(f"samerack {name}")
+    for key, value in given.items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError) as error:
+        raise _explained(master, error) from None
+    try:
+        _wait_for_workers(spark, master, settings.start_seconds)
+    except AgentError:
+        spark.stop()
+        raise
+    return spark
+
+
+@contextmanager
+def opened(settings: PipelineSettings, *, name: str) -> Iterator[SparkSession]:
+    """As `start`, for a session that ends with the block."""
+    spark = start(settings, name=name)
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _submitted() -> dict[str, str]:
+    """What spark-submit says; nothing where the program was started by itself."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return {}
+    SparkContext._ensure_initialized()  # noqa: SLF001 - SparkConf() reads Java's side only once this has run
+    return dict(SparkConf().getAll())
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
+    where = f"JAVA_HOME ({home})" if home else "PATH"
+    cure = f"install Java {LEAST_JAVA} or newer, e.g. openjdk-21-jre-headless, and name it in JAVA_HOME"
+    if java is None:
+        raise SettingsError(f"Spark needs Java, and {where} has none: {cure}")
+    try:
+        told = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=True)  # noqa: S603 - the Java that will run
+    except (OSError, subprocess.SubprocessError) as error:
+        raise SettingsError(f"Spark needs Java, and {java} does not run ({error}): {cure}") from None
+    version = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    if version and int(version[1]) < LEAST_JAVA:
+        raise SettingsError(f"{java} is Java {version[1]}, too old for Spark: {cure}")
+
+
+def _check_standalone(master: str) -> None:
+    """Knock at the master's door: Spark itself would knock for a minute."""
+    if not master.startswith("spark://"):
+        return
+    refused = []
+    for address in master.removeprefix("spark://").split(","):
+        host, colon, port = address.rpartition(":")
+        if not colon or not port.isdigit():
+            raise SettingsError(f"pipeline.master: {master}: expected spark://HOST:PORT[,HOST:PORT...]")
+        try:
+            with socket.create_connection((host, int(port)), timeout=_CONNECT_SECONDS):
+                return
+        except OSError as error:
+            refused.append(f"{address} ({error.strerror or error})")
+    raise AgentError(
+        f"no Spark master answers at {', '.join(refused)}: start it, or correct pipeline.master; its log says "
+        "`Starting Spark master at` and the address"
+    )
+
+
+def _explained(master: str, error: Exception) -> Exception:
+    text = str(error)
+    if "Could not parse Master URL" in text or "MASTER_URL" in text:
+        return SettingsError(
+            f"pipeline.master: {master!r} is no address of a Spark master; expected local[N], spark://HOST:PORT, "
+            "k8s://... or yarn"
+        )
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    cause = next((line for line in lines if line.startswith(("java.", "org.apache."))), lines[0] if lines else "")
+    return AgentError(
+        f"Spark did not start at {master}: {cause or type(error).__name__}; what it wrote stands above, pipeline.conf "
+        "takes its settings"
+    )
+
+
+def _wait_for_workers(spark: SparkSession, master: str, seconds: float) -> None:
+    """A standalone master without free workers would keep every job waiting for ever."""
+    if not master.startswith("spark://"):
+        return
+    deadline = time.monotonic() + seconds
+    context = spark.sparkContext._jsc.sc()  # noqa: SLF001 - PySpark does not show who has registered
+    while context.getExecutorMemoryStatus().size() < 2:  # the driver itself is one
+        if time.monotonic() > deadline:
+            raise AgentError(
+                f"no worker of {master} has taken the job within {seconds:.0f} s: start workers, free cores or memory "
+                "(spark.executor.memory, spark.cores.max in pipeline.conf), or give pipeline.start_seconds more"
+            )
+        time.sleep(0.2)

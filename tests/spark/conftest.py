@@ -1,0 +1,59 @@
+"""One small session for all of Spark's tests, in folders of its own."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from common.settings.pipeline import PipelineSettings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_HERE = Path(__file__).parent
+_SECONDS = 120
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Marks the tests in this folder, gives them the time that Java needs, and disregards what PySpark leaves open."""
+    for item in items:
+        if item.path.is_relative_to(_HERE):
+            item.add_marker(pytest.mark.spark)
+            # py4j leaves sockets to the garbage collector, and PySpark reads what pandas and Python call deprecated
+            item.add_marker(
+                pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
+            )
+            for kind in ("ResourceWarning", "FutureWarning", "DeprecationWarning"):
+                item.add_marker(pytest.mark.filterwarnings(f"ignore::{kind}"))
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(_SECONDS))
+
+
+@pytest.fixture(scope="session")
+def pipeline_settings(tmp_path_factory: pytest.TempPathFactory) -> PipelineSettings:
+    """Settings for two cores and folders of the run's own."""
+    home = tmp_path_factory.mktemp("spark")
+    return PipelineSettings(
+        master="local[2]",
+        tables=str(home / "tables"),
+        conf={
+            "spark.driver.memory": "1g",
+            "spark.local.dir": str(home / "local"),
+            "spark.sql.warehouse.dir": str(home / "warehouse"),
+        },
+    )
+
+
+@pytest.fixture(scope="session")
+def spark(pipeline_settings: PipelineSettings) -> Iterator[SparkSession]:
+    """The session of the whole run."""
+    from pipeline.session import opened  # noqa: PLC0415 - PySpark is imported only when a test wants it
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a fixture is set up outside of the test's filters
+        with opened(pipeline_settings, name="tests") as session:
+            yield session
