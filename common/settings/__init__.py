@@ -7,6 +7,7 @@ from common.settings.base import Section
 from common.settings.leading import LeadingSettings, PolicySettings, RackSettings, WatchSettings
 from common.settings.measuring import ClientEndpoint, MoneySettings, TrafficSettings
 from common.settings.model import Settings, load, sections
+from common.settings.pipeline import PipelineSettings
 from common.settings.pod import PodSettings, RackSource
 from common.settings.showing import LogSettings, WebSettings
 
@@ -15,6 +16,7 @@ __all__ = [
     "LeadingSettings",
     "LogSettings",
     "MoneySettings",
+    "PipelineSettings",
     "PodSettings",
     "PolicySettings",
     "RackSettings",

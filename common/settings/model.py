@@ -19,6 +19,7 @@ from common.errors import SettingsError
 from common.settings.base import Names
 from common.settings.leading import LeadingSettings, PolicySettings, RackSettings, WatchSettings
 from common.settings.measuring import MoneySettings, TrafficSettings
+from common.settings.pipeline import PipelineSettings
 from common.settings.pod import PodSettings
 from common.settings.showing import LogSettings, WebSettings
 from common.sources import CONFIG_VARIABLE, from_environment, from_file, under
@@ -44,6 +45,7 @@ class Settings(BaseSettings):
     traffic: TrafficSettings = TrafficSettings()
     money: MoneySettings = MoneySettings()
     log: LogSettings = LogSettings()
+    pipeline: PipelineSettings = PipelineSettings()
 
     @classmethod
     def settings_customise_sources(
