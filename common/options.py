@@ -31,8 +31,15 @@ SetOption = Annotated[
 ]
 
 
-def settings_from(config: Path | None, bootstrap: str | None, assignments: list[str] | None, **flags: Any) -> Settings:
-    """Settings from the shared options; `flags` are further nested settings.
+def settings_from(
+    config: Path | None,
+    bootstrap: str | None,
+    assignments: list[str] | None,
+    *,
+    needs_kafka: bool = True,
+    **flags: Any,
+) -> Settings:
+    """Settings from the shared options; `flags` are further nested settings; see `load` for the rest.
 
     Raises:
         SettingsError: As `common.settings.load`, or an assignment is not KEY=VALUE.
@@ -50,7 +57,7 @@ def settings_from(config: Path | None, bootstrap: str | None, assignments: list[
             _section(merged, section)[key] = parsed
     if bootstrap is not None:
         _section(merged, "kafka")["bootstrap.servers"] = bootstrap
-    return load(path=config, flags=merged)
+    return load(path=config, flags=merged, needs_kafka=needs_kafka)
 
 
 def _section(merged: dict[str, Any], name: str) -> dict[str, Any]:

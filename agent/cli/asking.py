@@ -18,16 +18,16 @@ from urllib.request import ProxyHandler, build_opener
 import typer
 
 from agent import findings, report
+from agent.fetching import address
 from agent.findings import Verdict
 from agent.measuring import Measuring
 from agent.report import Report
 from common.errors import AgentError, SettingsError
 from common.options import settings_from
-from common.settings import Settings, WebSettings
+from common.settings import Settings
 
 _ANSWER_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 256 * 1024 * 1024
-_ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - addresses that a server listens on, and ours to ask
 _NO_CLUSTER: Final = "no-cluster.invalid:9092"
 
 WindowOption = Annotated[
@@ -126,12 +126,6 @@ def live(where: Place, *, measure: bool) -> Iterator[tuple[Callable[[], Report],
     with _measuring(where, where.settings.traffic.window_seconds) as measuring:
         measuring.start()
         yield measuring.showing.report, _measured_here(where, answer)
-
-
-def address(web: WebSettings) -> str:
-    """Where the agent of these settings answers."""
-    host = _ANY.get(web.host, web.host)
-    return f"http://[{host}]:{web.port}" if ":" in host else f"http://{host}:{web.port}"
 
 
 def _asked(where: Place, path: str) -> bytes | None:

@@ -6,17 +6,52 @@ something that costs money.
 
 from __future__ import annotations
 
+from importlib import import_module
 from importlib.metadata import entry_points
+from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
 
-from agent.cli import assign, codec, cost, curve, plan, run, settings_reference, streams, top, verify
 from common.errors import AgentError, SettingsError
 
+_ROOMS: Final = (
+    "run",
+    "plan",
+    "verify",
+    "cost",
+    "top",
+    "curve",
+    "rack",
+    "health",
+    "assign",
+    "streams",
+    "codec",
+    "settings_reference",
+)
+_QUICK: Final = frozenset({"rack", "health"})
+"""What probes and init containers call, some of them every few seconds: loaded without clients and solvers."""
 
-class _Errors(TyperGroup):
-    """Shows the agent's own errors as one line."""
+
+class _Commands(TyperGroup):
+    """Loads commands when they are asked for, and shows the agent's own errors as one line."""
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # typer's click is its own
+        """The subcommand."""
+        if cmd_name in _QUICK:
+            self.commands |= _loaded(cmd_name)
+        else:
+            self._load()
+        return super().get_command(ctx, cmd_name)
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Their names, in the order of help."""
+        self._load()
+        return super().list_commands(ctx)
+
+    def _load(self) -> None:
+        if "run" not in self.commands:
+            self.commands = _loaded(*_ROOMS)
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer's Context is click's
         """Run the subcommand."""
@@ -30,9 +65,25 @@ class _Errors(TyperGroup):
             raise typer.Exit(1) from None
 
 
+def _loaded(*rooms: str) -> dict[str, Any]:
+    """The commands of these rooms; of all rooms, with those that other distributions' rooms add."""
+    gathered = typer.Typer()
+    gathered.callback()(_nothing_first)
+    for room in rooms:
+        import_module(f"agent.cli.{room}").register(gathered)
+    if rooms == _ROOMS:
+        for elsewhere in entry_points(group="samerack.commands"):  # the agent imports none of them
+            elsewhere.load()(gathered)
+    return dict(typer.main.get_group(gathered).commands)
+
+
+def _nothing_first() -> None:
+    """Without a callback of its own a single command would be no group."""
+
+
 app = typer.Typer(
     name="samerack",
-    cls=_Errors,
+    cls=_Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -40,10 +91,7 @@ app = typer.Typer(
     epilog="Start with `samerack plan GROUP --bootstrap-servers HOST:PORT`: it shows what a group reads across racks "
     "and what it could, and changes nothing.",
 )
-for module in (run, plan, verify, cost, top, curve, assign, streams, codec, settings_reference):
-    module.register(app)
-for elsewhere in entry_points(group="samerack.commands"):  # other rooms' commands: the agent imports none of them
-    elsewhere.load()(app)
+app.callback()(_nothing_first)
 
 
 def main() -> None:

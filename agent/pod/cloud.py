@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from agent.pod.fetching import HttpAnswer, NoAnswerError, ask
+from agent.fetching import HttpAnswer, NoAnswerError, ask
 from agent.pod.model import Answer
 from common.settings import PodSettings
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from agent.pod.fetching import NoAnswerError, ask
+from agent.fetching import NoAnswerError, ask
 from agent.pod.model import Answer
 from common.errors import AgentError
 from common.settings import PodSettings

@@ -14,6 +14,7 @@ import pytest
 
 from agent import findings, report, web_api, web_page
 from agent.cli import asking
+from agent.fetching import address as where_it_answers
 from agent.metrics import Metrics
 from agent.web import WebServer, application
 from common.errors import AgentError
@@ -91,4 +92,4 @@ def test_somebody_else_is_told(url: str) -> None:
 )
 def test_where_an_agent_answers(host: str, address: str) -> None:
     """An agent that listens everywhere is asked on loopback."""
-    assert asking.address(WebSettings(host=host, port=1)) == address
+    assert where_it_answers(WebSettings(host=host, port=1)) == address

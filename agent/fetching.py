@@ -1,7 +1,7 @@
 """One small HTTP question: a time limit, a size limit, no proxy, no redirect. Standard library only.
 
-The API server of a cluster and the metadata service of a cloud are near and are asked seldom: a connection for each
-question is enough. What must not enter: what any answer means.
+The API server of a cluster, the metadata service of a cloud and the agent on this machine are near and asked seldom: a
+connection for each question is enough. What must not enter: what any answer means.
 """
 
 from __future__ import annotations
@@ -14,8 +14,10 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from common.errors import AgentError
+from common.settings import WebSettings
 
 MOST_BYTES: Final = 4 << 20
+_ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - addresses that a server listens on, and ours to ask
 
 
 class NoAnswerError(AgentError):
@@ -70,9 +72,17 @@ def ask(  # noqa: PLR0913 - a question over HTTP has these parts
     except ssl.SSLCertVerificationError as error:
         raise NoAnswerError(f"{url}: its certificate is not trusted ({error.verify_message})") from None
     except (OSError, HTTPException) as error:
-        raise NoAnswerError(f"{url}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}") from None
+        raise NoAnswerError(
+            f"{url}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}"
+        ) from None
     finally:
         connection.close()
     if len(body) > MOST_BYTES:
         raise NoAnswerError(f"{url}: answers with more than {MOST_BYTES} bytes")
     return HttpAnswer(status=answer.status, body=body)
+
+
+def address(web: WebSettings) -> str:
+    """Where the agent of these settings answers."""
+    host = _ANY.get(web.host, web.host)
+    return f"http://[{host}]:{web.port}" if ":" in host else f"http://{host}:{web.port}"
