@@ -21,6 +21,8 @@ from agent.admission import is_settled, refusal
 from agent.assigning import Assigning, Sent, Weigh, unweighed
 from agent.cluster import SettledCluster, replica_racks
 from agent.coordination import close, connect
+from agent.election.election import Alone, Standing
+from agent.election.model import lead
 from agent.errors import StepBackError
 from agent.events import Events
 from agent.group import GroupView, topics_of
@@ -69,6 +71,7 @@ class GroupLeader(threading.Thread):
         metrics: Metrics,
         events: Events,
         weigh: Weigh = unweighed,
+        standing: Standing | None = None,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -80,6 +83,7 @@ class GroupLeader(threading.Thread):
             metrics: Where to count and publish.
             events: Where decisions and plans are kept for people.
             weigh: The measured weights of the group's partitions.
+            standing: Whether this agent or another is to lead the group; without it, this one.
         """
         super().__init__(name=f"group-{group}", daemon=True)
         self.group = group
@@ -94,6 +98,10 @@ class GroupLeader(threading.Thread):
         self._budget: Budget = full(self._rules, time.monotonic())
         self._wake = threading.Event()
         self._stopping = threading.Event()
+        self._standing: Standing = standing or Alone()
+        self._duty = lead(group)
+        self._hand_over_until = 0.0
+        self._fenced_in: int | None = None
         self._assigning = Assigning(group=group, settings=settings, watch=watch, weigh=weigh)
         self._seat = Seat(retry_seconds=settings.leading.roll_seconds, metrics=metrics, log=self._log)
         self._look: GroupView | None = None
@@ -107,9 +115,16 @@ class GroupLeader(threading.Thread):
         self._role = "outside"
         self._warned: tuple[str, ...] = ()
         watch.listen(self._wake.set)
+        self._standing.listen(self._wake.set)
 
-    def stop(self) -> None:
-        """Ask the thread to leave the group and end."""
+    def stop(self, *, hand_over_seconds: float = 0.0) -> None:
+        """Ask the thread to leave the group and end.
+
+        Args:
+            hand_over_seconds: How long to go on until another agent has taken the membership over, if there is one.
+        """
+        if self._role in ("leading", "following") and self._standing.has_deputy(self._duty):
+            self._hand_over_until = time.monotonic() + hand_over_seconds
         self._stopping.set()
         self._wake.set()
 
@@ -129,13 +144,19 @@ class GroupLeader(threading.Thread):
             except Exception as error:  # noqa: BLE001 - the group must not be left because of a mistake of ours
                 self._metrics.failed(self.group, "internal")
                 self._log.exception("failed", kind="internal", error=str(error), retry_seconds=pause)
-            self._stopping.wait(None if self._role == "fenced" else pause)
+            if self._is_wanted():
+                self._stopping.wait(pause)
+            else:
+                self._wake.wait(pause)  # an election wakes it
+                self._wake.clear()
 
     def _failed(self, kind: str, error: Exception, retry_seconds: float = _RETRY_SECONDS) -> None:
         self._metrics.failed(self.group, kind)
         self._log.warning("failed", kind=kind, error=f"{type(error).__name__}: {error}", retry_seconds=retry_seconds)
 
     def _session(self) -> None:
+        if not self._is_wanted():
+            return
         client = connect(for_kafka_python(self._settings.kafka))
         membership = Membership(
             client,
@@ -146,7 +167,7 @@ class GroupLeader(threading.Thread):
         )
         self._forget_looks()
         try:
-            while not self._stopping.is_set() and self._role != "fenced":
+            while self._is_wanted() and not self._ends(membership):
                 pause = self._turn(membership)
                 self._wake.wait(pause)
                 self._wake.clear()
@@ -154,12 +175,27 @@ class GroupLeader(threading.Thread):
             self._leave(membership)
             close(client)
 
+    def _is_wanted(self) -> bool:
+        """Whether this agent is the one to be in the group; says what it is if not."""
+        if self._fenced_in is not None and self._standing.term <= self._fenced_in:
+            return False
+        if not self._standing.is_active(self._duty):
+            self._become("standby")
+            return False
+        self._fenced_in = None
+        return True
+
+    def _ends(self, membership: Membership) -> bool:
+        """Whether it is time to leave: stopped, and not waiting for another agent to take the membership over."""
+        waits = membership.is_static and time.monotonic() < self._hand_over_until
+        return self._stopping.is_set() and not waits
+
     def _leave(self, membership: Membership) -> None:
         try:
             membership.leave()
         except kafka_errors.KafkaError as error:
             self._failed("leave", error)
-        if self._role != "fenced":
+        if self._role not in ("fenced", "standby"):
             self._become("outside")
 
     def _become(self, role: str) -> None:
@@ -201,11 +237,17 @@ class GroupLeader(threading.Thread):
         return _TURN_SECONDS
 
     def _give_way(self) -> None:
+        """Another agent has the membership: out, until an election after this one makes this agent active again."""
+        self._fenced_in = self._standing.term
+        if self._stopping.is_set():
+            self._log.info("handed-over")
+            return
         self._become("fenced")
         self._log.error(
             "fenced",
             cause="another agent runs with this instance id",
-            cure="stop one of them or give them different leading.instance_id",
+            cure="agents with one instance id need one election.group to agree in; else stop one of them or give them "
+            "different leading.instance_id",
         )
 
     def _may_join(self) -> bool:

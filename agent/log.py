@@ -23,7 +23,11 @@ def configure(settings: LogSettings) -> None:
     if console:
         renderers: list[Any] = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
     else:
-        renderers = [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer()]
+        # without the frames' variables: one of them may be a password
+        exceptions = structlog.processors.ExceptionRenderer(
+            structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+        )
+        renderers = [exceptions, structlog.processors.JSONRenderer()]
     structlog.configure(
         processors=[*shared, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(level),

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import signal
+import socket
 import threading
 import time
 from functools import partial
 from types import FrameType
+from zlib import crc32
 
 import structlog
 
 from agent import planner, web_api, web_page
 from agent.assigning import unweighed
 from agent.cluster import SettlingTimes
+from agent.election.addresses import of_this_host
+from agent.election.election import Alone, Election
+from agent.election.model import Presence, lead, observe
 from agent.events import Events
 from agent.leader import GroupLeader
 from agent.ledger import Ledger
@@ -54,6 +59,7 @@ class Agent:
         for_kafka_python(settings.kafka)  # raises before anything is started
         prices = price_table(settings.money)
         planner.warm_up()
+        self._hand_over_seconds = settings.election.hand_over_seconds
         self.metrics = Metrics()
         self.traffic = TrafficBoard()
         self.events = Events(rate=self._bytes_per_second)
@@ -79,6 +85,7 @@ class Agent:
             else None
         )
         self.metrics.registry.register(TrafficCollector(self.traffic, most_series=settings.traffic.most_series))
+        self.election = Election(settings, presence=_presence(settings)) if settings.election.group else None
         self._leaders = [
             GroupLeader(
                 group=group,
@@ -88,6 +95,7 @@ class Agent:
                 metrics=self.metrics,
                 events=self.events,
                 weigh=self._measuring.weights.weights if self._measuring is not None else unweighed,
+                standing=self.election or Alone(),
             )
             for group in dict.fromkeys(settings.groups)
         ]
@@ -133,6 +141,8 @@ class Agent:
         threads |= {f"group {leader.group}": leader for leader in self._leaders}
         if self._measuring is not None:
             threads["traffic"] = self._measuring
+        if self.election is not None:
+            threads["election"] = self.election
         return {name: "its thread has ended" for name, thread in threads.items() if not thread.is_alive()}
 
     def unready(self) -> dict[str, str]:
@@ -149,22 +159,38 @@ class Agent:
         """Start all threads."""
         self.web.start()
         self._watch.start()
+        if self.election is not None:
+            self.election.start()
         if self._measuring is not None:
             self._measuring.start()
         for leader in self._leaders:
             leader.start()
 
     def stop(self) -> None:
-        """Leave every group and end all threads within STOP_SECONDS."""
+        """Hand every group over or leave it, and end all threads within STOP_SECONDS."""
         deadline = time.monotonic() + STOP_SECONDS
         for leader in self._leaders:
-            leader.stop()
+            leader.stop(hand_over_seconds=min(self._hand_over_seconds, STOP_SECONDS / 2))
+        if self.election is not None:
+            self.election.stop()  # the others elect, and take the memberships over while the leaders still wait
         self._watch.stop()
         if self._measuring is not None:
             self._measuring.stop()
-        for leader in self._leaders:
+        for leader in (*self._leaders, *((self.election,) if self.election is not None else ())):
             leader.join(max(0.1, deadline - time.monotonic()))
         self.web.stop()
+
+
+def _presence(settings: Settings) -> Presence:
+    """What this agent says of itself in the election."""
+    groups = tuple(dict.fromkeys(settings.groups))
+    name = f"{settings.web.port} {' '.join(groups)}"  # several agents on a host differ in either
+    return Presence(
+        identity=settings.election.identity or f"{socket.gethostname()}-{crc32(name.encode()):08x}",
+        rack=settings.traffic.rack,
+        addresses=settings.election.addresses or of_this_host(settings.kafka["bootstrap.servers"]),
+        duties=(*map(lead, groups), *map(observe, settings.traffic.groups)),
+    )
 
 
 def run(settings: Settings) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
+from uuid import uuid4
 
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -43,7 +44,14 @@ class AgentProcess:
         self.groups = tuple(groups)
         self.log = log
         self._url = ""
-        given = {"web.port": 0, "log.format": "json", **(settings or {})}
+        given = {
+            "web.port": 0,
+            "log.format": "json",
+            # the agents of one test are among themselves, and two on one machine are two
+            "election.group": f"samerack-{'-'.join(groups)}",
+            "election.identity": uuid4().hex,
+            **(settings or {}),
+        }
         line = [sys.executable, "-m", "agent.cli.main", "run", "-b", bootstrap]
         line += [part for group in groups for part in ("-g", group)]
         line += [part for key, value in given.items() for part in ("-s", f"{key}={_text(value)}")]
@@ -92,7 +100,7 @@ class AgentProcess:
         return None
 
     def role(self, group: str = "") -> str:
-        """What it is to a group (the first of its groups): leading, following, observing, fenced or outside."""
+        """What it is to a group (its first): leading, following, standby, observing, fenced or outside."""
         group = group or self.groups[0]
         for family in text_string_to_metric_families(self.get("/metrics")[1]):
             for sample in family.samples:

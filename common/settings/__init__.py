@@ -4,6 +4,7 @@ A section is a file here; `model` puts them together and reads them.
 """
 
 from common.settings.base import Section
+from common.settings.election import ElectionSettings
 from common.settings.leading import LeadingSettings, PolicySettings, RackSettings, WatchSettings
 from common.settings.measuring import ClientEndpoint, MoneySettings, TrafficSettings
 from common.settings.model import Settings, load, sections
@@ -13,6 +14,7 @@ from common.settings.showing import LogSettings, WebSettings
 
 __all__ = [
     "ClientEndpoint",
+    "ElectionSettings",
     "LeadingSettings",
     "LogSettings",
     "MoneySettings",

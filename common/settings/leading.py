@@ -58,9 +58,10 @@ class LeadingSettings(Section):
         description="`group.instance.id` of the agent in every group it leads. One running agent per group and id.",
     )
     session_timeout_seconds: Seconds = Field(
-        default=6.0,
+        default=9.0,
         description="Session timeout of the agent's membership; brokers refuse less than "
-        "`group.min.session.timeout.ms`.",
+        "`group.min.session.timeout.ms`. Longer than `election.session_timeout_seconds` by some seconds, so that "
+        "another agent has taken a dead one's membership over before the brokers give it up.",
     )
     heartbeat_seconds: Seconds = Field(default=0.5, description="Time between two heartbeats of the agent.")
     rebalance_timeout_seconds: Seconds = Field(

@@ -17,6 +17,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 
 from common.errors import SettingsError
 from common.settings.base import Names
+from common.settings.election import ElectionSettings
 from common.settings.leading import LeadingSettings, PolicySettings, RackSettings, WatchSettings
 from common.settings.measuring import MoneySettings, TrafficSettings
 from common.settings.pipeline import PipelineSettings
@@ -40,6 +41,7 @@ class Settings(BaseSettings):
     pod: PodSettings = PodSettings()
     leading: LeadingSettings = LeadingSettings()
     policy: PolicySettings = PolicySettings()
+    election: ElectionSettings = ElectionSettings()
     watch: WatchSettings = WatchSettings()
     web: WebSettings = WebSettings()
     traffic: TrafficSettings = TrafficSettings()

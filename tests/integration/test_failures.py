@@ -9,7 +9,7 @@ from sandbox.agent_process import AgentProcess
 from sandbox.contract import RACKS
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for, now_ms
 
-_SESSION_SECONDS = 6.0
+_SESSION_SECONDS = 9.0
 _SHORT_PAUSE_SECONDS = 3.0
 
 
@@ -65,11 +65,11 @@ def test_sigterm_hands_the_group_back(scene: Scene) -> None:
 
 def test_a_restarted_agent_keeps_the_lead(scene: Scene) -> None:
     """Killed and started again within its session, it leads the same generation; no member is told of anything."""
-    agent = _led(scene, leading__session_timeout_seconds=20)
+    agent = _led(scene, leading__session_timeout_seconds=20, election__identity="same")
     generation = agent.events("plan-sent")[-1]["generation"]
     before = scene.rebalances()
     agent.kill()
-    again = scene.agent(leading__session_timeout_seconds=20)
+    again = scene.agent(leading__session_timeout_seconds=20, election__identity="same")
     again.wait_role("leading")
     assert [event["generation"] for event in again.events("joined")] == [generation]
     assert holds_for(2.0, lambda: scene.rebalances() == before)
@@ -115,10 +115,10 @@ def test_a_paused_agent_comes_back_as_a_follower(scene: Scene) -> None:
 
 
 def test_a_second_agent_fences_the_first(scene: Scene) -> None:
-    """The second with the same instance id takes the place over without a rebalance; the first stops and says so."""
-    first = _led(scene)
+    """Without an election the second takes the place over, without a rebalance; the first stops and says so."""
+    first = _led(scene, election__group="")
     before = scene.rebalances()
-    second = scene.agent()
+    second = scene.agent(election__group="")
     second.wait_role("leading")
     first.wait_role("fenced")
     (event,) = first.events("fenced")

@@ -19,6 +19,7 @@ logger.debug("seen")
 logger.info("decision", reason="racks-changed", before=0.25)
 logging.getLogger("elsewhere").warning("from %s", "a library")
 logging.getLogger("kafka").error("join failed")
+password = "".join(["se", "cret"])
 try:
     raise ValueError("broken")
 except ValueError:
@@ -52,6 +53,7 @@ def test_without_a_terminal_each_event_is_a_json_line() -> None:
     assert (decision["group"], decision["reason"], decision["before"]) == ("orders", "racks-changed", 0.25)
     assert decision["timestamp"].endswith("Z")
     assert lines[2]["exception"][0]["exc_value"] == "broken"
+    assert "secret" not in err  # the frames' variables stay where they are
 
 
 def test_levels_and_the_console() -> None:

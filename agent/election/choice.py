@@ -1,0 +1,57 @@
+"""Which agent is active for what: a pure function of what all agents say, the same for whoever works it out.
+
+A newcomer never displaces an agent that is active and well. What nobody holds goes to whom holds most already, so that
+agents with the same settings have one active among them. What must not enter: time, connections.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from zlib import crc32
+
+from agent.election.model import Presence, Verdict, is_told
+
+
+def choose(present: Mapping[str, Presence], term: int) -> dict[str, Verdict]:
+    """The verdict for every member.
+
+    Args:
+        present: what each member says, by member id.
+        term: number of this election.
+    """
+    able: dict[str, list[str]] = defaultdict(list)
+    for member in sorted(present):
+        for duty in present[member].duties:
+            able[duty].append(member)
+    chosen: dict[str, str] = {}
+    for duty, members in able.items():
+        holders = [member for member in members if duty in present[member].held]
+        if holders:
+            chosen[duty] = max(holders, key=lambda member: (present[member].term, member))
+    busy = Counter(chosen.values())
+    for duty in sorted(able.keys() - chosen.keys()):
+        chosen[duty] = max(able[duty], key=lambda member: (busy[member], crc32(present[member].identity.encode())))
+        busy[chosen[duty]] += 1
+    racks = racks_by_address(present.values())
+    verdicts = {}
+    for member in present:
+        active = frozenset(duty for duty, holder in chosen.items() if holder == member)
+        verdicts[member] = Verdict(
+            term=term,
+            agents=len(present),
+            active=active,
+            deputized=frozenset(duty for duty in active if len(able[duty]) > 1),
+            racks=racks if active else {},
+        )
+    return verdicts
+
+
+def racks_by_address(present: Iterable[Presence]) -> dict[str, str]:
+    """The rack of each address; addresses of two racks say nothing and are left out."""
+    said: dict[str, set[str]] = defaultdict(set)
+    for one in present:
+        if one.rack:
+            for address in filter(is_told, one.addresses):
+                said[address].add(one.rack)
+    return {address: next(iter(racks)) for address, racks in sorted(said.items()) if len(racks) == 1}

@@ -1,0 +1,98 @@
+"""What agents tell each other in their own Kafka group, as values, and as JSON in the group's metadata.
+
+Each member says who it is, where it is, and what it could do; the group's leader answers each with what it is to do.
+What must not enter: choosing (`agent.election.choice`), and connections.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+from typing import Final
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+PROTOCOL_TYPE: Final = "samerack"
+PROTOCOL: Final = "samerack-v1"
+"""Raised when older agents could no longer read what newer ones say; a group uses what all its members offer."""
+
+
+def lead(group: str) -> str:
+    """The duty to lead a group."""
+    return f"lead {group}"
+
+
+def observe(pattern: str) -> str:
+    """The duty to measure the groups of a pattern."""
+    return f"observe {pattern}"
+
+
+class Presence(BaseModel):
+    """What one agent says of itself.
+
+    Attributes:
+        identity: its name.
+        rack: of the host it runs on, "" where unknown.
+        addresses: of that host, as brokers may see consumers on it.
+        duties: what it could do.
+        held: what it is active for.
+        term: the election that gave it `held`; of two that hold one duty, the later counts.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    identity: str
+    rack: str = ""
+    addresses: tuple[str, ...] = ()
+    duties: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    term: int = 0
+
+
+class Verdict(BaseModel):
+    """What one agent is to do until the next election.
+
+    Attributes:
+        term: number of the election; grows.
+        agents: how many took part.
+        active: what it is to do.
+        deputized: those of them that another agent would take over.
+        racks: rack by address of every agent's host; only for an agent that has something to do.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    term: int
+    agents: int
+    active: frozenset[str] = frozenset()
+    deputized: frozenset[str] = frozenset()
+    racks: dict[str, str] = {}
+
+
+def encode(said: Presence | Verdict) -> bytes:
+    """One message."""
+    return said.model_dump_json(exclude_defaults=True).encode()
+
+
+def decode_presence(member: str, content: bytes) -> Presence:
+    """What a member said; of one that makes no sense, that it can do nothing."""
+    try:
+        return Presence.model_validate_json(content)
+    except ValidationError:
+        return Presence(identity=member)
+
+
+def decode_verdict(content: bytes) -> Verdict | None:
+    """What the group's leader answered; None where it makes no sense."""
+    try:
+        return Verdict.model_validate_json(content)
+    except ValidationError:
+        return None
+
+
+def is_told(address: str) -> bool:
+    """Whether an address tells one host from another: not loopback, not of one link only."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    return not (parsed.is_loopback or parsed.is_link_local or parsed.is_unspecified or parsed.is_multicast)

@@ -1,0 +1,115 @@
+"""Who is active: one agent for each duty, the one that is it already, and racks for those that need them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.election.choice import choose, racks_by_address
+from agent.election.model import Presence, Verdict, decode_presence, decode_verdict, encode, lead, observe
+
+ORDERS, PAYMENTS = lead("orders"), lead("payments")
+
+presences = st.dictionaries(
+    st.text("abcdef", min_size=1, max_size=4),
+    st.builds(
+        Presence,
+        identity=st.text("xyz", min_size=1, max_size=3),
+        rack=st.sampled_from(["", "rack-a", "rack-b"]),
+        addresses=st.lists(st.sampled_from(["10.0.0.1", "10.0.0.2", "127.0.0.1", "fe80::1", "?"]), max_size=2).map(
+            tuple
+        ),
+        duties=st.lists(st.sampled_from([ORDERS, PAYMENTS, observe("*")]), unique=True).map(tuple),
+        held=st.lists(st.sampled_from([ORDERS, PAYMENTS, observe("*")]), unique=True).map(tuple),
+        term=st.integers(0, 5),
+    ),
+    min_size=1,
+    max_size=6,
+)
+
+
+@given(presences)
+def test_each_duty_has_one_agent_that_can_do_it(present: dict[str, Presence]) -> None:
+    """Nothing is done twice, nothing that somebody can do is left undone."""
+    verdicts = choose(present, 6)
+    assert verdicts.keys() == present.keys()
+    for duty in (ORDERS, PAYMENTS, observe("*")):
+        able = {member for member, presence in present.items() if duty in presence.duties}
+        active = [member for member, verdict in verdicts.items() if duty in verdict.active]
+        assert len(active) == min(1, len(able))
+        assert set(active) <= able
+        assert {duty in verdicts[member].deputized for member in active} <= {len(able) > 1}
+
+
+@given(presences)
+def test_an_election_without_change_changes_nothing(present: dict[str, Presence]) -> None:
+    """Whoever is active stays so."""
+    first = choose(present, 6)
+    again = {
+        member: presence.model_copy(update={"held": tuple(first[member].active), "term": 6})
+        for member, presence in present.items()
+    }
+    assert {member: verdict.active for member, verdict in choose(again, 7).items()} == {
+        member: verdict.active for member, verdict in first.items()
+    }
+
+
+def test_a_newcomer_displaces_nobody() -> None:
+    """However its name sorts."""
+    held = Presence(identity="old", duties=(ORDERS,), held=(ORDERS,), term=3)
+    for name in ("a", "z"):
+        verdicts = choose({"m": held, name: Presence(identity=name, duties=(ORDERS,))}, 4)
+        assert verdicts["m"].active == {ORDERS}
+        assert verdicts["m"].deputized == {ORDERS}
+        assert verdicts[name] == Verdict(term=4, agents=2)
+
+
+def test_one_that_slept_gives_way_to_its_successor() -> None:
+    """Both hold the duty; the later election counts."""
+    slept = Presence(identity="a", duties=(ORDERS,), held=(ORDERS,), term=3)
+    successor = Presence(identity="b", duties=(ORDERS,), held=(ORDERS,), term=4)
+    verdicts = choose({"z": slept, "a": successor}, 5)
+    assert not verdicts["z"].active
+    assert verdicts["a"].active == {ORDERS}
+
+
+def test_agents_with_the_same_settings_have_one_active_among_them() -> None:
+    """What one of them measures the others do not."""
+    duties = (ORDERS, PAYMENTS, observe("*"))
+    verdicts = choose({name: Presence(identity=name, duties=duties) for name in "abc"}, 1)
+    assert sorted(len(verdict.active) for verdict in verdicts.values()) == [0, 0, 3]
+
+
+def test_racks_go_to_whom_is_active_only() -> None:
+    """A hundred sidecars must not be told each other's racks."""
+    sidecar = Presence(identity="s", rack="rack-b", addresses=("10.0.0.2",))
+    leader = Presence(identity="l", rack="rack-a", addresses=("10.0.0.1",), duties=(ORDERS,))
+    verdicts = choose({"s": sidecar, "l": leader}, 1)
+    assert verdicts["l"].racks == {"10.0.0.1": "rack-a", "10.0.0.2": "rack-b"}
+    assert verdicts["s"].racks == {}
+
+
+def test_an_address_of_two_racks_says_nothing() -> None:
+    """Nor do loopback, addresses of one link, and what is no address."""
+    assert racks_by_address(
+        [
+            Presence(identity="a", rack="rack-a", addresses=("10.0.0.1", "10.0.0.3", "127.0.0.1")),
+            Presence(identity="b", rack="rack-b", addresses=("10.0.0.1", "fe80::1", "pod-7")),
+            Presence(identity="c", addresses=("10.0.0.4",)),
+        ]
+    ) == {"10.0.0.3": "rack-a"}
+
+
+@given(presences)
+def test_what_is_said_arrives(present: dict[str, Presence]) -> None:
+    """Both messages survive the way through the group's metadata."""
+    for member, presence in present.items():
+        assert decode_presence(member, encode(presence)) == presence
+    for verdict in choose(present, 6).values():
+        assert decode_verdict(encode(verdict)) == verdict
+
+
+def test_what_makes_no_sense_does_nothing() -> None:
+    """A stranger in the group holds up nobody."""
+    assert decode_presence("m", b"\x00\x01") == Presence(identity="m")
+    assert decode_verdict(b"") is None
