@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 from confluent_kafka import Producer
@@ -32,6 +31,7 @@ from common.settings import load
 from sandbox.admin import Admin
 from sandbox.cluster import Cluster
 from sandbox.processes import end, spawn
+from sandbox.sockets import Sockets
 
 LIVE_SECONDS: Final = 60.0
 _WARM_SECONDS: Final = 6.0
@@ -46,7 +46,6 @@ _PLACES: Final = {
     2: [[1, 3], [3, 1], [1, 3], [3, 1], [1, 3], [3, 1]],
 }
 """With two replicas there is none in the second consumer's rack, so that something crosses."""
-_SOCKET: Final = re.compile(r"bytes_received:(\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,31 +66,6 @@ TOPICS: Final = (
     *(Topic(codec=codec, replication=replication) for codec in ("none", "lz4", "zstd") for replication in (1, 2)),
     Topic(codec="lz4", replication=2, compacted=True),
 )
-
-
-@dataclass(slots=True, kw_only=True)
-class Sockets:
-    """Bytes that processes received from brokers, as the kernel counts them; sockets that closed keep their last."""
-
-    brokers: Mapping[int, int]
-    seen: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
-
-    def look(self) -> None:
-        """Count what is open now; `brokers` is port to broker id."""
-        listing = subprocess.run(["ss", "-tinpHO"], check=True, stdout=subprocess.PIPE, text=True).stdout  # noqa: S607 - found on the PATH
-        for line in listing.splitlines():
-            process, received = re.search(r"pid=(\d+)", line), _SOCKET.search(line)
-            columns = line.split()
-            port = int(columns[4].rpartition(":")[2]) if len(columns) > 4 else 0
-            if process and received and port in self.brokers:
-                self.seen[int(process[1]), columns[3]] = (self.brokers[port], int(received[1]))
-
-    def received(self) -> dict[tuple[int, int], int]:
-        """Bytes by process and broker."""
-        sums: dict[tuple[int, int], int] = {}
-        for (process, _), (broker, count) in self.seen.items():
-            sums[process, broker] = sums.get((process, broker), 0) + count
-        return sums
 
 
 class Feeder(threading.Thread):

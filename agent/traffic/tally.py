@@ -17,7 +17,7 @@ from agent.traffic.statistics import Read
 _ENOUGH_BYTES: Final = 1 << 20
 """A calibration needs so many exact bytes before it says anything."""
 _FORGET: Final = 0.98
-"""Of old bytes this share counts on at each cycle: with 5 s a cycle, a third after five minutes."""
+"""Of old bytes this share counts on at each commit: with one in 5 s, a third after five minutes."""
 _LEAST_FACTOR: Final = 0.5
 _MOST_FACTOR: Final = 2.0
 """A factor beyond is no error of the estimate but a member that does not commit, or another's statistics."""
@@ -25,15 +25,28 @@ _MOST_FACTOR: Final = 2.0
 
 @dataclass(slots=True, kw_only=True)
 class Calibration:
-    """Exact and estimated bytes of the members that are known both ways."""
+    """Exact and estimated bytes of the members that are known both ways, from the first commit seen to the last.
+
+    Clients count what they receive at once, and the estimate follows with the commit: without waiting for it exact
+    bytes would always be ahead. A commit falls somewhere between two looks: half of what came since the last waits on.
+    """
 
     exact: float = 0.0
     estimated: float = 0.0
+    begun: bool = False
+    waiting_exact: float = 0.0
+    waiting_estimated: float = 0.0
 
-    def add(self, exact: float, estimated: float) -> None:
-        """One cycle more."""
-        self.exact = self.exact * _FORGET + exact
-        self.estimated = self.estimated * _FORGET + estimated
+    def add(self, exact: float, estimated: float, *, committed: bool) -> None:
+        """One cycle more; `committed` tells whether offsets moved in it."""
+        self.waiting_exact += exact
+        self.waiting_estimated += estimated
+        if not committed:
+            return
+        if self.begun:
+            self.exact = self.exact * _FORGET + self.waiting_exact - exact / 2
+            self.estimated = self.estimated * _FORGET + self.waiting_estimated
+        self.begun, self.waiting_exact, self.waiting_estimated = True, exact / 2, 0.0
 
     @property
     def factor(self) -> float:
@@ -75,11 +88,13 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
     factor = calibration.factor
     sums: dict[FlowKey, list[float]] = {}
     shadow = 0.0
+    committed = False
     estimated: dict[str, float] = {}
     for part in parts:
         member = part.member
         if member is not None and member.id in exact_members:
             shadow += part.wire_bytes
+            committed = committed or part.records > 0
             continue
         wire_bytes = part.wire_bytes * factor
         if member is not None:
@@ -94,7 +109,7 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
             key = _key(group, read.partition[0], member, rack_of(read.broker), "exact")
             _add(sums, key, read.wire_bytes, read.records)
     if told or shadow:
-        calibration.add(told, shadow)
+        calibration.add(told, shadow, committed=committed)
     return [_rounded(tally, key, wire_bytes, round(records)) for key, (wire_bytes, records) in sums.items()], estimated
 
 

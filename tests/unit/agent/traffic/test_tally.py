@@ -69,7 +69,7 @@ def test_exact_members_calibrate_the_rest() -> None:
     """Once enough is known both ways, the others' estimates are corrected by the ratio."""
     tally, one, other = Tally(), member("m1", "c"), member("m2", "d")
     read = Read(partition=("t", 0), broker=1, wire_bytes=11e6, records=4)
-    for expected in (1e6, 1.1e6):
+    for expected in (1e6, 1e6, 1.1e6):
         flows, _ = count(
             tally, "g", [part(one, 10e6), part(other, 1e6)], {"m1": [read]}, exact_members={"m1": one}, rack_of=rack_of
         )
@@ -79,8 +79,19 @@ def test_exact_members_calibrate_the_rest() -> None:
 def test_a_ratio_that_cannot_be_is_not_believed() -> None:
     """Far off means another cause than the estimate's error."""
     calibration = Calibration()
-    calibration.add(100e6, 10e6)
+    for _ in range(3):
+        calibration.add(100e6, 10e6, committed=True)
     assert calibration.factor == 1.0
+
+
+def test_exact_bytes_wait_for_the_commit() -> None:
+    """Received at once, estimated with the commit: the ratio is that of the same bytes, not of the same moment."""
+    calibration = Calibration()
+    for number in range(20):  # 10 MB a look; each third look finds a commit of what came until the middle of it
+        calibration.add(10e6, 0.0, committed=False)
+        calibration.add(10e6, 0.0, committed=False)
+        calibration.add(10e6, 30e6 / 1.1, committed=True)
+        assert calibration.factor == pytest.approx(1.1 if number else 1.0)
 
 
 def test_rounding_loses_nothing() -> None:

@@ -88,6 +88,24 @@ def test_javas_bytes_are_read_by_node() -> None:
         received_by_client("up 1\n")
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka_consumer_consumer_node_metrics_incoming_byte_total",
+        "kafka_consumer_consumer_node_metrics_incoming_byte",
+        "kafka_consumer_node_incoming_byte_total",
+        "kafka_consumer_node_metrics_incoming_byte_total_total",
+    ],
+)
+def test_every_exporters_name_is_known(name: str) -> None:
+    """Exporters keep, drop or double the suffix; rates and averages of the same family are another thing."""
+    page = "".join(
+        f'{one}{{client_id="c",node_id="node-2"}} {value}\n'
+        for one, value in ((name, 9.0), ("kafka_consumer_node_metrics_incoming_byte_rate", 5.0))
+    )
+    assert received_by_client(page) == {"c": {2: 9}}
+
+
 def test_pages_are_scraped() -> None:
     """Over http only, and with a message where nobody answers."""
 
