@@ -39,7 +39,7 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # typer's click is its own
         """The subcommand."""
         if cmd_name in _QUICK:
-            self.commands |= _loaded(cmd_name)
+            self.commands = {**self.commands, **_loaded(cmd_name)}
         else:
             self._load()
         return super().get_command(ctx, cmd_name)

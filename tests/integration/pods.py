@@ -1,0 +1,184 @@
+"""Containers as Kubernetes would run them: no privileges, nothing writable, no network but the one with Kafka in it.
+
+The network is of our own making and has no way out; the brokers of the cluster are joined to it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from types import TracebackType
+from typing import Any, Final, Self
+from uuid import uuid4
+
+from docker.errors import NotFound
+from testcontainers.core.docker_client import DockerClient
+
+from sandbox.admin import wait_until
+from sandbox.errors import SandboxError
+from tests.integration.cluster import ContainerCluster, _owner
+
+Container = Any
+"""One of Docker's, which has no annotations."""
+
+IMAGE: Final = os.environ.get("SAMERACK_IMAGE", "samerack/agent:test")
+PYTHON: Final = "/opt/samerack/bin/python"
+SAMERACK: Final = "/opt/samerack/bin/samerack"
+CONFINED: Final[Mapping[str, Any]] = {
+    "read_only": True,
+    "cap_drop": ["ALL"],
+    "security_opt": ["no-new-privileges"],
+    "pids_limit": 100,
+}
+_INNER_PORT: Final = 9093
+
+
+class Pods:
+    """A network of its own with the brokers in it; a context manager that removes all that was started."""
+
+    def __init__(self, cluster: ContainerCluster) -> None:
+        """Prepares; `with` makes the network."""
+        self._cluster = cluster
+        self._docker = DockerClient().client
+        self._network: Any = None
+        self._started: list[Container] = []
+        self._volumes: list[Any] = []
+
+    @property
+    def bootstrap(self) -> str:
+        """`bootstrap.servers` as it is within the network."""
+        return ",".join(f"node-{broker}:{_INNER_PORT}" for broker in self._cluster.brokers)
+
+    @property
+    def network(self) -> str:
+        """The network's name."""
+        return str(self._network.name)
+
+    def addresses_elsewhere(self) -> list[str]:
+        """The brokers' addresses in networks other than this one; nothing in this one is to reach them."""
+        found = []
+        for container in self._cluster._containers.values():
+            wrapped = container.get_wrapped_container()
+            wrapped.reload()
+            networks = wrapped.attrs["NetworkSettings"]["Networks"]
+            found += [one["IPAddress"] for name, one in networks.items() if name != self.network]
+        return found
+
+    def volume(self) -> str:
+        """An empty volume that any user may write, as an `emptyDir` is with fsGroup; its name."""
+        volume = self._docker.volumes.create(name=f"samerack-{uuid4().hex[:12]}", labels=_owner())
+        self._volumes.append(volume)
+        # made by hand: an engine gives a new volume to root
+        self.run(
+            "root",
+            image=IMAGE,
+            entrypoint=PYTHON,
+            user="0",
+            volumes={volume.name: "/shared"},
+            command=["-c", "import os; os.chmod('/shared', 0o777)"],
+        )
+        return str(volume.name)
+
+    def start(
+        self,
+        name: str,
+        *,
+        command: Sequence[str],
+        image: str = IMAGE,
+        environment: Mapping[str, str] | None = None,
+        volumes: Mapping[str, str] | None = None,
+        network: bool = True,
+        **more: Any,
+    ) -> Container:
+        """Starts a container, confined; volumes are name to place."""
+        container: Container = self._docker.containers.create(
+            image,
+            command=list(command),
+            environment=dict(environment or {}),
+            volumes={volume: {"bind": place, "mode": "rw"} for volume, place in (volumes or {}).items()},
+            network=self.network if network else None,
+            **({} if network else {"network_mode": "none"}),
+            labels={**_owner(), "samerack.pod": name},
+            **{**CONFINED, **more},
+        )
+        self._started.append(container)
+        container.start()
+        return container
+
+    def run(self, name: str, **options: Any) -> str:
+        """Starts a container without a network, waits for its end, and returns what it printed.
+
+        Raises:
+            SandboxError: It failed.
+        """
+        container = self.start(name, network=False, **options)
+        code = int(container.wait(timeout=60)["StatusCode"])
+        printed = container.logs(stdout=True, stderr=code != 0).decode()
+        if code:
+            raise SandboxError(f"{name} ended with exit code {code}: {printed}")
+        return str(printed)
+
+    def __enter__(self) -> Self:
+        """Makes the network and joins the brokers to it."""
+        self._network = self._docker.networks.create(f"samerack-{uuid4().hex[:12]}", internal=True, labels=_owner())
+        for node, container in self._cluster._containers.items():
+            self._network.connect(container.get_wrapped_container(), aliases=[f"node-{node}"])
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Removes containers, volumes and network."""
+        for container in self._started:
+            if error is not None:
+                print(f"--- {container.labels['samerack.pod']}\n{container.logs(tail=60).decode()}")  # noqa: T201 - for pytest
+            with suppress(NotFound):
+                container.remove(force=True, v=True)
+        for volume in self._volumes:
+            with suppress(NotFound):
+                volume.remove(force=True)
+        if self._network is not None:
+            for container in self._cluster._containers.values():
+                with suppress(NotFound):
+                    self._network.disconnect(container.get_wrapped_container(), force=True)
+            self._network.remove()
+        self._docker.close()
+
+
+def execute(container: Container, *line: str) -> tuple[int, str]:
+    """Exit code and output of a command in a running container, as an exec probe runs it."""
+    code, output = container.exec_run(list(line))
+    return int(code), output.decode()
+
+
+def wait_ready(container: Container, *, timeout: float = 60.0) -> float:
+    """Waits until the agent in a container says that it is ready; the answer is the seconds since its start."""
+    started = time.monotonic()
+
+    def ready() -> bool:
+        container.reload()
+        if container.status != "running":
+            raise SandboxError(f"the container is {container.status}: {container.logs(tail=30).decode()}")
+        return execute(container, SAMERACK, "health", "--ready")[0] == 0
+
+    wait_until(ready, "the agent in the container is ready", timeout=timeout)
+    return time.monotonic() - started
+
+
+def shown(container: Container, path: str) -> str:
+    """A page of the agent's HTTP port, asked within its container."""
+    program = f"import urllib.request as r; print(r.urlopen('http://127.0.0.1:9464{path}').read().decode())"
+    code, output = execute(container, PYTHON, "-c", program)
+    if code:
+        raise SandboxError(output)
+    return output
+
+
+def told(container: Container, event: str) -> list[dict[str, Any]]:
+    """Events of one name in the agent's log."""
+    lines = container.logs(stdout=False, stderr=True).decode().splitlines()
+    events = [json.loads(line) for line in lines if line.startswith("{")]
+    return [one for one in events if one.get("event") == event]

@@ -1,0 +1,147 @@
+"""The image on this machine's own engine: confined as a pod is, it leads a group, answers its probes and ends well."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from testcontainers.core.docker_client import DockerClient
+
+from sandbox.admin import wait_until
+from tests.integration.cluster import ContainerCluster
+from tests.integration.pods import IMAGE, PYTHON, SAMERACK, Container, Pods, execute, shown, told, wait_ready
+from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+
+_MOST_OWN_BYTES: Final = 220_000_000
+_MOST_OWN_CODE_BYTES: Final = 6_000_000
+_MOST_READY_SECONDS: Final = 20.0
+_MOST_MEMORY_BYTES: Final = 256 << 20
+_USER: Final = "65532"
+_CONNECT: Final = """
+import socket
+try:
+    socket.create_connection(("{host}", 9093), timeout=2)
+except OSError:
+    print("OSError")
+"""
+
+
+@pytest.fixture
+def pods(cluster: ContainerCluster) -> Iterator[Pods]:
+    """A network with the cluster's brokers and no way out."""
+    with Pods(cluster) as opened:
+        yield opened
+
+
+def lead(pods: Pods, scene: Scene) -> Container:
+    """The agent in a container, for the scene's group; its clients' racks are in their names."""
+    racks = json.dumps({f"*-{rack}": rack for rack in (A, B, C)})
+    return pods.start(
+        "agent",
+        command=["run", "--group", scene.group],
+        environment={
+            "SAMERACK_KAFKA__BOOTSTRAP_SERVERS": pods.bootstrap,
+            "SAMERACK_RACKS__CLIENT_IDS": racks,
+            "SAMERACK_ELECTION__GROUP": f"samerack-{scene.group}",
+        },
+        mem_limit=_MOST_MEMORY_BYTES,
+        memswap_limit=_MOST_MEMORY_BYTES,
+        healthcheck={"interval": 1_000_000_000},
+    )
+
+
+def role(agent: Container, scene: Scene) -> str:
+    """What the agent in the container is to the scene's group."""
+    lines = [line for line in shown(agent, "/metrics").splitlines() if line.startswith("samerack_group_role{")]
+    return next((line.split('role="')[1].split('"')[0] for line in lines if scene.group in line), "unknown")
+
+
+@pytest.mark.timeout(240)
+def test_the_confined_agent_leads_a_group(pods: Pods, scene: Scene) -> None:
+    """It needs no user, no writable file, no capability and no network but Kafka's, and ends well on SIGTERM."""
+    scene.lay_out(INTERLEAVED)
+    agent = lead(pods, scene)
+    seconds = wait_ready(agent)
+    assert seconds < _MOST_READY_SECONDS
+    wait_until(lambda: role(agent, scene) == "leading", "the agent leads", timeout=30)
+    for client, rack in (("java", A), ("confluent", B), ("aiokafka", C)):
+        scene.join(client, rack)
+    scene.wait_settled(cross_rack=0)
+
+    status = dict(line.split(":\t", 1) for line in execute(agent, "cat", "/proc/1/status")[1].splitlines())
+    assert status["Uid"].split() == [_USER] * 4
+    assert int(status["CapEff"], 16) == int(status["CapBnd"], 16) == 0
+    assert status["NoNewPrivs"] == "1"
+    assert execute(agent, PYTHON, "-c", "open('/tmp/x', 'w')")[1].strip().endswith("Read-only file system: '/tmp/x'")
+    assert list(agent.attrs["NetworkSettings"]["Networks"]) == [pods.network]
+    for address in pods.addresses_elsewhere():
+        assert "OSError" in execute(agent, PYTHON, "-c", _CONNECT.format(host=address))[1], "there is a way out"
+
+    wait_until(lambda: _health(agent) == "healthy", "the engine's own health check passes", timeout=30)
+    assert execute(agent, SAMERACK, "health") == (0, "ok\n")
+    memory = agent.stats(stream=False)["memory_stats"]["usage"]
+    print(f"ready after {seconds:.1f} s, {memory / 1e6:.0f} MB of memory while leading")  # noqa: T201 - pytest -rP shows it
+    assert not told(agent, "failed")
+
+    agent.stop(timeout=10)
+    agent.reload()
+    assert agent.attrs["State"]["ExitCode"] == 0
+    assert told(agent, "stopped")
+    scene.finish()
+
+
+def test_probes_tell_when_kafka_is_away(pods: Pods) -> None:
+    """Without brokers the agent lives and is not ready; without an agent neither probe passes, and each says why."""
+    agent = pods.start("agent", command=["run", "--group", "g", "-b", "node-9:9093"])
+    wait_until(lambda: execute(agent, SAMERACK, "health")[0] == 0, "the agent lives", timeout=30)
+    code, said = execute(agent, SAMERACK, "health", "--ready")
+    assert code == 1
+    assert "/readyz answers 503: watch: no look at the cluster" in said
+    code, said = execute(agent, SAMERACK, "health", "-s", "web.port=9999")
+    assert (code, said) == (1, "samerack: no agent answers: http://127.0.0.1:9999: Connection refused\n")
+
+
+def test_the_image_has_what_it_needs_and_no_more(pods: Pods) -> None:
+    """Every module of the agent loads, OR-Tools solves flows without pandas, and neither Spark nor pip is in it."""
+    program = """
+import importlib, importlib.util, json, pkgutil, sys
+import agent, assignors, common, protocol
+for room in (agent, assignors, common, protocol):
+    for module in pkgutil.walk_packages(room.__path__, room.__name__ + "."):
+        if module.name != "agent.worker":
+            importlib.import_module(module.name)
+from assignors.solvers import MIN_COST_FLOW
+flow = MIN_COST_FLOW.SimpleMinCostFlow()
+flow.add_arc_with_capacity_and_unit_cost(0, 1, 3, 7)
+flow.set_node_supply(0, 3)
+flow.set_node_supply(1, -3)
+solved = flow.solve() == flow.OPTIMAL
+unwanted = ("pandas", "pyspark", "pyarrow", "pip", "pytest", "hatchling")
+there = [name for name in unwanted if importlib.util.find_spec(name)]
+print(json.dumps([solved, flow.optimal_cost(), there, [name for name in sys.modules if name.startswith("pandas")]]))
+"""
+    assert json.loads(pods.run("python", entrypoint=PYTHON, command=["-c", program])) == [True, 21, [], []]
+
+
+def test_the_image_is_small_and_says_what_it_is() -> None:
+    """What is added to the base stays within bounds; a new version alone is a small layer; user and labels are set."""
+    docker = DockerClient().client
+    try:
+        image = docker.images.get(IMAGE)
+        added = [layer["Size"] for layer in image.history() if "COPY" in layer["CreatedBy"]]
+        config = image.attrs["Config"]
+    finally:
+        docker.close()
+    own, dependencies = added[0], added[1]
+    assert 0 < own < _MOST_OWN_CODE_BYTES
+    assert own + dependencies < _MOST_OWN_BYTES
+    assert config["User"] == f"{_USER}:{_USER}"
+    assert config["Entrypoint"] == [SAMERACK]
+    assert config["Labels"]["org.opencontainers.image.licenses"] == "Apache-2.0"
+
+
+def _health(container: Container) -> str:
+    container.reload()
+    return str(container.attrs["State"]["Health"]["Status"])
