@@ -180,7 +180,7 @@ setup_venv() {
   stamp=${stamp%% *}
   _venv_is "$stamp with Spark" && return
   local kind=develop what="the locked Python packages"
-  if [[ ${1:-} == pipeline ]]; then
+  if [[ ${1:-} == pipeline || $(cat "$root/.venv/.samerack" 2>/dev/null) == *" with Spark" ]]; then
     kind=pipeline what="the locked Python packages, with Spark (a download of 450 MB)" stamp="$stamp with Spark"
   fi
   _venv_is "$stamp" && return
