@@ -16,6 +16,7 @@ from agent import planner
 from agent.cluster import SettledCluster
 from agent.coordination import Joined
 from agent.group import GroupView, topics_of
+from agent.racks import NO_HOSTS, Hosts
 from agent.traffic.weights import Weights
 from agent.watch import ClusterWatch
 from common.settings import Settings
@@ -50,9 +51,18 @@ class Sent:
 class Assigning:
     """What is known for planning one group, and the last plan made of it."""
 
-    def __init__(self, *, group: str, settings: Settings, watch: ClusterWatch, weigh: Weigh = unweighed) -> None:
+    def __init__(
+        self,
+        *,
+        group: str,
+        settings: Settings,
+        watch: ClusterWatch,
+        weigh: Weigh = unweighed,
+        hosts: Hosts = NO_HOSTS,
+    ) -> None:
         self._group = group
         self._weigh = weigh
+        self._hosts = hosts
         self._settings = settings
         self._watch = watch
         self._lock = threading.Lock()
@@ -124,6 +134,7 @@ class Assigning:
             remembered=owned,
             cooperative=mode.cooperative,
             racks=self._settings.racks,
+            hosts=self._hosts,
             protocol=joined.protocol,
         )
         plan = planner.make_plan(planner.problem_of(members, cluster, mode, weights=weights), mode)

@@ -30,7 +30,7 @@ from agent.membership import Membership
 from agent.metrics import GroupStatus, Metrics
 from agent.order import is_first
 from agent.policy import Action, Budget, Decision, Reason, Rules, Situation, decide, full, share
-from agent.racks import rack_warnings
+from agent.racks import NO_HOSTS, Hosts, rack_warnings
 from agent.seat import Seat
 from agent.traffic.weights import Weights
 from agent.watch import ClusterWatch
@@ -49,11 +49,12 @@ _CLASSIC: Final = frozenset({"classic", "unknown"})
 
 @dataclass(slots=True, kw_only=True)
 class _Evaluation:
-    """What was last worked out for one group view, cluster and set of weights."""
+    """What was last worked out for one group view, cluster, set of weights and knowledge of hosts."""
 
     view: GroupView
     cluster: SettledCluster
     weights: Weights | None
+    hosts: object
     situation: Situation
     reason: Reason | None = None
 
@@ -72,6 +73,7 @@ class GroupLeader(threading.Thread):
         events: Events,
         weigh: Weigh = unweighed,
         standing: Standing | None = None,
+        hosts: Hosts = NO_HOSTS,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -84,6 +86,7 @@ class GroupLeader(threading.Thread):
             events: Where decisions and plans are kept for people.
             weigh: The measured weights of the group's partitions.
             standing: Whether this agent or another is to lead the group; without it, this one.
+            hosts: What others know of client hosts.
         """
         super().__init__(name=f"group-{group}", daemon=True)
         self.group = group
@@ -99,10 +102,11 @@ class GroupLeader(threading.Thread):
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._standing: Standing = standing or Alone()
+        self._hosts = hosts
         self._duty = lead(group)
         self._hand_over_until = 0.0
         self._fenced_in: int | None = None
-        self._assigning = Assigning(group=group, settings=settings, watch=watch, weigh=weigh)
+        self._assigning = Assigning(group=group, settings=settings, watch=watch, weigh=weigh, hosts=hosts)
         self._seat = Seat(retry_seconds=settings.leading.roll_seconds, metrics=metrics, log=self._log)
         self._look: GroupView | None = None
         self._others: GroupView | None = None
@@ -352,7 +356,7 @@ class GroupLeader(threading.Thread):
 
     def _publish(self, view: GroupView, *, first: bool) -> None:
         situation = self._evaluation.situation if self._evaluation is not None else None
-        members = planner.members_of_view(view, self._settings.racks)
+        members = planner.members_of_view(view, self._settings.racks, self._hosts)
         known = {member.rack.rack for member in members if member.rack.rack is not None}
         brokers = {rack for rack in self._watch.cluster.brokers.values() if isinstance(rack, str)}
         warnings = rack_warnings(known, brokers) if members else ()
@@ -406,12 +410,18 @@ class GroupLeader(threading.Thread):
         )
 
     def _evaluate(self, view: GroupView) -> _Evaluation | None:
-        """The situation of a stable group, worked out once per view, cluster and weights."""
-        cluster, weights = self._watch.cluster, self._assigning.weights()
+        """The situation of a stable group, worked out once per view, cluster, weights and knowledge of hosts."""
+        cluster, weights, hosts = self._watch.cluster, self._assigning.weights(), self._hosts.version()
         last = self._evaluation
-        if last is not None and last.view is view and last.cluster is cluster and last.weights is weights:
+        if (
+            last is not None
+            and last.view is view
+            and last.cluster is cluster
+            and last.weights is weights
+            and last.hosts == hosts
+        ):
             return last
-        members = planner.members_of_view(view, self._settings.racks)
+        members = planner.members_of_view(view, self._settings.racks, self._hosts)
         topics = topics_of(member.subscription for member in members)
         if not topics & cluster.topics.keys():
             return None
@@ -423,6 +433,7 @@ class GroupLeader(threading.Thread):
             view=view,
             cluster=cluster,
             weights=weights,
+            hosts=hosts,
             situation=Situation(
                 present=plan.before,
                 possible=plan.after,

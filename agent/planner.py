@@ -16,7 +16,7 @@ import numpy as np
 from agent.cluster import SettledCluster, SettledPartition, replica_racks
 from agent.deadline import DEADLINE_SECONDS, assign_in_time, fall_back
 from agent.group import GroupView
-from agent.racks import MemberRack, client_id_of, member_rack
+from agent.racks import NO_HOSTS, Hosts, MemberRack, client_id_of, member_rack
 from agent.traffic.rates import fitted
 from assignors.build import MemberInput, build_problem
 from assignors.check import check
@@ -119,7 +119,7 @@ def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) 
     )
 
 
-def members_of_view(group: GroupView, racks: RackSettings) -> tuple[PlanMember, ...]:
+def members_of_view(group: GroupView, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> tuple[PlanMember, ...]:
     """The members of a stable group with what the group's leader last assigned to them."""
     return tuple(
         PlanMember(
@@ -131,6 +131,7 @@ def members_of_view(group: GroupView, racks: RackSettings) -> tuple[PlanMember, 
                 subscription=member.subscription,
                 client_id=member.client_id,
                 client_host=member.client_host,
+                hosts=hosts,
             ),
             owned=member.assigned,
         )
@@ -146,6 +147,7 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
     remembered: Mapping[str, TopicPartitions],
     cooperative: bool,
     racks: RackSettings,
+    hosts: Hosts = NO_HOSTS,
     protocol: str = "",
 ) -> tuple[PlanMember, ...]:
     """The members that a JoinGroup answer names: (member id, instance id, subscription).
@@ -158,6 +160,7 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
         protocol: Name of the protocol; `sticky` members tell in their user data what they own, which counts as long as
             nothing is remembered (KIP-54: "the new leader has access to the most recent partition assignment").
         racks: Where racks come from.
+        hosts: What others know of client hosts.
     """
     seen = {member.id: member for member in group.members} if group is not None else {}
     members = []
@@ -181,6 +184,7 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
                     subscription=subscription,
                     client_id=known.client_id if known is not None else client_id_of(member_id),
                     client_host=known.client_host if known is not None else None,
+                    hosts=hosts,
                 ),
                 owned=owned,
                 generation=generation,

@@ -1,4 +1,4 @@
-"""Whose rack is what: a member's RackId (KIP-881) first, then its client tags, the configured client ids and networks.
+"""Whose rack is what: RackId (KIP-881), the agent beside the member, its tags, the configured maps, then Kubernetes.
 
 Also warns of racks that can never match: names that differ only in case, or members and brokers without a common one.
 """
@@ -6,7 +6,7 @@ Also warns of racks that can never match: names that differ only in case, or mem
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -16,7 +16,7 @@ from typing import Final, Literal
 from common.settings import RackSettings
 from protocol.model import Subscription
 
-Source = Literal["subscription", "client-tag", "client-id", "network", "none"]
+Source = Literal["subscription", "agent", "client-tag", "client-id", "network", "kubernetes", "none"]
 _GENERATED_SUFFIX: Final = re.compile(r"-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")
 
 
@@ -29,23 +29,53 @@ class MemberRack:
     fetches_with_rack: bool
 
 
+RackOfHost = Callable[[str], str | None]
+"""The rack of a client host's address, from memory."""
+
+
+def _unknown(_: str) -> str | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hosts:
+    """What others know of client hosts.
+
+    Attributes:
+        agents: what the agents that run beside members say of their own hosts.
+        kubernetes: what the Kubernetes API says of pods.
+        version: equal as long as the answers of both are.
+    """
+
+    agents: RackOfHost = _unknown
+    kubernetes: RackOfHost = _unknown
+    version: Callable[[], object] = lambda: None
+
+
+NO_HOSTS: Final = Hosts()
+"""Nobody knows any."""
+
+
 def client_id_of(member_id: str) -> str:
     """The client id in a broker-made member id (`CLIENT_ID-UUID`); of a static member it is the instance id."""
     return _GENERATED_SUFFIX.sub("", member_id)
 
 
-def member_rack(
+def member_rack(  # noqa: PLR0913 - all that is known of a member
     settings: RackSettings,
     *,
     subscription: Subscription | None,
     client_id: str,
     client_host: str | None,
     tags: Iterable[tuple[str, str]] = (),
+    hosts: Hosts = NO_HOSTS,
 ) -> MemberRack:
     """The rack of one member from the first source that knows it; `tags` are a Kafka Streams client's."""
     if subscription is not None and subscription.rack:
         return MemberRack(rack=subscription.rack, source="subscription", fetches_with_rack=True)
     fetches = any(fnmatchcase(client_id, pattern) for pattern in settings.fetch_with_rack)
+    if client_host and (told := hosts.agents(client_host)):
+        return MemberRack(rack=told, source="agent", fetches_with_rack=fetches)
     tagged = dict(tags)
     for name in settings.client_tags:
         if tagged.get(name):
@@ -57,6 +87,8 @@ def member_rack(
         rack_of_host = _by_network(client_host, tuple(settings.networks.items()))
         if rack_of_host is not None:
             return MemberRack(rack=rack_of_host, source="network", fetches_with_rack=fetches)
+        if found := hosts.kubernetes(client_host):
+            return MemberRack(rack=found, source="kubernetes", fetches_with_rack=fetches)
     return MemberRack(rack=None, source="none", fetches_with_rack=False)
 
 

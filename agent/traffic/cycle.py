@@ -9,6 +9,7 @@ import time
 from dataclasses import replace
 from typing import Final
 
+from agent.racks import NO_HOSTS, Hosts
 from agent.traffic.attribute import Part, parts_of, with_overhead
 from agent.traffic.board import TrafficBoard
 from agent.traffic.collect import Partition
@@ -32,7 +33,7 @@ _LONGEST_STEP_SECONDS: Final = 120.0
 class Cycle:
     """Looks in turns; `turn` is one look. Driven from one thread."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it brings all parts of measuring together
         self,
         settings: Settings,
         *,
@@ -40,9 +41,10 @@ class Cycle:
         board: TrafficBoard,
         exact: ExactReads,
         weights: WeightBook,
+        hosts: Hosts = NO_HOSTS,
     ) -> None:
         self._settings = settings
-        self._looker = Looker(settings, wire)
+        self._looker = Looker(settings, wire, hosts)
         self._board = board
         self._exact = exact
         self._weights = weights

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from agent.cluster import ClusterView
 from agent.group import CONSUMER, MemberView, view_member
-from agent.racks import MemberRack, member_rack
+from agent.racks import NO_HOSTS, Hosts, MemberRack, member_rack
 from agent.traffic import streams_client
 from agent.traffic.model import GroupKind
 from agent.traffic.streams_client import StreamsClient
@@ -72,7 +72,7 @@ class ObservedGroup:
         }
 
 
-def classic(described: Any, *, racks: RackSettings, agent: str) -> ObservedGroup:
+def classic(described: Any, *, racks: RackSettings, agent: str, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
     """A group from DescribeGroups; the agent's own membership (instance id `agent`) is left out."""
     consumer = described.protocol_type == CONSUMER
     streams = described.protocol_data == STREAMS_ASSIGNOR
@@ -97,6 +97,7 @@ def classic(described: Any, *, racks: RackSettings, agent: str) -> ObservedGroup
                     client_id=view.client_id,
                     client_host=view.client_host,
                     tags=client.tags if client is not None else (),
+                    hosts=hosts,
                 ),
                 topics=frozenset(view.subscription.topics if view.subscription is not None else ()),
                 owned=view.assigned,
@@ -127,7 +128,7 @@ def _client(view: MemberView) -> tuple[StreamsClient | None, str | None]:
         return None, "; ".join(filter(None, (view.unreadable, f"streams info: {error}")))
 
 
-def managed(described: Any, *, racks: RackSettings) -> ObservedGroup:
+def managed(described: Any, *, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
     """A KIP-848 group from ConsumerGroupDescribe."""
     members = []
     for raw in described.members:
@@ -140,7 +141,7 @@ def managed(described: Any, *, racks: RackSettings) -> ObservedGroup:
                 instance_id=raw.instance_id,
                 client_id=raw.client_id,
                 client_host=_host(raw.client_host),
-                rack=_rack(racks, raw),
+                rack=_rack(racks, raw, hosts),
                 topics=frozenset(map(str, raw.subscribed_topic_names)) | frozenset(owned.topics),
                 owned=owned,
                 sessions=_is_java(raw.client_id, streams=False),
@@ -156,7 +157,7 @@ def managed(described: Any, *, racks: RackSettings) -> ObservedGroup:
     )
 
 
-def streams(described: Any, *, racks: RackSettings, cluster: ClusterView) -> ObservedGroup:
+def streams(described: Any, *, racks: RackSettings, cluster: ClusterView, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
     """A KIP-1071 group from StreamsGroupDescribe: its active tasks, as partitions of their source topics."""
     sources = {
         part.subtopology_id: tuple(
@@ -173,7 +174,7 @@ def streams(described: Any, *, racks: RackSettings, cluster: ClusterView) -> Obs
                 instance_id=raw.instance_id,
                 client_id=raw.client_id,
                 client_host=_host(raw.client_host),
-                rack=_rack(racks, raw, client.tags),
+                rack=_rack(racks, raw, hosts, client.tags),
                 topics=frozenset(topic for topics in sources.values() for topic in topics),
                 owned=_tasks(raw.assignment.active_tasks, sources, cluster),
                 sessions=True,
@@ -214,11 +215,11 @@ def _tasks(tasks: Iterable[Any], sources: Mapping[str, tuple[str, ...]], cluster
     return from_pairs(pairs) if pairs else NO_PARTITIONS
 
 
-def _rack(racks: RackSettings, raw: Any, tags: Iterable[tuple[str, str]] = ()) -> MemberRack:
+def _rack(racks: RackSettings, raw: Any, hosts: Hosts, tags: Iterable[tuple[str, str]] = ()) -> MemberRack:
     if raw.rack_id:
         return MemberRack(rack=raw.rack_id, source="subscription", fetches_with_rack=True)
     host = _host(raw.client_host)
-    return member_rack(racks, subscription=None, client_id=raw.client_id, client_host=host, tags=tags)
+    return member_rack(racks, subscription=None, client_id=raw.client_id, client_host=host, tags=tags, hosts=hosts)
 
 
 def _host(text: str) -> str:

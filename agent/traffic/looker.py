@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from agent.cluster import ClusterView, NoRack
+from agent.racks import NO_HOSTS, Hosts
 from agent.traffic import collect, describe, groups, probe
 from agent.traffic.attribute import Spans, spans_of
 from agent.traffic.collect import Offsets, Partition
@@ -56,8 +57,9 @@ class Look:
 class Looker:
     """Asks the brokers and keeps the state between cycles; driven from one thread."""
 
-    def __init__(self, settings: Settings, wire: Wire) -> None:
+    def __init__(self, settings: Settings, wire: Wire, hosts: Hosts = NO_HOSTS) -> None:
         self._settings = settings
+        self._hosts = hosts
         self._patterns = settings.traffic.groups or settings.groups
         self._wire = wire
         self.state = State()
@@ -113,7 +115,7 @@ class Looker:
         return rack if isinstance(rack, str) else ""
 
     def _look_at_groups(self) -> Look:
-        state, racks = self.state, self._settings.racks
+        state, racks, hosts = self.state, self._settings.racks, self._hosts
         if not state.cluster.brokers:
             state.cluster, gaps = collect.metadata(self._wire, ())
             self.gaps += gaps
@@ -124,14 +126,15 @@ class Looker:
         committed, gaps = describe.committed(self._wire, listed.values())
         self.gaps += gaps
         found = [
-            groups.classic(one, racks=racks, agent=self._settings.leading.instance_id) for one in described.classic
+            groups.classic(one, racks=racks, agent=self._settings.leading.instance_id, hosts=hosts)
+            for one in described.classic
         ]
-        found += [groups.managed(one, racks=racks) for one in described.consumer]
+        found += [groups.managed(one, racks=racks, hosts=hosts) for one in described.consumer]
         topics = {topic for group in found for member in group.members for topic in member.topics}
         topics |= {topic for offsets in committed.values() for topic, _ in offsets}
         topics |= {topic for one in described.streams for topic in groups.topics_of_streams(one)}
         self._look_at_topics(topics)
-        found += [groups.streams(one, racks=racks, cluster=state.cluster) for one in described.streams]
+        found += [groups.streams(one, racks=racks, cluster=state.cluster, hosts=hosts) for one in described.streams]
         observed = {group.group: _same(group, state.groups.get(group.group)) for group in found}
         observed |= {name: groups.only_listed(one) for name, one in listed.items() if name not in observed}
         owners = {name: self._owners(group) for name, group in observed.items()}

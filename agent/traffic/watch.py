@@ -13,6 +13,7 @@ from typing import Final
 
 import structlog
 
+from agent.racks import NO_HOSTS, Hosts
 from agent.traffic.board import TrafficBoard
 from agent.traffic.cycle import Cycle
 from agent.traffic.exact import ExactReads
@@ -42,7 +43,13 @@ class TrafficWatch(threading.Thread):
     """Measures in turns and publishes on the board."""
 
     def __init__(
-        self, settings: Settings, *, board: TrafficBoard, metrics: TrafficMetrics, rack_aware: RackAware
+        self,
+        settings: Settings,
+        *,
+        board: TrafficBoard,
+        metrics: TrafficMetrics,
+        rack_aware: RackAware,
+        hosts: Hosts = NO_HOSTS,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -51,6 +58,7 @@ class TrafficWatch(threading.Thread):
             board: Where to publish.
             metrics: Where to count.
             rack_aware: What the brokers' replica selector does.
+            hosts: What others know of client hosts.
 
         Raises:
             SettingsError: A Kafka setting has no counterpart in the client.
@@ -63,7 +71,9 @@ class TrafficWatch(threading.Thread):
         self._metrics = metrics
         self._rack_aware = rack_aware
         self._exact = ExactReads(began_at=time.monotonic())
-        self._cycle = Cycle(settings, wire=self._wire, board=board, exact=self._exact, weights=self.weights)
+        self._cycle = Cycle(
+            settings, wire=self._wire, board=board, exact=self._exact, weights=self.weights, hosts=hosts
+        )
         self._stopping = threading.Event()
         self._told: frozenset[Gap] = frozenset()
         self._scraped: tuple[Gap, ...] = ()
