@@ -1,7 +1,7 @@
 """The agent's Prometheus metrics: one registry, one object that the other rooms tell what happened.
 
 Gauges of groups are set from one immutable status per group, so that a scrape never sees half of an update.
-`docs/metrics.md` lists every name here; a test holds the two together.
+`docs/metrics.md` shows every name here with its help, as a real agent tells it; tests hold the two together.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FOLLOWED = (
 )
 NOT_FOLLOWED = (Reason.BELOW_LEAST_SAVING, Reason.OUT_OF_BUDGET)
 ASSIGNORS = ("optimal", "range")
-GROUP_ERRORS = ("internal", "kafka", "leave", "plan")
+GROUP_ERRORS = ("internal", "kafka", "leave", "plan", "refused")
 WATCH_ERROR = "watch"
 BROKER_ABSENT = "broker-absent"
 
@@ -79,7 +79,7 @@ class StatusBoard(Collector):
     def collect(self) -> Iterator[Metric]:
         """The gauges of all groups from one snapshot."""
         statuses = self.all()
-        yield _labelled("samerack_group_state", "1 for the present state of the group.", "state", statuses)
+        yield _labelled("samerack_group_state", _STATE, "state", statuses)
         yield _labelled("samerack_group_role", "1 for what the agent is to the group.", "role", statuses)
         for name, text, attribute in _GAUGES:
             family = GaugeMetricFamily(name, text, labels=["group"])
@@ -90,19 +90,34 @@ class StatusBoard(Collector):
             yield family
 
 
+_STATE = (
+    "1 for the present state of the group, as Kafka names it: Stable, Empty and so on; Unknown before the first look."
+)
 _GAUGES = (
     ("samerack_first_in_order", "1 when the agent leads next if the present leader goes.", "first_in_order"),
     ("samerack_members", "Members of the group other than the agent.", "members"),
-    ("samerack_members_without_rack", "Members whose rack no source knows.", "members_without_rack"),
-    ("samerack_partitions", "Partitions that the group has assigned.", "partitions"),
-    ("samerack_cross_rack_partitions", "Partitions that the group reads from another rack.", "cross_rack"),
+    (
+        "samerack_members_without_rack",
+        "Members whose rack no source knows; absent while the group rebalances.",
+        "members_without_rack",
+    ),
+    ("samerack_partitions", "Partitions that the group has assigned; absent while it rebalances.", "partitions"),
+    ("samerack_cross_rack_partitions", "Partitions that are read from another rack.", "cross_rack"),
     (
         "samerack_possible_cross_rack_partitions",
-        "Partitions that the group would read from another rack after a rebalance led by the agent.",
+        "Partitions that would be read from another rack after a rebalance led by the agent.",
         "possible_cross_rack",
     ),
-    ("samerack_budget_rebalances", "Rebalances that the agent may trigger now.", "budget"),
-    ("samerack_rack_warnings", "Kinds of rack names that can never match.", "rack_warnings"),
+    (
+        "samerack_budget_rebalances",
+        "Rebalances that the agent may trigger now, with fractions while the budget refills.",
+        "budget",
+    ),
+    (
+        "samerack_rack_warnings",
+        "Kinds of rack names that can never match: other case, or no common rack at all.",
+        "rack_warnings",
+    ),
 )
 
 
@@ -127,14 +142,14 @@ class Metrics:
         )
         self._plan_seconds = Histogram(
             "samerack_plan_seconds",
-            "Time from the members' metadata to the encoded plan.",
+            "Time from the members' metadata to the encoded plan, while the group waits.",
             ["group"],
             buckets=_SECONDS,
             registry=self.registry,
         )
         self._plans = Counter(
             "samerack_plans_total",
-            "Plans sent to the group, by assignor.",
+            "Plans sent to the group, by assignor: optimal, or range where that failed.",
             ["group", "assignor"],
             registry=self.registry,
         )
@@ -152,13 +167,13 @@ class Metrics:
         )
         self._errors = Counter(
             "samerack_errors_total",
-            "Failures, by kind; the log has the text.",
+            "Failures, by kind; the log has the text; group is empty for what concerns the cluster.",
             ["group", "kind"],
             registry=self.registry,
         )
         self._rolls = Counter(
             "samerack_rolls_total",
-            "Static re-rolls to get to the front of the order.",
+            "Static re-rolls to get to the front of the brokers' order.",
             ["group"],
             registry=self.registry,
         )

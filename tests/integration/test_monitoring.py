@@ -6,26 +6,20 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
-from sandbox.admin import Admin, wait_until
+from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
-from sandbox.cluster import Cluster
-from sandbox.feeder import Feeder
-from sandbox.members.lines import MemberSettings
-from sandbox.members.process import Member
+from tests.integration.metrics_page import MARK, PAGE, labels_of, row, shown
+from tests.integration.monitored import LED, OBSERVED, monitored
 from tests.integration.prometheus import Prometheus
 
 MONITORING: Final = Path(__file__).parents[2] / "monitoring"
-GROUP: Final = "orders"
-OBSERVED: Final = "reports"
-PLACED: Final = {GROUP: ((1,), (2,), (3,), (1,), (2,), (3,)), OBSERVED: ((2,), (3,), (1,), (2,), (3,), (1,))}
-"""Each group's topic, named like it; roundrobin gives partition n to member n, so the observed one reads all across."""
 _VARIABLES: Final = {"$__rate_interval": "5s", "$group": ".*"}
 
 
@@ -37,51 +31,14 @@ class Running:
     prometheus: Prometheus
 
 
-def _member(cluster: Cluster, group: str, rack: str, *, tells: bool) -> Member:
-    settings = MemberSettings(
-        bootstrap=cluster.bootstrap,
-        group=group,
-        topics=(group,),
-        client_id=f"{group}-{rack}",
-        rack=rack if tells else None,
-        assignors=("roundrobin",) if group == OBSERVED else ("range",),
-        properties={"auto.commit.interval.ms": "500"},
-    )
-    return Member.python("confluent", settings)
-
-
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """The agent leads a group from its start and observes another, whose members it finds racks for."""
+    """One agent and one Prometheus for all tests."""
     folder = tmp_path_factory.mktemp("monitoring")
-    with ExitStack() as stack:
-        cluster = stack.enter_context(Cluster())
-        admin = stack.enter_context(Admin(cluster.bootstrap))
-        for topic, replicas in PLACED.items():
-            admin.create_topic(topic, replicas)
-        counts = {topic: len(replicas) for topic, replicas in PLACED.items()}
-        stack.enter_context(Feeder(cluster.bootstrap, counts, pause=0.02))
-        racks = {f"*-rack-{letter}": f"rack-{letter}" for letter in "abc"}
-        settings = {
-            "traffic.groups": ["*"],
-            "traffic.poll_seconds": 1,
-            "traffic.window_seconds": 10,
-            "racks.client_ids": racks,
-        }
-        agent = stack.enter_context(
-            AgentProcess(cluster.bootstrap, groups=[GROUP], log=folder / "agent.log", settings=settings)
-        )
-        agent.wait_role("leading")
-        for group, tells in ((GROUP, True), (OBSERVED, False)):
-            for rack in ("rack-b", "rack-c", "rack-a"):
-                stack.enter_context(_member(cluster, group, rack, tells=tells))
-        agent.wait(
-            lambda: (agent.metric("samerack_cross_rack_share", group=OBSERVED) or 0) > 0.9, "traffic is measured"
-        )
-        agent.wait(lambda: agent.metric("samerack_cross_rack_share", group=GROUP) == 0, "the led group reads near")
+    with monitored(folder) as agent:
         address = str(agent.events("started")[0]["url"]).removeprefix("http://").removesuffix("/metrics")
-        prometheus = Prometheus(address, rules=MONITORING / "alerts.yaml", folder=folder)
-        yield Running(agent=agent, prometheus=stack.enter_context(prometheus))
+        with Prometheus(address, rules=MONITORING / "alerts.yaml", folder=folder) as prometheus:
+            yield Running(agent=agent, prometheus=prometheus)
 
 
 def _expressions() -> list[tuple[str, str]]:
@@ -126,6 +83,21 @@ def test_the_observed_group_costs_and_the_led_one_does_not(running: Running) -> 
     assert ask(f'samerack_cross_rack_share{{group="{OBSERVED}"}} > 0.6')
 
 
+def test_the_page_shows_what_a_running_agent_tells(running: Running) -> None:
+    """Each metric of a real scrape stands in docs/metrics.md with type, labels, meaning and a sample; no other does."""
+    families = list(text_string_to_metric_families(running.agent.get("/metrics")[1]))
+    table, _, samples = PAGE.read_text(encoding="utf-8").partition(MARK)[2].partition("```text\n")
+    assert [line for line in table.splitlines() if line.startswith("| `samerack")] == [row(one) for one in families]
+    written = list(text_string_to_metric_families(samples.partition("```")[0]))
+    names = {sample.name: sorted(sample.labels) for family in written for sample in family.samples}
+    for family in families:
+        parts = (
+            [f"{family.name}_{part}" for part in ("count", "sum")] if family.type == "histogram" else [shown(family)]
+        )
+        assert [names.pop(part) for part in parts] == [labels_of(family)] * len(parts)
+    assert [name for name in names if not name.endswith("_bucket")] == []
+
+
 def test_promtool_finds_the_metrics_clean(running: Running) -> None:
     """`promtool check metrics` says nothing of a running agent's exposition."""
     done = subprocess.run(
@@ -152,5 +124,5 @@ def test_cost_asks_the_running_agent(running: Running) -> None:
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
-    assert {group["group"]: group["role"] for group in told["groups"]} == {GROUP: "leading", OBSERVED: ""}
+    assert {group["group"]: group["role"] for group in told["groups"]} == {LED: "leading", OBSERVED: ""}
     assert told["groups"][0]["dollars"] > 0

@@ -1,0 +1,73 @@
+"""`scripts/metrics-page`: writes the reference of docs/metrics.md from what a real agent tells on a real Kafka.
+
+Names, types, labels and meanings are those of the exposition, and so are the samples. The rest of the page, above the
+mark, is written by hand. What must not enter: anything that a running agent does not say of itself.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "metrics.md"
+MARK: Final = "<!-- what follows is written by scripts/metrics-page -->\n"
+_HISTOGRAM: Final = ("_bucket", "_count", "_sum")
+
+
+def reference(exposition: str) -> str:
+    """The reference: a table of every metric, and a sample of each."""
+    families = list(text_string_to_metric_families(exposition))
+    samples = "\n".join(line for family in families for line in _samples(family, exposition))
+    return (
+        "\n## Every metric\n\n| name | type | labels | meaning |\n|---|---|---|---|\n"
+        + "".join(f"{row(family)}\n" for family in families)
+        + "\n## A sample of each\n\nFrom an agent that leads the group `orders` and observes `reports`:\n"
+        + f"\n```text\n{samples}\n```\n"
+    )
+
+
+def row(family: Metric) -> str:
+    """One metric's row of the table."""
+    labels = ", ".join(f"`{name}`" for name in labels_of(family))
+    return f"| `{shown(family)}` | {family.type} | {labels} | {family.documentation} |"
+
+
+def labels_of(family: Metric) -> list[str]:
+    """The label names of a family, but for a histogram's own."""
+    return sorted({name for sample in family.samples for name in sample.labels} - {"le"})
+
+
+def shown(family: Metric) -> str:
+    """The name as queries use it."""
+    return f"{family.name}_total" if family.type == "counter" else family.name
+
+
+def _samples(family: Metric, exposition: str) -> list[str]:
+    """The first sample above zero, or the first; of a histogram the last bucket, count and sum."""
+    names = [f"{family.name}{part}" for part in _HISTOGRAM] if family.type == "histogram" else [shown(family)]
+    found = []
+    for name in names:
+        lines = [line for line in exposition.splitlines() if line.startswith((f"{name}{{", f"{name} "))]
+        above = [line for line in lines if not line.endswith(" 0.0") and ('le="' not in line or 'le="+Inf"' in line)]
+        found.append((above or lines)[0])
+    return found
+
+
+def main() -> int:
+    """Measure, and write the page anew."""
+    from tests.integration.monitored import monitored  # noqa: PLC0415 - only this needs brokers and clients
+
+    with tempfile.TemporaryDirectory() as folder, monitored(Path(folder)) as agent:
+        exposition = agent.get("/metrics")[1]
+    written = PAGE.read_text(encoding="utf-8").partition(MARK)[0]
+    PAGE.write_text(written + MARK + reference(exposition), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,64 @@
+"""An agent that leads one group and observes another on a real Kafka: what monitoring is tested and documented on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+
+from sandbox.admin import Admin
+from sandbox.agent_process import AgentProcess
+from sandbox.cluster import Cluster
+from sandbox.contract import KafkaCluster
+from sandbox.feeder import Feeder
+from sandbox.members.lines import MemberSettings
+from sandbox.members.process import Member
+
+LED: Final = "orders"
+OBSERVED: Final = "reports"
+_PLACED: Final = {LED: ((1,), (2,), (3,), (1,), (2,), (3,)), OBSERVED: ((2,), (3,), (1,), (2,), (3,), (1,))}
+"""Each group's topic, named like it; roundrobin gives partition n to member n, so the observed one reads all across."""
+
+
+@contextmanager
+def monitored(folder: Path) -> Iterator[AgentProcess]:
+    """The agent once both groups are measured; it leads the one from its start and finds racks for the other."""
+    with ExitStack() as stack:
+        cluster = stack.enter_context(Cluster())
+        admin = stack.enter_context(Admin(cluster.bootstrap))
+        for topic, replicas in _PLACED.items():
+            admin.create_topic(topic, replicas)
+        counts = {topic: len(replicas) for topic, replicas in _PLACED.items()}
+        stack.enter_context(Feeder(cluster.bootstrap, counts, pause=0.02))
+        settings = {
+            "traffic.groups": list(_PLACED),
+            "traffic.poll_seconds": 1,
+            "traffic.window_seconds": 10,
+            "racks.client_ids": {f"*-rack-{letter}": f"rack-{letter}" for letter in "abc"},
+        }
+        agent = stack.enter_context(
+            AgentProcess(cluster.bootstrap, groups=[LED], log=folder / "agent.log", settings=settings)
+        )
+        agent.wait_role("leading")
+        for group, tells in ((LED, True), (OBSERVED, False)):
+            for rack in ("rack-b", "rack-c", "rack-a"):
+                stack.enter_context(_member(cluster, group, rack, tells=tells))
+        agent.wait(
+            lambda: (agent.metric("samerack_cross_rack_share", group=OBSERVED) or 0) > 0.9, "traffic is measured"
+        )
+        agent.wait(lambda: agent.metric("samerack_cross_rack_share", group=LED) == 0, "the led group reads near")
+        yield agent
+
+
+def _member(cluster: KafkaCluster, group: str, rack: str, *, tells: bool) -> Member:
+    settings = MemberSettings(
+        bootstrap=cluster.bootstrap,
+        group=group,
+        topics=(group,),
+        client_id=f"{group}-{rack}",
+        rack=rack if tells else None,
+        assignors=("roundrobin",) if group == OBSERVED else ("range",),
+        properties={"auto.commit.interval.ms": "500"},
+    )
+    return Member.python("confluent", settings)
