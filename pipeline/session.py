@@ -35,10 +35,13 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    # with it the optimiser multiplies the rules for bad records until memory is full
+    "spark.sql.constraintPropagation.enabled": "false",
     # a retention below a week is the user's to choose, and said in `pipeline.vacuum_hours`
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
 }

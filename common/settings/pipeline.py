@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -47,7 +47,7 @@ class PipelineSettings(Section):
     checkpoint: str = Field(
         default="",
         description="Where the stream keeps how far it has come. It belongs to the tables: they are copied, moved and "
-        "deleted together. Empty: `_checkpoint` beside the tables.",
+        "deleted together. Empty: the folder `_checkpoint` beside them.",
     )
     traffic_topic: str = Field(
         default="samerack-traffic", min_length=1, description="Topic that agents publish samples of traffic to."
@@ -68,11 +68,12 @@ class PipelineSettings(Section):
         default=300.0, description="A record from further in the future is bad: its agent's clock is wrong."
     )
     longest_window_seconds: Seconds = Field(default=3600.0, description="A sample of a longer window is bad.")
-    traffic_days: int = Field(
-        default=400,
-        ge=1,
-        description="Days that `traffic_by_minute` keeps; a sample from before them is bad (`too old`).",
+    lost_records: Literal["stop", "skip"] = Field(
+        default="stop",
+        description="What the stream does when records that it has not read are gone from Kafka: `stop` with an error, "
+        "or `skip` them.",
     )
+    traffic_days: int = Field(default=400, ge=1, description="Days that `traffic_by_minute` keeps.")
     states_days: int = Field(default=90, ge=1, description="Days that `group_states` keeps.")
     quarantine_days: int = Field(default=30, ge=1, description="Days that `quarantine` keeps.")
     vacuum_hours: float = Field(

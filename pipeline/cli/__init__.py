@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from pipeline.cli import simulate
+from pipeline.cli import simulate, stream, whatif
 
 
 def register(app: typer.Typer) -> None:
@@ -18,5 +18,5 @@ def register(app: typer.Typer) -> None:
         help="The whole fleet on Spark: what crosses racks, what it costs, and where the next dollar is.",
     )
     app.add_typer(group)
-    for module in (simulate,):
+    for module in (stream, simulate, whatif):
         module.register(group)

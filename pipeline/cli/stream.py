@@ -1,0 +1,74 @@
+"""`samerack pipeline stream`: from Kafka to the tables, until it is told to stop."""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import asdict
+from threading import Event
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
+from pipeline.cli.spark import need_spark
+
+if TYPE_CHECKING:
+    from pipeline.stream_run import Batch
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand."""
+    app.command("stream")(stream)
+
+
+def stream(
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    *,
+    once: Annotated[bool, typer.Option("--once", help="Take what is in Kafka now, then end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="A line of JSON for each batch, on standard output.")] = False,
+    assignments: SetOption = None,
+) -> None:
+    """Keep the agents' records as tables: traffic by minute, states of groups, and a quarantine for bad records.
+
+    Every record counts exactly once, whatever is killed and started again, and however late it comes. Ctrl-C or SIGTERM
+    ends after the batch that runs; what is not written yet is read again next time.
+
+    Begin with: samerack pipeline stream --once -b HOST:PORT -s pipeline.tables=FOLDER
+    """
+    need_spark()
+    from pipeline import session, stream_run  # noqa: PLC0415 - PySpark is imported only when a command runs
+
+    settings = settings_from(config, bootstrap, assignments)
+    stop = Event()
+    with session.opened(settings.pipeline, name="stream") as spark:
+
+        def on_signal(number: int, _: FrameType | None) -> None:
+            if stop.is_set():
+                raise KeyboardInterrupt  # asked twice: at once
+            stop.set()
+            typer.echo(f"{signal.Signals(number).name}: ending after this batch; once more ends at once", err=True)
+
+        for number in (signal.SIGTERM, signal.SIGINT):  # after the session, which sets a handler of its own
+            signal.signal(number, on_signal)
+        writer = stream_run.Writer(settings.pipeline)
+        query = stream_run.start(spark, settings, writer, to_the_end=once)
+        where = f"{settings.kafka['bootstrap.servers']} -> {settings.pipeline.tables}"
+        typer.echo(f"reading {where}; Ctrl-C ends after the batch that runs", err=True)
+        stream_run.follow(query, writer, stop, _show_json if as_json else _show)
+
+
+def _show(batch: Batch) -> None:
+    left_out = {"repeated": batch.repeats, "bad": batch.bad}
+    extra = "".join(f", {number:,} {name}" for name, number in left_out.items() if number)
+    typer.echo(
+        f"batch {batch.number}: {batch.samples:,} samples, {batch.states:,} states{extra}; {batch.seconds:.1f} s, "
+        f"{batch.records_per_second:,.0f} records/s, {batch.behind:,} behind",
+        err=True,
+    )
+
+
+def _show_json(batch: Batch) -> None:
+    typer.echo(json.dumps({**asdict(batch), "records_per_second": round(batch.records_per_second)}))

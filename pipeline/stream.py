@@ -1,0 +1,115 @@
+"""Records from Kafka -> rows of the tables, as pure functions of data frames.
+
+The same functions work on a stream and on data at rest. A record that comes late is a record like any other: it is
+added to its minute. Therefore the watermark, which bounds how long ids are remembered, runs on the stream's own clock
+and not on the records': by the records' clock, Spark would drop what an agent kept while Kafka was away, and the
+totals would be wrong for ever. What must not enter: a session, tables, Kafka's addresses.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql.types import StringType, StructField, StructType
+
+from common.settings.pipeline import PipelineSettings
+from pipeline.quarantine import BROKEN, reason
+from pipeline.schema import GROUP_STATE, GROUP_STATES, KEY, TRAFFIC_BY_MINUTE, TRAFFIC_SAMPLE
+
+SAMPLE: Final = "sample"
+STATE: Final = "state"
+BAD: Final = "bad"
+
+RECORD: Final = StructType(
+    [
+        *TRAFFIC_SAMPLE.fields,
+        *(field for field in GROUP_STATE.fields if field.name not in TRAFFIC_SAMPLE.names),
+        StructField(BROKEN, StringType()),
+    ]
+)
+"""The fields of both kinds: one parser reads each record once; what it does not know it leaves out."""
+
+
+def parsed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
+    """Kafka's rows with every field of the record, what is wrong with it, and the key by which it counts once.
+
+    Args:
+        raw: topic, partition, offset and value, as Spark's Kafka source gives them.
+        settings: Topics and bounds.
+
+    Returns:
+        sort (sample, state, bad), wrong, key, seen, day, where it stood in Kafka, `raw` for bad ones only, and the
+        record's fields.
+    """
+    fields = [F.col("record")[name].alias(name) for name in RECORD.names if name not in {BROKEN, "topic"}]
+    named = raw.select(
+        F.col("topic").alias("kafka_topic"),
+        "partition",
+        "offset",
+        "value",
+        F.current_timestamp().alias("seen"),
+        (F.col("topic") == settings.traffic_topic).alias("is_sample"),
+        F.from_json(F.col("value").cast("string"), RECORD, {"columnNameOfCorruptRecord": BROKEN}).alias("record"),
+    )
+    judged = named.withColumn(
+        "wrong",
+        reason(
+            settings,
+            is_sample=F.col("is_sample"),
+            raw=F.col("value"),
+            record=F.col("record"),
+            now=F.col("seen"),
+        ),
+    )
+    good = F.col("wrong").isNull()
+    moment = F.timestamp_millis(F.when(F.col("is_sample"), F.col("record.window_start")).otherwise(F.col("record.at")))
+    place = F.concat_ws("/", "kafka_topic", "partition", "offset")
+    return judged.select(
+        F.when(~good, BAD).when(F.col("is_sample"), SAMPLE).otherwise(STATE).alias("sort"),
+        "wrong",
+        F.when(good, F.col("record.id")).otherwise(place).alias("key"),
+        "seen",
+        F.when(good, moment).alias("moment"),
+        "partition",
+        "offset",
+        F.when(~good, F.col("value")).alias("raw"),
+        F.when(good & F.col("is_sample"), F.col("record.topic")).otherwise(F.col("kafka_topic")).alias("topic"),
+        *fields,
+    ).withColumn("day", F.to_date(F.coalesce("moment", "seen")))
+
+
+def once(records: DataFrame, settings: PipelineSettings) -> DataFrame:
+    """Every record once, although it may come several times; for streams."""
+    horizon = f"{settings.repeat_seconds} seconds"
+    return records.withWatermark("seen", horizon).dropDuplicatesWithinWatermark(["key"])
+
+
+def by_minute(records: DataFrame) -> DataFrame:
+    """The samples among parsed records, added up by minute: rows of `traffic_by_minute`."""
+    minute = F.date_trunc("minute", F.col("moment")).alias("minute")
+    sums = (
+        F.sum("bytes").alias("bytes"),
+        F.sum("records").alias("records"),
+        F.count(F.lit(1)).alias("samples"),
+    )
+    keys = [minute if name == "minute" else F.col(name) for name in KEY]
+    added = records.where(F.col("sort") == SAMPLE).groupBy(*keys, "day").agg(*sums)
+    return added.select(*TRAFFIC_BY_MINUTE.names)
+
+
+def states(records: DataFrame) -> DataFrame:
+    """The states among parsed records: rows of `group_states`."""
+    found = records.where(F.col("sort") == STATE).withColumn("at", F.col("moment"))
+    return found.withColumn("topics", _with_rates()).select(*GROUP_STATES.names)
+
+
+def _with_rates() -> Column:
+    """Topics whose rates an agent did not know have an empty list of them."""
+    return F.transform(
+        "topics",
+        lambda topic: topic.withField(
+            "bytes_per_second", F.coalesce(topic["bytes_per_second"], F.array().cast("array<double>"))
+        ),
+    )

@@ -1,0 +1,116 @@
+"""Kafka as Spark reads it: the settings' names in Java's, and whether the topics are there.
+
+What must not enter: what the records are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from common.errors import AgentError, SettingsError
+from common.kafka_config import for_librdkafka
+
+_SAME: Final = frozenset(
+    {
+        "bootstrap.servers",
+        "client.dns.lookup",
+        "client.id",
+        "connections.max.idle.ms",
+        "metadata.max.age.ms",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "sasl.kerberos.service.name",
+        "socket.connection.setup.timeout.ms",
+        "ssl.key.password",
+    }
+)
+_FILES: Final[Mapping[str, tuple[str, str]]] = {
+    "ssl.ca.location": ("ssl.truststore.certificates", "ssl.truststore.type"),
+    "ssl.certificate.location": ("ssl.keystore.certificate.chain", "ssl.keystore.type"),
+    "ssl.key.location": ("ssl.keystore.key", "ssl.keystore.type"),
+}
+"""Files here, texts there: a cluster's workers do not have the files."""
+_LOGIN: Final[Mapping[str, str]] = {
+    "PLAIN": "plain.PlainLoginModule",
+    "SCRAM-SHA-256": "scram.ScramLoginModule",
+    "SCRAM-SHA-512": "scram.ScramLoginModule",
+}
+_SECURED_BY: Final = ("sasl.", "ssl.", "enable.sasl.", "enable.ssl.")
+_LOOK_SECONDS: Final = 15.0
+
+
+def source_options(kafka: Mapping[str, str]) -> dict[str, str]:
+    """Options of Spark's Kafka source for settings in librdkafka's names; what only librdkafka has is left out.
+
+    Raises:
+        SettingsError: A setting that secures the connection has no counterpart, or a file cannot be read.
+    """
+    given: dict[str, str] = {}
+    for key, text in kafka.items():
+        if key in _SAME:
+            given[key] = text
+        elif key == "security.protocol":
+            given[key] = text.upper()
+        elif key in {"sasl.mechanism", "sasl.mechanisms"}:
+            given["sasl.mechanism"] = text.upper()
+        elif key == "ssl.endpoint.identification.algorithm":
+            given[key] = "" if text.lower() == "none" else text
+        elif key in _FILES:
+            name, kind = _FILES[key]
+            given |= {name: _content(key, text), kind: "PEM"}
+        elif key.startswith(_SECURED_BY) and key not in {"sasl.username", "sasl.password"}:
+            raise SettingsError(f"kafka.{key}: Spark's Kafka client has no counterpart; leave it out")
+    if "sasl.username" in kafka:
+        given["sasl.jaas.config"] = _login(given.get("sasl.mechanism", ""), kafka)
+    return {f"kafka.{key}": text for key, text in given.items()}
+
+
+def _content(key: str, path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"kafka.{key}: {path} cannot be read ({error}); name a file in PEM") from None
+
+
+def _login(mechanism: str, kafka: Mapping[str, str]) -> str:
+    if mechanism not in _LOGIN:
+        raise SettingsError(
+            f"kafka.sasl.mechanism: {mechanism or 'missing'}; with sasl.username it is one of {', '.join(_LOGIN)}"
+        )
+    user, password = (_quoted(kafka.get(f"sasl.{key}", "")) for key in ("username", "password"))
+    return f"org.apache.kafka.common.security.{_LOGIN[mechanism]} required username={user} password={password};"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def check_topics(kafka: Mapping[str, str], topics: Iterable[str]) -> None:
+    """Look for the topics: Spark would ask again and again, and say it in a hundred lines.
+
+    Raises:
+        SettingsError: librdkafka refuses a setting.
+        AgentError: No broker answers, or a topic is missing.
+    """
+    brokers = kafka["bootstrap.servers"]
+    try:
+        client = AdminClient({**for_librdkafka(kafka)})
+    except (KafkaException, ValueError, TypeError) as error:
+        raise SettingsError(f"kafka: {error}") from None
+    try:
+        there = client.list_topics(timeout=_LOOK_SECONDS).topics
+    except KafkaException as error:
+        raise AgentError(
+            f"no broker answers at {brokers} ({error.args[0].str()}): correct kafka.*, or start it"
+        ) from None
+    if missing := [topic for topic in topics if topic not in there]:
+        raise AgentError(
+            f"topic {missing[0]} does not exist at {brokers}, or may not be described: create it, let an agent "
+            "publish, or name the right one in pipeline.traffic_topic and pipeline.states_topic"
+        )

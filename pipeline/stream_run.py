@@ -1,0 +1,206 @@
+"""The stream as it runs: one query from both topics to the three tables, its progress, and its end in good order.
+
+One query and one batch function, because each query costs a reader and a checkpoint of its own, and each batch some
+tenths of a second. What must not enter: what rows mean (`stream`, `quarantine`), how tables are written (`tables`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from threading import Event
+from typing import Any, Final
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql.streaming.query import StreamingQuery
+
+from common.errors import AgentError
+from common.settings import Settings
+from common.settings.pipeline import PipelineSettings
+from pipeline import tables
+from pipeline.quarantine import quarantined
+from pipeline.stream import BAD, SAMPLE, STATE, by_minute, once, parsed, states
+from pipeline.stream_kafka import check_topics, source_options
+
+_LOOK_SECONDS: Final = 0.2
+_QUERY: Final = "sql.streaming.queryId"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One batch that is in the tables.
+
+    Attributes:
+        number: its number; numbers go on after a restart.
+        records: records read from Kafka.
+        samples: samples among them that count.
+        states: states that count.
+        bad: records in quarantine.
+        repeats: records that had come before.
+        seconds: how long it took.
+        behind: records that waited in Kafka when it began.
+    """
+
+    number: int
+    records: int
+    samples: int
+    states: int
+    bad: int
+    repeats: int
+    seconds: float
+    behind: int
+
+    @property
+    def records_per_second(self) -> float:
+        """Its speed."""
+        return self.records / self.seconds if self.seconds else 0.0
+
+
+class Writer:
+    """Writes batches to the tables, each once; remembers what was in them until their progress is told."""
+
+    def __init__(self, settings: PipelineSettings) -> None:
+        """Settings say where the tables lie."""
+        self._settings = settings
+        self._counts: dict[int, Mapping[str, int]] = {}
+
+    def __call__(self, records: DataFrame, number: int) -> None:
+        """Write one batch."""
+        spark = records.sparkSession
+        records.persist()
+        try:
+            found = _found(records)
+            writer = f"samerack/{spark.sparkContext.getLocalProperty(_QUERY)}"
+            with tables.transaction(spark, writer=writer, number=number):
+                if SAMPLE in found:
+                    tables.add(by_minute(records), self._settings, within=_within(found[SAMPLE]))
+                if STATE in found:
+                    tables.append(states(records), self._settings, "group_states")
+                if BAD in found:
+                    tables.append(quarantined(records), self._settings, "quarantine")
+            self._counts[number] = {sort: sum(row["count"] for row in rows) for sort, rows in found.items()}
+        finally:
+            records.unpersist()
+
+    def counts(self, number: int) -> Mapping[str, int]:
+        """What was in a batch, by sort; asked once for each."""
+        return self._counts.pop(number, {})
+
+
+def _found(records: DataFrame) -> dict[str, list[Row]]:
+    """What is in a batch: by sort, a row for each day with its first and last moment."""
+    sums = (F.count(F.lit(1)).alias("count"), F.min("moment").alias("first"), F.max("moment").alias("last"))
+    found: dict[str, list[Row]] = {}
+    for row in records.groupBy("sort", "day").agg(*sums).collect():
+        found.setdefault(row["sort"], []).append(row)
+    return found
+
+
+def _within(days: Iterable[Row]) -> str:
+    """Where in `traffic_by_minute` the rows of a batch may have theirs: one late record must not make all be read."""
+    parts = (
+        f"(kept.day = DATE'{row['day']}' AND kept.minute BETWEEN TIMESTAMP'{row['first']:%Y-%m-%d %H:%M}' "
+        f"AND TIMESTAMP'{row['last']:%Y-%m-%d %H:%M}')"
+        for row in days
+    )
+    return f"({' OR '.join(parts)})"
+
+
+def start(spark: SparkSession, settings: Settings, writer: Writer, *, to_the_end: bool) -> StreamingQuery:
+    """Begin to read, where the checkpoint says or at the topics' beginning.
+
+    Args:
+        spark: The session.
+        settings: Brokers, topics, tables.
+        writer: Takes the batches.
+        to_the_end: Stop at what is in Kafka now.
+
+    Raises:
+        SettingsError: A Kafka setting that Spark has no counterpart for.
+        AgentError: Brokers, topics or tables are missing.
+    """
+    ours = settings.pipeline
+    topics = (ours.traffic_topic, ours.states_topic)
+    options = source_options(settings.kafka)
+    check_topics(settings.kafka, topics)
+    tables.create(spark, ours)
+    source = (
+        spark.readStream.format("kafka")
+        .options(**options)
+        .option("subscribe", ",".join(topics))
+        .option("startingOffsets", "earliest")
+        .option("maxOffsetsPerTrigger", ours.batch_records)
+        .option("failOnDataLoss", ours.lost_records == "stop")
+    )
+    sink = once(parsed(source.load(), ours), ours).writeStream.foreachBatch(writer).queryName("samerack")
+    sink = sink.option("checkpointLocation", tables.checkpoint(ours))
+    if to_the_end:
+        return sink.trigger(availableNow=True).start()
+    return sink.trigger(processingTime=f"{ours.trigger_seconds} seconds").start()
+
+
+def follow(query: StreamingQuery, writer: Writer, stop: Event, show: Callable[[Batch], None]) -> None:
+    """Show each batch until the query ends by itself, or after the batch that runs when `stop` is set.
+
+    Raises:
+        AgentError: The query failed.
+    """
+    shown = -1
+    asked = False
+    try:
+        while True:
+            ended = query.awaitTermination(_LOOK_SECONDS)  # type: ignore[arg-type]  # takes parts of a second
+            before = shown
+            for progress in query.recentProgress:
+                if progress["batchId"] > shown:
+                    shown = progress["batchId"]
+                    if progress["numInputRows"]:
+                        show(_batch(progress, writer.counts(shown)))
+            if ended:
+                return
+            # a batch that has begun is written to its end; one that begins meanwhile is begun anew next time
+            if asked and (shown > before or not query.status["isTriggerActive"]):
+                query.stop()
+                return
+            asked = stop.is_set()
+    except StreamingQueryException as error:
+        raise _explained(error) from None
+
+
+def _batch(progress: Mapping[str, Any], counts: Mapping[str, int]) -> Batch:
+    records = progress["numInputRows"]
+    return Batch(
+        number=progress["batchId"],
+        records=records,
+        samples=counts.get(SAMPLE, 0),
+        states=counts.get(STATE, 0),
+        bad=counts.get(BAD, 0),
+        repeats=records - sum(counts.values()),
+        seconds=progress["batchDuration"] / 1000,
+        behind=sum(_offsets(source["latestOffset"]) - _offsets(source["endOffset"]) for source in progress["sources"]),
+    )
+
+
+def _offsets(text: str) -> int:
+    """All of a source's offsets added up."""
+    return sum(sum(partitions.values()) for partitions in json.loads(text or "{}").values())
+
+
+def _explained(error: Exception) -> AgentError:
+    text = str(error)
+    if own := re.search(r"^common\.errors\.\w+: (.+)$", text, re.MULTILINE):
+        return AgentError(own[1])
+    if "failOnDataLoss" in text or "KAFKA_DATA_LOSS" in text:
+        return AgentError(
+            "records that the stream had not read are gone from Kafka (retention, or topics made anew): set "
+            "pipeline.lost_records to skip to go on with what is there; their totals are lost"
+        )
+    causes = re.findall(r"^(?:Caused by: )?((?:java|org|io)\.[\w.$]+: .+)$", text, re.MULTILINE)
+    return AgentError(
+        f"the stream has failed: {causes[-1] if causes else tables.first_line(error)}; what was written is whole, and "
+        "started again it goes on where it was"
+    )

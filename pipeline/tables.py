@@ -1,0 +1,157 @@
+"""The pipeline's tables in Delta: where they lie, how they are made, read and written exactly once.
+
+What must not enter: what rows mean.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from delta.exceptions import DeltaConcurrentModificationException
+from delta.tables import DeltaTable
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from common.errors import AgentError
+from common.settings.pipeline import PipelineSettings
+from pipeline.schema import KEY, TABLES
+
+_TRIES: Final = 10
+_PAUSE_SECONDS: Final = 0.5
+_WRITER: Final = "spark.databricks.delta.write.txnAppId"
+_NUMBER: Final = "spark.databricks.delta.write.txnVersion"
+
+
+_NO_TABLE: Final = ("PATH_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "is not a Delta table")
+
+
+def location(settings: PipelineSettings, name: str) -> str:
+    """Where a table lies."""
+    return f"{settings.tables.rstrip('/')}/{name}"
+
+
+def checkpoint(settings: PipelineSettings) -> str:
+    """Where the stream keeps how far it has come."""
+    return settings.checkpoint or location(settings, "_checkpoint")
+
+
+def create(spark: SparkSession, settings: PipelineSettings) -> None:
+    """Make the tables that are not there yet.
+
+    Raises:
+        AgentError: The place cannot be written, or something else lies there.
+    """
+    for name, shape in TABLES.items():
+        with _explained(settings, name, "made"):
+            maker = DeltaTable.createIfNotExists(spark).location(location(settings, name))
+            maker.addColumns(shape).partitionedBy("day").execute()
+
+
+def read(spark: SparkSession, settings: PipelineSettings, name: str) -> DataFrame:
+    """A table as it stands now.
+
+    Raises:
+        AgentError: It is not there or cannot be read.
+    """
+    with _explained(settings, name, "read"):
+        return spark.read.format("delta").load(location(settings, name))
+
+
+def opened(spark: SparkSession, settings: PipelineSettings, name: str) -> DeltaTable:
+    """A table to be changed.
+
+    Raises:
+        AgentError: It is not there or cannot be read.
+    """
+    with _explained(settings, name, "read"):
+        return DeltaTable.forPath(spark, location(settings, name))
+
+
+@contextmanager
+def transaction(spark: SparkSession, *, writer: str, number: int) -> Iterator[None]:
+    """Within the block a write to a table is left out if this writer has made the one of this number before.
+
+    One write to a table in a block: Delta takes a second one for a repetition.
+    """
+    spark.conf.set(_WRITER, writer)
+    spark.conf.set(_NUMBER, str(number))
+    try:
+        yield
+    finally:
+        spark.conf.unset(_WRITER)
+        spark.conf.unset(_NUMBER)
+
+
+def append(rows: DataFrame, settings: PipelineSettings, name: str) -> None:
+    """Add rows, in one file for each day."""
+    target = location(settings, name)
+    by_day = rows.repartition("day").write.format("delta").mode("append").option("mergeSchema", "true")
+    patiently(lambda: by_day.save(target))
+
+
+def add(rows: DataFrame, settings: PipelineSettings, *, within: str) -> None:
+    """Add sums to the rows of `traffic_by_minute` that have their key, or as new rows.
+
+    Args:
+        rows: Sums, one row for each key.
+        settings: Where the table lies.
+        within: A condition on `kept` that holds for every row that may have a key of these; it bounds what is read.
+    """
+    same = " AND ".join([*(f"kept.`{column}` = new.`{column}`" for column in KEY), within])
+    sums = {column: f"kept.`{column}` + new.`{column}`" for column in ("bytes", "records", "samples")}
+
+    def merge() -> None:
+        table = opened(rows.sparkSession, settings, "traffic_by_minute").alias("kept")
+        matched = table.merge(rows.alias("new"), same).whenMatchedUpdate(set=dict(sums))
+        matched.whenNotMatchedInsertAll().withSchemaEvolution().execute()
+
+    patiently(merge)
+
+
+def patiently(write: Callable[[], object]) -> None:
+    """Write, and write anew where somebody else changed the same files meanwhile: the stream and maintenance may meet.
+
+    Raises:
+        AgentError: They met again and again.
+    """
+    for attempt in range(1, _TRIES + 1):
+        try:
+            write()
+        except DeltaConcurrentModificationException as error:
+            if attempt == _TRIES:
+                raise AgentError(
+                    f"another writer changed the same files {_TRIES} times in a row ({first_line(error)}); does a "
+                    "second stream write these tables?"
+                ) from None
+            time.sleep(_PAUSE_SECONDS * attempt)
+        else:
+            return
+
+
+def first_line(error: Exception) -> str:
+    """What Spark says, without its hundred lines."""
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+
+
+@contextmanager
+def _explained(settings: PipelineSettings, name: str, done: str) -> Iterator[None]:
+    place = location(settings, name)
+    try:
+        yield
+    except AnalysisException as error:
+        if (
+            "PATH_NOT_FOUND" in str(error)
+            or "DELTA_MISSING_DELTA_TABLE" in str(error)
+            or "is not a Delta table" in str(error)
+        ):
+            raise AgentError(
+                f"no table {name} at {place}: run samerack pipeline stream first, or name its folder in pipeline.tables"
+            ) from None
+        raise AgentError(f"{place} cannot be {done}: {first_line(error)}") from None
+    except PySparkException as error:
+        raise AgentError(
+            f"{place} cannot be {done}: {first_line(error)}; is pipeline.tables right, and may this user write there?"
+        ) from None
