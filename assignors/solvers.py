@@ -10,13 +10,14 @@ import importlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
-import networkx as nx
 import numpy as np
 
 from assignors.model import AssignmentError, BoolArray, Int32Array, Int64Array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    import networkx as nx
 
 LIMIT: Final = 1 << 62
 """Arc cost * 4 * (nodes + 1) stays below this: OR-Tools multiplies costs by the number of nodes, and prices add up."""
@@ -172,6 +173,8 @@ def _ortools_flow(network: Network) -> Int64Array:
 
 
 def _networkx_flow(network: Network) -> Int64Array:
+    import networkx as nx  # noqa: PLC0415 - 20 MiB and a quarter of a second, for what OR-Tools nearly always does
+
     graph: nx.MultiDiGraph[int] = nx.MultiDiGraph()
     for node, supply in enumerate(network.supply.tolist()):
         graph.add_node(node, demand=-supply)
