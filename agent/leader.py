@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
@@ -378,6 +379,7 @@ class GroupLeader(threading.Thread):
                 possible_cross_rack=situation.possible.cross_rack if situation is not None else None,
                 budget=self._budget.tokens,
                 rack_warnings=len(warnings),
+                rack_sources=Counter(member.rack.source for member in members),
             )
         )
 

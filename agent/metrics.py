@@ -6,8 +6,8 @@ Gauges of groups are set from one immutable status per group, so that a scrape n
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from threading import Lock
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
@@ -27,6 +27,7 @@ ASSIGNORS = ("optimal", "range")
 GROUP_ERRORS = ("internal", "kafka", "leave", "plan", "refused")
 WATCH_ERROR = "watch"
 BROKER_ABSENT = "broker-absent"
+POD_OUTCOMES = ("found", "unknown", "failed")
 
 _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
@@ -50,6 +51,7 @@ class GroupStatus:
     possible_cross_rack: int | None = None
     budget: float | None = None
     rack_warnings: int = 0
+    rack_sources: Mapping[str, int] = field(default_factory=dict)
 
 
 class StatusBoard(Collector):
@@ -88,6 +90,7 @@ class StatusBoard(Collector):
                 if value is not None:
                     family.add_metric([status.group], float(value))
             yield family
+        yield _sources(statuses)
 
 
 _STATE = (
@@ -125,6 +128,15 @@ def _labelled(name: str, text: str, label: str, statuses: Iterable[GroupStatus])
     family = GaugeMetricFamily(name, text, labels=["group", label])
     for status in statuses:
         family.add_metric([status.group, str(getattr(status, label))], 1.0)
+    return family
+
+
+def _sources(statuses: Iterable[GroupStatus]) -> Metric:
+    text = "Members by where their rack is from; none: no source knows."
+    family = GaugeMetricFamily("samerack_member_racks", text, labels=["group", "source"])
+    for status in statuses:
+        for source, members in sorted(status.rack_sources.items()):
+            family.add_metric([status.group, source], float(members))
     return family
 
 
@@ -181,6 +193,22 @@ class Metrics:
             "samerack_look_seconds", "Time of one look at the cluster.", buckets=_SECONDS, registry=self.registry
         )
 
+        self._pod_rack = Gauge(
+            "samerack_pod_rack",
+            "1 for the rack of the agent's own pod and its source; empty and none where no source knows.",
+            ["rack", "source"],
+            registry=self.registry,
+        )
+        self._pod_questions = Counter(
+            "samerack_pod_questions_total",
+            "Addresses of members that the Kubernetes API was asked for, by outcome: found, unknown or failed.",
+            ["outcome"],
+            registry=self.registry,
+        )
+        for outcome in POD_OUTCOMES:
+            self._pod_questions.labels(outcome)
+        self.in_rack("", "none")
+
         self._errors.labels("", WATCH_ERROR)
         self._suppressed.labels("", BROKER_ABSENT)
 
@@ -230,6 +258,15 @@ class Metrics:
     def ignored(self, reason: str) -> None:
         """Something was seen that does not count as a change of the cluster."""
         self._suppressed.labels("", reason).inc()
+
+    def in_rack(self, rack: str, source: str) -> None:
+        """The rack of the agent's own pod was found."""
+        self._pod_rack.clear()
+        self._pod_rack.labels(rack, source).set(1)
+
+    def pod_asked(self, outcome: str) -> None:
+        """The Kubernetes API was asked for a member's address."""
+        self._pod_questions.labels(outcome).inc()
 
     def exposition(self) -> bytes:
         """The text format of Prometheus."""

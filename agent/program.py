@@ -23,6 +23,9 @@ from agent.leader import GroupLeader
 from agent.ledger import Ledger
 from agent.metrics import Metrics
 from agent.money_metrics import MoneyCollector
+from agent.pod.members import PodRacks
+from agent.pod.own import own_rack, with_own_rack
+from agent.racks import NO_HOSTS
 from agent.showing import Showing
 from agent.traffic import web as traffic_web
 from agent.traffic.board import TrafficBoard
@@ -61,6 +64,9 @@ class Agent:
         planner.warm_up()
         self._hand_over_seconds = settings.election.hand_over_seconds
         self.metrics = Metrics()
+        settings = self._in_rack(settings)
+        self._pods = PodRacks(settings.pod, asked=self.metrics.pod_asked) if settings.pod.kubernetes_members else None
+        hosts = self._pods.hosts() if self._pods is not None else NO_HOSTS
         self.traffic = TrafficBoard()
         self.events = Events(rate=self._bytes_per_second)
         self._admin = open_admin(settings.kafka)
@@ -79,6 +85,7 @@ class Agent:
                 settings,
                 board=self.traffic,
                 metrics=TrafficMetrics(self.metrics.registry),
+                hosts=hosts,
                 rack_aware=lambda: self._watch.rack_aware_fetch,
             )
             if settings.traffic.enabled
@@ -96,6 +103,7 @@ class Agent:
                 events=self.events,
                 weigh=self._measuring.weights.weights if self._measuring is not None else unweighed,
                 standing=self.election or Alone(),
+                hosts=hosts,
             )
             for group in dict.fromkeys(settings.groups)
         ]
@@ -108,6 +116,7 @@ class Agent:
             events=self.events,
             prices=prices,
             leading=settings.leading,
+            own_rack=settings.traffic.rack,
             bootstrap=settings.kafka["bootstrap.servers"],
         )
         ledger = Ledger(prices, roles=self._roles, own_share=self.showing.own_share)
@@ -128,6 +137,13 @@ class Agent:
             port=settings.web.port,
         )
 
+    def _in_rack(self, settings: Settings) -> Settings:
+        """The settings with the rack of this pod, where it is known and none is set."""
+        own = own_rack(settings.pod)
+        self.metrics.in_rack(own.rack or "", own.source or "none")
+        log.info("pod-rack", rack=own.rack, answers={answer.source: answer.detail for answer in own.answers})
+        return with_own_rack(settings, own)
+
     def _bytes_per_second(self, group: str) -> float | None:
         measured = self.traffic.group(group)
         return measured.bytes_per_second if measured is not None else None
@@ -139,6 +155,8 @@ class Agent:
         """Parts whose thread has ended."""
         threads: dict[str, threading.Thread] = {"watch": self._watch}
         threads |= {f"group {leader.group}": leader for leader in self._leaders}
+        if self._pods is not None:
+            threads["pods"] = self._pods
         if self._measuring is not None:
             threads["traffic"] = self._measuring
         if self.election is not None:
@@ -159,6 +177,8 @@ class Agent:
         """Start all threads."""
         self.web.start()
         self._watch.start()
+        if self._pods is not None:
+            self._pods.start()
         if self.election is not None:
             self.election.start()
         if self._measuring is not None:
@@ -174,6 +194,8 @@ class Agent:
         if self.election is not None:
             self.election.stop()  # the others elect, and take the memberships over while the leaders still wait
         self._watch.stop()
+        if self._pods is not None:
+            self._pods.stop()
         if self._measuring is not None:
             self._measuring.stop()
         for leader in (*self._leaders, *((self.election,) if self.election is not None else ())):

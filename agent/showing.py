@@ -47,6 +47,7 @@ class Showing:
         prices: PriceTable,
         leading: LeadingSettings,
         bootstrap: str = "",
+        own_rack: str = "",
     ) -> None:
         """Nothing is worked out yet.
 
@@ -57,6 +58,7 @@ class Showing:
             prices: what a byte costs.
             leading: how it would lead.
             bootstrap: `bootstrap.servers` of the measured cluster.
+            own_rack: where the agent itself is; "" where unknown.
         """
         self.board = board
         self.events = events
@@ -64,6 +66,7 @@ class Showing:
         self._roles = roles
         self._leading = leading
         self._bootstrap = bootstrap
+        self._own_rack = own_rack
         self._lock = threading.RLock()
         self._report: tuple[TrafficSnapshot, Mapping[str, str], Report] | None = None
         self._verdict: tuple[Report, Verdict] | None = None
@@ -93,7 +96,9 @@ class Showing:
                 return self._verdict[1]
             report = self.report()
             if self._verdict is None or self._verdict[0] is not report:
-                evidence = verify.Evidence(snapshot=self.board.latest(), report=report, leading=self._leading)
+                evidence = verify.Evidence(
+                    snapshot=self.board.latest(), report=report, leading=self._leading, own_rack=self._own_rack
+                )
                 self._verdict = (report, verify.verdict(evidence))
                 self._verdict_at = time.monotonic()
             return self._verdict[1]

@@ -31,11 +31,12 @@ _SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What the checks look at: the snapshot, its report, and how the agent would lead."""
+    """What the checks look at: the snapshot, its report, how the agent would lead, and where it is ("": unknown)."""
 
     snapshot: TrafficSnapshot
     report: Report
     leading: LeadingSettings
+    own_rack: str = ""
 
     @property
     def pairs(self) -> Iterator[tuple[GroupTraffic, GroupCost]]:
@@ -147,6 +148,19 @@ def _racks(evidence: Evidence) -> Iterator[Finding]:
             )
 
 
+def _own_rack(evidence: Evidence) -> Iterator[Finding]:
+    """This pod's rack, which applications beside it have too: from the same label, file or variable."""
+    own = {evidence.own_rack} - {""}
+    for name in rack_names(own, set(evidence.racks), complete=evidence.racks_complete):
+        yield Finding(
+            code=name.code,
+            where="this pod",
+            cause=f"its rack {evidence.own_rack!r} is none of a broker; they are in {', '.join(evidence.racks[:3])}",
+            cure="say in pod.zones which rack of the brokers that is; `samerack rack --why` shows where it is from",
+            costs=True,
+        )
+
+
 def _at_random(evidence: Evidence) -> Iterator[Finding]:
     for group, cost in evidence.pairs:
         shares = group.shares
@@ -245,6 +259,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     _selector,
     _members_without_rack,
     _racks,
+    _own_rack,
     _at_random,
     _protocols,
     _broker_assigned,

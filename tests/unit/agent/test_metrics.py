@@ -51,6 +51,7 @@ def sample() -> Metrics:
             cross_rack=4,
             possible_cross_rack=3,
             budget=2.5,
+            rack_sources={"subscription": 6},
         )
     )
     return metrics

@@ -1,0 +1,168 @@
+"""Racks of consumers' pods by the Kubernetes API: who asks gets what is known, and what is not known is asked soon.
+
+Planning must not wait for a network, so answers come from memory; a thread asks for the addresses that others asked
+for, a bounded number at a time. While the API is away or refuses, what was known counts on. What must not enter: which
+source of a rack counts more.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final, Literal
+
+import structlog
+
+from agent.pod.kubernetes import Api, KubernetesError
+from agent.pod.model import rack_of
+from agent.racks import Hosts
+from common.settings import PodSettings
+
+log = structlog.get_logger("pod")
+
+MOST_QUESTIONS: Final = 50
+"""Addresses that are asked for in one go; the next ones follow after a pause."""
+_PAUSE_SECONDS: Final = 1.0
+_UNKNOWN_SECONDS: Final = 30.0
+"""An address that the API does not know is asked for again so soon: its pod may be about to show."""
+_RETRY_SECONDS: Final = 5.0
+
+Outcome = Literal["found", "unknown", "failed"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Known:
+    """What the API said of an address, and until when that counts as new."""
+
+    rack: str | None
+    until: float
+
+
+class PodRacks(threading.Thread):
+    """The racks of pods by their addresses."""
+
+    def __init__(
+        self,
+        settings: PodSettings,
+        *,
+        asked: Callable[[Outcome], None],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        """Prepare; `start` begins.
+
+        Args:
+            settings: where to ask, and how names become racks.
+            asked: to be told of every question.
+            environment: the process's own by default.
+
+        Raises:
+            KubernetesError: This is no pod, and no API server is named.
+        """
+        super().__init__(name="pod-racks", daemon=True)
+        self._settings = settings
+        self._asked = asked
+        self._environment = os.environ if environment is None else environment
+        self._api = Api(settings, self._environment)
+        self._lock = threading.Lock()
+        self._wanted: dict[str, float] = {}
+        self._known: dict[str, _Known] = {}
+        self._nodes: dict[str, tuple[str, float]] = {}
+        self._version = 0
+        self._retry = _RETRY_SECONDS
+        self._told = ""
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+
+    def rack_of(self, host: str) -> str | None:
+        """The rack of a pod's address, from memory; one that is not known is asked for soon."""
+        try:
+            address = str(ip_address(host))
+        except ValueError:
+            return None
+        with self._lock:
+            if address not in self._wanted:
+                self._wake.set()
+            self._wanted[address] = time.monotonic()
+            known = self._known.get(address)
+        return known.rack if known is not None else None
+
+    def hosts(self) -> Hosts:
+        """What is known here, as one of the sources of members' racks."""
+        return Hosts(kubernetes=self.rack_of, version=lambda: self._version)
+
+    def stop(self) -> None:
+        """End the thread after the question under way."""
+        self._stopping.set()
+        self._wake.set()
+
+    def run(self) -> None:
+        """Ask for what is wanted and not known."""
+        while not self._stopping.is_set():
+            pause = self._turn()
+            self._wake.wait(pause)
+            self._wake.clear()
+            self._stopping.wait(_PAUSE_SECONDS)  # those who come at one time are asked for together
+
+    def _turn(self) -> float:
+        """Ask once; the answer is how long to wait unless somebody new is asked for."""
+        try:
+            self.look(time.monotonic())
+        except KubernetesError as error:
+            self._failed(str(error))
+        except Exception as error:  # one odd answer must not end the thread
+            self._failed(f"{type(error).__name__}: {error}")
+            log.exception("pod-racks-failed", error=str(error))
+        else:
+            self._retry, self._told = _RETRY_SECONDS, ""
+            return _RETRY_SECONDS
+        self._stopping.wait(self._retry)  # nobody new makes a refusal less likely
+        self._retry = min(2 * self._retry, self._settings.kubernetes_refresh_seconds)
+        return 0.0
+
+    def _failed(self, reason: str) -> None:
+        self._asked("failed")
+        if reason != self._told:
+            log.warning("pod-racks-unknown", reason=reason)
+        self._told = reason
+
+    def look(self, now: float) -> None:
+        """Ask for the addresses whose time has come; forget those that nobody has asked for in a while.
+
+        Raises:
+            KubernetesError: No answer, or a refusal; what was known stays.
+        """
+        refresh = self._settings.kubernetes_refresh_seconds
+        with self._lock:
+            self._wanted = {host: at for host, at in self._wanted.items() if now - at < 2 * refresh}
+            self._known = {host: known for host, known in self._known.items() if host in self._wanted}
+            due = [host for host in self._wanted if host not in self._known or now >= self._known[host].until]
+        for host in due[:MOST_QUESTIONS]:
+            rack = rack_of(self._zones(host, now), self._settings.zones)
+            self._asked("unknown" if rack is None else "found")
+            with self._lock:
+                before = self._known.get(host)
+                until = now + (refresh if rack is not None else min(refresh, _UNKNOWN_SECONDS))
+                self._known[host] = _Known(rack=rack, until=until)
+                if (before.rack if before is not None else None) != rack:
+                    self._version += 1
+
+    def _zones(self, host: str, now: float) -> tuple[str, ...]:
+        namespaces = self._settings.kubernetes_namespaces or (self._api.namespace(self._environment),)
+        for namespace in namespaces:
+            pod = self._api.pod_at(namespace, host)
+            if pod is not None:
+                zone = pod.zone or self._zone_of_node(pod.node, now)
+                return (zone,) if zone else ()
+        return ()
+
+    def _zone_of_node(self, node: str, now: float) -> str:
+        zone, until = self._nodes.get(node, ("", 0.0))
+        if now >= until:
+            zone = self._api.zone_of_node(node)
+            self._nodes = {name: entry for name, entry in self._nodes.items() if now < entry[1]}
+            self._nodes[node] = (zone, now + self._settings.kubernetes_refresh_seconds)
+        return zone
