@@ -38,12 +38,14 @@ class PartitionView:
 class ClusterView:
     """One look at the cluster: the racks of the brokers that answered, and the topics of interest.
 
-    `topics` are those that exist, `absent` those that were asked for and do not. A topic in neither was not asked for.
+    `topics` are those that exist, `absent` those that were asked for and do not, `refused` those that the agent is not
+    allowed to see, whether they exist or not. A topic in none of them was not asked for.
     """
 
     brokers: Mapping[int, Rack]
     topics: Mapping[str, tuple[PartitionView, ...]]
     absent: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,13 @@ from typing import Any, Final
 from kafka import errors as kafka_errors
 from kafka.coordinator.base import BaseCoordinator
 from kafka.net.compat import KafkaNetClient
+from kafka.net.selector import NetworkSelector
 from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kafka.structs import MemberState
 
+from agent.connections import Connections
+from agent.errors import RefusedError
+from agent.refusals import NotAcceptedError
 from common.errors import AgentError
 
 JOIN_VERSION: Final = 9
@@ -249,16 +253,25 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
     """A client of its own with its network thread running.
 
     Raises:
-        AgentError: No bootstrap server answers within `timeout` seconds, or it refuses the credentials.
+        RefusedError: A bootstrap server refuses the agent, or the agent it.
+        AgentError: No bootstrap server answers within `timeout` seconds.
     """
-    client = KafkaNetClient(**config)
-    client._net.start()  # noqa: SLF001 - the library's own consumer starts it the same way
+    net = NetworkSelector(**config)
+    manager = Connections(net, **config)
+    client = KafkaNetClient(net=net, manager=manager, **config)
+    net.start()
+    servers = config.get("bootstrap_servers")
     try:
-        client._manager.bootstrap(timeout_ms=round(timeout * 1000))  # noqa: SLF001 - no public way to wait for it
+        manager.bootstrap(timeout_ms=round(timeout * 1000))
+    except NotAcceptedError as error:
+        close(client)
+        raise RefusedError(f"kafka {servers}: {error}") from error
     except Exception as error:
         close(client)
-        servers = config.get("bootstrap_servers")
-        raise AgentError(f"kafka {servers}: {type(error).__name__}: {error}; check bootstrap.servers") from error
+        last = manager.last_failure or error
+        raise AgentError(
+            f"kafka {servers}: {type(last).__name__}: {last}; check bootstrap.servers and security.protocol"
+        ) from error
     return client
 
 

@@ -13,5 +13,13 @@ class StepBackError(AgentError):
         self.seconds = seconds
 
 
+class NotAllowedError(AgentError):
+    """The brokers know who asks and do not allow it: only whoever gives permissions can change that."""
+
+
+class RefusedError(AgentError):
+    """TLS or SASL failed: asking again soon is of no use, and many who do are a storm."""
+
+
 class CoordinatorMovesError(AgentError):
     """A group has no coordinator at the moment, or another one than was asked: ask again soon."""

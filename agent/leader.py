@@ -32,6 +32,7 @@ from agent.metrics import GroupStatus, Metrics
 from agent.order import is_first
 from agent.policy import Action, Budget, Decision, Reason, Rules, Situation, decide, full, share
 from agent.racks import NO_HOSTS, Hosts, rack_warnings
+from agent.refusals import explained, is_refusal, next_pause
 from agent.seat import Seat
 from agent.traffic.weights import Weights
 from agent.watch import ClusterWatch
@@ -114,6 +115,8 @@ class GroupLeader(threading.Thread):
         self._look_at = 0.0
         self._judged: GroupView | None = None
         self._refusal = ""
+        self._unseen: frozenset[str] = frozenset()
+        self.trouble = ""
         self._evaluation: _Evaluation | None = None
         self._told: Sent | None = None
         self._rounds = 0
@@ -135,17 +138,21 @@ class GroupLeader(threading.Thread):
 
     def run(self) -> None:
         """Stay with the group until stopped; whatever breaks is counted, logged and tried again."""
+        refused_pause = 0.0
         while not self._stopping.is_set():
             pause = _RETRY_SECONDS
             try:
                 self._session()
+                refused_pause = 0.0
             except StepBackError as error:
                 pause = error.seconds
                 self._metrics.failed(self.group, "stepped-back")
                 self._log.error("steps-back", reason=str(error), seconds=pause)
                 self._become("observing")
             except (kafka_errors.KafkaError, AgentError) as error:
-                self._failed("kafka", error)
+                refused_pause = next_pause(refused_pause) if is_refusal(error) else 0.0
+                pause = max(pause, refused_pause)
+                self._failed("refused" if refused_pause else "kafka", error, pause)
             except Exception as error:  # noqa: BLE001 - the group must not be left because of a mistake of ours
                 self._metrics.failed(self.group, "internal")
                 self._log.exception("failed", kind="internal", error=str(error), retry_seconds=pause)
@@ -156,8 +163,12 @@ class GroupLeader(threading.Thread):
                 self._wake.clear()
 
     def _failed(self, kind: str, error: Exception, retry_seconds: float = _RETRY_SECONDS) -> None:
+        """Count a failure, and say it unless it is said already."""
         self._metrics.failed(self.group, kind)
-        self._log.warning("failed", kind=kind, error=f"{type(error).__name__}: {error}", retry_seconds=retry_seconds)
+        text = explained(error)
+        if text != self.trouble:
+            self._log.warning("failed", kind=kind, error=text, retry_seconds=retry_seconds)
+        self.trouble = text
 
     def _session(self) -> None:
         if not self._is_wanted():
@@ -188,6 +199,8 @@ class GroupLeader(threading.Thread):
             self._become("standby")
             return False
         self._fenced_in = None
+        if self._role == "standby":
+            self._become("outside")
         return True
 
     def _ends(self, membership: Membership) -> bool:
@@ -208,6 +221,8 @@ class GroupLeader(threading.Thread):
             self._log.info("role", now=role, before=self._role)
             self._role = role
             self._metrics.board.become(self.group, role)
+            if role in ("leading", "following"):
+                self.trouble = ""
 
     def _forget_looks(self) -> None:
         """What was seen is of the past: look anew before anything is decided."""
@@ -232,6 +247,9 @@ class GroupLeader(threading.Thread):
             return self._rejoin(membership)
         elif self._look is None or self._others is None or not self._look.stable:
             return _PARKED_SECONDS
+        elif unseen := self._watch.unseen(self.group):
+            self.trouble = _blind(unseen)
+            raise StepBackError(self.trouble, _RETRY_SECONDS)
         elif membership.leading:
             self._lead(membership, self._others)
         else:
@@ -260,8 +278,10 @@ class GroupLeader(threading.Thread):
         view = self._others
         if view is None or not is_settled(view):
             return False
-        if view is not self._judged:
-            reason = refusal(view, self._settings.leading)
+        unseen = self._watch.unseen(self.group)
+        if view is not self._judged or unseen != self._unseen:
+            reason = _blind(unseen) or refusal(view, self._settings.leading)
+            self._unseen, self.trouble = unseen, _blind(unseen)
             if not reason and (kind := self._group_type(self.group)) not in _CLASSIC:
                 reason = f"the brokers assign it (group type {kind})"
             if reason and reason != self._refusal:
@@ -352,6 +372,8 @@ class GroupLeader(threading.Thread):
         if others == self._others:
             others = self._others  # the same object keeps what was worked out for it
         self._look, self._others = look, others
+        if self._role in ("leading", "following", "observing") and not self._unseen:
+            self.trouble = ""
         self._assigning.see(others)
         self._publish(others, first=is_first(look, membership.member_id, membership.leader_id))
 
@@ -449,3 +471,8 @@ class GroupLeader(threading.Thread):
         )
         self._publish(view, first=self._role == "leading")
         return self._evaluation
+
+
+def _blind(unseen: frozenset[str]) -> str:
+    """Why the agent must not plan for a group; nothing where it may see all topics."""
+    return f"may not see topics {', '.join(sorted(unseen))}; allow DESCRIBE on them" if unseen else ""

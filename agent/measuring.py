@@ -13,9 +13,8 @@ from agent.events import Events
 from agent.showing import Showing
 from agent.traffic.board import TrafficBoard
 from agent.traffic.metrics import TrafficMetrics
-from agent.traffic.watch import TrafficWatch
-from agent.watch import fetches_are_rack_aware, look, open_admin
-from common.errors import AgentError
+from agent.traffic.watch import RackAware, TrafficWatch
+from agent.watch import ask_selector
 from common.money import price_table
 from common.settings import Settings
 
@@ -52,9 +51,9 @@ class Measuring:
         )
         prices = price_table(settings.money)
         board = TrafficBoard()
-        self._rack_aware: bool | None = None
+        self._rack_aware: RackAware = lambda: None
         self._watch = TrafficWatch(
-            self._settings, board=board, metrics=TrafficMetrics.silent(), rack_aware=lambda: self._rack_aware
+            self._settings, board=board, metrics=TrafficMetrics.silent(), rack_aware=self._selector
         )
         self.showing = Showing(
             board=board,
@@ -71,7 +70,7 @@ class Measuring:
         Raises:
             AgentError: No broker answers.
         """
-        self._rack_aware = selector(self._settings)
+        self._rack_aware = ask_selector(self._settings)
         self._watch.look()
         end = time.monotonic() + self._seconds
         while (left := end - time.monotonic()) > 0:
@@ -84,8 +83,11 @@ class Measuring:
         Raises:
             AgentError: No broker answers at first.
         """
-        self._rack_aware = selector(self._settings)
+        self._rack_aware = ask_selector(self._settings)
         self._watch.start()
+
+    def _selector(self) -> bool | None:
+        return self._rack_aware()
 
     def __enter__(self) -> Self:
         """Returns itself."""
@@ -100,19 +102,3 @@ class Measuring:
             self._watch.join(_END_SECONDS)
         else:
             self._watch.close()
-
-
-def selector(settings: Settings) -> bool | None:
-    """Whether brokers serve from the reader's rack, by setting or by their configuration; None if not allowed to ask.
-
-    Raises:
-        AgentError: No broker answers.
-    """
-    if settings.racks.replica_selector != "auto":
-        return settings.racks.replica_selector == "rack-aware"
-    admin = open_admin(settings.kafka)
-    brokers = look(admin, ()).brokers
-    try:
-        return fetches_are_rack_aware(admin, brokers)
-    except AgentError:
-        return None

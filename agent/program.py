@@ -69,16 +69,14 @@ class Agent:
         hosts = self._pods.hosts() if self._pods is not None else NO_HOSTS
         self.traffic = TrafficBoard()
         self.events = Events(rate=self._bytes_per_second)
-        self._admin = open_admin(settings.kafka)
         self._watch = ClusterWatch(
-            self._admin,
+            partial(open_admin, settings.kafka),
             pause=settings.watch.cluster_seconds,
             times=SettlingTimes(
                 change=settings.policy.settling_seconds, leader=settings.policy.leader_settling_seconds
             ),
             selector=settings.racks.replica_selector,
             metrics=self.metrics,
-            reopen=partial(open_admin, settings.kafka),
         )
         self._measuring = (
             TrafficWatch(
@@ -86,7 +84,7 @@ class Agent:
                 board=self.traffic,
                 metrics=TrafficMetrics(self.metrics.registry),
                 hosts=hosts,
-                rack_aware=lambda: self._watch.rack_aware_fetch,
+                rack_aware=self._watch.selector,
             )
             if settings.traffic.enabled
             else None
@@ -166,12 +164,26 @@ class Agent:
     def unready(self) -> dict[str, str]:
         """Parts that do not do their work at the moment."""
         wrong = self.unhealthy()
-        if time.monotonic() - self._watch.last_look > _STALE_SECONDS:
-            wrong["watch"] = f"no look at the cluster in the last {_STALE_SECONDS:.0f} s"
+        if unseen := self._unseen_cluster():
+            wrong.setdefault("watch", unseen)
+        troubles = {leader.group: leader.trouble for leader in self._leaders}
         for status in self.metrics.board.all():
-            if status.role in ("outside", "fenced"):
-                wrong[f"group {status.group}"] = status.role
+            trouble = troubles.get(status.group, "")
+            if status.role in ("outside", "fenced") or (status.role == "observing" and trouble):
+                wrong[f"group {status.group}"] = f"{status.role}: {trouble}" if trouble else status.role
         return wrong
+
+    def _unseen_cluster(self) -> str:
+        """Why the cluster is not known as it is now; nothing while it is."""
+        if self._watch.refused:
+            return self._watch.trouble
+        if time.monotonic() - self._watch.last_look <= _STALE_SECONDS:
+            return ""
+        never = self._watch.last_look == float("-inf")
+        since = (
+            "metadata has not been read yet" if never else f"no look at the cluster in the last {_STALE_SECONDS:.0f} s"
+        )
+        return f"{since}; {self._watch.trouble}" if self._watch.trouble else since
 
     def start(self) -> None:
         """Start all threads."""

@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import Future
 from typing import Any, Final, Protocol
 
 import structlog
@@ -27,16 +28,23 @@ from agent.cluster import (
     SettlingTimes,
     settle,
 )
-from agent.errors import CoordinatorMovesError
+from agent.coordination import close, connect
+from agent.errors import CoordinatorMovesError, NotAllowedError, RefusedError
+from agent.refusals import next_pause
 from common.errors import AgentError, SettingsError
-from common.kafka_config import for_librdkafka, nearest
+from common.kafka_config import for_kafka_python, for_librdkafka, nearest
+from common.settings import Settings
 
 log = structlog.get_logger("watch")
 
 RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"
 _REQUEST_SECONDS: Final = 5.0
+_HEED_SECONDS: Final = 0.1
+"""An answer is waited for in turns of so long, between which errors of connections are heeded."""
+_NOT_ACCEPTED: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})  # noqa: SLF001 - librdkafka's names
 _SELECTOR_SECONDS: Final = 300.0
+_SELECTOR_AGAIN_SECONDS: Final = 30.0
 _SHARE_OF_TIME: Final = 10
 """A look may take a tenth of the time at most: the pause is that many times as long as looks take."""
 _LAST_LOOKS: Final = 5
@@ -46,7 +54,13 @@ _AGAIN_SECONDS: Final = 0.2
 _COORDINATOR_MOVES: Final = frozenset(
     {KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS}
 )
-_ABSENT: Final = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
+_REFUSED: Final = frozenset(
+    {
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    }
+)
 
 
 class WatchMetrics(Protocol):
@@ -62,14 +76,65 @@ class WatchMetrics(Protocol):
         """Something was seen that does not count as a change."""
 
 
-def open_admin(kafka: Mapping[str, str]) -> AdminClient:
+class _Refusals:
+    """What librdkafka tells beside the answers: only here does it say that TLS or SASL failed."""
+
+    def __init__(self) -> None:
+        self.text = ""
+
+    def heed(self, error: KafkaError) -> None:
+        """One error that librdkafka reports of a connection."""
+        if error.code() in _NOT_ACCEPTED:
+            self.text = error.str()
+
+
+class Admin(AdminClient):
+    """librdkafka's client; knows whether it was refused, which its answers do not tell."""
+
+    def __init__(self, kafka: Mapping[str, str]) -> None:
+        self.kafka = kafka
+        self.refusals = _Refusals()  # apart, so that nothing keeps a client alive that nobody uses
+        settings: dict[str, Any] = {**for_librdkafka(kafka), "error_cb": self.refusals.heed}
+        super().__init__(settings, logger=_Quiet())
+
+    def answer(self, question: Future[Any]) -> Any:
+        """Waits for an answer, no longer than until a refusal is known: librdkafka would go on trying.
+
+        Raises:
+            RefusedError: The brokers refuse the agent, or the agent them.
+            KafkaException, TimeoutError: As the question.
+        """
+        deadline = time.monotonic() + _REQUEST_SECONDS
+        while True:
+            try:
+                return question.result(_HEED_SECONDS)
+            except (KafkaException, TimeoutError) as error:
+                self.poll(0)
+                own = isinstance(error, TimeoutError) or error.args[0].code() < 0  # not a broker's
+                if own and self.refusals.text:
+                    raise RefusedError(self._explained()) from None
+                if isinstance(error, KafkaException) or time.monotonic() > deadline:
+                    raise
+
+    def _explained(self) -> str:
+        """The refusal in words: the other client says more precisely what it is, unless it is not refused."""
+        try:
+            close(connect(for_kafka_python(self.kafka), _REQUEST_SECONDS))
+        except RefusedError as error:
+            return str(error)
+        except AgentError:
+            pass
+        return f"kafka {self.kafka['bootstrap.servers']}: {self.refusals.text}; check the settings of TLS and SASL"
+
+
+def open_admin(kafka: Mapping[str, str]) -> Admin:
     """An AdminClient, quiet on its own: what matters comes back as exceptions.
 
     Raises:
         SettingsError: librdkafka refuses a setting.
     """
     try:
-        return AdminClient({**for_librdkafka(kafka)}, logger=_Quiet())
+        return Admin(kafka)
     except KafkaException as error:
         reason = " ".join((error.args[0].str() if error.args else str(error)).split())
         key = reason.rpartition('"')[0].rpartition('"')[2]
@@ -84,34 +149,35 @@ class _Quiet:
         log.debug("librdkafka", level=level, line=message % args if args else message)
 
 
-def look(admin: AdminClient, topics: Collection[str]) -> ClusterView:
-    """One look at all brokers and at these topics; a topic that does not exist is left out.
+def look(admin: Admin, topics: Collection[str]) -> ClusterView:
+    """One look at all brokers and at these topics; one that does not exist is not taken for one that may not be seen.
 
     Raises:
+        RefusedError: TLS or SASL failed.
         AgentError: The cluster did not answer.
     """
     try:
-        cluster = admin.describe_cluster(request_timeout=_REQUEST_SECONDS).result(_REQUEST_SECONDS)
+        cluster = admin.answer(admin.describe_cluster(request_timeout=_REQUEST_SECONDS))
         brokers: dict[int, Rack] = {node.id: node.rack or NoRack.UNSET for node in cluster.nodes}
         views: dict[str, tuple[PartitionView, ...]] = {}
+        refused: set[str] = set()
         if topics:
             answers = admin.describe_topics(TopicCollection(sorted(topics)), request_timeout=_REQUEST_SECONDS)
             for topic, answer in answers.items():
-                view = _topic(answer)
-                if view is not None:
-                    views[topic] = view
+                try:
+                    views[topic] = _topic(admin.answer(answer))
+                except KafkaException as error:
+                    if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                        refused.add(topic)
+                    elif error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                        raise
     except (KafkaException, TimeoutError) as error:
         raise AgentError(f"kafka: metadata: {_text(error)}") from error
-    return ClusterView(brokers=brokers, topics=views, absent=frozenset(topics) - views.keys())
+    absent = frozenset(topics) - views.keys() - refused
+    return ClusterView(brokers=brokers, topics=views, absent=absent, refused=frozenset(refused))
 
 
-def _topic(answer: Any) -> tuple[PartitionView, ...] | None:
-    try:
-        described = answer.result(_REQUEST_SECONDS)
-    except KafkaException as error:
-        if error.args[0].code() in _ABSENT:
-            return None
-        raise
+def _topic(described: Any) -> tuple[PartitionView, ...]:
     return tuple(
         PartitionView(
             leader=partition.leader.id if partition.leader is not None else NO_LEADER,
@@ -122,11 +188,12 @@ def _topic(answer: Any) -> tuple[PartitionView, ...] | None:
     )
 
 
-def fetches_are_rack_aware(admin: AdminClient, brokers: Iterable[int]) -> bool:
+def fetches_are_rack_aware(admin: Admin, brokers: Iterable[int]) -> bool:
     """Whether every broker has a rack-aware replica selector (KIP-392), from the brokers' configuration.
 
     Raises:
-        AgentError: Not allowed, or no answer.
+        NotAllowedError: Not allowed.
+        AgentError: No answer.
     """
     questions = [
         [ConfigResource(ConfigResource.Type.BROKER, str(broker))] for broker in brokers
@@ -135,14 +202,39 @@ def fetches_are_rack_aware(admin: AdminClient, brokers: Iterable[int]) -> bool:
     try:
         answers = [admin.describe_configs(question, request_timeout=_REQUEST_SECONDS) for question in questions]
         for future in (future for answer in answers for future in answer.values()):
-            entry = future.result(_REQUEST_SECONDS).get(_SELECTOR_KEY)
+            entry = admin.answer(future).get(_SELECTOR_KEY)
             selectors.append(entry.value if entry is not None else None)
     except (KafkaException, TimeoutError) as error:
-        raise AgentError(
-            f"kafka: {_SELECTOR_KEY} of the brokers: {_text(error)}; allow DESCRIBE_CONFIGS or set "
+        raise _kind(error)(
+            f"kafka: {_SELECTOR_KEY} of the brokers: {_text(error)}; allow DESCRIBE_CONFIGS on the cluster or set "
             "racks.replica_selector to rack-aware or leader"
         ) from error
     return bool(selectors) and all((selector or "").endswith(RACK_AWARE_SELECTOR) for selector in selectors)
+
+
+def ask_selector(settings: Settings) -> Callable[[], bool]:
+    """Asks once whether brokers serve from the reader's rack, unless settings say it; the answer is a function.
+
+    It tells, or raises NotAllowedError or another AgentError that says why it is not known.
+
+    Raises:
+        AgentError: No broker answers.
+    """
+    setting = settings.racks.replica_selector
+    if setting != "auto":
+        return lambda: setting == "rack-aware"
+    admin = open_admin(settings.kafka)
+    brokers = look(admin, ()).brokers
+    try:
+        aware = fetches_are_rack_aware(admin, brokers)
+    except AgentError as error:
+        unknown = error
+
+        def tell() -> bool:
+            raise unknown
+
+        return tell
+    return lambda: aware
 
 
 def find_group_type(kafka: Mapping[str, str], group: str, *, patience: float = _PATIENCE_SECONDS) -> str:
@@ -160,22 +252,29 @@ def find_group_type(kafka: Mapping[str, str], group: str, *, patience: float = _
             time.sleep(_AGAIN_SECONDS)
 
 
-def group_type(admin: AdminClient, group: str) -> str:
+def group_type(admin: Admin, group: str) -> str:
     """The type of a group: "classic", "consumer" (KIP-848) or another, "unknown" where brokers do not say.
 
     Raises:
         CoordinatorMovesError: The group has no coordinator at the moment, or another one.
-        AgentError: Not allowed, or no answer.
+        NotAllowedError: Not allowed.
+        AgentError: No answer.
     """
     try:
-        future = admin.describe_consumer_groups([group], request_timeout=_REQUEST_SECONDS)[group]
-        described = future.result(_REQUEST_SECONDS)
+        described = admin.answer(admin.describe_consumer_groups([group], request_timeout=_REQUEST_SECONDS)[group])
     except (KafkaException, TimeoutError) as error:
         if isinstance(error, KafkaException) and error.args[0].code() == KafkaError.GROUP_ID_NOT_FOUND:
             return "classic"
-        moves = isinstance(error, KafkaException) and error.args[0].code() in _COORDINATOR_MOVES
-        raise (CoordinatorMovesError if moves else AgentError)(f"kafka: group {group}: {_text(error)}") from error
+        raise _kind(error)(f"kafka: group {group}: {_text(error)}") from error
     return str(described.type.name).lower()
+
+
+def _kind(error: KafkaException | TimeoutError) -> type[AgentError]:
+    """What the one who asked has to do about it."""
+    code = error.args[0].code() if isinstance(error, KafkaException) else None
+    if code in _COORDINATOR_MOVES:
+        return CoordinatorMovesError
+    return NotAllowedError if code in _REFUSED else AgentError
 
 
 _SILENCE: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE})  # noqa: SLF001 - librdkafka's names
@@ -191,30 +290,34 @@ def _text(error: KafkaException | TimeoutError) -> str:
 class ClusterWatch(threading.Thread):
     """Looks in turns and publishes what settled; `cluster` is replaced as a whole, never changed."""
 
-    def __init__(  # noqa: PLR0913 - each is a part of its own
+    def __init__(
         self,
-        admin: AdminClient,
+        opened: Callable[[], Admin],
         *,
         pause: float,
         times: SettlingTimes,
         selector: str,
         metrics: WatchMetrics,
-        reopen: Callable[[], AdminClient] | None = None,
     ) -> None:
         """Prepare; `start` begins to look.
 
         Args:
-            admin: The client to look with.
+            opened: Makes a client to look with, and another when a look has failed: librdkafka waits for the broker
+                that it takes for the controller, for five minutes if need be, and with KRaft that is any broker.
             pause: Seconds between two looks.
             times: How long changes must persist.
             selector: `auto`, `rack-aware` or `leader` (setting racks.replica_selector).
             metrics: What to tell of the looks.
-            reopen: Makes another client when a look has failed: librdkafka waits for the broker that it takes for the
-                controller, for five minutes if need be, and with KRaft that is any broker.
+
+        Raises:
+            SettingsError: The client refuses a setting.
         """
         super().__init__(name="cluster-watch", daemon=True)
-        self._admin = admin
-        self._reopen = reopen
+        self._opened = opened
+        self._admin: Admin | None = opened()
+        self._stopping = threading.Event()
+        self.trouble = ""
+        self.refused = False
         self._pause = pause
         self._times = times
         self._metrics = metrics
@@ -222,12 +325,13 @@ class ClusterWatch(threading.Thread):
         self._interest: dict[str, frozenset[str]] = {}
         self._lock = threading.Lock()
         self._wake = threading.Event()
-        self._stopping = False
         self._took: deque[float] = deque(maxlen=_LAST_LOOKS)
         self._state = Settling()
         self._listeners: list[Callable[[], None]] = []
         self.cluster = SettledCluster()
         self.rack_aware_fetch = selector == "rack-aware"
+        self._selector_error: AgentError | None = None
+        self._refused: Mapping[str, float] = {}
         self.last_look = float("-inf")
         self._selector_at = float("-inf")
 
@@ -243,30 +347,64 @@ class ClusterWatch(threading.Thread):
         if not topics <= known:
             self._wake.set()
 
+    def unseen(self, group: str) -> frozenset[str]:
+        """The group's topics that the agent may not see and knows nothing of, or nothing new for too long.
+
+        Nobody may plan for them: what is not seen would be given to nobody.
+        """
+        refused = self._refused
+        if not refused:
+            return frozenset()
+        latest = time.monotonic() - self._times.change
+        topics = self._interest.get(group, frozenset()) & refused.keys()
+        return frozenset(one for one in topics if refused[one] < latest or not self.cluster.topics.get(one))
+
+    def selector(self) -> bool:
+        """Whether brokers serve from the reader's rack, where that is known.
+
+        Raises:
+            NotAllowedError, AgentError: Why it is not known.
+        """
+        if self._selector_error is not None:
+            raise self._selector_error
+        return self.rack_aware_fetch
+
     def stop(self) -> None:
         """End the thread within one request's time."""
-        self._stopping = True
+        self._stopping.set()
         self._wake.set()
 
     def run(self) -> None:
         """Look, settle, publish, pause."""
-        while not self._stopping:
+        refused_pause = 0.0
+        while not self._stopping.is_set():
             self._wake.clear()
             started = time.monotonic()
             try:
                 self.look_once()
+                self.trouble, self.refused, refused_pause = "", False, 0.0
             except AgentError as error:
-                self._metrics.watch_failed()
-                log.warning("look-failed", error=str(error))
-                if self._reopen is not None:
-                    self._admin = self._reopen()
+                self._fail(error)
+                self.refused = isinstance(error, RefusedError)
+                refused_pause = next_pause(refused_pause) if self.refused else 0.0
             except Exception as error:  # one bad look must not end the watch of every group
                 self._metrics.watch_failed()
                 log.exception("look-failed", error=str(error))
             took = time.monotonic() - started
             self._metrics.looked(took)
             self._took.append(took)
-            self._wake.wait(max(self._pause, min(self._took) * _SHARE_OF_TIME))
+            if refused_pause:
+                self._stopping.wait(refused_pause)
+            else:
+                self._wake.wait(max(self._pause, min(self._took) * _SHARE_OF_TIME))
+
+    def _fail(self, error: AgentError) -> None:
+        """Count a failed look, say so unless it is said already, and let go of the client: it would go on trying."""
+        self._metrics.watch_failed()
+        if str(error) != self.trouble:
+            log.warning("look-failed", error=str(error))
+        self.trouble = str(error)
+        self._admin = None
 
     def look_once(self) -> None:
         """One look and what follows from it.
@@ -276,14 +414,17 @@ class ClusterWatch(threading.Thread):
         """
         with self._lock:
             topics = frozenset().union(*self._interest.values()) if self._interest else frozenset()
-        view = look(self._admin, topics)
+        self._admin = admin = self._admin or self._opened()
+        view = look(admin, topics)
         now = time.monotonic()
         if self._selector == "auto" and now >= self._selector_at:
-            self._read_selector(view)
-            self._selector_at = now + _SELECTOR_SECONDS
+            self._read_selector(admin, view)
+            known = self._selector_error is None
+            self._selector_at = now + (_SELECTOR_SECONDS if known else _SELECTOR_AGAIN_SECONDS)
         outcome = settle(self._state, view, now, self._times)
         before, self._state = self._state.settled, outcome.state
         self.cluster = outcome.state.settled
+        self._see_refused(view.refused, now)
         self.last_look = now
         for change in outcome.changes:
             log.info("change", kind=change.kind, where=change.where, before=change.before, after=change.after)
@@ -294,13 +435,23 @@ class ClusterWatch(threading.Thread):
             for listener in self._listeners:
                 listener()
 
-    def _read_selector(self, view: ClusterView) -> None:
+    def _see_refused(self, refused: frozenset[str], now: float) -> None:
+        """Remember since when topics may not be seen, and say so once."""
+        before = self._refused
+        if refused - before.keys():
+            log.error("topics-refused", topics=sorted(refused), cure="allow DESCRIBE on these topics")
+        self._refused = {topic: before.get(topic, now) for topic in refused}
+
+    def _read_selector(self, admin: Admin, view: ClusterView) -> None:
         """Learn which replicas serve; where that fails, what was known stays true (at first: only leaders)."""
         try:
-            aware = fetches_are_rack_aware(self._admin, view.brokers)
+            aware = fetches_are_rack_aware(admin, view.brokers)
         except AgentError as error:
-            log.warning("replica-selector-unknown", error=str(error), rack_aware=self.rack_aware_fetch)
+            if str(error) != str(self._selector_error):
+                log.warning("replica-selector-unknown", error=str(error), rack_aware=self.rack_aware_fetch)
+            self._selector_error = error
             return
+        self._selector_error = None
         if aware != self.rack_aware_fetch or self.last_look == float("-inf"):
             log.info("replica-selector", rack_aware=aware)
         self.rack_aware_fetch = aware

@@ -12,8 +12,9 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from common.errors import SettingsError
+from common.tokens import TokenSettings, tokens
 
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
 _OFF: Final = frozenset({"false", "f", "0"})
 """What librdkafka reads as false; it refuses what is neither this nor one of the same words for true."""
 
@@ -56,6 +57,15 @@ _TO_KAFKA_PYTHON: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "ssl.key.password": ("ssl_password", str),
 }
 _VERIFY: Final = "enable.ssl.certificate.verification"
+_METHOD: Final = "sasl.oauthbearer.method"
+_ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
+_CLIENT: Final = "sasl.oauthbearer.client.id"
+_SECRET: Final = "sasl.oauthbearer.client.secret"  # noqa: S105 - the name of a setting
+_SCOPE: Final = "sasl.oauthbearer.scope"
+_EXTENSIONS: Final = "sasl.oauthbearer.extensions"
+_AUTHORITY: Final = "https.ca.location"
+_TOKENS: Final = (_METHOD, _ENDPOINT, _CLIENT, _SECRET, _SCOPE, _EXTENSIONS, _AUTHORITY)
+"""Where tokens come from: one object for kafka-python, so these are not in the table."""
 _SECURED_BY: Final = ("sasl.", "ssl.", "enable.sasl.", "enable.ssl.")
 _ONLY_LIBRDKAFKA: Final = (
     "allow.auto.create.topics",
@@ -73,7 +83,7 @@ _ONLY_LIBRDKAFKA: Final = (
     "statistics.interval.ms",
     "topic.metadata.refresh.interval.ms",
 )
-FOR_BOTH: Final = frozenset({*_TO_KAFKA_PYTHON, _VERIFY})
+FOR_BOTH: Final = frozenset({*_TO_KAFKA_PYTHON, *_TOKENS, _VERIFY})
 """The keys that mean the same to both clients."""
 KNOWN: Final = FOR_BOTH.union(_ONLY_LIBRDKAFKA)
 
@@ -99,11 +109,54 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
             except ValueError as error:
                 wrong = "is not a whole number" if convert is int else str(error)
                 raise SettingsError(f"kafka.{key}: {text!r} {wrong}") from None
-        elif key.startswith(_SECURED_BY) and key != _VERIFY:
+        elif key.startswith(_SECURED_BY) and key not in FOR_BOTH:
             raise SettingsError(f"kafka.{key}: the client that leads groups has no counterpart{nearest(key)}")
+    if result.get("sasl_mechanism") == "OAUTHBEARER":
+        result["sasl_oauth_token_provider"] = tokens(_token_settings(kafka))
+    if result.get("security_protocol") in ("SSL", "SASL_SSL"):
+        _check_files(result)
     if kafka.get(_VERIFY, "true").lower() in _OFF:
         result["ssl_context"] = _unverified(result)
     return result
+
+
+def _token_settings(kafka: Mapping[str, str]) -> TokenSettings:
+    if kafka.get(_METHOD) != "oidc":
+        raise SettingsError(f"kafka.{_METHOD}: set it to oidc: tokens are fetched from kafka.{_ENDPOINT}")
+    missing = [key for key in (_ENDPOINT, _CLIENT, _SECRET) if not kafka.get(key)]
+    if missing:
+        raise SettingsError(f"kafka.{missing[0]}: is missing; tokens are fetched with {', '.join(_TOKENS[1:4])}")
+    if not kafka[_ENDPOINT].startswith(("https://", "http://")):
+        raise SettingsError(f"kafka.{_ENDPOINT}: {kafka[_ENDPOINT]!r} is no URL that begins with https://")
+    pairs = [pair.partition("=") for pair in kafka.get(_EXTENSIONS, "").split(",") if pair]
+    if not all(equals for _, equals, _ in pairs):
+        raise SettingsError(f"kafka.{_EXTENSIONS}: expected NAME=VALUE[,NAME=VALUE...]")
+    return TokenSettings(
+        endpoint=kafka[_ENDPOINT],
+        client_id=kafka[_CLIENT],
+        client_secret=kafka[_SECRET],
+        scope=kafka.get(_SCOPE, ""),
+        authority=kafka.get(_AUTHORITY, ""),
+        extensions=tuple((name, value) for name, _, value in pairs),
+    )
+
+
+def _check_files(config: Mapping[str, Any]) -> None:
+    """Reads every file once: the clients read them anew for each connection, and would say later and worse what lacks.
+
+    Raises:
+        SettingsError: One of them is not there, or is not what it should be.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    for name, key in (("ssl_cafile", "ssl.ca.location"), ("ssl_crlfile", "ssl.crl.location")):
+        if name in config:
+            try:
+                context.load_verify_locations(config[name])
+            except OSError as error:  # an SSLError is one
+                raise SettingsError(
+                    f"kafka.{key}: {config[name]}: {error.strerror or error}; it must be a file in PEM"
+                ) from None
+    _show_certificate(context, config)
 
 
 def _unverified(config: Mapping[str, Any]) -> ssl.SSLContext:
@@ -114,6 +167,16 @@ def _unverified(config: Mapping[str, Any]) -> ssl.SSLContext:
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
+    _show_certificate(context, config)
+    return context
+
+
+def _show_certificate(context: ssl.SSLContext, config: Mapping[str, Any]) -> None:
+    """Loads the agent's own certificate, where it has one.
+
+    Raises:
+        SettingsError: It or its key cannot be read.
+    """
     if "ssl_certfile" in config:
         try:
             context.load_cert_chain(config["ssl_certfile"], config.get("ssl_keyfile"), config.get("ssl_password", ""))
@@ -122,7 +185,6 @@ def _unverified(config: Mapping[str, Any]) -> ssl.SSLContext:
                 f"kafka.ssl.certificate.location: {config['ssl_certfile']}: {error.strerror or error}; it and "
                 "kafka.ssl.key.location must be a certificate in PEM and its key"
             ) from None
-    return context
 
 
 def nearest(key: str) -> str:

@@ -21,6 +21,7 @@ from sandbox.contract import RACK_AWARE_SELECTOR, RACKS, Broker, Keep
 from sandbox.errors import SandboxError
 from sandbox.jvm import STARTED, command, format_storage
 from sandbox.processes import end, spawn, tail, wait_for_line
+from sandbox.security import AUTHORIZER, Security
 from sandbox.settings import CONTROLLER, HOST, NodeSettings, free_ports, new_cluster_id, write_properties
 
 _PREFIX: Final = "samerack-sandbox-"
@@ -44,13 +45,14 @@ class Cluster:
             cluster.restart_broker(2, rack="rack-c")
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a cluster has as many sides
         self,
         racks: Mapping[int, str | None] = RACKS,
         *,
         rack_aware: bool = True,
         properties: Mapping[str, str] | None = None,
         heap_megabytes: int | None = None,
+        security: Security | None = None,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         """Prepares a cluster; `start` or `with` starts it.
@@ -60,6 +62,7 @@ class Cluster:
             rack_aware: brokers let consumers read from a replica of their rack (KIP-392).
             properties: broker properties that are added or replaced.
             heap_megabytes: largest heap of each node; the sandbox's own is enough for a few thousand partitions.
+            security: listeners beside the open one, and an authorizer.
             progress: is told what happens while the cluster starts.
         """
         if not racks or CONTROLLER in racks:
@@ -74,11 +77,14 @@ class Cluster:
             **({"replica.selector.class": RACK_AWARE_SELECTOR} if rack_aware else {}),
             **(properties or {}),
         }
-        self._options = () if heap_megabytes is None else (f"-Xmx{heap_megabytes}m",)
+        self._security = security or Security()
+        heap = () if heap_megabytes is None else (f"-Xmx{heap_megabytes}m",)
+        self._options = (*heap, *self._security.options)
         self._progress = progress or (lambda _text: None)
         self._cluster_id = new_cluster_id()
         self._folder: Path | None = None
         self._ports: dict[int, int] = {}
+        self._secured: dict[tuple[str, int], int] = {}
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
         self._log_starts: dict[int, int] = {}
 
@@ -86,6 +92,10 @@ class Cluster:
     def bootstrap(self) -> str:
         """`bootstrap.servers` that names every broker, running or not."""
         return ",".join(f"{HOST}:{self._ports[broker]}" for broker in self._racks)
+
+    def secured(self, listener: str) -> str:
+        """`bootstrap.servers` by one of the further listeners."""
+        return ",".join(f"{HOST}:{self._secured[listener, broker]}" for broker in self._racks)
 
     @property
     def brokers(self) -> Mapping[int, Broker]:
@@ -106,7 +116,10 @@ class Cluster:
         _remove_leftovers()
         self._folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
         nodes = [CONTROLLER, *self._racks]
-        self._ports = dict(zip(nodes, free_ports(len(nodes)), strict=True))
+        secured = [(listener.name, broker) for listener in self._security.listeners for broker in self._racks]
+        ports = free_ports(len(nodes) + len(secured))
+        self._ports = dict(zip(nodes, ports, strict=False))
+        self._secured = dict(zip(secured, ports[len(nodes) :], strict=True))
         begun = time.monotonic()
         try:
             for broker in self._racks:  # they wait for the controller, which is formatted meanwhile
@@ -194,15 +207,20 @@ class Cluster:
         return self._home() / f"node-{node}.log"
 
     def _write(self, node: int) -> Path:
+        listeners = self._security.listeners
         settings = NodeSettings(
             id=node,
             rack=self._racks.get(node),
             port=self._ports[node],
             controller_port=self._ports[CONTROLLER],
+            listeners={one.name: (one.protocol, self._secured[one.name, node]) for one in listeners}
+            if node != CONTROLLER
+            else {},
         )
-        return write_properties(
-            self._home(), settings, self._cluster_id, {} if node == CONTROLLER else self._properties
-        )
+        more = dict(AUTHORIZER) if self._security.authorizer else {}
+        if node != CONTROLLER:
+            more |= self._properties | {key: value for one in listeners for key, value in one.prefixed().items()}
+        return write_properties(self._home(), settings, self._cluster_id, more)
 
     def _spawn(self, node: int) -> None:
         folder = self._home()

@@ -5,7 +5,7 @@ import random
 import socket
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +52,7 @@ class NodeSettings:
         port: where clients reach a broker; unused for a controller alone.
         controller_port: where the controller listens.
         combined: the controller is a broker too.
+        listeners: further listeners of a broker: name to protocol and port.
     """
 
     id: int
@@ -59,6 +60,7 @@ class NodeSettings:
     port: int
     controller_port: int
     combined: bool = False
+    listeners: Mapping[str, tuple[str, int]] = field(default_factory=dict)
 
 
 def free_ports(count: int) -> list[int]:
@@ -110,6 +112,9 @@ def write_properties(folder: Path, node: NodeSettings, cluster_id: str, more: Ma
     listeners = [f"CONTROLLER://{HOST}:{node.controller_port}"] if controller else []
     if node.combined or not controller:
         listeners.insert(0, f"PLAINTEXT://{HOST}:{node.port}")
+        listeners += [f"{name}://{HOST}:{port}" for name, (_, port) in node.listeners.items()]
+        protocols = [f"{name}:{protocol}" for name, (protocol, _) in node.listeners.items()]
+        settings["listener.security.protocol.map"] = ",".join([settings["listener.security.protocol.map"], *protocols])
         settings |= BROKER
     settings["listeners"] = ",".join(listeners)
     if node.rack is not None:

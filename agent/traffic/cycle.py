@@ -6,6 +6,7 @@ What must not enter: asking brokers (that is `agent.traffic.looker`), and how an
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Final
 
@@ -17,7 +18,7 @@ from agent.traffic.exact import ExactReads, MemberKey
 from agent.traffic.gaps import merged
 from agent.traffic.groups import ObservedMember
 from agent.traffic.looker import Look, Looker
-from agent.traffic.model import Flow, TrafficSnapshot
+from agent.traffic.model import Flow, Gap, TrafficSnapshot
 from agent.traffic.picture import Painter, Scene, Seen
 from agent.traffic.statistics import Read
 from agent.traffic.tally import Tally, count
@@ -53,13 +54,16 @@ class Cycle:
         self._painter = Painter(settings, weights)
         self._cycles = 0
 
-    def turn(self, *, now: float, wall: float, rack_aware: bool | None) -> TrafficSnapshot:
+    def turn(
+        self, *, now: float, wall: float, rack_aware: bool | None, elsewhere: Iterable[Gap] = ()
+    ) -> TrafficSnapshot:
         """One look; publishes and returns what is known after it.
 
         Args:
             now: Seconds, monotonic.
             wall: The same moment in seconds since 1970.
             rack_aware: Whether the brokers serve from the reader's rack; None where unknown.
+            elsewhere: What others asked for this look without an answer.
 
         Raises:
             AgentError: No broker can be reached at all.
@@ -82,7 +86,8 @@ class Cycle:
         self._painter.forget(state.groups.keys() - look.groups.keys())
         snapshot = self._paint(look, now=now, wall=wall, rack_aware=rack_aware)
         self._looker.done(look, now)
-        snapshot = replace(snapshot, cycle_seconds=time.perf_counter() - started)
+        gaps = merged([*snapshot.gaps, *elsewhere])
+        snapshot = replace(snapshot, gaps=gaps, cycle_seconds=time.perf_counter() - started)
         self._board.publish(snapshot, flows)
         return snapshot
 
@@ -186,5 +191,5 @@ class Cycle:
             window_start=self._window.begin,
             window_end=wall,
             cycle=self._cycles,
-            gaps=merged(self._looker.gaps),
+            gaps=tuple(self._looker.gaps),
         )

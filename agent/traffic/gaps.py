@@ -17,13 +17,20 @@ CONSEQUENCES: Final = {
     Family.PROBE: "the serving replica is taken from replica.selector.class; allow READ on the topics to be sure of it",
     Family.SAMPLE: "compacted topics and old data are counted by average record size; allow READ on the topics",
     Family.TOPIC_CONFIGS: "compacted topics are recognised late; allow DESCRIBE_CONFIGS on the topics",
+    Family.SELECTOR: "only leaders count as near, unless probed; allow DESCRIBE_CONFIGS on the cluster or set "
+    "racks.replica_selector",
     Family.STATISTICS: "an application's statistics were refused; its bytes stay estimated",
     Family.SCRAPE: "a client's metrics cannot be read; its bytes stay estimated",
 }
 """What a figure lacks without an answer, and the cure."""
 
 _REFUSALS: Final = frozenset(
-    {"TopicAuthorizationFailedError", "GroupAuthorizationFailedError", "ClusterAuthorizationFailedError"}
+    {
+        "TopicAuthorizationFailedError",
+        "GroupAuthorizationFailedError",
+        "ClusterAuthorizationFailedError",
+        "NotAllowedError",
+    }
 )
 _PASSING: Final = frozenset(
     {

@@ -41,6 +41,7 @@ class State:
     served: dict[Reader, Served] = field(default_factory=dict)
     compacted: dict[str, bool] = field(default_factory=dict)
     policies_at: float = float("-inf")
+    policy_gaps: list[Gap] = field(default_factory=list)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -217,8 +218,9 @@ class Looker:
             new, state.policies_at = set(topics), now
         if new:
             known, gaps = collect.compacted(self._wire, new)
-            self.gaps += gaps
+            state.policy_gaps = gaps + [gap for gap in state.policy_gaps if gap.where in topics - new]
             state.compacted |= dict.fromkeys(new, False) | known
+        self.gaps += state.policy_gaps  # asked rarely, and as true in between
         spans = [span for group in look.spans.values() for span in group.spans]
         self.gaps += self.sizes.prepare(
             spans, state.curves, compacted=state.compacted, cluster=state.cluster, rack_aware=rack_aware

@@ -194,6 +194,7 @@ class Family(Enum):
     PROBE = "probe"
     SAMPLE = "sample"
     TOPIC_CONFIGS = "topic-configs"
+    SELECTOR = "selector"
     STATISTICS = "statistics"
     SCRAPE = "scrape"
 

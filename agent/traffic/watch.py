@@ -13,11 +13,13 @@ from typing import Final
 
 import structlog
 
+from agent.errors import RefusedError
 from agent.racks import NO_HOSTS, Hosts
+from agent.refusals import next_pause
 from agent.traffic.board import TrafficBoard
 from agent.traffic.cycle import Cycle
 from agent.traffic.exact import ExactReads
-from agent.traffic.gaps import CONSEQUENCES
+from agent.traffic.gaps import CONSEQUENCES, failed
 from agent.traffic.groups import ObservedMember
 from agent.traffic.metrics import TrafficMetrics
 from agent.traffic.model import Family, Gap, TrafficSnapshot
@@ -25,7 +27,7 @@ from agent.traffic.scrape import ScrapeError, pick, received_by_client, scrape
 from agent.traffic.statistics import Counters, StatisticsError, parse
 from agent.traffic.weights import WeightBook
 from agent.traffic.wire import Wire
-from agent.watch import fetches_are_rack_aware, open_admin
+from agent.watch import ask_selector
 from common.errors import AgentError
 from common.kafka_config import for_kafka_python
 from common.settings import ClientEndpoint, Settings
@@ -36,7 +38,7 @@ _SHARE_OF_TIME: Final = 3
 """A look may take a third of the time at most."""
 
 RackAware = Callable[[], bool | None]
-"""Whether the brokers serve from the reader's rack; None where unknown."""
+"""Whether the brokers serve from the reader's rack; None where not asked yet; AgentError says why it is not known."""
 
 
 class TrafficWatch(threading.Thread):
@@ -76,6 +78,7 @@ class TrafficWatch(threading.Thread):
         )
         self._stopping = threading.Event()
         self._told: frozenset[Gap] = frozenset()
+        self._trouble = ""
         self._scraped: tuple[Gap, ...] = ()
 
     def stop(self) -> None:
@@ -85,24 +88,32 @@ class TrafficWatch(threading.Thread):
     def run(self) -> None:
         """Look, publish, pause."""
         try:
+            refused_pause = 0.0
             while not self._stopping.is_set():
                 started = time.monotonic()
-                self._turn()
+                refused_pause = next_pause(refused_pause) if self._turn() else 0.0
                 took = time.monotonic() - started
-                pause = max(self._settings.poll_seconds - took, took * (_SHARE_OF_TIME - 1))
+                pause = max(self._settings.poll_seconds - took, took * (_SHARE_OF_TIME - 1), refused_pause)
                 self._stopping.wait(pause)
         finally:
             self._wire.close()
 
-    def _turn(self) -> None:
+    def _turn(self) -> bool:
+        """One look that may fail; whether the brokers refuse the agent, or the agent them."""
         try:
             self.look()
         except AgentError as error:
             self._metrics.failed(Family.METADATA)
-            log.warning("look-failed", error=str(error))
+            if str(error) != self._trouble:
+                log.warning("look-failed", error=str(error))
+            self._trouble = str(error)
+            return isinstance(error, RefusedError)
         except Exception as error:  # one bad look must not end measuring
             self._metrics.failed(None)
             log.exception("look-failed", error=str(error))
+        else:
+            self._trouble = ""
+        return False
 
     def look(self) -> TrafficSnapshot:
         """One look now; to be called from one thread at a time.
@@ -111,11 +122,13 @@ class TrafficWatch(threading.Thread):
             AgentError: No broker can be reached at all.
         """
         self._scraped = tuple(gap for endpoint in self._settings.client_endpoints for gap in self._scrape(endpoint))
+        rack_aware, unknown = self._selector()
         now = time.monotonic()
-        snapshot = self._cycle.turn(now=now, wall=time.time(), rack_aware=self._rack_aware())
+        elsewhere = (*self._scraped, *unknown)
+        snapshot = self._cycle.turn(now=now, wall=time.time(), rack_aware=rack_aware, elsewhere=elsewhere)
         self.last_look = now
         self._metrics.looked(snapshot.cycle_seconds)
-        gaps = frozenset((*snapshot.gaps, *self._scraped))
+        gaps = frozenset(snapshot.gaps)
         for gap in gaps:
             self._metrics.failed(gap.family)
         for gap in gaps - self._told:
@@ -124,6 +137,12 @@ class TrafficWatch(threading.Thread):
             )
         self._told = gaps
         return snapshot
+
+    def _selector(self) -> tuple[bool | None, tuple[Gap, ...]]:
+        try:
+            return self._rack_aware(), ()
+        except AgentError as error:
+            return None, (failed(Family.SELECTOR, "", error),)
 
     def close(self) -> None:
         """Disconnect, where no thread was started."""
@@ -179,9 +198,8 @@ def observe(settings: Settings, *, seconds: float, rack_aware: bool | None = Non
     Raises:
         AgentError: No broker can be reached at all.
     """
-    if rack_aware is None:
-        rack_aware = _selector(settings)
-    watch = TrafficWatch(settings, board=TrafficBoard(), metrics=TrafficMetrics.silent(), rack_aware=lambda: rack_aware)
+    tell: RackAware = ask_selector(settings) if rack_aware is None else lambda: rack_aware
+    watch = TrafficWatch(settings, board=TrafficBoard(), metrics=TrafficMetrics.silent(), rack_aware=tell)
     try:
         until = time.monotonic() + seconds
         snapshot = watch.look()
@@ -191,15 +209,3 @@ def observe(settings: Settings, *, seconds: float, rack_aware: bool | None = Non
         return snapshot
     finally:
         watch.close()
-
-
-def _selector(settings: Settings) -> bool | None:
-    """What the brokers' selector does: as set, else as the brokers say; None where they do not."""
-    if settings.racks.replica_selector != "auto":
-        return settings.racks.replica_selector == "rack-aware"
-    admin = open_admin(settings.kafka)
-    try:
-        brokers = [node.id for node in admin.describe_cluster(request_timeout=10).result(10).nodes]
-        return fetches_are_rack_aware(admin, brokers)
-    except AgentError:
-        return None

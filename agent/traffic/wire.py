@@ -7,6 +7,7 @@ answers mean.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
@@ -19,6 +20,8 @@ from kafka.protocol.metadata import ApiVersionsRequest
 from kio.serial import entity_reader, entity_writer
 
 from agent.coordination import close, connect
+from agent.errors import RefusedError
+from agent.refusals import MOST_SECONDS, NotAcceptedError
 from common.errors import AgentError
 
 ANY_BROKER: Final = -1
@@ -56,11 +59,13 @@ class Wire:
         """
         self._config = {**config, "receive_message_max_bytes": _LARGEST_ANSWER_BYTES}
         self._client: KafkaNetClient | None = None
+        self._renew_at: float | None = None
 
     def ask(self, questions: Sequence[Question], timeout: float = ANSWER_SECONDS) -> list[Answer]:
         """Ask all; the answers come in the order of the questions, failures among them.
 
         Raises:
+            RefusedError: TLS or SASL fails with every broker that is asked.
             AgentError: No broker can be reached at all.
         """
         if not questions:
@@ -90,7 +95,24 @@ class Wire:
                 await one
 
         net.run(all_lanes)
-        return [answer for answer in answers if answer is not None]
+        given = [answer for answer in answers if answer is not None]
+        self._heed([answer.error for answer in given])
+        return given
+
+    def _heed(self, errors: Sequence[Exception | None]) -> None:
+        """A client does not ask a broker again that refused it: another one does, but not at once.
+
+        Raises:
+            RefusedError: Every question was refused.
+        """
+        refused = [error for error in errors if isinstance(error, NotAcceptedError)]
+        if not refused:
+            return
+        if len(refused) == len(errors):
+            self.close()
+            raise RefusedError(f"kafka {self._config.get('bootstrap_servers')}: {refused[0]}")
+        if self._renew_at is None:
+            self._renew_at = time.monotonic() + MOST_SECONDS
 
     def supports(self, broker: int, api_key: int) -> bool:
         """Whether a broker knows an API at all; False where it does not answer."""
@@ -104,8 +126,11 @@ class Wire:
         if self._client is not None:
             close(self._client)
             self._client = None
+        self._renew_at = None
 
     def _connected(self) -> KafkaNetClient:
+        if self._renew_at is not None and time.monotonic() >= self._renew_at:
+            self.close()
         if self._client is None:
             self._client = connect(self._config)
         return self._client

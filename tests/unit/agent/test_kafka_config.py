@@ -23,6 +23,15 @@ SAMPLES = {
     "ssl.endpoint.identification.algorithm": "https",
     "enable.ssl.certificate.verification": "true",
 }
+TOKENS = {
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.token.endpoint.url": "https://tokens.example/token",
+    "sasl.oauthbearer.client.id": "agent",
+    "sasl.oauthbearer.client.secret": "hidden",
+}
+OF_TOKENS = {*TOKENS, "sasl.oauthbearer.scope", "sasl.oauthbearer.extensions", "https.ca.location"}
+"""Keys that become one object, given OAUTHBEARER; alone they become nothing."""
 VERIFY_OFF = {"enable.ssl.certificate.verification": "false"}
 
 
@@ -36,19 +45,22 @@ def test_every_translated_key_is_one_of_the_leading_client(key: str) -> None:
     """What a key is translated to is a setting that kafka-python has: it would ignore others in silence."""
     names = for_kafka_python({key: sample(key)}).keys() - {"client_id"}
     assert names <= KafkaConnectionManager.DEFAULT_CONFIG.keys()
-    assert names or key in {"client.id", "enable.ssl.certificate.verification"}
+    assert names or key in {"client.id", "enable.ssl.certificate.verification"} or key in OF_TOKENS
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_every_mechanism_is_one_of_the_leading_client(mechanism: str) -> None:
     """The mechanisms are written as kafka-python knows them, in whatever case they are given."""
-    assert for_kafka_python({"sasl.mechanism": mechanism.lower()})["sasl_mechanism"] == mechanism
-    assert for_kafka_python({"sasl.mechanisms": mechanism})["sasl_mechanism"] == mechanism
+    others = {key: value for key, value in TOKENS.items() if key != "sasl.mechanism"}
+    assert for_kafka_python({**others, "sasl.mechanism": mechanism.lower()})["sasl_mechanism"] == mechanism
+    assert for_kafka_python({**others, "sasl.mechanisms": mechanism})["sasl_mechanism"] == mechanism
     assert get_sasl_mechanism(mechanism)
 
 
-def test_a_whole_configuration_is_translated() -> None:
+def test_a_whole_configuration_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
     """SASL over TLS comes out in the other client's names and types."""
+    monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", lambda *_: None)
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda *_: None)
     assert for_kafka_python(
         {
             "bootstrap.servers": "a:1,b:2",
@@ -112,7 +124,7 @@ def test_keys_that_secure_nothing_are_the_watching_clients_alone() -> None:
         ),
         ("enable.sasl.oauthbearer.unsecure.jwt", "true", "kafka.enable.sasl.oauthbearer.unsecure.jwt: the client that"),
         ("ssl.ca.pem", "x", "kafka.ssl.ca.pem: the client that leads groups has no counterpart"),
-        ("sasl.mechanism", "OAUTHBEARER", "kafka.sasl.mechanism: 'OAUTHBEARER' is not a mechanism of the client that"),
+        ("sasl.mechanism", "DIGEST", "kafka.sasl.mechanism: 'DIGEST' is not a mechanism of the client that"),
         ("reconnect.backoff.ms", "soon", "kafka.reconnect.backoff.ms: 'soon' is not a whole number"),
     ],
 )
@@ -121,6 +133,39 @@ def test_what_would_secure_one_connection_only_is_refused(key: str, value: str, 
     with pytest.raises(SettingsError) as raised:
         for_kafka_python({key: value})
     assert str(raised.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"sasl.oauthbearer.method": "default"}, "kafka.sasl.oauthbearer.method: set it to oidc"),
+        ({"sasl.oauthbearer.client.secret": ""}, "kafka.sasl.oauthbearer.client.secret: is missing"),
+        ({"sasl.oauthbearer.token.endpoint.url": "file:///etc/passwd"}, "kafka.sasl.oauthbearer.token.endpoint.url: "),
+        ({"sasl.oauthbearer.extensions": "cluster"}, "kafka.sasl.oauthbearer.extensions: expected NAME=VALUE"),
+    ],
+)
+def test_tokens_need_to_know_where_from(changed: dict[str, str], message: str) -> None:
+    """What is missing or wrong is named by its key, and no secret is shown."""
+    with pytest.raises(SettingsError) as raised:
+        for_kafka_python({**TOKENS, **changed})
+    assert str(raised.value).startswith(message)
+    assert "hidden" not in str(raised.value)
+
+
+def test_all_connections_share_a_token() -> None:
+    """The same settings give the same provider, which shows no secret; others give another."""
+    first = for_kafka_python(TOKENS)["sasl_oauth_token_provider"]
+    assert for_kafka_python(TOKENS)["sasl_oauth_token_provider"] is first
+    other = for_kafka_python({**TOKENS, "sasl.oauthbearer.extensions": "logicalCluster=a,pool=b"})
+    assert other["sasl_oauth_token_provider"].extensions() == {"logicalCluster": "a", "pool": "b"}
+    assert "hidden" not in repr(first._settings)
+
+
+@pytest.mark.parametrize("key", ["ssl.ca.location", "ssl.crl.location", "ssl.certificate.location"])
+def test_files_of_tls_are_read_at_once(tmp_path: Path, key: str) -> None:
+    """A file that is not there is named by its key and path before anything connects."""
+    with pytest.raises(SettingsError, match=rf"^kafka\.{key}: .*absent\.pem: No such file or directory"):
+        for_kafka_python({"security.protocol": "SSL", key: str(tmp_path / "absent.pem")})
 
 
 @pytest.mark.parametrize("word", ["false", "False", "f", "0"])

@@ -35,7 +35,10 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[str | KafkaException]:
                 raise answer
             return SimpleNamespace(type=SimpleNamespace(name=answer))
 
-        return SimpleNamespace(describe_consumer_groups=lambda names, **_: {names[0]: SimpleNamespace(result=result)})
+        return SimpleNamespace(
+            describe_consumer_groups=lambda names, **_: {names[0]: SimpleNamespace(result=result)},
+            answer=lambda question: question.result(5.0),
+        )
 
     monkeypatch.setattr(watch, "open_admin", client)
     monkeypatch.setattr(watch, "_AGAIN_SECONDS", 0.01)

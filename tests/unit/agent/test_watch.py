@@ -54,6 +54,11 @@ class Answer:
         return self._value
 
 
+def asked(**questions: object) -> Any:
+    """A client that answers these questions."""
+    return SimpleNamespace(answer=lambda question: question.result(5.0), **questions)
+
+
 def refused(code: int) -> KafkaException:
     """What librdkafka raises."""
     return KafkaException(KafkaError(code))
@@ -62,7 +67,7 @@ def refused(code: int) -> KafkaException:
 def watcher(counts: Counts, selector: str = "leader") -> ClusterWatch:
     """A watch that settles at once and has no client."""
     times = SettlingTimes(change=0.0, leader=0.0)
-    return ClusterWatch(SimpleNamespace(), pause=0.01, times=times, selector=selector, metrics=counts)  # type: ignore[arg-type]  # it only hands the client on
+    return ClusterWatch(SimpleNamespace, pause=0.01, times=times, selector=selector, metrics=counts)  # type: ignore[arg-type]  # it only hands the client on
 
 
 @pytest.fixture
@@ -163,7 +168,7 @@ def node(number: int, rack: str | None = None) -> SimpleNamespace:
 
 
 def test_a_look_becomes_values() -> None:
-    """Racks are known or unset, partitions stand in the order of their numbers, and absent topics are named."""
+    """Racks are known or unset, partitions stand in the order of their numbers, and topics that are absent or refused are named."""
     second = SimpleNamespace(id=1, leader=None, replicas=[node(2)], isr=[])
     first = SimpleNamespace(id=0, leader=node(1), replicas=[node(1), node(2)], isr=[node(1)])
     topics = {
@@ -171,14 +176,15 @@ def test_a_look_becomes_values() -> None:
         "gone": Answer(refused(KafkaError.UNKNOWN_TOPIC_OR_PART)),
         "secret": Answer(refused(KafkaError.TOPIC_AUTHORIZATION_FAILED)),
     }
-    admin: Any = SimpleNamespace(
+    admin = asked(
         describe_cluster=lambda **_: Answer(SimpleNamespace(nodes=[node(1, "a"), node(2), node(3, "")])),
         describe_topics=lambda _, **__: topics,
     )
     seen = watch.look(admin, {"t", "gone", "secret"})
     assert dict(seen.brokers) == {1: "a", 2: UNSET, 3: UNSET}
     assert seen.topics == {"t": (partition(1, 2, in_sync=[1]), partition(2, leader=-1, in_sync=[]))}
-    assert seen.absent == {"gone", "secret"}
+    assert seen.absent == {"gone"}
+    assert seen.refused == {"secret"}
 
 
 @pytest.mark.parametrize(
@@ -190,7 +196,7 @@ def test_a_look_becomes_values() -> None:
 )
 def test_a_cluster_that_does_not_answer(error: Exception, text: str) -> None:
     """Errors and silence become one error of the agent."""
-    admin: Any = SimpleNamespace(describe_cluster=lambda **_: Answer(error))
+    admin = asked(describe_cluster=lambda **_: Answer(error))
     with pytest.raises(AgentError) as raised:
         watch.look(admin, ())
     assert str(raised.value).startswith(text)
@@ -207,14 +213,14 @@ def test_a_cluster_that_does_not_answer(error: Exception, text: str) -> None:
 )
 def test_the_type_of_a_group(answer: object, kind: str) -> None:
     """A group that does not exist yet will be a classic one when the agent joins it."""
-    admin: Any = SimpleNamespace(describe_consumer_groups=lambda names, **_: {names[0]: Answer(answer)})
+    admin = asked(describe_consumer_groups=lambda names, **_: {names[0]: Answer(answer)})
     assert watch.group_type(admin, "orders") == kind
 
 
 @pytest.mark.parametrize("error", [refused(KafkaError.GROUP_AUTHORIZATION_FAILED), TimeoutError()])
 def test_a_group_whose_type_nobody_tells(error: Exception) -> None:
     """The group is named."""
-    admin: Any = SimpleNamespace(describe_consumer_groups=lambda names, **_: {names[0]: Answer(error)})
+    admin = asked(describe_consumer_groups=lambda names, **_: {names[0]: Answer(error)})
     with pytest.raises(AgentError, match="kafka: group orders: "):
         watch.group_type(admin, "orders")
 
@@ -233,5 +239,5 @@ def test_every_broker_must_select_by_rack(selectors: tuple[str | None, ...], awa
     def describe(question: list[Any], **_: object) -> dict[Any, Answer]:
         return {question[0]: Answer({"replica.selector.class": SimpleNamespace(value=values.pop(0))})}
 
-    admin: Any = SimpleNamespace(describe_configs=describe)
+    admin = asked(describe_configs=describe)
     assert watch.fetches_are_rack_aware(admin, range(len(selectors))) is aware

@@ -1,0 +1,125 @@
+"""Who refuses whom when a connection is made, in words: from either client's error to one cause and one cure.
+
+A refusal is no outage: TLS or SASL failed because of what one side is or shows, and trying again soon changes nothing.
+What must not enter: clients, waiting and printing.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from typing import Any, Final
+
+from kafka import errors as kafka_errors
+
+from agent.errors import NotAllowedError, RefusedError
+from common.errors import AgentError
+from common.tokens import TokenError
+
+LEAST_SECONDS: Final = 2.0
+MOST_SECONDS: Final = 60.0
+"""How long to leave brokers alone that refuse: twice as long after each refusal, within these limits."""
+
+_UNTRUSTED: Final = (
+    "the broker's certificate is signed by an authority that is not trusted here; set kafka.ssl.ca.location to the "
+    "authority's certificate (PEM)"
+)
+_OTHER_NAME: Final = (
+    "the broker's certificate is for another host name; name brokers in bootstrap.servers and advertised.listeners as "
+    "their certificates do, or have certificates issued for these names"
+)
+_CERTIFICATES: Final[Mapping[int, str]] = {
+    9: "the broker's certificate is not valid yet; check the clocks of broker and agent",
+    10: "the broker's certificate has expired; renew it on the broker",
+    18: _UNTRUSTED,
+    19: _UNTRUSTED,
+    20: _UNTRUSTED,
+    21: _UNTRUSTED,
+    23: "the broker's certificate has been revoked; renew it on the broker",
+    62: _OTHER_NAME,
+    64: _OTHER_NAME,
+}
+"""By OpenSSL's number of what it found (X509_V_ERR_...)."""
+_ALERTS: Final = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
+_SHOW: Final = (
+    "set kafka.ssl.certificate.location and kafka.ssl.key.location to a certificate that the brokers trust and that "
+    "has not expired"
+)
+_CURES: Final[Mapping[str, str]] = {
+    "OAUTHBEARER": "check that issuer, audience, scope and signing keys of the token are what the brokers expect, and "
+    "the clocks",
+    "GSSAPI": "check the Kerberos ticket and kafka.sasl.kerberos.service.name",
+}
+_PERMISSIONS: Final = (
+    (kafka_errors.GroupAuthorizationFailedError, "allow READ on the group"),
+    (kafka_errors.TopicAuthorizationFailedError, "allow DESCRIBE on the topics"),
+)
+_PASSWORD: Final = "check kafka.sasl.username and kafka.sasl.password"  # noqa: S105 - the names of settings
+
+
+class NotAcceptedError(kafka_errors.KafkaError):  # type: ignore[misc]  # the library is untyped
+    """A connection that came to nothing because one side refuses the other; the text is cause and cure."""
+
+
+def refusal(error: BaseException | None, config: Mapping[str, Any]) -> str:
+    """Cause and cure where an error of kafka-python is a refusal, else nothing.
+
+    Args:
+        error: Why a connection failed; what it was caused by is looked at as well.
+        config: kafka-python's settings.
+    """
+    mechanism = str(config.get("sasl_mechanism") or "")
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        words = _words(error, mechanism)
+        if words:
+            return words
+        inner = error.args[0] if error.args and isinstance(error.args[0], BaseException) else None
+        error = inner or error.__cause__ or error.__context__
+    return ""
+
+
+def _words(error: BaseException, mechanism: str) -> str:
+    if isinstance(error, (NotAcceptedError, TokenError)):
+        return str(error)
+    if isinstance(error, ssl.SSLCertVerificationError):
+        other = f"the broker's certificate is not accepted: {error.verify_message}; renew it on the broker"
+        return _CERTIFICATES.get(error.verify_code, other)
+    if isinstance(error, ssl.SSLError):
+        return _of_tls(error.reason or str(error))
+    if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
+        offered = str(error).rpartition(": ")[2]
+        return f"the brokers do not offer SASL {mechanism}, but {offered}; set kafka.sasl.mechanism to one of these"
+    if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
+        said = str(error).rpartition("SaslAuthenticationFailedError: ")[2]
+        return f"the brokers refuse SASL {mechanism}: {said}; {_CURES.get(mechanism, _PASSWORD)}"
+    return ""
+
+
+def _of_tls(reason: str) -> str:
+    if "ALERT" in reason and any(alert in reason for alert in _ALERTS):
+        said = reason.rpartition("ALERT_")[2].lower().replace("_", " ")
+        return f"the brokers refuse the agent's certificate ({said}); {_SHOW}"
+    if reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"):
+        return "no TLS is spoken there; check the port and kafka.security.protocol"
+    return ""
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether brokers refuse who asks or what is asked, so that asking again soon changes nothing."""
+    return isinstance(error, (RefusedError, NotAllowedError, NotAcceptedError, kafka_errors.AuthorizationError))
+
+
+def explained(error: BaseException) -> str:
+    """A failure in one line; where a permission is missing, with the one to give."""
+    if isinstance(error, (AgentError, NotAcceptedError)):
+        return str(error)
+    said = f"{type(error).__name__}: {error}"
+    cure = next((cure for kind, cure in _PERMISSIONS if isinstance(error, kind)), "")
+    return f"{said}; {cure}" if cure else said
+
+
+def next_pause(last: float) -> float:
+    """Seconds to leave brokers alone after a refusal, given the pause before (0 at first)."""
+    return min(MOST_SECONDS, max(LEAST_SECONDS, 2 * last))

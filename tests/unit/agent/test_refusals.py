@@ -1,0 +1,104 @@
+"""What a refusal becomes in words, whichever layer of a client told it, and how long brokers are left alone."""
+
+from __future__ import annotations
+
+import ssl
+
+import pytest
+from kafka import errors as kafka_errors
+
+from agent.errors import CoordinatorMovesError, NotAllowedError, RefusedError
+from agent.refusals import MOST_SECONDS, NotAcceptedError, explained, is_refusal, next_pause, refusal
+from common.errors import AgentError
+from common.tokens import TokenError
+
+CONFIG = {"sasl_mechanism": "PLAIN"}
+
+
+def unverified(code: int) -> ssl.SSLCertVerificationError:
+    """What Python raises for a certificate that OpenSSL does not accept."""
+    error = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    error.verify_code, error.verify_message = code, "what OpenSSL says"
+    return error
+
+
+def alert(reason: str) -> ssl.SSLError:
+    """What Python raises for an alert of the other side."""
+    error = ssl.SSLError(1, f"[SSL: {reason}]")
+    error.reason = reason
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        (unverified(10), "the broker's certificate has expired; renew it on the broker"),
+        (unverified(19), "set kafka.ssl.ca.location"),
+        (unverified(20), "set kafka.ssl.ca.location"),
+        (unverified(62), "is for another host name"),
+        (unverified(64), "is for another host name"),
+        (unverified(99), "is not accepted: what OpenSSL says; renew it"),
+        (
+            alert("TLSV13_ALERT_CERTIFICATE_REQUIRED"),
+            "refuse the agent's certificate (certificate required); set kafka",
+        ),
+        (alert("SSLV3_ALERT_CERTIFICATE_EXPIRED"), "refuse the agent's certificate (certificate expired)"),
+        (alert("WRONG_VERSION_NUMBER"), "no TLS is spoken there; check the port and kafka.security.protocol"),
+        (kafka_errors.SaslAuthenticationFailedError("no"), "refuse SASL PLAIN: no; check kafka.sasl.username"),
+        (TokenError("no token; check it"), "no token; check it"),
+    ],
+)
+def test_a_refusal_in_words(error: Exception, words: str) -> None:
+    """Cause and cure are found in the error itself and in what the client wraps around it."""
+    assert words in refusal(error, CONFIG)
+    assert words in refusal(kafka_errors.KafkaConnectionError(error), CONFIG)
+    wrapped = kafka_errors.KafkaConnectionError("Handshake failed")
+    wrapped.__context__ = error
+    assert words in refusal(wrapped, CONFIG)
+
+
+@pytest.mark.parametrize("error", [None, ConnectionResetError(), alert("UNEXPECTED_EOF_WHILE_READING"), TimeoutError()])
+def test_an_outage_is_no_refusal(error: Exception | None) -> None:
+    """What may pass by itself is tried again soon."""
+    assert refusal(error, CONFIG) == ""
+
+
+def test_a_mechanism_that_is_not_offered() -> None:
+    """Those that are offered are named."""
+    error = kafka_errors.UnsupportedSaslMechanismError(
+        "Kafka broker does not support PLAIN sasl mechanism. Enabled mechanisms: ['SCRAM-SHA-512']"
+    )
+    assert "do not offer SASL PLAIN, but ['SCRAM-SHA-512']" in refusal(error, CONFIG)
+
+
+@pytest.mark.parametrize(
+    ("error", "refused"),
+    [
+        (RefusedError("x"), True),
+        (NotAllowedError("x"), True),
+        (NotAcceptedError("x"), True),
+        (kafka_errors.GroupAuthorizationFailedError("orders"), True),
+        (kafka_errors.NotCoordinatorError("orders"), False),
+        (CoordinatorMovesError("x"), False),
+        (AgentError("x"), False),
+    ],
+)
+def test_who_waits_longer(error: Exception, refused: bool) -> None:  # noqa: FBT001 - a parameter of the test
+    """Only what nobody but an administrator can change."""
+    assert is_refusal(error) is refused
+
+
+def test_a_missing_permission_names_itself() -> None:
+    """Errors of the agent stand for themselves; the library's get their name, and the permission to give."""
+    assert explained(AgentError("a; b")) == "a; b"
+    assert explained(kafka_errors.GroupAuthorizationFailedError("orders")).endswith("; allow READ on the group")
+    assert explained(kafka_errors.NotCoordinatorError("orders")).startswith("NotCoordinatorError: ")
+
+
+def test_pauses_double_up_to_a_minute() -> None:
+    """2, 4, 8 ... and never more than a minute."""
+    pauses = [0.0]
+    while pauses[-1] < MOST_SECONDS:
+        pauses.append(next_pause(pauses[-1]))
+    assert pauses == [0, 2, 4, 8, 16, 32, 60]
+    assert next_pause(MOST_SECONDS) == MOST_SECONDS
