@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from common.errors import SettingsError
 from common.settings import Settings, load
 from common.sources import parse_text
+
+_NO_CLUSTER: Final = "no-cluster.invalid:9092"
 
 ConfigOption = Annotated[
     Path | None,
@@ -58,6 +60,15 @@ def settings_from(
     if bootstrap is not None:
         _section(merged, "kafka")["bootstrap.servers"] = bootstrap
     return load(path=config, flags=merged, needs_kafka=needs_kafka)
+
+
+def settings_without_cluster(config: Path | None, assignments: list[str] | None) -> Settings:
+    """Settings for a command that may do without brokers, so that none need be named.
+
+    Raises:
+        SettingsError: As `settings_from`.
+    """
+    return settings_from(config, _NO_CLUSTER, assignments)
 
 
 def _section(merged: dict[str, Any], name: str) -> dict[str, Any]:

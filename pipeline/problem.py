@@ -41,6 +41,7 @@ class Group:
         rates: [P] wire bytes per second of each partition of the problem; 1 each where no rate is known at all, so that
             shares are shares of partitions then.
         measured: whether rates are known.
+        broker_racks: [B] the brokers' racks, by name, as indices into the problem's racks.
         tells_rack: [M] whether the member tells its rack in its subscription. States do not say; who fetches with its
             rack is taken to tell it, which is so for every client but old ones.
     """
@@ -48,6 +49,7 @@ class Group:
     problem: Problem
     rates: FloatArray
     measured: bool
+    broker_racks: Int32Array
     tells_rack: BoolArray
 
 
@@ -102,13 +104,33 @@ def group_of(state: GroupState) -> Group:
             for member, mine in zip(state.members, owned, strict=True)
         ],
     )
+    of_brokers = sorted({rack for rack in state.racks[: state.broker_racks] if rack})
+    problem = _with_racks(problem, of_brokers)
     rates, measured = _rates(state)
     tells = {member.id for member in state.members if member.fetches_with_rack}
     return Group(
         problem=replace(problem, weights=weights_of(rates)),
         rates=rates,
         measured=measured,
+        broker_racks=np.array([problem.racks.index(rack) for rack in of_brokers], np.int32),
         tells_rack=np.array([member in tells for member in problem.members], np.bool_),
+    )
+
+
+def _with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
+    """The problem with columns for these racks too, where neither a replica nor a member of the group stands yet."""
+    names = tuple(sorted({*problem.racks, *racks}))
+    if names == problem.racks:
+        return problem
+    position = np.array([*map(names.index, problem.racks), NOBODY], np.int32)  # the last one stands for NOBODY
+    places = np.zeros((len(problem.replica_racks), len(names)), np.bool_)
+    places[:, position[:-1]] = problem.replica_racks
+    return replace(
+        problem,
+        racks=names,
+        replica_racks=places,
+        leader_rack=position[problem.leader_rack],
+        member_rack=position[problem.member_rack],
     )
 
 
@@ -131,6 +153,8 @@ def _rates(state: GroupState) -> tuple[FloatArray, bool]:
 
 def _check(state: GroupState) -> None:
     racks, members, topics = len(state.racks), len(state.members), len(state.topics)
+    if state.broker_racks > racks:
+        raise StateError(f"broker_racks: is {state.broker_racks}, but the state has {racks} racks in all")
     if len({topic.name for topic in state.topics}) < topics:
         raise StateError("a topic occurs twice: a state names each topic once")
     for member in state.members:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from math import pi, sin
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -100,17 +101,16 @@ class _Actor:
     def act(self, step: int) -> bool:
         """Let happen what is to happen at this step; whether anything did."""
         cast = self.cast
-        due = {"begin": 0, "move": cast.moves_at, "lose": cast.loses_at, "lead": cast.led_from}
-        happening = [event for event, at in due.items() if at == step]
-        if not happening:
+        moving = {topic.name for topic in cast.topics if topic.moves_at == step}
+        losing, taken_over = cast.loses_at == step, cast.led_from == step
+        if step and not (moving or losing or taken_over):
             return False
-        if "move" in happening:
-            self._state = _with_moved_replicas(self._state)
-        if "lose" in happening:
+        self._state = _with_moved_replicas(self._state, moving)
+        if losing:
             self._state = _without_racks(self._state, forgotten=cast.forgets_racks)
-        self._led |= "lead" in happening
+        self._led |= taken_over
         # replicas that move rebalance nobody; members that restart do, and so does an agent
-        if self._led or happening != ["move"]:
+        if self._led or losing or not step:
             self._state = _assigned(self._state, led=self._led)
         self.flows = _flows(self._state, self._id)
         return True
@@ -164,12 +164,15 @@ def _first_state(cast: Group) -> GroupState:
     )
 
 
-def _with_moved_replicas(state: GroupState) -> GroupState:
-    """Every replica of the first topic is one rack further."""
-    first, *others = state.topics
+def _with_moved_replicas(state: GroupState, names: AbstractSet[str]) -> GroupState:
+    """Every replica of these topics is one rack further."""
     racks = len(state.racks)
-    moved = tuple(tuple((rack + 1) % racks for rack in row) for row in first.replicas)
-    return state.model_copy(update={"topics": (first.model_copy(update={"replicas": moved}), *others)})
+
+    def moved(topic: TopicState) -> TopicState:
+        rows = tuple(tuple((rack + 1) % racks for rack in row) for row in topic.replicas)
+        return topic.model_copy(update={"replicas": rows}) if topic.name in names else topic
+
+    return state.model_copy(update={"topics": tuple(map(moved, state.topics))})
 
 
 def _without_racks(state: GroupState, *, forgotten: bool) -> GroupState:

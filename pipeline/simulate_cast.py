@@ -29,6 +29,8 @@ _PARTITIONS: Final = ((6, 30), (12, 30), (24, 25), (48, 10), (96, 5))
 _TOPICS: Final = ((1, 55), (2, 30), (3, 15))
 _MEDIAN_RATE: Final = 13.8
 """Logarithm of the bytes per second of a middling group: 1 MB/s."""
+_READERS: Final = 10
+"""So many groups of a cluster pass until there is one more shared topic."""
 _WORDS: Final = ("orders", "payments", "clicks", "search", "fraud", "billing", "email", "audit", "stock", "ads", "geo")
 _JOBS: Final = ("sink", "loader", "enricher", "api", "report", "index", "alert", "copy")
 
@@ -50,7 +52,8 @@ class Fleet:
         members: members of each group; None draws them.
         led: share of classic groups that an agent leads, some of them from the beginning.
         losing: share of groups that lose rack awareness on some day, as a careless deploy brings it about.
-        moving: share of groups with a topic whose replicas move on some day.
+        moving: share of topics whose replicas move on some day.
+        shared: share of groups that read a topic which other groups of the cluster read too.
     """
 
     groups: int = 20
@@ -66,6 +69,7 @@ class Fleet:
     led: float = 0.5
     losing: float = 0.1
     moving: float = 0.2
+    shared: float = 0.4
 
     def __post_init__(self) -> None:
         least = {"groups": self.groups, "clusters": self.clusters, "racks": self.racks, "step": self.step_seconds}
@@ -95,11 +99,19 @@ class Member:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topic:
-    """A topic: racks of replicas, the leader's first, and wire bytes per second of each partition at noon."""
+    """A topic.
+
+    Attributes:
+        name: its name.
+        replicas: racks of each partition's replicas, the leader's first.
+        rates: wire bytes per second of each partition, on average over a day.
+        moves_at: step at which its replicas move, or None.
+    """
 
     name: str
     replicas: tuple[tuple[int, ...], ...]
     rates: tuple[float, ...]
+    moves_at: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,7 +131,6 @@ class Group:
         led_from: step from which an agent leads it, or None.
         loses_at: step at which members lose their `client.rack`, or None.
         forgets_racks: whether nobody knows their racks then; else the agent's maps still tell them.
-        moves_at: step at which replicas of its first topic move, or None.
     """
 
     cluster: str
@@ -134,7 +145,6 @@ class Group:
     led_from: int | None
     loses_at: int | None
     forgets_racks: bool
-    moves_at: int | None
 
 
 def cast_of(fleet: Fleet, index: int) -> Group:
@@ -143,14 +153,14 @@ def cast_of(fleet: Fleet, index: int) -> Group:
     cluster = index % fleet.clusters
     kind = _pick(draw, _KINDS)
     name = f"{draw.choice(_WORDS)}-{draw.choice(_JOBS)}-{index}"
-    topics = _topics(fleet, draw, name)
+    topics = (*_topics(fleet, draw, name), *_shared(fleet, draw, index))
     return Group(
         cluster=f"kafka-{cluster + 1}",
         name=name,
         kind=kind,
         assignor=_ASSIGNOR_OF_KIND.get(kind) or _pick(draw, _ASSIGNORS),
-        # brokers keep their default, which serves from leaders only, on every third cluster
-        rack_aware_fetch=cluster % 3 != 2,
+        # every other cluster's brokers keep their default, which serves from leaders only
+        rack_aware_fetch=cluster % 2 == 0,
         racks=rack_names(fleet.racks),
         members=_members(fleet, draw, name, max(len(topic.replicas) for topic in topics)),
         topics=topics,
@@ -158,7 +168,6 @@ def cast_of(fleet: Fleet, index: int) -> Group:
         led_from=_led_from(fleet, draw) if kind == "classic" else None,
         loses_at=_some_step(fleet, draw, fleet.losing),
         forgets_racks=draw.random() < 0.5,
-        moves_at=_some_step(fleet, draw, fleet.moving),
     )
 
 
@@ -186,16 +195,33 @@ def _led_from(fleet: Fleet, draw: Random) -> int | None:
 
 
 def _topics(fleet: Fleet, draw: Random, group: str) -> tuple[Topic, ...]:
+    """Topics of the group's own."""
     counts = [fleet.partitions] if fleet.partitions else [_pick(draw, _PARTITIONS) for _ in range(_pick(draw, _TOPICS))]
     volume = draw.lognormvariate(_MEDIAN_RATE, 1.5)
     parts = [draw.random() + 0.1 for _ in counts]
     return tuple(
-        Topic(
-            name=f"{group}.{number}",
-            replicas=_replicas(fleet.racks, draw, count),
-            rates=_rates(draw, count, volume * part / sum(parts)),
-        )
+        _topic(fleet, draw, f"{group}.{number}", count, volume * part / sum(parts))
         for number, (count, part) in enumerate(zip(counts, parts, strict=True))
+    )
+
+
+def _shared(fleet: Fleet, draw: Random, index: int) -> tuple[Topic, ...]:
+    """The topic that the group has in common with others of its cluster; of all clusters' first groups, the first."""
+    reads, number = draw.random() < fleet.shared, draw.randrange(1 + index // fleet.clusters // _READERS)
+    if fleet.partitions or not reads:
+        return ()
+    cluster = index % fleet.clusters
+    same = Random(f"{fleet.seed}/{cluster}/{number}")  # noqa: S311 - a simulation, not a secret
+    name = f"events-{cluster + 1}-{number}"
+    return (_topic(fleet, same, name, _pick(same, _PARTITIONS), same.lognormvariate(_MEDIAN_RATE, 1.0)),)
+
+
+def _topic(fleet: Fleet, draw: Random, name: str, count: int, volume: float) -> Topic:
+    return Topic(
+        name=name,
+        replicas=_replicas(fleet.racks, draw, count),
+        rates=_rates(draw, count, volume),
+        moves_at=_some_step(fleet, draw, fleet.moving),
     )
 
 

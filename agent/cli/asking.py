@@ -23,12 +23,11 @@ from agent.findings import Verdict
 from agent.measuring import Measuring
 from agent.report import Report
 from common.errors import AgentError, SettingsError
-from common.options import settings_from
+from common.options import settings_from, settings_without_cluster
 from common.settings import Settings
 
 _ANSWER_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 256 * 1024 * 1024
-_NO_CLUSTER: Final = "no-cluster.invalid:9092"
 
 WindowOption = Annotated[
     float,
@@ -69,7 +68,7 @@ def place(config: Path | None, bootstrap: str | None, assignments: list[str] | N
     except SettingsError:
         if bootstrap is not None:
             raise
-    return Place(settings=settings_from(config, _NO_CLUSTER, assignments), cluster_named=False)
+    return Place(settings=settings_without_cluster(config, assignments), cluster_named=False)
 
 
 def figures(where: Place, *, window: float, measure: bool) -> Figures:

@@ -52,7 +52,7 @@ def simulate(
             "--start", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M"], help="When it begins, UTC.", show_default="2026-11-01"
         ),
     ] = None,
-    step: Annotated[int, typer.Option("--step", min=1, help="Seconds of traffic in one sample.")] = 60,
+    step: Annotated[int, typer.Option("--step", min=1, max=3600, help="Seconds of traffic in one sample.")] = 60,
     seed: Annotated[int, typer.Option("--seed", min=0, help="The same seed gives the same records, to the byte.")] = 1,
     partitions: Annotated[
         int | None, typer.Option("--partitions", min=1, help="Partitions of every group; drawn without it.")

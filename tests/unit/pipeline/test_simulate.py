@@ -121,7 +121,7 @@ def test_a_group_may_lose_its_racks_be_led_and_see_replicas_move() -> None:
         for what, happened in {
             "led": (before.role, after.role) == ("", "leading"),
             "lost": aware(before) > aware(after) == 0,
-            "moved": before.topics[0].replicas != after.topics[0].replicas,
+            "moved": [topic.replicas for topic in before.topics] != [topic.replicas for topic in after.topics],
         }.items()
         if happened
     )
@@ -140,6 +140,20 @@ def test_a_led_group_reads_less_across_racks() -> None:
     both = [roles for roles in shares.values() if len(roles) == 2]
     assert len(both) > 10
     assert sum(roles["leading"] for roles in both) < 0.6 * sum(roles[""] for roles in both)
+
+
+def test_groups_that_share_a_topic_agree_on_it() -> None:
+    """Its replicas stand in the same racks and move at the same time, whoever reads it."""
+    replicas: dict[tuple[str, str, int], set[object]] = defaultdict(set)
+    readers: dict[str, set[str]] = defaultdict(set)
+    for message in all_of(FLEET):
+        if message.kind == "state":
+            state = GroupState.model_validate_json(message.value)
+            for topic in state.topics:
+                replicas[state.cluster, topic.name, message.at].add(topic.replicas)
+                readers[topic.name].add(state.group)
+    assert max(map(len, readers.values())) > 2
+    assert all(len(seen) == 1 for seen in replicas.values())
 
 
 def test_sizes_can_be_fixed() -> None:

@@ -1,0 +1,171 @@
+"""`samerack pipeline whatif`: what each change would save over the fleet, the most first."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from common.errors import AgentError, SettingsError
+from common.money import price_table
+from common.options import ConfigOption, SetOption, settings_without_cluster
+from common.settings import Settings
+from pipeline.cli.spark import need_spark
+from pipeline.whatif_group import MOVE, Questions
+from pipeline.whatif_show import Answer, Failure, KindOfChange, Totals, show, to_json
+from pipeline.whatif_words import Change
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MOST_FAILURES = 10
+_DAYS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M"]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand."""
+    app.command("whatif")(whatif)
+
+
+def whatif(
+    source: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FOLDER]",
+            help="A folder that samerack pipeline simulate made, or a file of such states; without it the table "
+            "group_states in pipeline.tables.",
+            show_default=False,
+        ),
+    ] = None,
+    max_skew: Annotated[
+        int, typer.Option("--max-skew", min=0, help="Partitions beyond its fair share that a member may have.")
+    ] = 2,
+    copies: Annotated[
+        int, typer.Option("--copies", min=1, help="Racks that are to have a replica of every partition; 1 asks not.")
+    ] = 2,
+    members: Annotated[
+        str,
+        typer.Option(
+            "--members",
+            metavar="RACK=PART,...",
+            help="Racks in which members are to run, e.g. rack-a=2,rack-b=1; alike in all racks without it.",
+        ),
+    ] = "",
+    since: Annotated[
+        datetime | None, typer.Option("--since", formats=_DAYS, help="Only states from then on, UTC.")
+    ] = None,
+    until: Annotated[
+        datetime | None, typer.Option("--until", formats=_DAYS, help="Only states before then, UTC.")
+    ] = None,
+    top: Annotated[int, typer.Option("--top", "-n", min=1, help="Lines of the ranking.")] = 20,
+    csv: Annotated[
+        Path | None, typer.Option("--csv", help="A new folder for every scenario of every group as CSV.")
+    ] = None,
+    parquet: Annotated[Path | None, typer.Option("--parquet", help="The same as Parquet.")] = None,
+    config: ConfigOption = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    assignments: SetOption = None,
+) -> None:
+    """Work out for every group what it would read across racks if something were changed, and rank what that saves.
+
+    The latest state of each group is put to its own assignor, to range and to the best, and to the best in other
+    worlds: with unequal shares, with everybody fetching near, with topics that have more copies (whose own traffic is
+    taken off), with members in other racks. Nothing is changed anywhere; no broker is asked.
+
+    Begin with: samerack pipeline simulate fleet --groups 50 --days 2; samerack pipeline whatif fleet
+    """
+    need_spark()
+    from pipeline import session  # noqa: PLC0415 - PySpark is imported only when a command runs
+
+    questions = Questions(max_skew=max_skew, copies=copies, shares=_shares(members))
+    outputs = {kind: path for kind, path in (("csv", csv), ("parquet", parquet)) if path is not None}
+    for kind, path in outputs.items():
+        if path.exists():
+            raise SettingsError(f"--{kind} {path}: is there already; name a new folder")
+    settings = settings_without_cluster(config, assignments)
+    begin = time.monotonic()
+    with session.opened(settings.pipeline, name="whatif") as spark:
+        rows = _asked(spark, settings, source, questions, since=since, until=until)
+        answer = _answer(rows, settings, questions, top=top, begin=begin)
+        for kind, path in outputs.items():
+            rows.write.format(kind).option("header", "true").save(path.absolute().as_uri())
+    if as_json:
+        typer.echo(json.dumps(to_json(answer)))
+    else:
+        show(answer, Console())
+
+
+def _shares(text: str) -> dict[str, float]:
+    shares = {}
+    for part in filter(None, text.split(",")):
+        rack, equals, number = part.strip().rpartition("=")
+        try:
+            shares[rack] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals or not 0 <= shares[rack] < float("inf"):
+            raise SettingsError(f"--members {part!r}: expected RACK=PART, e.g. rack-a=2,rack-b=1")
+    if shares and not any(shares.values()):
+        raise SettingsError(f"--members {text!r}: no part is above 0")
+    return shares
+
+
+def _asked(
+    spark: SparkSession,
+    settings: Settings,
+    source: Path | None,
+    questions: Questions,
+    *,
+    since: datetime | None,
+    until: datetime | None,
+) -> DataFrame:
+    """Every scenario, worked out and kept.
+
+    Raises:
+        SettingsError: There are no such files.
+        AgentError: There is no table, or no state in it.
+    """
+    from pipeline import progress, tables, whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
+
+    if source is None:
+        states = whatif.states_in_table(tables.read(spark, settings.pipeline, "group_states"))
+    else:
+        states = whatif.states_in_files(spark, source)
+    chosen = whatif.chosen(states, since=_moment(since), until=_moment(until))
+    rows = whatif.ask(chosen, questions, price_table(settings.money)).persist()
+    with progress.shown(spark, "working out"):
+        found = rows.count()
+    if not found:
+        where = source or tables.location(settings.pipeline, "group_states")
+        raise AgentError(f"{where}: has no state of that time; give other --since and --until, or let agents publish")
+    if questions.shares and rows.where(rows.scenario == MOVE).isEmpty():
+        typer.echo(
+            f"--members: no group could save by it, or none has the racks {', '.join(questions.shares)}", err=True
+        )
+    return rows
+
+
+def _moment(when: datetime | None) -> int | None:
+    return None if when is None else int(when.replace(tzinfo=UTC).timestamp() * 1000)
+
+
+def _answer(rows: DataFrame, settings: Settings, questions: Questions, *, top: int, begin: float) -> Answer:
+    from pipeline import whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
+
+    found = whatif.changes(rows).persist()
+    failed = rows.where(rows.error.isNotNull()).select("cluster", "group", "error").limit(_MOST_FAILURES)
+    return Answer(
+        totals=Totals(**whatif.totals(rows).collect()[0].asDict()),
+        kinds=[KindOfChange(**row.asDict()) for row in whatif.by_change(found).collect()],
+        ranking=[Change(**row.asDict()) for row in whatif.ranked(found).limit(top).collect()],
+        failures=[Failure(**row.asDict()) for row in failed.collect()],
+        prices=price_table(settings.money),
+        questions=questions,
+        seconds=time.monotonic() - begin,
+    )

@@ -1,0 +1,52 @@
+"""How far a job on Spark has come, on standard error.
+
+What must not enter: what the job is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOOK_SECONDS: Final = 0.3
+
+
+@contextmanager
+def shown(spark: SparkSession, what: str) -> Iterator[None]:
+    """While the block runs, a line with the tasks of Spark's present stages, where standard error is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    ended = threading.Event()
+    with Progress(*columns, console=console, transient=True) as progress:
+        task = progress.add_task(what, total=None)
+
+        def look() -> None:
+            tracker = spark.sparkContext.statusTracker()
+            while not ended.wait(_LOOK_SECONDS):
+                stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+                running = [stage for stage in stages if stage is not None]
+                if running:
+                    progress.update(
+                        task,
+                        completed=sum(stage.numCompletedTasks for stage in running),
+                        total=sum(stage.numTasks for stage in running),
+                    )
+
+        looker = threading.Thread(target=look, name="progress", daemon=True)
+        looker.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            looker.join()

@@ -1,0 +1,273 @@
+"""Every group of a fleet in every scenario, in parallel on Spark, and what each change would save.
+
+Frames in, frames out; a group that cannot be worked out is a row that says why. What must not enter: the scenarios
+(`pipeline.whatif_group`), words for people (`pipeline.whatif_words`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pandas as pd
+from pydantic import ValidationError
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation calls it
+from pyspark.sql.types import (
+    BooleanType,
+    DoubleType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
+
+from assignors.model import AssignmentError
+from common.errors import SettingsError
+from common.money import SECONDS_PER_MONTH, PriceTable
+from common.records import GroupState
+from pipeline.problem import StateError
+from pipeline.schema import GROUP_STATE
+from pipeline.simulate_sinks import FILES
+from pipeline.whatif_group import COPIES, LEAD, NEAR, NEAR_LEAD, PRESENT, Outcome, Questions, outcomes
+
+LEAST_DOLLARS: Final = 0.01
+"""A month's saving that is worth a line."""
+_TASKS_PER_CORE: Final = 8
+"""Groups differ in size: small tasks keep all cores busy to the end, and show progress."""
+
+OUTCOME: Final = StructType(
+    [
+        StructField("cluster", StringType()),
+        StructField("group", StringType()),
+        StructField("at", LongType()),
+        StructField("kind", StringType()),
+        StructField("assignor", StringType()),
+        StructField("role", StringType()),
+        StructField("rack_aware_fetch", BooleanType()),
+        StructField("members", IntegerType()),
+        StructField("members_without_rack", IntegerType()),
+        StructField("partitions", IntegerType()),
+        StructField("measured", BooleanType()),
+        StructField("scenario", StringType()),
+        StructField("reference", StringType()),
+        StructField("topic", StringType()),
+        StructField("read", DoubleType()),
+        StructField("across", DoubleType()),
+        StructField("unknown", DoubleType()),
+        StructField("share", DoubleType()),
+        StructField("before", DoubleType()),
+        StructField("copying", DoubleType()),
+        StructField("moves", IntegerType()),
+        StructField("error", StringType()),
+    ]
+)
+"""One scenario of one group: bytes a second read, read across racks, of unknown rack, across racks without the change,
+and fetched across racks by new copies; `error` alone where the group could not be worked out."""
+_NAMES: Final = OUTCOME.fieldNames()
+
+
+def states_in_files(spark: SparkSession, path: Path) -> DataFrame:
+    """States as JSON (`value`): a folder that `samerack pipeline simulate` made, or one file of such lines.
+
+    Raises:
+        SettingsError: there is none.
+    """
+    file = path / FILES["state"] if path.is_dir() else path
+    if not file.is_file():
+        raise SettingsError(
+            f"{file}: is no file; name a folder with {FILES['state']}, as samerack pipeline simulate makes it"
+        )
+    return spark.read.text(file.absolute().as_uri())
+
+
+def states_in_table(table: DataFrame) -> DataFrame:
+    """States as JSON (`value`) from the table `group_states`.
+
+    Raises:
+        SettingsError: columns are missing.
+    """
+    columns = [
+        F.unix_millis("at").alias("at") if name == "at" else F.col(f"`{name}`") for name in GROUP_STATE.fieldNames()
+    ]
+    try:
+        # a field that is null is a field all the same
+        return table.select(F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}).alias("value"))
+    except AnalysisException as error:
+        raise SettingsError(f"group_states: is not a table of states ({str(error).splitlines()[0]})") from None
+
+
+def chosen(states: DataFrame, *, every: bool = False, since: int | None = None, until: int | None = None) -> DataFrame:
+    """The states to ask about: the latest of each group, or every one.
+
+    What is no record at all stays, so that it is seen.
+
+    Args:
+        states: as JSON.
+        every: every state of a group, not the latest alone.
+        since: first moment that counts, milliseconds since 1970.
+        until: the moment after the last.
+    """
+    key = F.from_json("value", "cluster string, `group` string, at long, id string")
+    keyed = states.select("value", key.alias("key")).select("value", "key.*")
+    readable = F.col("cluster").isNotNull() & F.col("group").isNotNull() & F.col("at").isNotNull()
+    good = keyed.where(readable)
+    if since is not None:
+        good = good.where(F.col("at") >= since)
+    if until is not None:
+        good = good.where(F.col("at") < until)
+    if every:
+        picked = good.dropDuplicates(["cluster", "group", "at", "id"])
+    else:
+        newest = F.max_by("value", F.struct("at", "id"))
+        picked = good.groupBy("cluster", "group").agg(newest.alias("value"))
+    return picked.select("value").unionByName(keyed.where(~F.coalesce(readable, F.lit(False))).select("value"))  # noqa: FBT003
+
+
+def ask(states: DataFrame, questions: Questions, prices: PriceTable) -> DataFrame:
+    """Every scenario of every state, with what a month of it costs.
+
+    Args:
+        states: as JSON.
+        questions: what to ask.
+        prices: what a byte costs that crosses racks.
+    """
+
+    def work(batches: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
+        for batch in batches:
+            rows = [row for text in batch["value"] for row in rows_of(text, questions)]
+            yield pd.DataFrame(rows, columns=_NAMES)
+
+    tasks = states.sparkSession.sparkContext.defaultParallelism * _TASKS_PER_CORE
+    return _priced(states.repartition(tasks).mapInPandas(work, OUTCOME), prices)
+
+
+def rows_of(text: str, questions: Questions) -> list[tuple[Any, ...]]:
+    """The rows of one state, or one that says why there are none."""
+    state = None
+    try:
+        state = GroupState.model_validate_json(text)
+        return [_row(state, outcome) for outcome in outcomes(state, questions)]
+    except ValidationError as error:
+        first = error.errors()[0]
+        reason = f"no state: {'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"
+    except (StateError, AssignmentError) as error:
+        reason = str(error)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with one group, the others are worked out
+        reason = f"{type(error).__name__}: {error}"
+    known = {} if state is None else {"cluster": state.cluster, "group": state.group, "at": state.at}
+    return [tuple({**known, "error": reason}.get(name) for name in _NAMES)]
+
+
+def _row(state: GroupState, outcome: Outcome) -> tuple[Any, ...]:
+    reads = outcome.reads
+    return (
+        state.cluster,
+        state.group,
+        state.at,
+        state.kind,
+        state.assignor,
+        state.role,
+        state.rack_aware_fetch,
+        len(state.members),
+        sum(not member.fetches_with_rack for member in state.members),
+        sum(len(topic.owner) for topic in state.topics),
+        any(any(topic.bytes_per_second) for topic in state.topics),
+        outcome.scenario,
+        outcome.reference,
+        outcome.topic,
+        reads.known + reads.unknown,
+        reads.crossing,
+        reads.unknown,
+        reads.share,
+        outcome.before,
+        outcome.copying,
+        outcome.moves,
+        None,
+    )
+
+
+def _priced(rows: DataFrame, prices: PriceTable) -> DataFrame:
+    """Dollars a month beside bytes a second; where no rates are known there are neither, but a share of partitions."""
+    month = F.lit(prices.dollars_per_byte * SECONDS_PER_MONTH)
+    counted = {
+        name: F.when(F.col("measured"), F.col(name)) for name in ("read", "across", "unknown", "before", "copying")
+    }
+    return rows.withColumns({**counted, "at": F.timestamp_millis("at")}).withColumns(
+        {
+            "dollars": F.col("across") * month,
+            "copying_dollars": F.col("copying") * month,
+            "saves_dollars": (F.col("before") - F.col("across") - F.col("copying")) * month,
+        }
+    )
+
+
+def changes(rows: DataFrame) -> DataFrame:
+    """What could be changed: a row for each group and change, and one for each topic that could have more copies.
+
+    A topic's copies are paid for once, whoever reads them: the savings of all groups count against the cost of one.
+    """
+    is_change = F.col("reference") != ""
+    facts = ("kind", "assignor", "rack_aware_fetch", "members", "members_without_rack", "share", "moves")
+    single = rows.where(is_change & (F.col("scenario") != COPIES)).select(
+        "scenario", "cluster", "group", "topic", F.lit(1).alias("groups"), "saves_dollars", "copying_dollars", *facts
+    )
+    gained: Column = F.sum(F.col("saves_dollars") + F.col("copying_dollars"))
+    copied = (
+        rows.where(F.col("scenario") == COPIES)
+        .groupBy("scenario", "cluster", "topic")
+        .agg(
+            F.min("group").alias("group"),
+            F.count_distinct("group").cast("int").alias("groups"),
+            (gained - F.max("copying_dollars")).alias("saves_dollars"),
+            F.max("copying_dollars").alias("copying_dollars"),
+            *(F.first(fact).alias(fact) for fact in facts),
+        )
+    )
+    return single.unionByName(copied.select(single.columns))
+
+
+def ranked(found: DataFrame) -> DataFrame:
+    """Changes that save something, the most first."""
+    return found.where(F.col("saves_dollars") >= LEAST_DOLLARS).orderBy(
+        F.desc("saves_dollars"), "scenario", "cluster", "group", "topic"
+    )
+
+
+def by_change(found: DataFrame) -> DataFrame:
+    """What each kind of change would save over the fleet, the most first; only where it saves something."""
+    return (
+        found.where(F.col("saves_dollars") >= LEAST_DOLLARS)
+        .groupBy("scenario")
+        .agg(
+            F.count("*").alias("places"), F.sum("groups").alias("groups"), F.sum("saves_dollars").alias("saves_dollars")
+        )
+        .orderBy(F.desc("saves_dollars"), "scenario")
+    )
+
+
+def totals(rows: DataFrame) -> DataFrame:
+    """One row: groups, what they read and what it costs now, and what leading and fetching near would save."""
+    now = F.col("scenario") == PRESENT
+    saved = F.col("saves_dollars")
+    near = F.max(F.when(F.col("scenario") == NEAR, saved))
+    on_top = F.max(F.when(F.col("scenario") == NEAR_LEAD, saved))
+    led = F.max(F.when(F.col("scenario") == LEAD, saved))
+    best = (
+        rows.groupBy("cluster", "group", "at")
+        .agg(F.greatest(led, near, near + on_top, F.lit(0.0)).alias("best"))
+        .agg(F.coalesce(F.sum("best"), F.lit(0.0)).alias("possible_dollars"))
+    )
+    present = rows.agg(
+        F.count_if(now).alias("groups"),
+        F.count_if(F.col("error").isNotNull()).alias("failed"),
+        *(
+            F.coalesce(F.sum(F.when(now, F.col(name))), F.lit(0.0)).alias(name)
+            for name in ("read", "across", "unknown", "dollars")
+        ),
+        F.count_if(now & ~F.col("measured")).alias("unmeasured"),
+    )
+    return present.crossJoin(best)

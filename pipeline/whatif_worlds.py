@@ -1,0 +1,122 @@
+"""The same group in another world: other replicas may serve, topics have more copies, members run elsewhere.
+
+Every function takes a group and gives one that differs in this alone. What must not enter: plans, prices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from assignors.model import NOBODY, BoolArray, Int32Array
+from common.errors import SettingsError
+from pipeline.problem import FloatArray, Group
+
+
+def leaders_only(group: Group) -> Group:
+    """Brokers serve from leaders alone."""
+    problem = group.problem
+    return replace(group, problem=replace(problem, reads_any_replica=np.zeros_like(problem.reads_any_replica)))
+
+
+def near(group: Group) -> Group:
+    """Every member tells its rack and fetches with it, and brokers serve from there where they can (KIP-392, KIP-881).
+
+    Members whose rack nobody knows are taken to be spread evenly over the brokers' racks.
+    """
+    problem = group.problem
+    racks = problem.member_rack.copy()
+    unknown = np.flatnonzero(racks == NOBODY)
+    if len(group.broker_racks):
+        racks[unknown] = group.broker_racks[np.arange(len(unknown)) % len(group.broker_racks)]
+    everyone = np.ones(len(racks), np.bool_)
+    return replace(
+        group,
+        problem=replace(problem, member_rack=racks, reads_any_replica=everyone),
+        tells_rack=everyone,
+    )
+
+
+def replicated(group: Group, copies: int, partitions: BoolArray) -> tuple[Group, FloatArray]:
+    """Partitions have copies in so many racks at least; new ones stand as Kafka would put them.
+
+    That is in the next racks after the leader's, further on by one with every round of partitions, so that followers
+    are spread. A partition whose leader's rack is not known stays as it is.
+
+    Args:
+        group: the group.
+        copies: racks that are to have a copy.
+        partitions: [P] which partitions may get more.
+
+    Returns:
+        The group, and [P] bytes per second that the new copies would fetch across racks. What is written to a
+        partition is taken to be what the group reads of it.
+    """
+    problem, racks = group.problem, group.broker_racks
+    count = len(racks)
+    places = problem.replica_racks.copy()
+    fetched = np.zeros(len(group.rates))
+    position = np.full(len(problem.racks) + 1, NOBODY)  # the last one stands for NOBODY
+    position[racks] = np.arange(count)
+    leader = position[problem.leader_rack]
+    for step in range(1, count):
+        # the same order for all steps of a partition: its next rack, the one after it ...
+        shifted = (problem.number_of // count + step - 1) % (count - 1) + 1
+        target = racks[(leader + shifted) % count]
+        rows = np.flatnonzero(partitions & (leader != NOBODY) & (places.sum(axis=1) < copies))
+        rows = rows[~places[rows, target[rows]]]
+        places[rows, target[rows]] = True
+        fetched[rows] += group.rates[rows]
+    return replace(group, problem=replace(problem, replica_racks=places)), fetched
+
+
+def moved(group: Group, shares: Mapping[str, float]) -> Group:
+    """Members run in racks in these shares; as many as can be stay where they are, and those whose rack nobody knows.
+
+    Args:
+        group: the group.
+        shares: parts by rack, of any sum; none means alike in every rack of the brokers.
+
+    Raises:
+        SettingsError: a rack is not one of the group's, or no share is positive.
+    """
+    problem = group.problem
+    racks = problem.member_rack.copy()
+    quota = _quota(_parts(group, shares), int(np.count_nonzero(racks != NOBODY)))
+    leaving = []
+    for member, rack in enumerate(racks.tolist()):
+        if rack == NOBODY:
+            continue
+        if quota[rack] > 0:
+            quota[rack] -= 1
+        else:
+            leaving.append(member)
+    racks[leaving] = np.repeat(np.arange(len(quota), dtype=np.int32), quota)
+    return replace(group, problem=replace(problem, member_rack=racks))
+
+
+def _parts(group: Group, shares: Mapping[str, float]) -> FloatArray:
+    """[R] part of the members in each rack of the problem."""
+    names = group.problem.racks
+    parts = np.zeros(len(names))
+    if not shares:
+        parts[group.broker_racks] = 1.0
+    for rack, part in shares.items():
+        if rack not in names:
+            raise SettingsError(f"rack {rack!r} is none of the group's: they are {', '.join(names) or 'unknown'}")
+        parts[names.index(rack)] = part
+    if not parts.sum() > 0:
+        raise SettingsError("no rack to move members to: no rack of a broker is known, or no share is above 0")
+    normal: FloatArray = parts / parts.sum()
+    return normal
+
+
+def _quota(parts: FloatArray, members: int) -> Int32Array:
+    """[R] members in each rack, by largest remainders; ties go to the first rack."""
+    exact = parts * members
+    quota = np.floor(exact + 1e-9).astype(np.int32)
+    order = np.argsort(quota - exact, kind="stable")
+    quota[order[: members - int(quota.sum())]] += 1
+    return quota

@@ -1,0 +1,137 @@
+"""The what-if on Spark: every group in every scenario, whatever is wrong with some, and the ranking of changes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation calls it
+
+from common.money import SECONDS_PER_MONTH, shipped
+from common.records import GroupState
+from pipeline import whatif
+from pipeline.schema import GROUP_STATE
+from pipeline.simulate import messages
+from pipeline.simulate_cast import START, Fleet
+from pipeline.whatif_group import COPIES, PRESENT, Questions, outcomes
+
+PRICES = shipped("aws")
+STATES = [
+    message.value.decode()
+    for message in messages(Fleet(groups=30, days=1, step_seconds=3600, state_seconds=7200))
+    if message.kind == "state"
+]
+LATEST = {GroupState.model_validate_json(text).group: text for text in STATES}
+
+
+@pytest.fixture(scope="module")
+def states(spark: SparkSession) -> DataFrame:
+    """All states of the fleet, and two lines that are none."""
+    return spark.createDataFrame([(text,) for text in [*STATES, "not JSON", '{"cluster":"c"}']], "value string")
+
+
+@pytest.fixture(scope="module")
+def rows(states: DataFrame) -> DataFrame:
+    """Every scenario of the latest states."""
+    return whatif.ask(whatif.chosen(states), Questions(), PRICES).cache()
+
+
+def test_every_group_is_asked_about_once(rows: DataFrame) -> None:
+    """By its latest state, with what `outcomes` says of it and what that costs."""
+    present = {row.group: row for row in rows.where(F.col("scenario") == PRESENT).collect()}
+    assert present.keys() == LATEST.keys()
+    for group, row in present.items():
+        expected = outcomes(GroupState.model_validate_json(LATEST[group]), Questions())[0]
+        assert row.across == pytest.approx(expected.reads.crossing)
+        assert row.dollars == pytest.approx(PRICES.dollars(row.across) * SECONDS_PER_MONTH)
+
+
+def test_what_is_no_state_is_a_row_with_the_reason(rows: DataFrame) -> None:
+    """And stops nothing."""
+    errors = [row.error for row in rows.where(F.col("error").isNotNull()).collect()]
+    assert len(errors) == 2
+    assert all(error.startswith("no state: ") for error in errors)
+
+
+def test_a_state_that_contradicts_itself_fails_alone(spark: SparkSession) -> None:
+    """Its row names the group."""
+    broken = json.loads(STATES[0])
+    broken["topics"][0]["owner"][0] = 999
+    frame = spark.createDataFrame([(json.dumps(broken),), (STATES[1],)], "value string")
+    found = whatif.ask(frame, Questions(), PRICES).collect()
+    assert [(row.group, "999" in row.error) for row in found if row.error] == [(broken["group"], True)]
+    assert any(row.scenario == PRESENT for row in found)
+
+
+def test_a_period_leaves_out_states_outside(states: DataFrame) -> None:
+    """Every state within it is asked about, not the latest alone."""
+    begin, end = START + 3_600_000, START + 3 * 3_600_000
+    picked = whatif.chosen(states, every=True, since=begin, until=end).collect()
+    parsed = [GroupState.model_validate_json(row.value) for row in picked if '"at"' in row.value]
+    assert {state.at for state in parsed} <= set(range(begin, end, 3_600_000))
+    assert len(parsed) >= 30
+
+
+def test_a_table_of_states_says_the_same_as_a_file(states: DataFrame, rows: DataFrame) -> None:
+    """`group_states` has times as timestamps and columns instead of JSON."""
+    parsed = states.select(F.from_json("value", GROUP_STATE).alias("s")).select("s.*").where(F.col("at").isNotNull())
+    table = parsed.withColumn("at", F.timestamp_millis("at")).withColumn("day", F.to_date("at"))
+    again = whatif.ask(whatif.chosen(whatif.states_in_table(table)), Questions(), PRICES)
+    good = rows.where(F.col("error").isNull())
+    assert again.exceptAll(good).isEmpty()
+    assert good.exceptAll(again).isEmpty()
+
+
+def test_files_of_a_simulated_fleet_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    """A folder with states.jsonl, or the file itself."""
+    file = tmp_path / "states.jsonl"
+    file.write_text("\n".join(STATES) + "\n")
+    for path in (tmp_path, file):
+        assert whatif.states_in_files(spark, path).count() == len(STATES)
+
+
+def row(**fields: object) -> Row:
+    """A row of a group's scenario with so many bytes a second."""
+    usual = dict.fromkeys(whatif.OUTCOME.fieldNames())
+    return Row(**{**usual, "cluster": "c", "topic": "", "measured": True, "copying": 0.0, "moves": 0, **fields})
+
+
+def test_copies_of_a_topic_are_paid_for_once(spark: SparkSession) -> None:
+    """Two groups save 7 MB a second each, for copies that fetch 10: 4 are saved, where one group would lose."""
+    usual = {"scenario": COPIES, "reference": "near-lead", "topic": "t", "across": 0.0, "before": 7e6, "copying": 1e7}
+    frame = spark.createDataFrame([row(group=name, **usual) for name in ("a", "b")], whatif.OUTCOME)
+    (found,) = whatif.ranked(whatif.changes(_priced(frame))).collect()
+    assert (found.topic, found.groups) == ("t", 2)
+    assert found.saves_dollars == pytest.approx(PRICES.dollars(4e6) * SECONDS_PER_MONTH)
+
+
+def test_changes_come_in_the_order_of_what_they_save(rows: DataFrame) -> None:
+    """None saves less than a cent, and the kinds add up to the same sum."""
+    found = whatif.changes(rows)
+    saves = [one.saves_dollars for one in whatif.ranked(found).collect()]
+    assert saves == sorted(saves, reverse=True)
+    assert saves[-1] >= whatif.LEAST_DOLLARS
+    assert sum(one.saves_dollars for one in whatif.by_change(found).collect()) == pytest.approx(sum(saves))
+
+
+def test_totals_tell_what_is_paid_and_what_could_be_saved(rows: DataFrame) -> None:
+    """The best change of each group, from the present on, never saves more than is paid and expected."""
+    (total,) = whatif.totals(rows).collect()
+    assert (total.groups, total.failed, total.unmeasured) == (30, 2, 0)
+    assert 0 < total.possible_dollars <= total.dollars + PRICES.dollars(total.unknown) * SECONDS_PER_MONTH
+
+
+def test_no_rates_no_dollars(spark: SparkSession) -> None:
+    """Without byte rates shares are of partitions, and nothing has a price."""
+    state = json.loads(STATES[0])
+    for topic in state["topics"]:
+        topic["bytes_per_second"] = []
+    found = whatif.ask(spark.createDataFrame([(json.dumps(state),)], "value string"), Questions(), PRICES).collect()
+    assert {(one.dollars, one.across, one.saves_dollars) for one in found} == {(None, None, None)}
+    assert all(0 <= one.share <= 1 for one in found)
+
+
+def _priced(frame: DataFrame) -> DataFrame:
+    return whatif._priced(frame, PRICES)
