@@ -69,6 +69,8 @@ class Assigning:
         self._view: GroupView | None = None
         self._owned: dict[str, TopicPartitions] = {}
         self.sent: Sent | None = None
+        self.since: float | None = None
+        """When the plan that is being made was asked for (monotonic); None while none is."""
 
     def see(self, others: GroupView) -> None:
         """Take note of a look at the group without the agent itself."""
@@ -114,6 +116,13 @@ class Assigning:
         Raises:
             AssignmentError: No plan passes the check; the agent has to leave then.
         """
+        self.since = time.monotonic()
+        try:
+            return self._plan(joined)
+        finally:
+            self.since = None
+
+    def _plan(self, joined: Joined) -> dict[str, bytes]:
         started = time.perf_counter()
         subscriptions: list[tuple[str, str | None, Subscription]] = []
         unreadable: list[str] = []

@@ -34,6 +34,7 @@ from agent.policy import Action, Budget, Decision, Reason, Rules, Situation, dec
 from agent.racks import NO_HOSTS, Hosts, rack_warnings
 from agent.refusals import explained, is_refusal, next_pause
 from agent.seat import Seat
+from agent.supervisor.line import Presence
 from agent.traffic.weights import Weights
 from agent.watch import ClusterWatch
 from common.errors import AgentError
@@ -45,6 +46,7 @@ _PARKED_SECONDS: Final = 0.15
 """While JoinGroup is parked the group is described this often: only there do hosts of new members show."""
 _JOIN_SECONDS: Final = 0.15
 _RETRY_SECONDS: Final = 2.0
+_OVERDUE_SECONDS: Final = 1.0
 _CONVERTED_SECONDS: Final = 600.0
 _CLASSIC: Final = frozenset({"classic", "unknown"})
 
@@ -108,6 +110,7 @@ class GroupLeader(threading.Thread):
         self._duty = lead(group)
         self._hand_over_until = 0.0
         self._fenced_in: int | None = None
+        self._membership: Membership | None = None
         self._assigning = Assigning(group=group, settings=settings, watch=watch, weigh=weigh, hosts=hosts)
         self._seat = Seat(retry_seconds=settings.leading.roll_seconds, metrics=metrics, log=self._log)
         self._look: GroupView | None = None
@@ -135,6 +138,25 @@ class GroupLeader(threading.Thread):
             self._hand_over_until = time.monotonic() + hand_over_seconds
         self._stopping.set()
         self._wake.set()
+
+    def presences(self) -> frozenset[Presence]:
+        """The ids by which the brokers know the agent in this group at the moment."""
+        membership = self._membership
+        if membership is None:
+            return frozenset()
+        ids = {Presence(group=self.group, member_id=one, pending=True) for one in membership.pending}
+        if membership.member_id and not membership.fenced:
+            ids.add(
+                Presence(group=self.group, member_id=membership.member_id, instance_id=membership.group_instance_id)
+            )
+        return frozenset(ids)
+
+    def is_overdue(self) -> bool:
+        """Whether the group waits for a plan beyond the deadline, so that only a new process can help it."""
+        since = self._assigning.since
+        return (
+            since is not None and time.monotonic() - since > self._settings.leading.deadline_seconds + _OVERDUE_SECONDS
+        )
 
     def run(self) -> None:
         """Stay with the group until stopped; whatever breaks is counted, logged and tried again."""
@@ -181,6 +203,7 @@ class GroupLeader(threading.Thread):
             assign=self._assigning.assign,
             wake=self._wake.set,
         )
+        self._membership = membership
         self._forget_looks()
         try:
             while self._is_wanted() and not self._ends(membership):
@@ -189,6 +212,7 @@ class GroupLeader(threading.Thread):
                 self._wake.clear()
         finally:
             self._leave(membership)
+            self._membership = None
             close(client)
 
     def _is_wanted(self) -> bool:
@@ -236,7 +260,7 @@ class GroupLeader(threading.Thread):
         if time.monotonic() >= self._look_at:
             self._look_again(membership)
         if membership.state is MemberState.UNJOINED and not membership.rejoining:
-            if self._look is None or not self._may_join():
+            if self._look is None or not (self._is_expected() or self._may_join()):
                 return _TURN_SECONDS
             if not membership.member_id:
                 self._seat.enter(membership, self._look)
@@ -271,6 +295,12 @@ class GroupLeader(threading.Thread):
             cause="another agent runs with this instance id",
             cure="agents with one instance id need one election.group to agree in; else stop one of them or give them "
             "different leading.instance_id",
+        )
+
+    def _is_expected(self) -> bool:
+        """Whether the group has this instance id and waits for it: an agent that died here is to take its place up."""
+        return self._look is not None and any(
+            member.instance_id == self._settings.leading.instance_id for member in self._look.members
         )
 
     def _may_join(self) -> bool:

@@ -67,6 +67,7 @@ class Membership(GroupMember):
         self._offered = settings.protocols
         self._protocols = settings.protocols
         self._nudges = 0
+        self.pending: frozenset[str] = frozenset()
         self.assigned = NO_PARTITIONS
 
     # what the base class asks
@@ -102,15 +103,19 @@ class Membership(GroupMember):
             raise (
                 error(self.group_id) if error is not kafka_errors.NoError else AgentError("joined without being asked")
             )
-        return str(response.member_id)
+        member_id = str(response.member_id)
+        self.pending |= {member_id}
+        return member_id
 
-    def release(self, member_id: str) -> None:
-        """Give a reserved id back."""
-        self._send_beside(self._leave_request(member_id, None), LEAVE_SECONDS)
+    def release(self, member_id: str, instance_id: str | None = None) -> None:
+        """Give an id back; it need not be of this membership."""
+        self._send_beside(self._leave_request(member_id, instance_id), LEAVE_SECONDS)
+        self.pending -= {member_id}
 
     def adopt(self, member_id: str) -> None:
         """Join under a reserved id from now on, as a member without instance id."""
         self.config["group_instance_id"] = None
+        self.pending -= {member_id}
         with self._lock:
             self._generation = Generation(DEFAULT_GENERATION_ID, member_id, None)
 

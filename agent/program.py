@@ -27,6 +27,8 @@ from agent.pod.members import PodRacks
 from agent.pod.own import own_rack, with_own_rack
 from agent.racks import NO_HOSTS
 from agent.showing import Showing
+from agent.supervisor.lifeline import Lifeline
+from agent.supervisor.line import Presence as Membership
 from agent.traffic import web as traffic_web
 from agent.traffic.board import TrafficBoard
 from agent.traffic.metrics import TrafficCollector, TrafficMetrics
@@ -55,9 +57,10 @@ class Agent:
             SettingsError: No group is named, or a client refuses a Kafka setting.
             AgentError: The port is taken.
         """
-        if not settings.groups:
+        if not settings.groups and not settings.traffic.groups:
             raise SettingsError(
-                "groups: is empty; name the groups to lead with --group, SAMERACK_GROUPS or in the file"
+                "groups: is empty; name the groups to lead with --group, SAMERACK_GROUPS or in the file, or those to "
+                "observe in traffic.groups"
             )
         for_kafka_python(settings.kafka)  # raises before anything is started
         prices = price_table(settings.money)
@@ -149,6 +152,14 @@ class Agent:
     def _roles(self) -> dict[str, str]:
         return {status.group: status.role for status in self.metrics.board.all()}
 
+    def presences(self) -> frozenset[Membership]:
+        """Every id by which brokers know the agent in the groups that it leads or is to lead."""
+        return frozenset(one for leader in self._leaders for one in leader.presences())
+
+    def is_well(self) -> bool:
+        """Whether no group waits for a plan that is overdue."""
+        return not any(leader.is_overdue() for leader in self._leaders)
+
     def unhealthy(self) -> dict[str, str]:
         """Parts whose thread has ended."""
         threads: dict[str, threading.Thread] = {"watch": self._watch}
@@ -215,6 +226,11 @@ class Agent:
         self.web.stop()
 
 
+def _observing(settings: Settings) -> Settings:
+    traffic = settings.traffic.model_copy(update={"groups": settings.traffic.groups or settings.groups})
+    return settings.model_copy(update={"groups": (), "traffic": traffic})
+
+
 def _presence(settings: Settings) -> Presence:
     """What this agent says of itself in the election."""
     groups = tuple(dict.fromkeys(settings.groups))
@@ -227,8 +243,13 @@ def _presence(settings: Settings) -> Presence:
     )
 
 
-def run(settings: Settings) -> None:
-    """Run an agent until SIGTERM or SIGINT.
+def run(settings: Settings, *, line: int, observing: bool) -> None:
+    """Run an agent until SIGTERM or SIGINT, or until its supervisor is gone.
+
+    Args:
+        settings: All settings.
+        line: File descriptor of the line to the supervisor.
+        observing: Join no group, and measure those that would be led.
 
     Raises:
         SettingsError, AgentError: See `Agent`.
@@ -239,10 +260,12 @@ def run(settings: Settings) -> None:
         log.info("stopping", signal=signal.Signals(number).name)
         stop.set()
 
-    agent = Agent(settings)
+    agent = Agent(_observing(settings) if observing else settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     agent.start()
+    lifeline = Lifeline(socket.socket(fileno=line), present=agent.presences, well=agent.is_well, lost=stop.set)
+    lifeline.start()
     log.info("started", groups=list(settings.groups), url=f"http://{agent.web.host}:{agent.web.port}/metrics")
     stop.wait()
     agent.stop()

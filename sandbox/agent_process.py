@@ -1,6 +1,7 @@
 """`samerack run` as an operator would start it: a process of its own, seen through its log and its HTTP port only."""
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -31,7 +32,13 @@ class AgentProcess:
     """
 
     def __init__(
-        self, bootstrap: str, *, groups: Sequence[str], log: Path, settings: Mapping[str, object] | None = None
+        self,
+        bootstrap: str,
+        *,
+        groups: Sequence[str],
+        log: Path,
+        settings: Mapping[str, object] | None = None,
+        config: Path | None = None,
     ) -> None:
         """Starts it.
 
@@ -40,6 +47,7 @@ class AgentProcess:
             groups: what it leads.
             log: file for its log, which is JSON lines.
             settings: dotted keys to values, as for `--set`.
+            config: a file of settings.
         """
         self.groups = tuple(groups)
         self.log = log
@@ -53,6 +61,7 @@ class AgentProcess:
             **(settings or {}),
         }
         line = [sys.executable, "-m", "agent.cli.main", "run", "-b", bootstrap]
+        line += ["--config", str(config)] if config is not None else []
         line += [part for group in groups for part in ("-g", group)]
         line += [part for key, value in given.items() for part in ("-s", f"{key}={_text(value)}")]
         with log.open("wb") as file:
@@ -144,12 +153,12 @@ class AgentProcess:
         return True
 
     def pause(self) -> None:
-        """Stops it in the middle of what it does (SIGSTOP)."""
-        self.process.send_signal(signal.SIGSTOP)
+        """Stops it in the middle of what it does (SIGSTOP), its supervisor as well."""
+        os.killpg(self.process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
         """Lets it go on (SIGCONT)."""
-        self.process.send_signal(signal.SIGCONT)
+        os.killpg(self.process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """Ends it with SIGKILL; returns when it is gone."""

@@ -29,8 +29,8 @@ _ROOMS: Final = (
     "codec",
     "settings_reference",
 )
-_QUICK: Final = frozenset({"rack", "health"})
-"""What probes and init containers call, some of them every few seconds: loaded without clients and solvers."""
+_QUICK: Final = frozenset({"run", "rack", "health"})
+"""Loaded without clients and solvers: what probes and init containers call, and what only watches over the agent."""
 
 
 class _Commands(TyperGroup):
@@ -50,7 +50,7 @@ class _Commands(TyperGroup):
         return super().list_commands(ctx)
 
     def _load(self) -> None:
-        if "run" not in self.commands:
+        if len(self.commands) < len(_ROOMS):
             self.commands = _loaded(*_ROOMS)
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer's Context is click's

@@ -1,12 +1,15 @@
-"""`samerack run`: the agent itself."""
+"""`samerack run`: the agent itself, in a process of its own that another watches over.
+
+Loaded without clients and solvers: the one that watches needs neither, and stays small.
+"""
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
 
-from agent import log, program
 from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
 
 
@@ -23,13 +26,37 @@ def run(
         typer.Option("--group", "-g", help="Group to lead; may be repeated. Replaces `groups` of the file."),
     ] = None,
     assignments: SetOption = None,
+    *,
+    observe: Annotated[
+        bool, typer.Option("--observe", help="Measure the groups that would be led, and join none of them.")
+    ] = False,
+    line: Annotated[int | None, typer.Option("--line", hidden=True, help="The supervisor's line.")] = None,
 ) -> None:
     """Watch the cluster, lead the given groups, rebalance them when racks make it worth it. Ends on SIGTERM or Ctrl-C.
 
     The agent joins each group as a member without topics. It leads a group from the next time its present leader
     leaves (a deploy, say); until then it only waits at the front of the broker's order. Decisions are logged as one
     event each on standard error; /metrics, /healthz and /readyz are on web.host:web.port.
+
+    The work is done in a process of its own, which is replaced at once when it dies or hangs (settings `supervisor`).
     """
     settings = settings_from(config, bootstrap, assignments, groups=group or None)
+    from agent import log  # noqa: PLC0415 - not before wrong settings are told
+
     log.configure(settings.log)
-    program.run(settings)
+    if line is not None:
+        from agent import program  # noqa: PLC0415 - clients and solvers, for the process that works
+
+        program.run(settings, line=line, observing=observe)
+        return
+    from agent.supervisor.watchdog import Supervisor  # noqa: PLC0415 - see above
+
+    command = [sys.executable, "-m", "agent.cli.main", *sys.argv[1:]]
+    plain = [part for part in command if part != "--observe"]
+    supervisor = Supervisor(
+        settings.supervisor,
+        kafka=settings.kafka,
+        command=[*command, "--line"],
+        observing=[*plain, "--observe", "--line"],
+    )
+    raise typer.Exit(supervisor.run())

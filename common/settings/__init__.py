@@ -11,6 +11,7 @@ from common.settings.model import Settings, load, sections
 from common.settings.pipeline import PipelineSettings
 from common.settings.pod import PodSettings, RackSource
 from common.settings.showing import LogSettings, WebSettings
+from common.settings.supervisor import SupervisorSettings
 
 __all__ = [
     "ClientEndpoint",
@@ -25,6 +26,7 @@ __all__ = [
     "RackSource",
     "Section",
     "Settings",
+    "SupervisorSettings",
     "TrafficSettings",
     "WatchSettings",
     "WebSettings",

@@ -23,6 +23,7 @@ from common.settings.measuring import MoneySettings, TrafficSettings
 from common.settings.pipeline import PipelineSettings
 from common.settings.pod import PodSettings
 from common.settings.showing import LogSettings, WebSettings
+from common.settings.supervisor import SupervisorSettings
 from common.sources import CONFIG_VARIABLE, from_environment, from_file, under
 
 
@@ -42,6 +43,7 @@ class Settings(BaseSettings):
     leading: LeadingSettings = LeadingSettings()
     policy: PolicySettings = PolicySettings()
     election: ElectionSettings = ElectionSettings()
+    supervisor: SupervisorSettings = SupervisorSettings()
     watch: WatchSettings = WatchSettings()
     web: WebSettings = WebSettings()
     traffic: TrafficSettings = TrafficSettings()

@@ -92,7 +92,7 @@ class Scene:
         self.admin.create_topic(topic, placed)
         self._feeding.enter_context(Feeder(self.cluster.bootstrap, {topic: len(placed)}))
 
-    def agent(self, **settings: object) -> AgentProcess:
+    def agent(self, *, config: Path | None = None, **settings: object) -> AgentProcess:
         """Starts an agent that finds racks in client ids; `a__b=c` sets a.b."""
         racks = {f"*-{rack}": rack for rack in RACKS.values() if rack is not None}
         dotted = {key.replace("__", "."): value for key, value in settings.items()}
@@ -102,13 +102,14 @@ class Scene:
             groups=[self.group],
             log=self._folder / f"agent-{number}.log",
             settings={"racks.client_ids": racks, **dotted},
+            config=config,
         )
         self._agents.append(running)
         return running
 
-    def leading_agent(self, **settings: object) -> AgentProcess:
+    def leading_agent(self, *, config: Path | None = None, **settings: object) -> AgentProcess:
         """Starts an agent into the empty group and waits until it leads."""
-        running = self.agent(**settings)
+        running = self.agent(config=config, **settings)
         running.wait_role("leading")
         return running
 

@@ -1,0 +1,60 @@
+"""Leaves groups in the name of a process that can no longer do it itself: by member id, from a process of its own.
+
+A program: settings and presences come on standard input, as JSON. The supervisor starts it, so as to need neither
+clients nor patience itself. What must not enter: whether leaving is right.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import groupby
+
+from kafka.errors import KafkaError
+
+from agent.coordination import close, connect
+from agent.membership import Membership
+from agent.supervisor.line import Presence, decode
+from common.errors import AgentError
+from common.kafka_config import for_kafka_python
+from common.settings import LeadingSettings
+
+
+def leave(kafka: dict[str, str], present: frozenset[Presence]) -> list[str]:
+    """Leave with every id; the answer is what failed, in words.
+
+    Raises:
+        AgentError: No broker can be reached.
+    """
+    failed = []
+    client = connect(for_kafka_python(kafka))
+    try:
+        ordered = sorted(present, key=lambda one: (one.group, one.member_id))
+        for group, ids in groupby(ordered, key=lambda one: one.group):
+            membership = Membership(
+                client, group=group, settings=LeadingSettings(), assign=lambda _: {}, wake=lambda: None
+            )
+            for one in ids:
+                try:
+                    membership.release(one.member_id, one.instance_id)
+                except KafkaError as error:
+                    failed.append(f"{group}, {one.member_id}: {type(error).__name__}: {error}")
+    finally:
+        close(client)
+    return failed
+
+
+def main() -> int:
+    """Exit code 0 when all is left, 1 when something failed."""
+    asked = json.load(sys.stdin)
+    try:
+        failed = leave(asked["kafka"], decode(json.dumps(asked["present"]).encode()) or frozenset())
+    except AgentError as error:
+        failed = [str(error)]
+    for line in failed:
+        sys.stderr.write(f"samerack: leaving: {line}\n")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""The working process's end of the line to its supervisor: signs of life, and the end when the supervisor is gone.
+
+What must not enter: knowing what the process works at; it asks for what there is to tell.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from agent.supervisor.line import ALIVE, Presence, encode
+
+BEAT_SECONDS: Final = 0.2
+
+
+class Lifeline(threading.Thread):
+    """Beats while the process is well, and ends it properly when nobody listens any more."""
+
+    def __init__(
+        self,
+        end: socket.socket,
+        *,
+        present: Callable[[], frozenset[Presence]],
+        well: Callable[[], bool],
+        lost: Callable[[], None],
+    ) -> None:
+        """Prepare; `start` begins.
+
+        Args:
+            end: this process's end of the line.
+            present: what brokers know the process by at the moment.
+            well: whether it gets on with its work; without that there is no sign of life.
+            lost: called once, when the supervisor is gone.
+        """
+        super().__init__(name="lifeline", daemon=True)
+        self._end = end
+        self._present = present
+        self._well = well
+        self._lost = lost
+        self._told: frozenset[Presence] = frozenset()
+
+    def run(self) -> None:
+        """Until the other end closes."""
+        self._end.settimeout(BEAT_SECONDS)
+        try:
+            while True:
+                if self._well():
+                    self._end.sendall(self._news())
+                try:
+                    if not self._end.recv(1):
+                        return
+                except TimeoutError:
+                    continue
+        except OSError:
+            return
+        finally:
+            self._lost()
+
+    def _news(self) -> bytes:
+        present = self._present()
+        if present == self._told:
+            return ALIVE
+        self._told = present
+        return encode(present)

@@ -1,0 +1,54 @@
+"""What the working process tells the one that watches over it, line by line over a socket.
+
+An empty line is a sign of life; any other is JSON and names everything that the worker is in groups by, so that
+somebody can leave for it. What must not enter: what becomes of either.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Final
+
+ALIVE: Final = b"\n"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Presence:
+    """One member id that brokers know the worker by.
+
+    Attributes:
+        group: the consumer group.
+        member_id: the id.
+        instance_id: `group.instance.id`, or None.
+        pending: reserved, not joined: it holds up every rebalance of the group until it is released.
+    """
+
+    group: str
+    member_id: str
+    instance_id: str | None = None
+    pending: bool = False
+
+
+def encode(present: Iterable[Presence]) -> bytes:
+    """All presences as one line."""
+    return json.dumps([asdict(one) for one in sorted(present, key=_order)]).encode() + b"\n"
+
+
+def decode(line: bytes) -> frozenset[Presence] | None:
+    """What a line says; None for a mere sign of life.
+
+    Raises:
+        ValueError: It says nothing that makes sense.
+    """
+    if not line.strip():
+        return None
+    try:
+        return frozenset(Presence(**one) for one in json.loads(line))
+    except TypeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _order(one: Presence) -> tuple[str, str]:
+    return one.group, one.member_id

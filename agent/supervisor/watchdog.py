@@ -1,0 +1,247 @@
+"""Watches over the working process: replaces it when it dies, hangs or grows, and leaves groups when it cannot start.
+
+A worker that is replaced comes back under the same instance ids, so that the groups keep its place; a rebalance under
+way goes on with its plan. One that dies again and again is kept out of the groups for a while. What must not enter:
+clients of Kafka, and anything else that could hang or grow here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+from typing import Final
+
+import structlog
+
+from agent.supervisor.line import Presence, decode
+from common.settings import SupervisorSettings
+
+log = structlog.get_logger("supervisor")
+
+_TURN_SECONDS: Final = 0.1
+_LATE_SECONDS: Final = 0.3
+"""Where the supervisor itself was not let run for so long, the worker was not either: no proof that it hangs."""
+_STOP_SECONDS: Final = 6.0
+_LEAVE_SECONDS: Final = 10.0
+_MEMORY_SECONDS: Final = 1.0
+_FREE_DEATHS: Final = 2
+"""So many deaths in a row are followed by a start at once; later ones by a pause that doubles."""
+_MOST_PAUSE_SECONDS: Final = 30.0
+
+
+class Worker:
+    """One working process with its line."""
+
+    def __init__(self, command: Sequence[str], *, now: float) -> None:
+        """Start it.
+
+        Args:
+            command: What to run; the number of its end of the line is put after it.
+            now: The time.
+        """
+        ours, theirs = socket.socketpair()
+        with theirs:
+            self.process = subprocess.Popen([*command, str(theirs.fileno())], pass_fds=(theirs.fileno(),))  # noqa: S603 - ourselves
+        ours.settimeout(0)
+        self._line = ours
+        self._rest = b""
+        self.started = now
+        self.last_sign: float | None = None
+        self.present: frozenset[Presence] | None = None
+        """What brokers know it by; None before it has told."""
+
+    def listen(self, now: float) -> None:
+        """Take in what it has told."""
+        with suppress(BlockingIOError, ConnectionError):
+            while heard := self._line.recv(65_536):
+                self.last_sign = now
+                *lines, self._rest = (self._rest + heard).split(b"\n")
+                for line in lines:
+                    present = decode(line)
+                    if present is not None:
+                        self.present = present
+
+    def memory_mib(self) -> float:
+        """Resident memory; 0 when it is gone."""
+        try:
+            pages = int(Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1])
+        except (OSError, IndexError):
+            return 0.0
+        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+    def kill(self) -> None:
+        """End it at once, also when it is stopped."""
+        self.process.kill()
+        self.process.wait()
+
+    def close(self) -> None:
+        """Give the line up."""
+        self._line.close()
+
+
+class Supervisor:
+    """One supervisor; `run` returns when the worker has ended on request, or for good."""
+
+    def __init__(
+        self,
+        settings: SupervisorSettings,
+        *,
+        kafka: Mapping[str, str],
+        command: Sequence[str],
+        observing: Sequence[str],
+    ) -> None:
+        """Prepare.
+
+        Args:
+            settings: Limits.
+            kafka: Settings for leaving groups.
+            command: The worker's command line, without the number of its end of the line.
+            observing: The same for a worker that joins no group.
+        """
+        self._settings = settings
+        self._kafka = dict(kafka)
+        self._commands = {False: command, True: observing}
+        self._deaths: deque[float] = deque()
+        self._observing = False
+        self._observing_until = 0.0
+        self._signal = 0
+        self._known: frozenset[Presence] = frozenset()
+
+    def run(self) -> int:
+        """Until SIGTERM or SIGINT, or wrong input; the answer is the exit code."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._on_signal)
+        lived = False
+        while True:
+            worker = Worker(self._commands[self._observing], now=time.monotonic())
+            try:
+                reason = self._watch(worker)
+                if self._signalled():
+                    return self._stop(worker)
+                code = worker.process.poll()
+                lived = lived or worker.last_sign is not None
+                if worker.present is not None:
+                    self._known = worker.present  # else brokers still know the one before it
+                if code is None:
+                    worker.kill()
+                elif code > 0 and not lived:
+                    return code  # it has said why: wrong input, a port that is taken; trying again changes nothing
+                if reason != _CALM:
+                    self._bury(reason)
+            finally:
+                worker.close()
+            if self._signalled():
+                return 0
+
+    def _signalled(self) -> bool:
+        return self._signal != 0
+
+    def _on_signal(self, number: int, _: FrameType | None) -> None:
+        self._signal = number
+
+    def _watch(self, worker: Worker) -> str:
+        """Watch until it has to be replaced or ended; the answer says why."""
+        turned = measured = time.monotonic()
+        while not self._signalled():
+            time.sleep(_TURN_SECONDS)  # a signal ends it
+            now = time.monotonic()
+            worker.listen(now)
+            if worker.process.poll() is not None:
+                return f"exit code {worker.process.returncode}"
+            if now - turned > _TURN_SECONDS + _LATE_SECONDS and worker.last_sign is not None:
+                worker.last_sign = now
+            turned = now
+            if worker.last_sign is None:
+                if now - worker.started > self._settings.start_seconds:
+                    return f"no sign of life within {self._settings.start_seconds:g} s of its start"
+            elif now - worker.last_sign > self._settings.hang_seconds:
+                return f"no sign of life for {self._settings.hang_seconds:g} s"
+            if now - measured > _MEMORY_SECONDS:
+                measured = now
+                if (mib := worker.memory_mib()) > self._settings.memory_mib:
+                    return f"{mib:.0f} MiB of memory, beyond supervisor.memory_mib"
+            if self._observing and now > self._observing_until:
+                return self._calm(worker)
+        return ""
+
+    def _calm(self, worker: Worker) -> str:
+        log.info("leads-again", after_seconds=self._settings.calm_seconds)
+        worker.process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            worker.process.wait(_STOP_SECONDS)
+        self._observing = False
+        self._deaths.clear()
+        return _CALM
+
+    def _bury(self, reason: str) -> None:
+        """After a death: release what holds groups up, and decide how the next one starts."""
+        now = time.monotonic()
+        self._deaths.append(now)
+        while self._deaths and now - self._deaths[0] > self._settings.calm_seconds:
+            self._deaths.popleft()
+        count = len(self._deaths)
+        log.error("worker-died", reason=reason, deaths=count, groups=sorted({one.group for one in self._known}))
+        pending = frozenset(one for one in self._known if one.pending)
+        self._leave(pending, wait=False)
+        self._known -= pending
+        if count >= self._settings.most_deaths and not self._observing:
+            self._observing, self._observing_until = True, now + self._settings.calm_seconds
+            log.error(
+                "only-observes",
+                reason=f"the worker died {count} times in {self._settings.calm_seconds:g} s",
+                seconds=self._settings.calm_seconds,
+            )
+        pause = 0.0 if count <= _FREE_DEATHS else min(_MOST_PAUSE_SECONDS, 2.0 ** (count - _FREE_DEATHS - 1))
+        if pause or self._observing:
+            # there will be nobody to take the place up before its session ends: the groups had better not wait for it
+            self._leave(self._known, wait=True)
+            self._known = frozenset()
+        until = time.monotonic() + pause
+        while time.monotonic() < until and not self._signalled():
+            time.sleep(_TURN_SECONDS)
+
+    def _stop(self, worker: Worker) -> int:
+        """Pass the signal on; where that does not help, kill, and leave the groups for it."""
+        if worker.process.poll() is None:
+            worker.process.terminate()
+            deadline = time.monotonic() + _STOP_SECONDS
+            while worker.process.poll() is None and time.monotonic() < deadline:
+                time.sleep(_TURN_SECONDS / 2)
+                worker.listen(time.monotonic())
+        if worker.process.poll() is None:
+            worker.kill()
+            log.error("killed", reason=f"still running {_STOP_SECONDS:g} s after the signal")
+        if worker.process.returncode != 0:
+            self._leave(worker.present or frozenset(), wait=True)
+        return max(0, worker.process.returncode) if worker.process.returncode >= 0 else 1
+
+    def _leave(self, present: frozenset[Presence], *, wait: bool) -> None:
+        if not present:
+            return
+        asked = {
+            "kafka": self._kafka,
+            "present": [
+                {"group": one.group, "member_id": one.member_id, "instance_id": one.instance_id} for one in present
+            ],
+        }
+        log.info("leaves-for-worker", groups=sorted({one.group for one in present}))
+        leaving = subprocess.Popen([sys.executable, "-m", "agent.supervisor.leaving"], stdin=subprocess.PIPE)
+        if leaving.stdin is not None:
+            with suppress(BrokenPipeError), leaving.stdin:
+                leaving.stdin.write(json.dumps(asked).encode())
+        if wait:
+            with suppress(subprocess.TimeoutExpired):
+                leaving.wait(_LEAVE_SECONDS)
+
+
+_CALM: Final = "calm"

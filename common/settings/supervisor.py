@@ -1,0 +1,31 @@
+"""The process that watches over the agent's own."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from common.settings.base import Seconds, Section
+
+
+class SupervisorSettings(Section):
+    """`samerack run` watches over a process that does the work, and replaces it at once when it dies or hangs."""
+
+    hang_seconds: Seconds = Field(
+        default=1.0, description="After so long without a sign of life the working process is killed and replaced."
+    )
+    start_seconds: Seconds = Field(default=30.0, description="How long the first sign of life may take.")
+    memory_mib: int = Field(
+        default=1024,
+        ge=64,
+        description="Resident memory, in MiB, beyond which the working process is replaced. Keep it below the limit "
+        "of the container, where the kernel would end both.",
+    )
+    most_deaths: int = Field(
+        default=5,
+        ge=1,
+        description="Deaths of the working process within `calm_seconds` after which its groups are left and only "
+        "observed.",
+    )
+    calm_seconds: Seconds = Field(
+        default=300.0, description="How long deaths count, and how long groups are only observed after too many."
+    )

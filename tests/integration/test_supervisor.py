@@ -1,0 +1,133 @@
+"""The working process dies, hangs, sleeps or cannot start: its supervisor replaces it, and the group goes on."""
+
+import os
+import signal
+import socket
+import time
+from pathlib import Path
+
+import psutil
+
+from sandbox.admin import wait_until
+from sandbox.agent_process import AgentProcess
+from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for, now_ms
+
+_PAUSE_SECONDS = 3.0
+
+
+def _led(scene: Scene, *, config: Path | None = None, **settings: object) -> AgentProcess:
+    scene.lay_out(INTERLEAVED)
+    agent = scene.leading_agent(config=config, **settings)
+    for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
+        scene.join(client, rack)
+    scene.wait_settled(cross_rack=0)
+    return agent
+
+
+def _worker(agent: AgentProcess) -> psutil.Process:
+    """The process that works."""
+    (worker,) = (child for child in psutil.Process(agent.process.pid).children() if "--line" in child.cmdline())
+    return worker
+
+
+def _back(agent: AgentProcess, died: psutil.Process) -> None:
+    """Waits until another process leads."""
+    wait_until(lambda: len(agent.events("started")) > 1 and agent.role() == "leading", "a new worker leads", timeout=20)
+    assert _worker(agent).pid != died.pid
+
+
+def test_a_killed_worker_is_replaced(scene: Scene) -> None:
+    """Killed while the group is stable, its successor leads the same generation; no member is told of anything."""
+    agent = _led(scene, web__port=_free_port())
+    before, worker = scene.rebalances(), _worker(agent)
+    killed = time.monotonic()
+    worker.kill()
+    _back(agent, worker)
+    print(f"leads again after {time.monotonic() - killed:.1f} s")  # noqa: T201 - pytest -rP shows what was measured
+    assert holds_for(2.0, lambda: scene.rebalances() == before)
+    assert agent.events("worker-died")[0]["reason"] == "exit code -9"
+    scene.finish()
+
+
+def test_a_stopped_worker_is_replaced(scene: Scene) -> None:
+    """One that sleeps gives no sign of life for a second, and is killed and replaced like a dead one."""
+    agent = _led(scene, web__port=_free_port())
+    before, worker = scene.rebalances(), _worker(agent)
+    worker.suspend()
+    _back(agent, worker)
+    assert holds_for(2.0, lambda: scene.rebalances() == before)
+    assert agent.events("worker-died")[0]["reason"] == "no sign of life for 1 s"
+    scene.finish()
+
+
+def test_killed_in_a_rebalance_costs_no_session(scene: Scene) -> None:
+    """Killed while the group waits in JoinGroup, its successor takes the place up and the group gets its plan."""
+    agent = _led(scene, web__port=_free_port())
+    slow = scene.seats[0].member
+    os.kill(slow.pid, signal.SIGSTOP)
+    try:
+        scene.join("aiokafka", B)
+        wait_until(lambda: scene.describe().state.name == "PREPARING_REBALANCING", "the group waits")
+        assert holds_for(1.5, lambda: agent.running)  # three heartbeats, so that it has joined
+        worker = _worker(agent)
+        worker.kill()
+    finally:
+        os.kill(slow.pid, signal.SIGCONT)
+    since = now_ms()
+    _back(agent, worker)
+    scene.wait_settled()
+    pause = scene.longest_pause(since_ms=since)
+    print(f"longest pause {pause:.1f} s")  # noqa: T201 - see above
+    assert pause < _PAUSE_SECONDS
+    assert agent.role() == "leading"
+    scene.finish()
+
+
+def test_one_that_dies_again_and_again_only_observes(scene: Scene) -> None:
+    """The groups are left for it by member id, and a worker that joins none of them measures on."""
+    agent = _led(scene, web__port=_free_port(), supervisor__most_deaths=2, supervisor__calm_seconds=600)
+    for deaths in (1, 2):
+        _worker(agent).kill()
+        wait_until(lambda: len(agent.events("worker-died")) == deaths, "the death is seen")  # noqa: B023 - waited for here
+        wait_until(lambda: len(agent.events("started")) == deaths + 1, "another works")  # noqa: B023 - see above
+        if deaths == 1:
+            agent.wait_role("leading")
+    assert agent.events("only-observes")
+    wait_until(lambda: scene.presence() is None, "the group was left")
+    scene.wait_settled()
+    agent.wait(lambda: agent.metric("samerack_up") == 1.0, "it measures on")
+    scene.finish()
+
+
+def test_one_that_cannot_start_leaves_its_groups(scene: Scene, tmp_path: Path) -> None:
+    """With settings that no successor can read, the group is left for the dead worker long before its session ends."""
+    config = tmp_path / "samerack.yaml"
+    config.write_text("policy: {burst: 3}\n", encoding="utf-8")
+    agent = _led(scene, config=config, leading__session_timeout_seconds=60, leading__heartbeat_seconds=0.5)
+    config.write_text("policy: {bursts: 3}\n", encoding="utf-8")
+    since = time.monotonic()
+    _worker(agent).kill()
+    wait_until(lambda: scene.presence() is None, "the group was left", timeout=30)
+    print(f"left after {time.monotonic() - since:.1f} s")  # noqa: T201 - see above
+    scene.wait_settled()
+    config.write_text("policy: {burst: 3}\n", encoding="utf-8")
+    agent.wait(lambda: len(agent.events("started")) > 1, "it starts again once it can")
+    scene.finish()
+
+
+def test_a_worker_ends_with_its_supervisor(scene: Scene) -> None:
+    """Should the supervisor be killed, its worker leaves the group properly and ends."""
+    agent = _led(scene)
+    worker = _worker(agent)
+    os.kill(agent.process.pid, signal.SIGKILL)
+    wait_until(lambda: not worker.is_running(), "the worker has ended", timeout=10)
+    assert scene.presence() is None
+    scene.wait_settled()
+    scene.finish()
+
+
+def _free_port() -> int:
+    """A port that the worker and its successors listen on."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
