@@ -26,6 +26,8 @@ from agent.money_metrics import MoneyCollector
 from agent.pod.members import PodRacks
 from agent.pod.own import own_rack, with_own_rack
 from agent.racks import NO_HOSTS
+from agent.publishing.metrics import PublishingMetrics
+from agent.publishing.publisher import Publisher, ask_cluster_id
 from agent.showing import Showing
 from agent.supervisor.lifeline import Lifeline
 from agent.supervisor.line import Presence as Membership
@@ -44,6 +46,7 @@ log = structlog.get_logger("agent")
 
 STOP_SECONDS = 3.0
 """Everything must have ended by then: SIGTERM promises five seconds, and librdkafka takes one to close."""
+_LAST_LOOK_SECONDS = 1.0
 _STALE_SECONDS = 30.0
 
 
@@ -111,6 +114,18 @@ class Agent:
         for leader in self._leaders:
             self.metrics.expect(leader.group)
         self.metrics.up.set_function(lambda: float(not self.unready()))
+        self._publisher = (
+            Publisher(
+                settings,
+                metrics=PublishingMetrics(self.metrics.registry, settings.publishing.topics),
+                roles=self._roles,
+                cluster_id=partial(ask_cluster_id, settings.kafka),
+            )
+            if settings.publishing.topics
+            else None
+        )
+        if self._publisher is not None:
+            self.traffic.listen(self._publisher.take)
         self.showing = Showing(
             board=self.traffic,
             roles=self._roles,
@@ -119,6 +134,7 @@ class Agent:
             leading=settings.leading,
             own_rack=settings.traffic.rack,
             bootstrap=settings.kafka["bootstrap.servers"],
+            more_gaps=self._publisher.gaps if self._publisher is not None else tuple,
         )
         ledger = Ledger(prices, roles=self._roles, own_share=self.showing.own_share)
         self.traffic.listen(ledger.take)
@@ -168,6 +184,8 @@ class Agent:
             threads["pods"] = self._pods
         if self._measuring is not None:
             threads["traffic"] = self._measuring
+        if self._publisher is not None:
+            threads["publishing"] = self._publisher
         if self.election is not None:
             threads["election"] = self.election
         return {name: "its thread has ended" for name, thread in threads.items() if not thread.is_alive()}
@@ -206,6 +224,8 @@ class Agent:
             self.election.start()
         if self._measuring is not None:
             self._measuring.start()
+        if self._publisher is not None:
+            self._publisher.start()
         for leader in self._leaders:
             leader.start()
 
@@ -221,8 +241,13 @@ class Agent:
             self._pods.stop()
         if self._measuring is not None:
             self._measuring.stop()
-        for leader in (*self._leaders, *((self.election,) if self.election is not None else ())):
-            leader.join(max(0.1, deadline - time.monotonic()))
+            if self._publisher is not None:
+                self._measuring.join(_LAST_LOOK_SECONDS)  # what it counts last is published too
+        if self._publisher is not None:
+            self._publisher.stop()
+        for part in (*self._leaders, self.election, self._publisher):
+            if part is not None:
+                part.join(max(0.1, deadline - time.monotonic()))
         self.web.stop()
 
 

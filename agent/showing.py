@@ -8,14 +8,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from agent import costs, verify
 from agent.baseline import CurvePoint, curve_of, own_share
 from agent.events import Events
 from agent.findings import Verdict
-from agent.report import Report
+from agent.report import Gap, Report
 from agent.traffic.board import TrafficBoard
 from agent.traffic.model import GroupTraffic, TrafficSnapshot
 from common.money import PriceTable
@@ -48,6 +48,7 @@ class Showing:
         leading: LeadingSettings,
         bootstrap: str = "",
         own_rack: str = "",
+        more_gaps: Callable[[], tuple[Gap, ...]] = tuple,
     ) -> None:
         """Nothing is worked out yet.
 
@@ -59,6 +60,7 @@ class Showing:
             leading: how it would lead.
             bootstrap: `bootstrap.servers` of the measured cluster.
             own_rack: where the agent itself is; "" where unknown.
+            more_gaps: what is missing elsewhere than in measuring.
         """
         self.board = board
         self.events = events
@@ -67,8 +69,9 @@ class Showing:
         self._leading = leading
         self._bootstrap = bootstrap
         self._own_rack = own_rack
+        self._more_gaps = more_gaps
         self._lock = threading.RLock()
-        self._report: tuple[TrafficSnapshot, Mapping[str, str], Report] | None = None
+        self._report: tuple[TrafficSnapshot, Mapping[str, str], tuple[Gap, ...], Report] | None = None
         self._verdict: tuple[Report, Verdict] | None = None
         self._verdict_at = float("-inf")
         self._own: dict[str, _Own] = {}
@@ -79,15 +82,15 @@ class Showing:
 
     def report(self) -> Report:
         """The report of the latest snapshot."""
-        snapshot, roles = self.board.latest(), self._roles()
+        snapshot, roles, gaps = self.board.latest(), self._roles(), self._more_gaps()
         with self._lock:
             last = self._report
-            if last is None or last[0] is not snapshot or last[1] != roles:
+            if last is None or last[0] is not snapshot or last[1:3] != (roles, gaps):
                 made = costs.report(
                     snapshot, self.prices, roles=roles, bootstrap=self._bootstrap, own_share_of=self.own_share
                 )
-                last = self._report = (snapshot, roles, made)
-            return last[2]
+                last = self._report = (snapshot, roles, gaps, replace(made, gaps=(*made.gaps, *gaps)))
+            return last[3]
 
     def verdict(self, *, at_most_seconds: float = 0.0) -> Verdict:
         """What is wrong: of the latest snapshot, or as it was found in the last `at_most_seconds`."""

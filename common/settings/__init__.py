@@ -10,6 +10,7 @@ from common.settings.measuring import ClientEndpoint, MoneySettings, TrafficSett
 from common.settings.model import Settings, load, sections
 from common.settings.pipeline import PipelineSettings
 from common.settings.pod import PodSettings, RackSource
+from common.settings.publishing import PublishingSettings
 from common.settings.showing import LogSettings, WebSettings
 from common.settings.supervisor import SupervisorSettings
 
@@ -22,6 +23,7 @@ __all__ = [
     "PipelineSettings",
     "PodSettings",
     "PolicySettings",
+    "PublishingSettings",
     "RackSettings",
     "RackSource",
     "Section",

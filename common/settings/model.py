@@ -22,6 +22,7 @@ from common.settings.leading import LeadingSettings, PolicySettings, RackSetting
 from common.settings.measuring import MoneySettings, TrafficSettings
 from common.settings.pipeline import PipelineSettings
 from common.settings.pod import PodSettings
+from common.settings.publishing import PublishingSettings
 from common.settings.showing import LogSettings, WebSettings
 from common.settings.supervisor import SupervisorSettings
 from common.sources import CONFIG_VARIABLE, from_environment, from_file, under
@@ -48,6 +49,7 @@ class Settings(BaseSettings):
     web: WebSettings = WebSettings()
     traffic: TrafficSettings = TrafficSettings()
     money: MoneySettings = MoneySettings()
+    publishing: PublishingSettings = PublishingSettings()
     log: LogSettings = LogSettings()
     pipeline: PipelineSettings = PipelineSettings()
 

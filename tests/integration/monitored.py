@@ -20,6 +20,8 @@ OBSERVED: Final = "reports"
 _PLACED: Final = {LED: ((1,), (2,), (3,), (1,), (2,), (3,)), OBSERVED: ((2,), (3,), (1,), (2,), (3,), (1,))}
 """Each group's topic, named like it; roundrobin gives partition n to member n, so the observed one reads all across."""
 
+_PUBLISHED: Final = {"publishing.traffic_topic": "samerack-traffic", "publishing.groups_topic": "samerack-states"}
+
 
 @contextmanager
 def monitored(folder: Path) -> Iterator[AgentProcess]:
@@ -29,9 +31,13 @@ def monitored(folder: Path) -> Iterator[AgentProcess]:
         admin = stack.enter_context(Admin(cluster.bootstrap))
         for topic, replicas in _PLACED.items():
             admin.create_topic(topic, replicas)
+        for topic in _PUBLISHED.values():
+            admin.create_topic(topic, [[1, 2, 3]])
         counts = {topic: len(replicas) for topic, replicas in _PLACED.items()}
         stack.enter_context(Feeder(cluster.bootstrap, counts, pause=0.02))
         settings = {
+            **_PUBLISHED,
+            "publishing.every_seconds": 5,
             "traffic.groups": list(_PLACED),
             "traffic.poll_seconds": 1,
             "traffic.window_seconds": 10,

@@ -13,6 +13,8 @@ from agent.ledger import Ledger
 from agent.metrics import FOLLOWED, GROUP_ERRORS, NOT_FOLLOWED, GroupStatus, Metrics
 from agent.money_metrics import MoneyCollector
 from agent.policy import Reason
+from agent.publishing.metrics import Loss, PublishingMetrics, Refusal
+from agent.publishing.outbox import Kind
 from agent.traffic.metrics import TrafficCollector, TrafficMetrics
 from agent.traffic.model import Family, Shares
 from tests.integration import metrics_page
@@ -38,6 +40,7 @@ def sample() -> Metrics:
     metrics.watch_failed()
     metrics.up.set(1)
     measured(metrics)
+    PublishingMetrics(metrics.registry, ("samerack-traffic", "samerack-states"))
     metrics.board.publish(
         GroupStatus(
             group="orders",
@@ -95,6 +98,7 @@ def test_the_page_names_every_reason_and_kind() -> None:
     values = [reason.value for reason in (*FOLLOWED, *NOT_FOLLOWED)]
     values += [*GROUP_ERRORS, "watch", "broker-absent", "outside", "observing", "following", "leading", "fenced"]
     values += [*(family.value for family in Family), *(code.value for code in Code)]
+    values += [each.value for one in (Kind, Loss, Refusal) for each in one]
     assert [value for value in values if f"`{value}`" not in PAGE] == []
 
 

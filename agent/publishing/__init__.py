@@ -1,0 +1,5 @@
+"""What the agent measured, as records on Kafka topics for a whole fleet: windows, states, a bounded buffer, a producer.
+
+Reads publications of the traffic board on a thread of its own; neither measuring nor leading ever waits for it. What
+must not enter: measuring, leading, and what the fleet makes of the records.
+"""

@@ -1,0 +1,98 @@
+"""Metrics of publishing: what arrived, what had to be dropped and why, what waits, what Kafka refuses.
+
+What must not enter: anything that waits for a broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import Enum
+
+from prometheus_client import CollectorRegistry, Counter, Gauge
+
+from agent.publishing.outbox import Kind
+
+
+class Loss(Enum):
+    """Why a record was dropped; the value is the label in metrics."""
+
+    BUFFER_FULL = "buffer-full"
+    TOO_LARGE = "too-large"
+    STOPPED = "stopped"
+
+
+class Refusal(Enum):
+    """Why a topic takes no records at the moment; the value is the label in metrics."""
+
+    NOT_ALLOWED = "not-allowed"
+    MISSING = "missing"
+    FAILING = "failing"
+
+
+class PublishingMetrics:
+    """What the publishing thread counts of itself."""
+
+    def __init__(self, registry: CollectorRegistry, topics: Iterable[str]) -> None:
+        """All series at 0: a rate misses the first event where no 0 came before it."""
+        self._published = Counter(
+            "samerack_published_records",
+            "Records that Kafka has acknowledged, by kind.",
+            ["kind"],
+            registry=registry,
+        )
+        self._dropped = Counter(
+            "samerack_dropped_records",
+            "Records that will never be published, by kind and reason.",
+            ["kind", "reason"],
+            registry=registry,
+        )
+        self._buffered = Gauge(
+            "samerack_buffered_records",
+            "Records that wait for Kafka to acknowledge them, by kind.",
+            ["kind"],
+            registry=registry,
+        )
+        self._bytes = Gauge("samerack_buffered_record_bytes", "Bytes of the records that wait.", registry=registry)
+        self._refused = Gauge(
+            "samerack_publishing_refused",
+            "1 while a topic takes no records, by reason.",
+            ["topic", "reason"],
+            registry=registry,
+        )
+        self._producers = Counter(
+            "samerack_producers_replaced",
+            "Producers that were given up after an error that they cannot recover from.",
+            registry=registry,
+        )
+        for kind in Kind:
+            self._published.labels(kind.value)
+            self._buffered.labels(kind.value)
+            for loss in Loss:
+                self._dropped.labels(kind.value, loss.value)
+        for topic in topics:
+            self.refused(topic, None)
+
+    def published(self, kind: Kind) -> None:
+        """A record was acknowledged."""
+        self._published.labels(kind.value).inc()
+
+    def dropped(self, kind: Kind, loss: Loss) -> None:
+        """A record is gone."""
+        self._dropped.labels(kind.value, loss.value).inc()
+
+    def buffered(self, kind: Kind, records: int) -> None:
+        """So many records of a kind wait."""
+        self._buffered.labels(kind.value).set(records)
+
+    def buffered_bytes(self, count: int) -> None:
+        """All that wait have so many bytes."""
+        self._bytes.set(count)
+
+    def refused(self, topic: str, why: Refusal | None) -> None:
+        """A topic takes records again (None), or does not."""
+        for refusal in Refusal:
+            self._refused.labels(topic, refusal.value).set(float(refusal is why))
+
+    def replaced(self) -> None:
+        """There is a new producer."""
+        self._producers.inc()

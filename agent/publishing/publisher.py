@@ -1,0 +1,238 @@
+"""The thread that publishes: takes what the board publishes, writes records, and lets the sender carry them.
+
+The cycle's thread only puts a value in a queue. What must not enter: measuring, and how records are sent.
+"""
+
+from __future__ import annotations
+
+import queue
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+import structlog
+from confluent_kafka import KafkaException
+
+from agent.publishing.metrics import Loss, PublishingMetrics
+from agent.publishing.outbox import Kind, Letter, Outbox
+from agent.publishing.sender import Sender, producer_config
+from agent.publishing.states import Told, picture
+from agent.publishing.windows import Counted, Windows
+from agent.report import Gap
+from agent.traffic.board import Published
+from agent.traffic.model import GroupTraffic, TrafficSnapshot
+from agent.watch import open_admin
+from common.errors import AgentError, SettingsError
+from common.records import GroupState, Record, TrafficSample, encode
+from common.settings import Settings
+
+log = structlog.get_logger("publishing")
+
+_TURN_SECONDS: Final = 0.2
+_ASK_SECONDS: Final = 2.0
+_ASK_AGAIN_SECONDS: Final = 5.0
+_LAST_SECONDS: Final = 1.5
+"""For the last records, when the agent ends."""
+
+
+class Publisher(threading.Thread):
+    """Publishes what it is told of; `take` is for the board."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        metrics: PublishingMetrics,
+        roles: Callable[[], Mapping[str, str]],
+        cluster_id: Callable[[], str],
+    ) -> None:
+        """Prepare; `start` begins.
+
+        Args:
+            settings: all settings.
+            metrics: where to count.
+            roles: what the agent is to each group.
+            cluster_id: asks the measured cluster for its id; raises AgentError.
+
+        Raises:
+            SettingsError: librdkafka refuses a setting, or nothing is measured that could be published.
+        """
+        super().__init__(name="publishing", daemon=True)
+        mine = settings.publishing
+        if not settings.traffic.enabled:
+            raise SettingsError(
+                "publishing: there is nothing to publish while traffic.enabled is false; set it to true"
+            )
+        self._topics = {
+            kind: topic for kind, topic in ((Kind.SAMPLE, mine.traffic_topic), (Kind.STATE, mine.groups_topic)) if topic
+        }
+        self._cluster = mine.cluster
+        self._cluster_id = cluster_id
+        self._ask_at = float("-inf")
+        self._agent = f"{settings.leading.instance_id}@{socket.gethostname()}"
+        self._run = uuid.uuid4().hex
+        self._number = 0
+        self._roles = roles
+        self._metrics = metrics
+        self._windows = Windows(mine.every_seconds)
+        self._interval = 0
+        self._told = Told()
+        self._outbox = Outbox(most_records=mine.most_buffered_records, most_bytes=mine.most_buffered_bytes)
+        self._full = False
+        self._sender = Sender(
+            producer_config(settings.kafka, mine.kafka),
+            topics=self._topics,
+            outbox=self._outbox,
+            metrics=metrics,
+            create_topics=mine.create_topics,
+        )
+        self._queue: queue.SimpleQueue[Published] = queue.SimpleQueue()
+        self._stopping = threading.Event()
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """The topics that take no records at the moment, and the cure."""
+        return tuple(trouble.gap for trouble in self._sender.troubles)
+
+    def take(self, published: Published) -> None:
+        """Publish what was counted since the last time; returns at once."""
+        self._queue.put(published)
+
+    def stop(self) -> None:
+        """Publish all that was counted until now, and end; in two seconds or so."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Write and send in turns; whatever breaks is told and tried again."""
+        while not self._stopping.is_set():
+            self._safely(self._turn)
+        self._safely(self._finish)
+
+    def _safely(self, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except Exception as error:  # publishing never ends anything else, nor itself
+            log.exception("publishing-failed", error=str(error))
+            time.sleep(_TURN_SECONDS)
+
+    def _turn(self) -> None:
+        try:
+            published = self._queue.get(timeout=_TURN_SECONDS)
+        except queue.Empty:
+            pass
+        else:
+            self._write(published)
+        self._sender.turn()
+
+    def _finish(self) -> None:
+        while not self._queue.empty():
+            self._write(self._queue.get())
+        rest = self._windows.rest()
+        if rest and not self._cluster and not self._learn_cluster():
+            log.warning("records-lost", records=len(rest), reason="the cluster's id was never known")
+            rest = []
+        for counted in rest:
+            self._add_sample(counted)
+        self._sender.close(_LAST_SECONDS)
+
+    # records
+
+    def _write(self, published: Published) -> None:
+        snapshot = published.snapshot
+        at = snapshot.window_end
+        if Kind.SAMPLE in self._topics:
+            self._windows.add(published.totals, at)
+        if not self._cluster and not self._learn_cluster():
+            return  # what was counted waits in its windows
+        for counted in self._windows.closed():
+            self._add_sample(counted)
+        if Kind.STATE in self._topics:
+            interval = self._windows.start_of(at)
+            roles = self._roles()
+            for group in self._told.due(snapshot, at=at, interval=interval != self._interval):
+                self._add_state(group, snapshot, roles.get(group.group, ""))
+            self._interval = interval
+
+    def _learn_cluster(self) -> bool:
+        now = time.monotonic()
+        if now < self._ask_at:
+            return False
+        try:
+            self._cluster = self._cluster_id()
+        except AgentError as error:
+            if self._ask_at == float("-inf"):
+                log.warning("cluster-unknown", error=str(error), cure="records wait; publishing.cluster names it too")
+            self._ask_at = now + _ASK_AGAIN_SECONDS
+        return bool(self._cluster)
+
+    def _add_sample(self, counted: Counted) -> None:
+        key = counted.key
+        make = partial(
+            TrafficSample,
+            topic=key.topic,
+            client_rack=key.client_rack,
+            replica_rack=key.replica_rack,
+            method=key.method,
+            window_start=counted.begin,
+            window_end=counted.end,
+            bytes=counted.volume.wire_bytes,
+            records=counted.volume.records,
+        )
+        self._add(Kind.SAMPLE, key.group, make)
+
+    def _add_state(self, group: GroupTraffic, snapshot: TrafficSnapshot, role: str) -> None:
+        seen = picture(group, snapshot.cluster)
+        make = partial(
+            GroupState,
+            at=int(snapshot.window_end * 1000),
+            kind=group.kind,
+            state=group.state,
+            assignor=group.assignor,
+            role=role,
+            rack_aware_fetch=snapshot.rack_aware_fetch,
+            racks=seen.racks,
+            broker_racks=seen.broker_racks,
+            members=seen.members,
+            topics=seen.topics,
+        )
+        self._add(Kind.STATE, group.group, make)
+
+    def _add(self, kind: Kind, group: str, make: Callable[..., Record]) -> None:
+        """Number a record and let it wait; its id is the run's and the number, so it is the same however often sent."""
+        self._number += 1
+        record = make(id=f"{self._run}-{self._number}", agent=self._agent, cluster=self._cluster, group=group)
+        letter = Letter(
+            number=self._number,
+            kind=kind,
+            topic=self._topics[kind],
+            key=f"{self._cluster}/{group}".encode(),
+            value=encode(record),
+            group=group,
+        )
+        gone = self._outbox.add(letter)
+        for one in gone:
+            self._metrics.dropped(one.kind, Loss.BUFFER_FULL)
+        if gone and not self._full:
+            log.warning(
+                "buffer-full",
+                records=len(self._outbox),
+                bytes=self._outbox.bytes,
+                cure="the oldest go; raise publishing.most_buffered_records and publishing.most_buffered_bytes",
+            )
+        self._full = bool(gone)
+
+
+def ask_cluster_id(kafka: Mapping[str, str]) -> str:
+    """The id of the measured cluster.
+
+    Raises:
+        AgentError: no broker tells it.
+    """
+    admin = open_admin(kafka)  # an answer needs its client for as long as it is under way
+    try:
+        return str(admin.describe_cluster(request_timeout=_ASK_SECONDS).result(_ASK_SECONDS).cluster_id)
+    except (KafkaException, TimeoutError) as error:
+        raise AgentError(f"kafka: no broker tells the cluster's id: {error}") from error

@@ -1,0 +1,72 @@
+"""What Kafka's errors mean for publishing: which of them refuse a topic, for how long, and what somebody has to do.
+
+Pure; what must not enter: clients and clocks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from confluent_kafka import KafkaError
+
+from agent.publishing.metrics import Refusal
+from agent.report import Gap
+
+REFUSED_SECONDS: Final = 30.0
+"""Somebody has to do something: asking more often only fills the brokers' logs."""
+FAILING_SECONDS: Final = 5.0
+"""It may pass by itself."""
+
+_NOT_ALLOWED: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
+_MISSING: Final = frozenset(
+    {
+        KafkaError.UNKNOWN_TOPIC_OR_PART,
+        KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001 - librdkafka's names
+        KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trouble:
+    """Why a topic takes no records at the moment, and the cure."""
+
+    topic: str
+    why: Refusal
+    reason: str
+    cure: str
+
+    @property
+    def gap(self) -> Gap:
+        """As the agent shows what it lacks."""
+        refused = self.why is Refusal.NOT_ALLOWED
+        return Gap(what="publishing", where=self.topic, refused=refused, reason=self.reason, consequence=self.cure)
+
+    @property
+    def pause_seconds(self) -> float:
+        """How long to leave the brokers alone."""
+        return FAILING_SECONDS if self.why is Refusal.FAILING else REFUSED_SECONDS
+
+
+def trouble_of(error: KafkaError, topic: str, *, bootstrap: str) -> Trouble:
+    """What an error means for a topic."""
+    code = error.code()
+    if code in _NOT_ALLOWED:
+        why = Refusal.NOT_ALLOWED
+        cure = (
+            f"allow WRITE on the topic: kafka-acls.sh --bootstrap-server {bootstrap} --add --allow-principal "
+            f"User:NAME --operation Write --topic {topic}"
+        )
+    elif code in _MISSING:
+        why = Refusal.MISSING
+        cure = (
+            f"create it: kafka-topics.sh --bootstrap-server {bootstrap} --create --topic {topic} --partitions 6; "
+            "or let publishing.create_topics do so"
+        )
+    else:
+        why = Refusal.FAILING
+        cure = (
+            "records wait; check the topic, and bootstrap.servers and security.protocol in kafka and publishing.kafka"
+        )
+    return Trouble(topic=topic, why=why, reason=error.name(), cure=cure)

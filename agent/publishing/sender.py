@@ -1,0 +1,286 @@
+"""The producer: sends what waits in the outbox, puts back what did not arrive, and leaves alone who refuses.
+
+librdkafka is given little at a time and never gives a record up, so that it orders and retries without doubles, while
+the rest waits where it can be counted and dropped. A topic that refuses is asked again with one record after a pause.
+An error that a producer cannot recover from makes another one; what had been on its way is sent again with the same
+ids. Driven from one thread; what must not enter: what the records say.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from agent.publishing.metrics import Loss, PublishingMetrics
+from agent.publishing.outbox import Kind, Letter, Outbox
+from agent.publishing.refusals import Trouble, trouble_of
+from common.errors import SettingsError
+from common.kafka_config import for_librdkafka, nearest
+
+log = structlog.get_logger("publishing")
+
+MOST_ON_WAY: Final = 5_000
+"""Records of a kind that librdkafka has at a time."""
+_ASK_SECONDS: Final = 2.0
+"""Of the five seconds in which the agent ends, a question takes no more."""
+_LAST_TURN_SECONDS: Final = 0.02
+_BROKERS_DEFAULT: Final = -1
+_OPEN: Final = float("inf")
+_UNREACHABLE: Final = frozenset(
+    {KafkaError._ALL_BROKERS_DOWN, KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError._RESOLVE}  # noqa: SLF001 - librdkafka's names
+)
+
+Make = Callable[[dict[str, Any]], Any]
+"""Makes a producer of librdkafka's settings."""
+
+
+def producer_config(kafka: Mapping[str, str], own: Mapping[str, str]) -> dict[str, Any]:
+    """The agent's settings, under them what suits records like ours, over them the producer's own."""
+    return {
+        "compression.type": "zstd",
+        "linger.ms": "50",
+        "partitioner": "murmur2_random",  # as Java's
+        "log_level": "0",  # what matters comes back with the records
+        **for_librdkafka(kafka),
+        "message.timeout.ms": "0",
+        **own,
+        "enable.idempotence": "true",
+    }
+
+
+class Sender:
+    """Empties an outbox into topics."""
+
+    def __init__(  # noqa: PLR0913 - all named
+        self,
+        config: Mapping[str, Any],
+        *,
+        topics: Mapping[Kind, str],
+        outbox: Outbox,
+        metrics: PublishingMetrics,
+        create_topics: bool = False,
+        make: Make = Producer,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """A producer that has not asked for anything yet.
+
+        Args:
+            config: librdkafka's settings.
+            topics: where each kind goes.
+            outbox: what to send.
+            metrics: where to count.
+            create_topics: whether to create what is missing.
+            make: makes producers.
+            clock: seconds.
+
+        Raises:
+            SettingsError: librdkafka refuses a setting.
+        """
+        self.troubles: tuple[Trouble, ...] = ()
+        self._config = dict(config)
+        self._topics = dict(topics)
+        self._outbox = outbox
+        self._metrics = metrics
+        self._create = create_topics
+        self._make = make
+        self._clock = clock
+        self._life = 0
+        self._fatal: KafkaError | None = None
+        self._again: dict[str, float] = dict.fromkeys(topics.values(), float("-inf"))  # when to ask, or _OPEN
+        self._unreachable = False
+        self._alone: set[int] = set()
+        self._too_large: set[str] = set()
+        try:
+            self._producer: Any = self._opened()
+        except KafkaException as error:
+            reason = " ".join(error.args[0].str().split())
+            key = reason.rpartition('"')[0].rpartition('"')[2]
+            raise SettingsError(f"publishing.kafka: {reason}{nearest(key) if key else ''}") from None
+
+    def turn(self) -> None:
+        """Take in what became of records, and send what may be sent; waits for nobody once topics are known."""
+        if self._producer is None and not self._reopened():
+            return
+        self._producer.poll(0)
+        for kind, topic in self._topics.items():
+            if self._fatal is None and self._is_open(topic):
+                self._send(kind, topic)
+        if self._fatal is not None:
+            self._give_up(self._fatal)
+        for kind in self._topics:
+            self._metrics.buffered(kind, self._outbox.count(kind))
+        self._metrics.buffered_bytes(self._outbox.bytes)
+
+    def close(self, seconds: float) -> None:
+        """Send what is left within so many seconds, and count what did not arrive."""
+        until = self._clock() + seconds
+        while self._clock() < until and self._may_empty():
+            self.turn()
+            if self._producer is not None:
+                self._producer.poll(_LAST_TURN_SECONDS)
+        self._life += 1  # what is purged was not refused
+        if self._producer is not None:
+            self._producer.purge()
+        left = self._outbox.empty()
+        for letter in left:
+            self._metrics.dropped(letter.kind, Loss.STOPPED)
+        if left:
+            log.warning("records-lost", records=len(left), reason="Kafka did not take them before the end")
+
+    def _may_empty(self) -> bool:
+        """Whether anything is left for a topic that does not refuse."""
+        refusing = {one.topic for one in self.troubles}
+        return any(self._outbox.count(kind) for kind, topic in self._topics.items() if topic not in refusing)
+
+    # topics
+
+    def _is_open(self, topic: str) -> bool:
+        """Whether records may be sent: it has been seen, and does not refuse."""
+        again = self._again[topic]
+        if again == _OPEN:
+            return True
+        if self._clock() < again:
+            return False
+        error = self._ask(topic)
+        if error is not None and error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART and self._create:
+            error = self._create_topic(topic)
+        if error is not None:
+            self._refuse(topic, error)
+            return False
+        self._again[topic] = _OPEN
+        return True
+
+    def _ask(self, topic: str) -> KafkaError | None:
+        """What the brokers have against the topic."""
+        try:
+            found = self._producer.list_topics(topic, timeout=_ASK_SECONDS).topics
+        except KafkaException as error:
+            return _error(error)
+        answer: KafkaError | None = found[topic].error
+        return answer
+
+    def _create_topic(self, topic: str) -> KafkaError | None:
+        admin = AdminClient(self._config)  # an answer needs its client for as long as it is under way
+        new = NewTopic(topic, num_partitions=_BROKERS_DEFAULT, replication_factor=_BROKERS_DEFAULT)
+        try:
+            admin.create_topics([new], request_timeout=_ASK_SECONDS)[topic].result()
+        except KafkaException as error:
+            if _error(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                return _error(error)
+        log.info("topic-created", topic=topic)
+        return None
+
+    def _refuse(self, topic: str, error: KafkaError) -> None:
+        """Leave a topic alone for a while; said once, until something else is wrong."""
+        trouble = trouble_of(error, topic, bootstrap=str(self._config.get("bootstrap.servers", "")))
+        self._again[topic] = self._clock() + trouble.pause_seconds
+        if trouble not in self.troubles:
+            log.warning("publishing-refused", topic=topic, reason=trouble.reason, cure=trouble.cure)
+        self._metrics.refused(topic, trouble.why)
+        self.troubles = (*(one for one in self.troubles if one.topic != topic), trouble)
+
+    def _accepted(self, topic: str) -> None:
+        if any(one.topic == topic for one in self.troubles):
+            self.troubles = tuple(one for one in self.troubles if one.topic != topic)
+            self._metrics.refused(topic, None)
+            log.info("publishing-again", topic=topic)
+
+    # records
+
+    def _send(self, kind: Kind, topic: str) -> None:
+        if self._alone:
+            self._alone &= self._outbox.numbers()  # what had to go meanwhile
+        wary = bool(self._alone) or any(one.topic == topic for one in self.troubles)
+        for letter in self._outbox.take(kind, 1 if wary else MOST_ON_WAY):
+            try:
+                self._producer.produce(
+                    topic, letter.value, key=letter.key, on_delivery=partial(self._delivered, letter, self._life)
+                )
+            except BufferError:
+                self._outbox.put_back(letter)
+            except KafkaException as error:
+                self._failed(letter, _error(error), alone=True)
+
+    def _delivered(self, letter: Letter, life: int, error: KafkaError | None, _message: object) -> None:
+        """What became of a record; what a former producer says of it came too late."""
+        if life != self._life:
+            return
+        if error is not None:
+            self._failed(letter, error, alone=letter.number in self._alone)
+            return
+        self._outbox.done(letter)
+        self._alone.discard(letter.number)
+        self._metrics.published(letter.kind)
+        self._unreachable = False
+        self._accepted(letter.topic)
+
+    def _failed(self, letter: Letter, error: KafkaError, *, alone: bool) -> None:
+        """`alone`: no other record can have made the request too large."""
+        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and alone:
+            self._drop(letter)
+            return
+        self._outbox.put_back(letter)
+        if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            self._alone.add(letter.number)
+        elif error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 - librdkafka's name
+            self._fatal = self._fatal or error
+        else:
+            self._refuse(letter.topic, error)
+
+    def _drop(self, letter: Letter) -> None:
+        """A record that is too large for the producer or for the topic; said once for each group."""
+        self._outbox.done(letter)
+        self._alone.discard(letter.number)
+        self._metrics.dropped(letter.kind, Loss.TOO_LARGE)
+        if letter.group not in self._too_large:
+            self._too_large.add(letter.group)
+            log.warning(
+                "record-too-large",
+                group=letter.group,
+                topic=letter.topic,
+                bytes=letter.size,
+                cure="raise message.max.bytes in publishing.kafka, and max.message.bytes of the topic",
+            )
+
+    # producers
+
+    def _opened(self) -> Any:
+        return self._make({**self._config, "error_cb": partial(self._erred, self._life)})
+
+    def _erred(self, life: int, error: KafkaError) -> None:
+        if life != self._life:
+            return
+        if error.fatal():
+            self._fatal = self._fatal or error
+        elif error.code() in _UNREACHABLE and not self._unreachable:
+            self._unreachable = True
+            log.warning("brokers-unreachable", reason=error.str(), cure="records wait; check publishing.kafka")
+
+    def _give_up(self, error: KafkaError) -> None:
+        """Without this producer: it cannot recover. All topics wait for the next one."""
+        self._life += 1
+        self._producer.purge()
+        self._producer = self._fatal = None
+        self._outbox.put_all_back()
+        self._metrics.replaced()
+        for topic in self._topics.values():
+            self._refuse(topic, error)
+
+    def _reopened(self) -> bool:
+        """Another producer, once the pause is over."""
+        if self._clock() < min(self._again.values()):
+            return False
+        self._producer = self._opened()
+        return True
+
+
+def _error(error: KafkaException) -> KafkaError:
+    found: KafkaError = error.args[0]
+    return found

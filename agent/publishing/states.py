@@ -1,0 +1,153 @@
+"""From a published snapshot to the states of its groups, and which of them are due. Pure but for what was told last.
+
+A state is due at each interval, and at once when members, their racks or subscriptions, the assignment or the racks of
+replicas changed, but for one group no more than once in some seconds: a rebalance in many rounds is told by its end.
+What must not enter: clocks, clients, rates as a reason to tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from agent.cluster import ClusterView, PartitionView, Rack
+from agent.traffic.model import GroupTraffic, MemberTraffic, PartitionTraffic, TrafficSnapshot
+from assignors.model import Problem
+from common.records import UNKNOWN, MemberState, TopicState
+
+LEAST_SECONDS: Final = 5.0
+"""Between two states of one group."""
+
+Shape: TypeAlias = tuple[object, ...]
+"""What of a state is worth telling at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pictured:
+    """The parts of a state that have to be worked out; see `common.records.GroupState`."""
+
+    racks: tuple[str, ...]
+    broker_racks: int
+    members: tuple[MemberState, ...]
+    topics: tuple[TopicState, ...]
+
+
+class Told:
+    """What was told last of each group, and when (seconds, monotonic or since 1970)."""
+
+    def __init__(self, least_seconds: float = LEAST_SECONDS) -> None:
+        self._least = least_seconds
+        self._last: dict[str, tuple[Shape, float]] = {}
+
+    def due(self, snapshot: TrafficSnapshot, *, at: float, interval: bool) -> list[GroupTraffic]:
+        """The groups whose state is to be told now: all of them at the end of an `interval`, else what changed.
+
+        While a group rebalances nobody knows who owns what, and it is told once that is over or at the interval.
+        """
+        replicas: dict[str, Shape] = {}
+        found = []
+        for group in snapshot.groups:
+            shape = _shape(group, snapshot.cluster, replicas)
+            last = self._last.get(group.group)
+            changed = last is None or (shape != last[0] and _is_known(group) and not 0 <= at - last[1] < self._least)
+            if interval or changed:
+                self._last[group.group] = (shape, at)
+                found.append(group)
+        for gone in self._last.keys() - {group.group for group in snapshot.groups}:
+            del self._last[gone]
+        return found
+
+
+def picture(group: GroupTraffic, cluster: ClusterView) -> Pictured:
+    """A group as members, topics and racks that name each other by index."""
+    broker_racks = sorted({rack for rack in cluster.brokers.values() if isinstance(rack, str)})
+    others = {member.rack.rack for member in group.members if member.rack.rack} - set(broker_racks)
+    racks = (*broker_racks, *sorted(others))
+    rack_index = {rack: index for index, rack in enumerate(racks)}
+    subscribed = _subscriptions(group.problem)
+    names = sorted({one.topic for one in group.partitions}.union(*subscribed.values()))
+    topic_index = {name: index for index, name in enumerate(names)}
+    return Pictured(
+        racks=racks,
+        broker_racks=len(broker_racks),
+        members=tuple(
+            MemberState(
+                id=member.id,
+                client_id=member.client_id,
+                rack=rack_index.get(member.rack.rack or "", UNKNOWN),
+                fetches_with_rack=member.rack.fetches_with_rack,
+                topics=tuple(topic_index[name] for name in subscribed.get(member.id, ())),
+            )
+            for member in group.members
+        ),
+        topics=tuple(_topics(group, names, cluster, rack_index)),
+    )
+
+
+def _subscriptions(problem: Problem | None) -> dict[str, list[str]]:
+    """By member id; nobody's where the members do not show them."""
+    if problem is None:
+        return {}
+    named = [
+        [topic for topic, reads in zip(problem.topics, row, strict=True) if reads] for row in problem.subscriptions
+    ]
+    return {member: named[row] for member, row in zip(problem.members, problem.subscription_of, strict=True)}
+
+
+def _topics(
+    group: GroupTraffic, names: Iterable[str], cluster: ClusterView, racks: Mapping[str, int]
+) -> Iterable[TopicState]:
+    members = {member.id: index for index, member in enumerate(group.members)}
+    read: dict[str, dict[int, PartitionTraffic]] = {name: {} for name in names}
+    for one in group.partitions:
+        read[one.topic][one.number] = one
+    for name, partitions in read.items():
+        views = cluster.topics.get(name, ())
+        # as many as metadata shows: what is read beyond belongs to a topic that was deleted
+        rates = [seen.bytes_per_second if (seen := partitions.get(number)) else None for number in range(len(views))]
+        yield TopicState(
+            name=name,
+            replicas=tuple(_replicas(view, cluster.brokers, racks) for view in views),
+            owner=tuple(
+                members.get(seen.member or "", UNKNOWN) if (seen := partitions.get(number)) else UNKNOWN
+                for number in range(len(views))
+            ),
+            bytes_per_second=tuple(rate or 0.0 for rate in rates) if any(rate is not None for rate in rates) else (),
+        )
+
+
+def _replicas(view: PartitionView, brokers: Mapping[int, Rack], racks: Mapping[str, int]) -> tuple[int, ...]:
+    """The leader's rack first; without a leader its place is unknown."""
+    placed = (view.leader, *(replica for replica in view.replicas if replica != view.leader))
+    found = (brokers.get(broker) for broker in placed)
+    return tuple(racks[rack] if isinstance(rack, str) else UNKNOWN for rack in found)
+
+
+def _is_known(group: GroupTraffic) -> bool:
+    """Whether the members show what they own; a group without members has nothing to show."""
+    return group.problem is not None or not group.members
+
+
+def _shape(group: GroupTraffic, cluster: ClusterView, replicas: dict[str, Shape]) -> Shape:
+    """Equal for equal members, assignment and racks of replicas; `replicas` are of topics that were looked at."""
+    topics = sorted({one.topic for one in group.partitions})
+    for topic in topics:
+        if topic not in replicas:
+            replicas[topic] = tuple(
+                tuple(cluster.brokers.get(broker) for broker in (view.leader, *view.replicas))
+                for view in cluster.topics.get(topic, ())
+            )
+    subscriptions = _subscriptions(group.problem)
+    return (
+        group.kind,
+        group.assignor,
+        tuple(map(_member, group.members)),
+        tuple(tuple(subscriptions.get(member.id, ())) for member in group.members),
+        tuple((one.topic, one.number, one.member) for one in group.partitions if one.member is not None),
+        tuple(replicas[topic] for topic in topics),
+    )
+
+
+def _member(member: MemberTraffic) -> Shape:
+    return (member.id, member.rack.rack, member.rack.fetches_with_rack)

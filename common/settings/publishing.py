@@ -1,0 +1,93 @@
+"""What the agent publishes of traffic and groups for a whole fleet, and to which Kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from common.errors import SettingsError
+from common.kafka_config import KNOWN
+from common.settings.base import Section
+
+_MINUTE: Final = 60
+
+
+class PublishingSettings(Section):
+    """Samples of traffic and states of groups, as records for the fleet pipeline; off without topics."""
+
+    traffic_topic: str = Field(
+        default="", description="Topic for samples of traffic; empty publishes none.", examples=["samerack-traffic"]
+    )
+    groups_topic: str = Field(
+        default="", description="Topic for states of groups; empty publishes none.", examples=["samerack-states"]
+    )
+    every_seconds: int = Field(
+        default=60,
+        ge=1,
+        le=_MINUTE,
+        description="Length of a sample's window, and time between two states of a group that does not change. 60 has "
+        "to be a multiple of it: windows begin at whole minutes, so that no sample spans two.",
+    )
+    cluster: str = Field(
+        default="",
+        description="Name of the measured cluster in all records, the same in every agent of it. Empty: the cluster's "
+        "id, as its brokers tell it.",
+        examples=["orders-eu"],
+    )
+    kafka: dict[str, str] = Field(
+        default_factory=dict,
+        description="Kafka settings of the producer alone, over those of `kafka`: another cluster, other credentials, "
+        "any setting of librdkafka's producer.",
+        examples=[{"bootstrap.servers": "fleet:9092"}],
+    )
+    create_topics: bool = Field(
+        default=False,
+        description="Whether to create a missing topic, with the brokers' default numbers of partitions and replicas.",
+    )
+    most_buffered_records: int = Field(
+        default=100_000, ge=1, description="Most records that wait while Kafka does not take them."
+    )
+    most_buffered_bytes: int = Field(
+        default=67_108_864, ge=1, description="Most bytes of records that wait while Kafka does not take them."
+    )
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The topics that are written to."""
+        return tuple(dict.fromkeys(filter(None, (self.traffic_topic, self.groups_topic))))
+
+    @field_validator("every_seconds")
+    @classmethod
+    def _parts_of_a_minute(cls, seconds: int) -> int:
+        if _MINUTE % seconds:
+            raise ValueError("60 is no multiple of it; take 1, 2, 3, 4, 5, 6, 10, 12, 15, 20, 30 or 60")
+        return seconds
+
+    @model_validator(mode="after")
+    def _two_topics(self) -> Self:
+        if self.traffic_topic and self.traffic_topic == self.groups_topic:
+            raise ValueError(
+                f"traffic_topic and groups_topic are both {self.traffic_topic}; samples and states need a topic each"
+            )
+        return self
+
+    @field_validator("kafka", mode="before")
+    @classmethod
+    def _kafka_as_text(cls, value: object) -> object:
+        if not isinstance(value, Mapping):
+            return value
+        return {_key(str(key)): _text(str(key), item) for key, item in value.items()}
+
+
+def _key(name: str) -> str:
+    """The environment has underscores where Kafka's keys have dots."""
+    return name if name in KNOWN else name.replace("_", ".")
+
+
+def _text(key: str, value: object) -> str:
+    if value is None or isinstance(value, Mapping | list):
+        # not a ValueError: that would be shown with all of the keys, passwords too
+        raise SettingsError(f"publishing.kafka.{key}: is no text; expected one value")
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,145 @@
+"""The publishing thread: records of what the board publishes, settings, and documents that hold what it does."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import CollectorRegistry
+
+from agent.publishing.metrics import PublishingMetrics
+from agent.publishing.publisher import Publisher
+from agent.traffic.board import TrafficBoard
+from common.errors import AgentError, SettingsError
+from common.records import GroupState, TrafficSample
+from common.settings import Settings, load
+from tests.docs import ROOT, yaml_of
+from tests.unit.agent.measured import A, B, flow, group, publish, snapshot
+
+TOPICS = {"traffic_topic": "samples", "groups_topic": "states"}
+
+
+def settings(**publishing: Any) -> Settings:
+    """An agent that may publish."""
+    kafka = {"bootstrap.servers": "127.0.0.1:1"}
+    return load(flags={"kafka": kafka, "groups": ["orders"], "publishing": {**TOPICS, **publishing}}, environment={})
+
+
+def publisher(given: Settings, *, cluster_id: str = "id-of-cluster") -> Publisher:
+    """One that is not started."""
+
+    def ask() -> str:
+        if not cluster_id:
+            raise AgentError("nobody tells")
+        return cluster_id
+
+    return Publisher(
+        given,
+        metrics=PublishingMetrics(CollectorRegistry(), given.publishing.topics),
+        roles=lambda: {"orders": "leading"},
+        cluster_id=ask,
+    )
+
+
+def written(one: Publisher) -> list[dict[str, Any]]:
+    """The records that wait."""
+    return [json.loads(letter.value) for letter in one._outbox.empty()]
+
+
+def told(one: Publisher, *, looks: int = 1) -> None:
+    """A minute of one group, published so many times."""
+    board = TrafficBoard()
+    board.listen(one._write)
+    for _ in range(looks):
+        publish(board, snapshot(group(flows=[flow(A, B, 5_000), flow(A, A, 3_000)])))
+
+
+def test_a_publication_becomes_records() -> None:
+    """The state at once; the samples when their window is over, or at the end; ids are the run's and a number."""
+    one = publisher(settings(cluster="eu"))
+    told(one, looks=2)
+    (state,) = [GroupState.model_validate(record) for record in written(one)]
+    assert (state.cluster, state.group, state.role) == ("eu", "orders", "leading")
+    for counted in one._windows.rest():
+        one._add_sample(counted)
+    samples = [TrafficSample.model_validate(record) for record in written(one)]
+    assert [(sample.replica_rack, sample.bytes, sample.records) for sample in samples] == [
+        (A, 6_000, 6),
+        (B, 10_000, 10),
+    ]
+    assert {sample.agent for sample in samples} == {state.agent}
+    run = state.id.rpartition("-")[0]
+    assert [record.id for record in (state, *samples)] == [f"{run}-{number}" for number in (1, 2, 3)]
+
+
+def test_the_clusters_id_is_its_name_unless_it_has_one() -> None:
+    """While nobody tells it, what was counted waits."""
+    given = settings()
+    named = publisher(given)
+    told(named)
+    assert {record["cluster"] for record in written(named)} == {"id-of-cluster"}
+    unknown = publisher(given, cluster_id="")
+    told(unknown)
+    assert written(unknown) == []
+    unknown._cluster = "found"
+    told(unknown)
+    assert {record["cluster"] for record in written(unknown)} == {"found"}
+
+
+def test_a_topic_that_is_not_named_has_no_records() -> None:
+    """Each kind alone."""
+    samples = publisher(settings(groups_topic=""))
+    told(samples)
+    assert written(samples) == []
+    states = publisher(settings(traffic_topic=""))
+    told(states)
+    assert len(written(states)) == 1
+    assert states._windows.rest() == []
+
+
+def test_nothing_measured_is_nothing_to_publish() -> None:
+    """Whoever asks for both is told."""
+    given = load(
+        flags={"kafka": {"bootstrap.servers": "x"}, "traffic": {"enabled": False}, "publishing": TOPICS}, environment={}
+    )
+    with pytest.raises(SettingsError, match=r"publishing: .* traffic\.enabled"):
+        publisher(given)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"every_seconds": 7}, r"publishing\.every_seconds: 60 is no multiple of it; take 1, 2"),
+        ({"every_seconds": 120}, r"publishing\.every_seconds: .*less than or equal to 60"),
+        ({"groups_topic": "samples"}, "samples and states need a topic each"),
+        ({"kafka": {"sasl.password": ["secret"]}}, r"publishing\.kafka\.sasl\.password: is no text"),
+    ],
+)
+def test_wrong_settings_are_named(wrong: dict[str, Any], message: str) -> None:
+    """With what would be right, and without secrets."""
+    with pytest.raises(SettingsError, match=message) as raised:
+        settings(**wrong)
+    assert "secret" not in str(raised.value)
+
+
+def test_the_producers_settings_have_dots_in_the_environment_too() -> None:
+    """As those of `kafka`."""
+    names = {"SAMERACK_PUBLISHING__KAFKA__BOOTSTRAP_SERVERS": "fleet:9092", "SAMERACK_KAFKA__BOOTSTRAP_SERVERS": "x"}
+    assert load(environment=names).publishing.kafka == {"bootstrap.servers": "fleet:9092"}
+
+
+def test_the_settings_of_the_page_are_right() -> None:
+    """docs/publishing.md shows keys that exist."""
+    shown = load(
+        flags={**yaml.safe_load(yaml_of("publishing.md")), "kafka": {"bootstrap.servers": "x"}}, environment={}
+    )
+    assert shown.publishing.topics == ("samerack-traffic", "samerack-states")
+
+
+def test_the_page_names_every_field_of_a_sample() -> None:
+    """docs/publishing.md tells what a reader of the topic finds."""
+    page = (ROOT / "docs" / "publishing.md").read_text(encoding="utf-8")
+    names = {info.alias or name for name, info in TrafficSample.model_fields.items()}
+    assert {name for name in names if f"`{name}`" not in page} == set()

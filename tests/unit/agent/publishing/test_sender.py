@@ -1,0 +1,262 @@
+"""The sender against librdkafka's own mock broker, and against a producer that fails as no broker can be made to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from prometheus_client import CollectorRegistry
+
+from agent.publishing.metrics import Loss, PublishingMetrics, Refusal
+from agent.publishing.outbox import Kind, Letter, Outbox
+from agent.publishing.sender import Sender, producer_config
+from common.errors import SettingsError
+
+TOPICS = {Kind.SAMPLE: "samples", Kind.STATE: "states"}
+FATAL = KafkaError(KafkaError._FATAL, "no way back", True)  # noqa: FBT003 - librdkafka's own signature
+
+
+class Fake:
+    """A producer that does what a test says."""
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self.config = config
+        self.sent: list[tuple[bytes, Callable[[KafkaError | None, object], None]]] = []
+        self.answers: list[KafkaError | None] = []
+        self.refuses: KafkaError | None = None
+        self.raises: KafkaError | None = None
+
+    def list_topics(self, topic: str, timeout: float) -> Any:
+        """Every topic is there, unless it refuses."""
+        assert timeout < 5
+        answer = type("Answer", (), {"error": self.refuses})
+        return type("Topics", (), {"topics": {topic: answer}})
+
+    def produce(self, topic: str, value: bytes, *, key: bytes, on_delivery: Any) -> None:
+        """Remember it."""
+        assert (topic in TOPICS.values(), key) == (True, b"k")
+        if self.raises is not None:
+            raise KafkaException(self.raises)
+        self.sent.append((value, on_delivery))
+
+    def poll(self, _seconds: float) -> None:
+        """Answer what was sent, with `answers` first and success after."""
+        sent, self.sent = self.sent, []
+        for _, told in sent:
+            told(self.answers.pop(0) if self.answers else None, None)
+
+    def purge(self) -> None:
+        """Nothing to do."""
+
+
+class Setting:
+    """A sender with fake producers, and a clock."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.made: list[Fake] = []
+        self.registry = CollectorRegistry()
+        self.outbox = Outbox(most_records=100, most_bytes=10_000)
+        self.sender = Sender(
+            {"bootstrap.servers": "here:9092"},
+            topics=TOPICS,
+            outbox=self.outbox,
+            metrics=PublishingMetrics(self.registry, TOPICS.values()),
+            make=self._make,
+            clock=lambda: self.now,
+        )
+
+    @property
+    def producer(self) -> Fake:
+        """The latest."""
+        return self.made[-1]
+
+    def _make(self, config: dict[str, Any]) -> Fake:
+        self.made.append(Fake(config))
+        return self.made[-1]
+
+    def add(self, *numbers: int, kind: Kind = Kind.SAMPLE) -> None:
+        """Let records wait."""
+        for number in numbers:
+            self.outbox.add(
+                Letter(number=number, kind=kind, topic=TOPICS[kind], key=b"k", value=b"%d" % number, group="g")
+            )
+
+    def count(self, name: str, **labels: str) -> float | None:
+        """A metric's value."""
+        return self.registry.get_sample_value(f"samerack_{name}", labels)
+
+    def turns(self, count: int) -> None:
+        """So many turns."""
+        for _ in range(count):
+            self.sender.turn()
+
+
+@pytest.fixture
+def setting() -> Setting:
+    """A sender whose producer takes everything."""
+    return Setting()
+
+
+def test_records_arrive_and_are_counted(setting: Setting) -> None:
+    """Nothing is left, and both kinds are counted."""
+    setting.add(1, 2)
+    setting.add(3, kind=Kind.STATE)
+    setting.turns(1)
+    assert (len(setting.outbox), setting.count("buffered_records", kind="sample")) == (3, 2)
+    setting.turns(1)
+    assert (len(setting.outbox), setting.count("buffered_record_bytes")) == (0, 0)
+    assert setting.count("published_records_total", kind="sample") == 2
+    assert setting.count("published_records_total", kind="state") == 1
+
+
+def test_a_refusal_is_left_alone_and_then_asked_with_one_record(setting: Setting) -> None:
+    """No storm: for half a minute nothing is sent, then one record, and the rest after it has arrived."""
+    setting.add(1, 2, 3)
+    setting.turns(1)
+    setting.producer.answers = [KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)] * 3
+    setting.turns(1)
+    (trouble,) = setting.sender.troubles
+    assert (trouble.topic, trouble.why, trouble.gap.refused) == ("samples", Refusal.NOT_ALLOWED, True)
+    assert "--operation Write --topic samples" in trouble.cure
+    assert setting.count("publishing_refused", topic="samples", reason="not-allowed") == 1
+    setting.now = 29
+    setting.turns(5)
+    assert setting.producer.sent == []
+    setting.now = 31
+    setting.turns(1)
+    assert [value for value, _ in setting.producer.sent] == [b"1"]
+    setting.turns(2)
+    assert setting.sender.troubles == ()
+    assert setting.count("publishing_refused", topic="samples", reason="not-allowed") == 0
+    assert setting.count("published_records_total", kind="sample") == 3
+
+
+def test_a_missing_topic_does_not_keep_the_other_from_records(setting: Setting) -> None:
+    """Each topic stands for itself."""
+    setting.producer.refuses = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    setting.add(1)
+    setting.turns(1)
+    assert [one.why for one in setting.sender.troubles] == [Refusal.MISSING, Refusal.MISSING]
+    setting.producer.refuses, setting.now = None, 31
+    setting.turns(2)
+    assert [one.topic for one in setting.sender.troubles] == ["states"]
+    setting.add(2, kind=Kind.STATE)
+    setting.turns(2)
+    assert (setting.sender.troubles, len(setting.outbox)) == ((), 0)
+
+
+def test_a_fatal_error_makes_another_producer(setting: Setting) -> None:
+    """What was on its way is sent again by it, as it was; what the former one says then is not heard."""
+    setting.add(1, 2)
+    setting.turns(1)
+    former, late = setting.producer, setting.producer.sent[1][1]
+    setting.producer.answers = [FATAL]
+    setting.producer.sent = setting.producer.sent[:1]
+    setting.turns(1)
+    assert setting.count("producers_replaced_total") == 1
+    assert len(setting.outbox) == 2
+    late(None, None)
+    assert len(setting.outbox) == 2
+    setting.turns(3)
+    assert setting.producer is former
+    setting.now = 6
+    setting.turns(2)
+    assert setting.producer is not former
+    setting.turns(2)
+    assert len(setting.outbox) == 0
+    assert setting.count("published_records_total", kind="sample") == 2
+
+
+def test_a_fatal_error_is_heard_without_any_record(setting: Setting) -> None:
+    """A producer that may not be idempotent says so at once; it is not made anew more often than others are asked."""
+    setting.producer.config["error_cb"](KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "", True))  # noqa: FBT003
+    setting.turns(20)
+    assert len(setting.made) == 1
+    assert {one.why for one in setting.sender.troubles} == {Refusal.NOT_ALLOWED}
+    setting.now = 31
+    setting.turns(20)
+    assert len(setting.made) == 2
+
+
+def test_a_record_that_is_too_large_goes(setting: Setting) -> None:
+    """The producer's own limit; the others are sent."""
+    setting.producer.raises = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    setting.add(1)
+    setting.turns(1)
+    setting.producer.raises = None
+    setting.add(2)
+    setting.turns(2)
+    assert setting.count("dropped_records_total", kind="sample", reason=Loss.TOO_LARGE.value) == 1
+    assert setting.count("published_records_total", kind="sample") == 1
+
+
+def test_a_request_that_is_too_large_is_sent_in_pieces(setting: Setting) -> None:
+    """The topic's limit is for requests: each of its records is sent alone, and only what is refused alone goes."""
+    setting.add(1, 2, 3)
+    setting.turns(1)
+    large = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
+    setting.producer.answers = [large, large, large, large]
+    setting.turns(5)
+    assert setting.count("dropped_records_total", kind="sample", reason="too-large") == 1
+    assert setting.count("published_records_total", kind="sample") == 2
+    assert len(setting.outbox) == 0
+
+
+def test_what_is_left_at_the_end_is_counted(setting: Setting) -> None:
+    """Nobody waits for a topic that refuses."""
+    setting.producer.refuses = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
+    setting.add(1, 2)
+    setting.sender.close(1.0)
+    assert setting.count("dropped_records_total", kind="sample", reason="stopped") == 2
+    assert len(setting.outbox) == 0
+
+
+def test_a_wrong_setting_is_named() -> None:
+    """As an unknown key of `kafka` is."""
+    with pytest.raises(SettingsError, match=r'publishing\.kafka: No such configuration property: "bootstrap.server"'):
+        Sender(
+            {"bootstrap.server": "here:9092", "log_level": "0"},
+            topics=TOPICS,
+            outbox=Outbox(most_records=1, most_bytes=1),
+            metrics=PublishingMetrics(CollectorRegistry(), ()),
+        )
+
+
+def test_the_producers_own_settings_win() -> None:
+    """Over those of the agent and over what suits us, but for being idempotent."""
+    config = producer_config(
+        {"bootstrap.servers": "here", "sasl.username": "agent"},
+        {"bootstrap.servers": "fleet", "compression.type": "lz4", "enable.idempotence": "false"},
+    )
+    assert config.items() >= {
+        ("bootstrap.servers", "fleet"),
+        ("sasl.username", "agent"),
+        ("compression.type", "lz4"),
+        ("enable.idempotence", "true"),
+        ("message.timeout.ms", "0"),
+    }
+
+
+def test_librdkafka_takes_what_we_send() -> None:
+    """Its own mock broker, which makes topics for whoever asks, acknowledges every record."""
+    registry, outbox = CollectorRegistry(), Outbox(most_records=10, most_bytes=10_000)
+    sender = Sender(
+        producer_config(
+            {"bootstrap.servers": "127.0.0.1:1"}, {"test.mock.num.brokers": "1", "allow.auto.create.topics": "true"}
+        ),
+        topics={Kind.SAMPLE: "samples"},
+        outbox=outbox,
+        metrics=PublishingMetrics(registry, ("samples",)),
+    )
+    for number in range(5):
+        outbox.add(Letter(number=number, kind=Kind.SAMPLE, topic="samples", key=b"k", value=b"%d" % number, group="g"))
+    until = time.monotonic() + 10
+    while len(outbox) and time.monotonic() < until:
+        sender.turn()
+        time.sleep(0.02)
+    sender.close(1.0)
+    assert registry.get_sample_value("samerack_published_records_total", {"kind": "sample"}) == 5

@@ -1,0 +1,95 @@
+"""States of groups: what they say, and when one is due."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agent.publishing.states import Told, picture
+from agent.traffic.model import TrafficSnapshot
+from tests.unit.agent.measured import A, B, C, group, member, snapshot
+
+AT = 1_800_000_000.0
+
+
+def due(told: Told, seen: TrafficSnapshot, after: float, *, interval: bool = False) -> list[str]:
+    """Names of the groups that are due so many seconds after the first look."""
+    return [one.group for one in told.due(seen, at=AT + after, interval=interval)]
+
+
+def test_a_group_is_pictured_by_index() -> None:
+    """Racks of brokers come first, the leader's replica first, owners and rates by partition."""
+    one = group(members={"m1": A, "m2": "elsewhere", "m3": None})
+    placed = ((3, 1), (2,), (9,), (1, 2), (2,), (3,))
+    seen = picture(one, snapshot(one, replicas=placed).cluster)
+    assert (seen.racks, seen.broker_racks) == ((A, B, C, "elsewhere"), 3)
+    assert [(who.id, who.rack, who.topics) for who in seen.members] == [
+        ("m1", 0, (0,)),
+        ("m2", 3, (0,)),
+        ("m3", -1, (0,)),
+    ]
+    (topic,) = seen.topics
+    assert topic.name == "clicks"
+    assert topic.replicas == ((2, 0), (1,), (-1,), (0, 1), (1,), (2,))
+    assert topic.owner == (0,) * 6
+    assert topic.bytes_per_second == (1000.0,) * 6
+
+
+def test_unknown_rates_and_owners_are_left_out() -> None:
+    """A topic without any rate has none; a partition that nobody owns has no owner."""
+    one = group()
+    unread = tuple(replace(part, member=None, bytes_per_second=None) for part in one.partitions[:5])
+    (topic,) = picture(replace(one, partitions=unread), snapshot(one).cluster).topics
+    assert topic.owner == (-1,) * 6
+    assert topic.bytes_per_second == ()
+    assert len(topic.replicas) == 6
+
+
+def test_a_state_is_due_at_first_and_at_each_interval() -> None:
+    """Nothing new in between."""
+    told, seen = Told(), snapshot(group("orders"), group("payments"))
+    assert due(told, seen, 0) == ["orders", "payments"]
+    assert due(told, seen, 30) == []
+    assert due(told, seen, 60, interval=True) == ["orders", "payments"]
+
+
+def test_members_assignment_and_replica_racks_are_told_at_once() -> None:
+    """Each of them alone; rates are not."""
+    told, first = Told(), group()
+    due(told, snapshot(first), 0)
+    faster = replace(first, partitions=tuple(replace(one, bytes_per_second=9.0) for one in first.partitions))
+    assert due(told, snapshot(faster), 10) == []
+    moved = replace(first, partitions=tuple(replace(one, member="m2") for one in first.partitions))
+    assert due(told, snapshot(moved), 20) == ["orders"]
+    elsewhere = replace(moved, members=(*moved.members[:2], member("m3", A)))
+    assert due(told, snapshot(elsewhere), 30) == ["orders"]
+    assert due(told, snapshot(elsewhere, brokers={1: A, 2: B, 3: A}), 40) == ["orders"]
+    assert due(told, snapshot(elsewhere, brokers={1: A, 2: B, 3: A}), 50) == []
+
+
+def test_a_group_is_not_told_twice_in_some_seconds() -> None:
+    """What changes again and again is told by its end."""
+    told, first = Told(), group()
+    due(told, snapshot(first), 0)
+    for second in range(1, 5):
+        moving = replace(first, partitions=tuple(replace(one, member=f"m{2 + second % 2}") for one in first.partitions))
+        assert due(told, snapshot(moving), second) == []
+    assert due(told, snapshot(moving), 5) == ["orders"]
+
+
+def test_a_rebalance_is_told_when_it_is_over() -> None:
+    """While members do not show what they own, only the interval tells the group."""
+    told, first = Told(), group()
+    due(told, snapshot(first), 0)
+    busy = replace(first, problem=None, state="PreparingRebalance", partitions=())
+    assert due(told, snapshot(busy), 10) == []
+    assert due(told, snapshot(busy), 20, interval=True) == ["orders"]
+    assert due(told, snapshot(first), 30) == ["orders"]
+    assert due(told, snapshot(replace(first, members=(), problem=None)), 40) == ["orders"]
+
+
+def test_a_group_that_went_is_new_when_it_comes_back() -> None:
+    """Nothing is remembered of it."""
+    told = Told()
+    due(told, snapshot(group()), 0)
+    assert due(told, snapshot(), 1) == []
+    assert due(told, snapshot(group()), 2) == ["orders"]
