@@ -145,7 +145,7 @@ def _first_state(cast: Group) -> GroupState:
             MemberState(
                 id=member.id,
                 client_id=member.client_id,
-                # without `client.rack` the agent's maps still tell the racks of half of the groups
+                # without `client.rack` the agent's maps still tell the racks of most groups
                 rack=member.rack if member.tells_rack or not cast.forgets_racks else UNKNOWN,
                 fetches_with_rack=member.tells_rack,
                 topics=everything,

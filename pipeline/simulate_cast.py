@@ -167,7 +167,7 @@ def cast_of(fleet: Fleet, index: int) -> Group:
         record_bytes=draw.randint(150, 4000),
         led_from=_led_from(fleet, draw) if kind == "classic" else None,
         loses_at=_some_step(fleet, draw, fleet.losing),
-        forgets_racks=draw.random() < 0.5,
+        forgets_racks=draw.random() < 0.3,
     )
 
 
@@ -255,7 +255,7 @@ def _members(fleet: Fleet, draw: Random, group: str, partitions: int) -> tuple[M
     uneven = [draw.random() ** 2 + 0.01 for _ in range(fleet.racks)]
     weights = _pick(draw, (([1.0] * fleet.racks, 25), (uneven, 25), ([], 50)))
     start = draw.randrange(fleet.racks)
-    tells = _pick(draw, ((1.0, 60), (0.5, 15), (0.0, 25)))
+    tells = _pick(draw, ((1.0, 65), (0.5, 15), (0.0, 20)))
     return tuple(
         Member(
             id=f"{group}-{number}-{UUID(int=draw.getrandbits(128))}",

@@ -94,7 +94,7 @@ def whatif(
         rows = _asked(spark, settings, source, questions, since=since, until=until)
         answer = _answer(rows, settings, questions, top=top, begin=begin)
         for kind, path in outputs.items():
-            rows.write.format(kind).option("header", "true").save(path.absolute().as_uri())
+            rows.coalesce(1).write.format(kind).option("header", "true").save(path.absolute().as_uri())
     if as_json:
         typer.echo(json.dumps(to_json(answer)))
     else:

@@ -190,9 +190,10 @@ def test_good_records_survive_all_faults_exactly_once() -> None:
     faults = Counter(message.fault for message in spoilt)
     good = [message._replace(fault="") for message in spoilt if message.fault in ("", "late")]
     assert sorted(good) == sorted(plain)
-    assert faults["duplicate"] == pytest.approx(0.1 * len(plain), rel=0.2)
-    assert faults["late"] == pytest.approx(0.05 * len(plain), rel=0.2)
-    assert sum(faults[sort] for sort in SORTS) == pytest.approx(0.05 * len(plain), rel=0.2)
+    samples = sum(message.kind == "sample" for message in plain)
+    assert faults["duplicate"] == pytest.approx(0.1 * len(plain), rel=0.25)
+    assert faults["late"] == pytest.approx(0.05 * samples, rel=0.25)
+    assert sum(faults[sort] for sort in SORTS) == pytest.approx(0.05 * len(plain), rel=0.25)
     assert spoilt == list(with_faults(plain, Faults(duplicates=0.1, late=0.05, malformed=0.05, late_seconds=20_000)))
 
 

@@ -1,0 +1,155 @@
+"""What holds of every group's what-if, whatever the group: more freedom never costs more, and names do not matter."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from assignors.consumer import range as range_assignor
+from assignors.model import AssignmentError
+from common.records import GroupState
+from pipeline import whatif_worlds as worlds
+from pipeline.problem import Group, StateError, crossing, group_of, optimal, own, present
+from pipeline.whatif_group import COPIES, LEAD, NEAR, NEAR_LEAD, OPTIMAL, PRESENT, SKEW, Questions, outcomes
+from tests.unit.pipeline.fleets import shuffled, states
+
+EXAMPLES = settings(max_examples=60, deadline=None)
+TINY = 1e-6
+
+
+def best(group: Group) -> float:
+    """Bytes a second that the best balanced plan reads across racks."""
+    return optimal(group).crossing
+
+
+@EXAMPLES
+@given(states(topics=1))
+def test_nobody_reads_less_than_the_optimal_plan_of_one_topic(state: GroupState) -> None:
+    """All assignors deal one topic evenly, so that the best even plan is at most theirs."""
+    group = group_of(state)
+    owns = own(group, state.assignor)
+    assert owns is not None
+    assert best(group) <= owns.crossing + TINY
+    assert best(group) <= crossing(group, range_assignor.assign(group.problem)).crossing + TINY
+
+
+@EXAMPLES
+@given(states())
+def test_without_balance_nobody_reads_less_than_the_optimal_plan(state: GroupState) -> None:
+    """Over several topics range is uneven, and a plan may be so too."""
+    group = group_of(state)
+    free = optimal(group, max_skew=len(group.rates)).crossing
+    owns = own(group, state.assignor)
+    assert owns is not None
+    assert free <= min(owns.crossing, best(group), present(group).crossing) + TINY
+
+
+@EXAMPLES
+@given(states())
+def test_more_skew_never_reads_more(state: GroupState) -> None:
+    """Each step allows all that the one before did."""
+    group = group_of(state)
+    curve = [optimal(group, max_skew=skew).crossing for skew in (0, 1, 2, 3)]
+    assert all(after <= before + TINY for before, after in pairwise(curve))
+
+
+@EXAMPLES
+@given(states(), st.integers(2, 4))
+def test_more_copies_never_read_more_before_their_own_cost(state: GroupState, copies: int) -> None:
+    """And that cost is the rate of what is copied, once for each new copy."""
+    group = worlds.near(group_of(state))
+    everything = np.ones(len(group.rates), np.bool_)
+    more, fetched = worlds.replicated(group, copies, everything)
+    added = more.problem.replica_racks.sum(axis=1) - group.problem.replica_racks.sum(axis=1)
+    assert best(more) <= best(group) + TINY
+    assert (fetched == group.rates * added).all()
+    assert (more.problem.replica_racks.sum(axis=1) >= min(copies, len(state.racks))).all()
+
+
+@EXAMPLES
+@given(states())
+def test_any_replica_never_reads_more_than_leaders_only(state: GroupState) -> None:
+    """With the same assignment and with the best of each."""
+    group = group_of(state)
+    far, near = worlds.leaders_only(group), worlds.near(group)
+    assert crossing(near, group.problem.owner).crossing <= present(group).crossing + TINY
+    assert present(group).crossing <= crossing(far, group.problem.owner).crossing + TINY
+    assert best(near) <= best(group) + TINY
+    assert best(group) <= best(far) + TINY
+
+
+@EXAMPLES
+@given(states(gaps=True))
+def test_shares_are_shares(state: GroupState) -> None:
+    """Whatever is not known; and no change is said to save more than what crosses before it."""
+    for outcome in outcomes(state, Questions()):
+        assert 0 <= outcome.reads.share <= 1
+        assert outcome.reads.crossing >= 0
+        assert outcome.copying >= 0
+
+
+@EXAMPLES
+@given(states(gaps=True), st.integers(0, 1000))
+def test_the_order_of_members_and_topics_does_not_matter(state: GroupState, seed: int) -> None:
+    """Equal groups have equal answers."""
+    assert outcomes(shuffled(state, seed), Questions()) == outcomes(state, Questions())
+
+
+@EXAMPLES
+@given(states(), st.dictionaries(st.sampled_from(["rack-a", "rack-b"]), st.integers(1, 5), min_size=1))
+def test_members_run_where_the_shares_say(state: GroupState, shares: dict[str, int]) -> None:
+    """To less than one member off, and nobody is lost."""
+    shares = {rack: part for rack, part in shares.items() if rack in state.racks} or {"rack-a": 1}
+    group = group_of(state)
+    moved = worlds.moved(group, shares)
+    names = [group.problem.racks[rack] for rack in moved.problem.member_rack]
+    for rack in group.problem.racks:
+        wanted = shares.get(rack, 0) / sum(shares.values()) * len(names)
+        assert abs(names.count(rack) - wanted) < 1
+
+
+@EXAMPLES
+@given(states())
+def test_each_change_builds_on_its_reference(state: GroupState) -> None:
+    """What a change is measured by is what its reference reads across racks."""
+    found = {outcome.scenario: outcome for outcome in outcomes(state, Questions()) if outcome.scenario != COPIES}
+    for outcome in outcomes(state, Questions()):
+        if outcome.reference:
+            assert outcome.before == pytest.approx(found[outcome.reference].reads.crossing)
+    if state.assignor != "range" and LEAD in found:
+        assert found[LEAD].reads == found[OPTIMAL].reads
+    if SKEW in found:
+        assert found[SKEW].reads.crossing <= found[OPTIMAL].reads.crossing + TINY
+    assert found[PRESENT].moves == 0
+    if NEAR in found:
+        assert found[NEAR].moves == 0
+    assert (NEAR_LEAD in found) == (NEAR in found)
+
+
+@EXAMPLES
+@given(states(), st.data())
+def test_a_state_that_contradicts_itself_is_refused_in_words(state: GroupState, data: st.DataObject) -> None:
+    """An index or length that is wrong never reaches an assignor."""
+    topic = state.topics[0]
+    wrong: dict[str, object] = data.draw(
+        st.sampled_from(
+            [
+                {"topics": (topic.model_copy(update={"owner": (99,) * len(topic.owner)}),)},
+                {"topics": (topic.model_copy(update={"replicas": topic.replicas[1:]}),)},
+                {"topics": (topic.model_copy(update={"replicas": ((-2,),) * len(topic.owner)}),)},
+                {"topics": (topic.model_copy(update={"bytes_per_second": (float("nan"),) * len(topic.owner)}),)},
+                {"topics": (topic.model_copy(update={"bytes_per_second": (1e30,) * len(topic.owner)}),)},
+                {"topics": (topic, topic)},
+                {"members": (*state.members, state.members[0])},
+                {"members": (state.members[0].model_copy(update={"rack": 77}),)},
+                {"members": (state.members[0].model_copy(update={"topics": (5,)}),)},
+                {"broker_racks": 9},
+            ]
+        )
+    )
+    with pytest.raises((StateError, AssignmentError), match=r"expected|none of|occurs|in all"):
+        group_of(state.model_copy(update=wrong))
