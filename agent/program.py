@@ -25,7 +25,6 @@ from agent.metrics import Metrics
 from agent.money_metrics import MoneyCollector
 from agent.pod.members import PodRacks
 from agent.pod.own import own_rack, with_own_rack
-from agent.racks import NO_HOSTS
 from agent.publishing.metrics import PublishingMetrics
 from agent.publishing.publisher import Publisher, ask_cluster_id
 from agent.showing import Showing
@@ -60,19 +59,20 @@ class Agent:
             SettingsError: No group is named, or a client refuses a Kafka setting.
             AgentError: The port is taken.
         """
-        if not settings.groups and not settings.traffic.groups:
-            raise SettingsError(
-                "groups: is empty; name the groups to lead with --group, SAMERACK_GROUPS or in the file, or those to "
-                "observe in traffic.groups"
-            )
         for_kafka_python(settings.kafka)  # raises before anything is started
         prices = price_table(settings.money)
         planner.warm_up()
         self._hand_over_seconds = settings.election.hand_over_seconds
         self.metrics = Metrics()
         settings = self._in_rack(settings)
+        if not settings.groups and not settings.traffic.groups and not settings.traffic.rack:
+            raise SettingsError(
+                "groups: is empty; name the groups to lead with --group, SAMERACK_GROUPS or in the file, or those to "
+                "observe in traffic.groups, or give this pod a rack to tell other agents (samerack rack --why)"
+            )
         self._pods = PodRacks(settings.pod, asked=self.metrics.pod_asked) if settings.pod.kubernetes_members else None
-        hosts = self._pods.hosts() if self._pods is not None else NO_HOSTS
+        self.election = Election(settings, presence=_presence(settings)) if settings.election.group else None
+        hosts = self._known_hosts()
         self.traffic = TrafficBoard()
         self.events = Events(rate=self._bytes_per_second)
         self._watch = ClusterWatch(
@@ -96,7 +96,6 @@ class Agent:
             else None
         )
         self.metrics.registry.register(TrafficCollector(self.traffic, most_series=settings.traffic.most_series))
-        self.election = Election(settings, presence=_presence(settings)) if settings.election.group else None
         self._leaders = [
             GroupLeader(
                 group=group,
@@ -160,6 +159,18 @@ class Agent:
         self.metrics.in_rack(own.rack or "", own.source or "none")
         log.info("pod-rack", rack=own.rack, answers={answer.source: answer.detail for answer in own.answers})
         return with_own_rack(settings, own)
+
+    def _known_hosts(self) -> Hosts:
+        """What other agents and the Kubernetes API say of hosts."""
+        pods = self._pods.hosts() if self._pods is not None else NO_HOSTS
+        election = self.election
+        if election is None:
+            return pods
+        return Hosts(
+            agents=election.rack_of,
+            kubernetes=pods.kubernetes,
+            version=lambda: (election.racks, pods.version()),
+        )
 
     def _bytes_per_second(self, group: str) -> float | None:
         measured = self.traffic.group(group)

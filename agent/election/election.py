@@ -117,6 +117,10 @@ class Election(threading.Thread):
         """Rack by address of a host; empty while this agent has nothing to do."""
         return self._verdict.racks if self._verdict is not None else _NO_RACKS
 
+    def rack_of(self, host: str) -> str | None:
+        """The rack of the host with this address, where an agent runs on it."""
+        return self.racks.get(host)
+
     @property
     def refused(self) -> str:
         """Why there is no election for this agent, so that it acts as if alone; "" while there is."""
