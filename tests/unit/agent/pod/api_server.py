@@ -1,0 +1,204 @@
+"""A Kubernetes API server as far as racks need it, on loopback: TLS by a CA of its own, tokens, rules, pods and nodes.
+
+It speaks the API's JSON for the paths that are used, and answers what is wrong with a `Status` in the real one's words.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import ssl
+import subprocess
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from common.settings import PodSettings
+
+ZONE: Final = "topology.kubernetes.io/zone"
+HOST: Final = "127.0.0.1"
+
+
+@dataclass(slots=True, kw_only=True)
+class PodObject:
+    """A pod: where it runs, its address, its labels and its phase."""
+
+    node: str
+    address: str = "10.0.0.1"
+    labels: dict[str, str] = field(default_factory=dict)
+    phase: str = "Running"
+
+
+class ApiServer:
+    """The server and the service account that it knows; a context manager that ends it.
+
+    Attributes:
+        nodes: labels by node.
+        pods: by namespace and name.
+        rules: what the account may do: (verb, resource, namespace), the namespace "" for the whole cluster.
+        token: the token that it accepts.
+        asked: paths of all questions.
+        account: folder with token, ca.crt and namespace.
+    """
+
+    def __init__(self, folder: Path, certificates: Path) -> None:
+        """Start.
+
+        Args:
+            folder: for the service account.
+            certificates: what `certify` has made.
+        """
+        self.nodes: dict[str, dict[str, str]] = {}
+        self.pods: dict[tuple[str, str], PodObject] = {}
+        self.rules: set[tuple[str, str, str]] = {
+            ("get", "nodes", ""),
+            ("get", "pods", "shop"),
+            ("list", "pods", "shop"),
+        }
+        self.token = "first"  # noqa: S105 - of nothing real
+        self.asked: list[str] = []
+        self.account = folder / "account"
+        self.account.mkdir()
+        shutil.copy(certificates / "ca.crt", self.account)
+        (self.account / "namespace").write_text("shop", encoding="utf-8")
+        self.give_token(self.token)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificates / "server.crt", certificates / "server.key")
+        self._server = ThreadingHTTPServer((HOST, 0), _handler(self))
+        self._server.daemon_threads = True
+        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"https://{HOST}:{self._server.server_port}"
+
+    def give_token(self, token: str) -> None:
+        """Put a token where the pod reads it."""
+        (self.account / "token").write_text(token, encoding="utf-8")
+
+    def settings(self, **more: Any) -> PodSettings:
+        """Settings of a pod with this account in this cluster."""
+        given = {
+            "sources": ("kubernetes",),
+            "kubernetes_url": self.url,
+            "kubernetes_account": str(self.account),
+            **more,
+        }
+        return PodSettings(**given)
+
+    def answer(self, path: str, authorization: str) -> tuple[int, dict[str, Any]]:
+        """Status and body for one question."""
+        self.asked.append(path)
+        if authorization != f"Bearer {self.token}":
+            return _status(401, "Unauthorized")
+        parts = [unquote(part) for part in urlsplit(path).path.removeprefix("/api/v1/").split("/")]
+        query = parse_qs(urlsplit(path).query)
+        namespace = ""
+        if parts[0] == "namespaces":
+            namespace, parts = parts[1], parts[2:]
+        resource, name = parts[0], "".join(parts[1:])
+        verb = "get" if name else "list"
+        if not {(verb, resource, namespace), (verb, resource, "")} & self.rules:
+            scope = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
+            what = f'{resource} "{name}"' if name else resource
+            user = "system:serviceaccount:shop:agent"
+            return _status(
+                403,
+                f'{what} is forbidden: User "{user}" cannot {verb} resource "{resource}" in API group "" {scope}',
+            )
+        if resource == "nodes":
+            return (200, _node(name, self.nodes[name])) if name in self.nodes else _missing(resource, name)
+        if name:
+            pod = self.pods.get((namespace, name))
+            return (200, _pod(name, pod)) if pod is not None else _missing(resource, name)
+        wanted = query["fieldSelector"][0].split(",")
+        found = [
+            _pod(own, pod)
+            for (place, own), pod in self.pods.items()
+            if namespace in ("", place) and all(_selects(rule, pod) for rule in wanted)
+        ]
+        return 200, {"kind": "PodList", "apiVersion": "v1", "items": found[: int(query["limit"][0])]}
+
+    def __enter__(self) -> Self:
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Ends it."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+def _handler(api: ApiServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            status, body = api.answer(self.path, self.headers.get("Authorization", ""))
+            text = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+        def handle(self) -> None:
+            try:
+                super().handle()
+            except (ssl.SSLError, ConnectionError):
+                self.close_connection = True  # somebody who does not trust this server
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's own name
+            """Nothing."""
+
+    return Handler
+
+
+def _selects(rule: str, pod: PodObject) -> bool:
+    key, _, value = rule.partition("=")
+    values = {"status.podIP": pod.address, "status.phase": pod.phase}
+    return values[key.rstrip("!")] != value if key.endswith("!") else values[key] == value
+
+
+def _node(name: str, labels: dict[str, str]) -> dict[str, Any]:
+    return {"kind": "Node", "apiVersion": "v1", "metadata": {"name": name, "labels": labels}, "spec": {}}
+
+
+def _pod(name: str, pod: PodObject) -> dict[str, Any]:
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {"name": name, "labels": pod.labels},
+        "spec": {"nodeName": pod.node} if pod.node else {},
+        "status": {"podIP": pod.address, "phase": pod.phase},
+    }
+
+
+def _missing(resource: str, name: str) -> tuple[int, dict[str, Any]]:
+    return _status(404, f'{resource} "{name}" not found')
+
+
+def _status(code: int, message: str) -> tuple[int, dict[str, Any]]:
+    return code, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": message, "code": code}
+
+
+def certify(folder: Path) -> Path:
+    """A CA, and a certificate of it for loopback, in this folder; the answer is the folder."""
+    curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    ca = ["-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2"]
+    (folder / "names").write_text(f"subjectAltName=IP:{HOST}", encoding="utf-8")
+    for line in (
+        ["req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=kubernetes"],
+        ["req", *curve, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=kube-apiserver"],
+        ["x509", "-req", "-in", "server.csr", *ca, "-extfile", "names", "-out", "server.crt"],
+    ):
+        subprocess.run(["openssl", *line], cwd=folder, check=True, capture_output=True)
+    return folder

@@ -1,0 +1,138 @@
+"""`samerack rack` and `samerack health`: what they print and write, their exit codes, and what they load."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from typer.testing import CliRunner
+
+from agent.cli.main import app
+from agent.metrics import Metrics
+from agent.pod.writing import property_line
+from agent.web import WebServer, application
+
+NOWHERE = ["-s", "pod.label_file=/nowhere/labels"]
+
+
+def run(*arguments: str, **environment: str) -> Result:
+    """The command's end, in an environment that says nothing else of racks."""
+    clean = dict.fromkeys([name for name in os.environ if name.startswith(("CLIENT_RACK", "POD_", "SAMERACK_"))])
+    return CliRunner().invoke(app, list(arguments), env={**clean, **environment})  # type: ignore[return-value]  # typer's click
+
+
+def test_the_rack_alone_is_on_standard_output() -> None:
+    """A script can take it; how it was found is beside it on standard error."""
+    done = run("rack", *NOWHERE, "-s", "pod.zones={z: rack-a}", CLIENT_RACK="z")
+    assert (done.exit_code, done.stdout) == (0, "rack-a\n")
+    assert done.stderr == "samerack: rack rack-a from env: the variable CLIENT_RACK: z\n"
+
+
+def test_it_is_written_where_applications_read_it(tmp_path: Path) -> None:
+    """A plain file, an environment file and Java properties, in one go; any user may read them."""
+    files = [tmp_path / name for name in ("rack", "env", "client.properties")]
+    options = ["--write", str(files[0]), "--env-file", str(files[1]), "--properties-file", str(files[2])]
+    assert run("rack", *options, CLIENT_RACK="rack-a").exit_code == 0
+    assert [file.read_text() for file in files] == ["rack-a\n", "CLIENT_RACK=rack-a\n", "client.rack=rack-a\n"]
+    assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o644}
+    assert sorted(tmp_path.iterdir()) == sorted(files)
+    more = ["--variable", "KAFKA_RACK", "--key", "spring.kafka.consumer.properties.client.rack"]
+    assert run("rack", *options, *more, CLIENT_RACK="b").exit_code == 0
+    assert files[1].read_text() == "KAFKA_RACK=b\n"
+    assert files[2].read_text() == "spring.kafka.consumer.properties.client.rack=b\n"
+
+
+def test_a_shell_reads_back_what_was_written(tmp_path: Path) -> None:
+    """Whatever a rack is called: nothing of it is run."""
+    file = tmp_path / "env"
+    odd = "rack $(touch ran) 'a' \"b\" `c`; d"
+    assert run("rack", "--env-file", str(file), CLIENT_RACK=odd).exit_code == 0
+    line = ["sh", "-c", f'. {file}; printf %s "$CLIENT_RACK"']
+    assert subprocess.run(line, capture_output=True, text=True, check=True, cwd=tmp_path).stdout == odd
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(("rack", "line"), [("a\\b", "k=a\\u005cb\n"), ("Zürich", "k=Z\\u00fcrich\n"), ("", "k=\n")])
+def test_properties_are_written_as_java_reads_them(rack: str, line: str) -> None:
+    """Backslashes and what is not ASCII are escaped."""
+    assert property_line("k", rack) == line
+
+
+def test_nothing_found_ends_with_one_and_the_cure(tmp_path: Path) -> None:
+    """No file is written; with --or-empty an empty rack is, and the application starts anyway."""
+    file = tmp_path / "env"
+    done = run("rack", *NOWHERE, "--env-file", str(file))
+    assert (done.exit_code, done.stdout, file.exists()) == (1, "", False)
+    assert done.stderr.startswith(
+        "samerack: no source knows the rack of this pod (env: the variable CLIENT_RACK is not"
+    )
+    assert "set CLIENT_RACK, or add another source to pod.sources" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    done = run("rack", *NOWHERE, "--env-file", str(file), "--or-empty")
+    assert (done.exit_code, done.stdout, file.read_text()) == (0, "\n", "CLIENT_RACK=\n")
+
+
+def test_why_shows_every_source() -> None:
+    """Those after the one that counts, too; as JSON with everything that was said."""
+    done = run("rack", "--why", *NOWHERE, CLIENT_RACK="rack-a", POD_ZONE="zone-1")
+    assert done.stdout.splitlines() == [
+        "env: rack-a (the variable CLIENT_RACK)",
+        "file: - (pod.rack_file names no file)",
+        "label: zone-1 (the variable POD_ZONE)",
+    ]
+    told = json.loads(run("rack", "--why", "--json", *NOWHERE, CLIENT_RACK="rack-a", POD_ZONE="zone-1").stdout)
+    assert (told["rack"], told["source"]) == ("rack-a", "env")
+    assert [answer["rack"] for answer in told["answers"]] == ["rack-a", None, "zone-1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        (["--variable", "1-x"], 2, "--variable '1-x'"),
+        (["--key", "a b"], 2, "--key 'a b'"),
+        (["--write", "/nowhere/rack"], 1, "/nowhere/rack: cannot be written (No such file or directory); mount"),
+        (["-s", "pod.sources=[wifi]"], 2, "pod.sources.0"),
+    ],
+)
+def test_wrong_options_are_named(options: list[str], code: int, said: str) -> None:
+    """Exit code 2 for what was typed, 1 for what the machine refuses."""
+    done = run("rack", *options, CLIENT_RACK="a")
+    assert done.exit_code == code
+    assert said in done.stderr
+
+
+def test_health_is_what_the_agent_says() -> None:
+    """Exit code 0 while it is well, 1 with the parts that are not, or where nobody answers."""
+    wrong: dict[str, str] = {}
+    server = WebServer(application(Metrics(), healthy=dict, ready=lambda: wrong), host="127.0.0.1", port=0)
+    server.start()
+    try:
+        here = ["-s", f"web.port={server.port}", "-s", "web.host=0.0.0.0"]
+        assert run("health", *here).stdout == "ok\n"
+        assert run("health", "--ready", *here).exit_code == 0
+        wrong["group orders"] = "outside"
+        done = run("health", "--ready", *here)
+        assert (done.exit_code, run("health", *here).exit_code) == (1, 0)
+        assert done.stderr.endswith("/readyz answers 503: group orders: outside\n")
+    finally:
+        server.stop()
+    done = run("health", *here)
+    assert done.exit_code == 1
+    assert "no agent answers" in done.stderr
+
+
+def test_probes_load_no_solver_and_no_client() -> None:
+    """What is called every few seconds starts with the least."""
+    program = (
+        "import sys; from typer.testing import CliRunner; from agent.cli.main import app; "
+        "CliRunner().invoke(app, ['health']); CliRunner().invoke(app, ['rack']); "
+        "print([name for name in ('numpy', 'ortools', 'confluent_kafka', 'rich') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -1,0 +1,224 @@
+"""A pod's rack by the Kubernetes API, asked over TLS on loopback: what is asked, what is needed, what goes wrong."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.pod import members
+from agent.pod.kubernetes import KubernetesError
+from agent.pod.members import PodRacks
+from agent.pod.own import own_rack
+from tests.unit.agent.pod.api_server import ZONE, ApiServer, PodObject, certify
+
+NODE = {"NODE_NAME": "node-1"}
+
+
+def said(api: ApiServer, environment: dict[str, str], **more: Any) -> str:
+    """What the source answers where it knows nothing."""
+    found = own_rack(api.settings(**more), environment)
+    assert found.rack is None
+    return found.answers[0].detail
+
+
+@pytest.mark.parametrize(
+    ("environment", "questions"),
+    [
+        (NODE, ["/api/v1/nodes/node-1"]),
+        ({"POD_NAME": "orders-1"}, ["/api/v1/namespaces/shop/pods/orders-1", "/api/v1/nodes/node-1"]),
+        ({"HOSTNAME": "orders-1"}, ["/api/v1/namespaces/shop/pods/orders-1", "/api/v1/nodes/node-1"]),
+        (
+            {"POD_IP": "10.0.0.1", "HOSTNAME": "elsewhere"},
+            [
+                "/api/v1/namespaces/shop/pods?fieldSelector=status.podIP%3D10.0.0.1%2Cstatus.phase%21%3DSucceeded%2C"
+                "status.phase%21%3DFailed&limit=5",
+                "/api/v1/nodes/node-1",
+            ],
+        ),
+    ],
+)
+def test_two_questions_at_most(api: ApiServer, environment: dict[str, str], questions: list[str]) -> None:
+    """Node name, pod name or address: whatever the downward API gives leads to the node's zone."""
+    found = own_rack(api.settings(zones={"zone-1": "rack-a"}), environment)
+    assert (found.rack, found.source) == ("rack-a", "kubernetes")
+    assert api.asked == questions
+
+
+def test_a_pods_own_label_spares_the_node(api: ApiServer) -> None:
+    """From Kubernetes 1.35 on the pod has the label itself: no right on nodes is needed."""
+    api.pods["shop", "orders-1"].labels[ZONE] = "zone-own"
+    api.rules = {("get", "pods", "shop")}
+    assert own_rack(api.settings(), {"POD_NAME": "orders-1"}).rack == "zone-own"
+
+
+def test_a_token_that_was_replaced_is_read_again(api: ApiServer) -> None:
+    """Kubernetes replaces tokens while the agent runs; an old one is refused, and the answer says so."""
+    api.token = "second"  # noqa: S105 - of nothing real
+    assert "does not know this service account (401): Unauthorized" in said(api, NODE)
+    api.give_token("second")
+    assert own_rack(api.settings(), NODE).rack == "zone-1"
+
+
+@pytest.mark.parametrize(
+    ("rules", "environment", "needed"),
+    [
+        ((), NODE, 'a ClusterRole with the rule {apiGroups: [""], resources: [nodes], verbs: [get]}'),
+        (
+            (),
+            {"POD_NAME": "orders-1"},
+            'a Role in namespace shop with the rule {apiGroups: [""], resources: [pods], verbs: [get]}',
+        ),
+        (
+            (("get", "pods", "shop"),),
+            {"POD_IP": "10.0.0.1"},
+            'a Role in namespace shop with the rule {apiGroups: [""], resources: [pods], verbs: [list]}',
+        ),
+    ],
+)
+def test_a_refusal_names_the_rule_that_is_missing(
+    api: ApiServer, rules: tuple[tuple[str, str, str], ...], environment: dict[str, str], needed: str
+) -> None:
+    """What the server says, and what to grant."""
+    api.rules = set(rules)
+    answer = said(api, environment)
+    assert "(403)" in answer
+    assert 'User "system:serviceaccount:shop:agent" cannot' in answer
+    assert needed in answer
+
+
+def test_what_goes_wrong_is_said(api: ApiServer) -> None:
+    """No such pod or node, no label, no server, no account, no cluster: one line each, with the cure."""
+    assert "there is no pod shop/gone; let the downward API give NODE_NAME" in said(api, {"POD_NAME": "gone"})
+    assert "there is no node 'gone'" in said(api, {"NODE_NAME": "gone"})
+    assert said(api, {"NODE_NAME": "bare"}) == f"node bare has no label {ZONE}"
+    assert "Connection refused" in said(api, NODE, kubernetes_url="https://127.0.0.1:1")
+    assert "automountServiceAccountToken: true" in said(api, NODE, kubernetes_account="/nowhere")
+    assert "this is no pod; set pod.kubernetes_url" in said(api, NODE, kubernetes_url="")
+
+
+def test_only_the_clusters_own_ca_is_trusted(api: ApiServer, tmp_path: Path) -> None:
+    """Another CA's server gets no token."""
+    with ApiServer(tmp_path, certify(tmp_path)) as other:
+        answer = said(api, NODE, kubernetes_url=other.url)
+        assert "its certificate is not trusted" in answer
+        assert other.asked == []
+
+
+def test_in_a_pod_the_server_is_where_kubernetes_says(api: ApiServer) -> None:
+    """KUBERNETES_SERVICE_HOST and its port name it."""
+    host, _, port = api.url.removeprefix("https://").partition(":")
+    environment = {**NODE, "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
+    assert own_rack(api.settings(kubernetes_url=""), environment).rack == "zone-1"
+
+
+# members
+
+
+def asking(api: ApiServer, outcomes: list[str] | None = None, **more: Any) -> PodRacks:
+    """The racks of pods, not started: tests say when to look."""
+    told = outcomes if outcomes is not None else []
+    return PodRacks(api.settings(**more), asked=told.append, environment={})
+
+
+def test_addresses_are_asked_for_after_they_are_wanted(api: ApiServer) -> None:
+    """An answer is from memory; the next look asks, each node only once, and the version tells of a change."""
+    api.pods["shop", "orders-3"] = PodObject(node="node-1", address="10.0.0.3")
+    outcomes: list[str] = []
+    racks = asking(api, outcomes, zones={"zone-1": "rack-a"})
+    hosts = ("10.0.0.1", "10.0.0.2", "10.0.0.3", "10.9.9.9", "no-address")
+    before = racks.hosts().version()
+    assert [racks.rack_of(host) for host in hosts] == [None] * 5
+    racks.look(time.monotonic())
+    assert [racks.rack_of(host) for host in hosts] == ["rack-a", "zone-2", "rack-a", None, None]
+    assert outcomes == ["found", "found", "found", "unknown"]
+    assert len([path for path in api.asked if "/nodes/" in path]) == 2
+    assert racks.hosts().version() != before
+    asked, version = len(api.asked), racks.hosts().version()
+    racks.look(time.monotonic())
+    assert (len(api.asked), racks.hosts().version()) == (asked, version)
+
+
+def test_a_pod_that_has_ended_does_not_keep_its_address(api: ApiServer) -> None:
+    """The address belongs to the one that runs."""
+    api.pods = {
+        ("shop", "done"): PodObject(node="node-1", address="10.0.0.7", phase="Succeeded"),
+        ("shop", "pending"): PodObject(node="", address="10.0.0.7", phase="Pending"),
+        ("shop", "runs"): PodObject(node="node-2", address="10.0.0.7"),
+    }
+    racks = asking(api)
+    racks.rack_of("10.0.0.7")
+    racks.look(time.monotonic())
+    assert racks.rack_of("10.0.0.7") == "zone-2"
+
+
+def test_answers_age_and_unwanted_ones_are_forgotten(api: ApiServer) -> None:
+    """After the refresh time an address is asked for anew; one that nobody wants any more is not."""
+    racks = asking(api, kubernetes_refresh_seconds=60)
+    now = time.monotonic()
+    racks.rack_of("10.0.0.1")
+    racks.look(now)
+    api.pods["shop", "orders-1"].node = "node-2"
+    racks.look(now + 59)
+    assert racks.rack_of("10.0.0.1") == "zone-1"
+    racks.look(now + 61)
+    assert racks.rack_of("10.0.0.1") == "zone-2"
+    asked = len(api.asked)
+    racks.look(now + 200)
+    assert len(api.asked) == asked
+
+
+def test_what_was_known_counts_while_the_api_refuses(api: ApiServer) -> None:
+    """A right that is taken away makes no member lose its rack."""
+    racks = asking(api, kubernetes_refresh_seconds=60)
+    racks.rack_of("10.0.0.1")
+    racks.look(time.monotonic())
+    api.rules = set()
+    with pytest.raises(KubernetesError, match=r"verbs: \[list\]"):
+        racks.look(time.monotonic() + 61)
+    assert racks.rack_of("10.0.0.1") == "zone-1"
+
+
+def test_all_namespaces_need_a_cluster_role(api: ApiServer) -> None:
+    """`*` asks for pods of the whole cluster; several namespaces are asked one after the other."""
+    api.pods["bank", "ledger"] = PodObject(node="node-2", address="10.0.0.9")
+    racks = asking(api, kubernetes_namespaces=("*",))
+    racks.rack_of("10.0.0.9")
+    with pytest.raises(KubernetesError, match=r"a ClusterRole with the rule .*pods.*list"):
+        racks.look(time.monotonic())
+    api.rules |= {("list", "pods", "")}
+    racks.look(time.monotonic())
+    assert racks.rack_of("10.0.0.9") == "zone-2"
+    both = asking(api, kubernetes_namespaces=("shop", "bank"))
+    both.rack_of("10.0.0.9")
+    both.look(time.monotonic())
+    assert both.rack_of("10.0.0.9") == "zone-2"
+
+
+def test_one_look_asks_a_bounded_number(api: ApiServer) -> None:
+    """A group of many members is asked for in portions."""
+    racks = asking(api)
+    for number in range(members.MOST_QUESTIONS + 10):
+        racks.rack_of(f"10.1.0.{number}")
+    racks.look(time.monotonic())
+    assert len(api.asked) == members.MOST_QUESTIONS
+    racks.look(time.monotonic())
+    assert len(api.asked) == members.MOST_QUESTIONS + 10
+
+
+def test_the_thread_asks_by_itself(api: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Started, it finds what is wanted, and it ends when it is told to."""
+    monkeypatch.setattr(members, "_PAUSE_SECONDS", 0.01)
+    racks = asking(api)
+    racks.start()
+    try:
+        until = time.monotonic() + 10
+        while racks.rack_of("10.0.0.1") is None and time.monotonic() < until:
+            time.sleep(0.01)
+        assert racks.rack_of("10.0.0.1") == "zone-1"
+    finally:
+        racks.stop()
+        racks.join(5)
+    assert not racks.is_alive()
