@@ -110,6 +110,22 @@ def _within(days: Iterable[Row]) -> str:
     return f"({' OR '.join(parts)})"
 
 
+def source(spark: SparkSession, settings: Settings) -> DataFrame:
+    """Both topics as a stream.
+
+    Raises:
+        SettingsError: A Kafka setting that Spark has no counterpart for.
+        AgentError: No broker answers, or a topic is missing.
+    """
+    ours = settings.pipeline
+    topics = (ours.traffic_topic, ours.states_topic)
+    options = source_options(settings.kafka)
+    check_topics(settings.kafka, topics)
+    reader = spark.readStream.format("kafka").options(**options).option("subscribe", ",".join(topics))
+    reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", ours.batch_records)
+    return reader.option("failOnDataLoss", ours.lost_records == "stop").load()
+
+
 def start(spark: SparkSession, settings: Settings, writer: Writer, *, to_the_end: bool) -> StreamingQuery:
     """Begin to read, where the checkpoint says or at the topics' beginning.
 
@@ -124,19 +140,9 @@ def start(spark: SparkSession, settings: Settings, writer: Writer, *, to_the_end
         AgentError: Brokers, topics or tables are missing.
     """
     ours = settings.pipeline
-    topics = (ours.traffic_topic, ours.states_topic)
-    options = source_options(settings.kafka)
-    check_topics(settings.kafka, topics)
+    records = source(spark, settings)
     tables.create(spark, ours)
-    source = (
-        spark.readStream.format("kafka")
-        .options(**options)
-        .option("subscribe", ",".join(topics))
-        .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", ours.batch_records)
-        .option("failOnDataLoss", ours.lost_records == "stop")
-    )
-    sink = once(parsed(source.load(), ours), ours).writeStream.foreachBatch(writer).queryName("samerack")
+    sink = once(parsed(records, ours), ours).writeStream.foreachBatch(writer).queryName("samerack")
     sink = sink.option("checkpointLocation", tables.checkpoint(ours))
     if to_the_end:
         return sink.trigger(availableNow=True).start()

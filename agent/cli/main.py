@@ -11,9 +11,8 @@ from importlib.metadata import entry_points
 from typing import Any, Final
 
 import typer
-from typer.core import TyperGroup
 
-from common.errors import AgentError, SettingsError
+from common.command_line import OneLineErrors
 
 _ROOMS: Final = (
     "run",
@@ -33,8 +32,8 @@ _QUICK: Final = frozenset({"run", "rack", "health"})
 """Loaded without clients and solvers: what probes and init containers call, and what only watches over the agent."""
 
 
-class _Commands(TyperGroup):
-    """Loads commands when they are asked for, and shows the agent's own errors as one line."""
+class _Commands(OneLineErrors):
+    """Loads commands when they are asked for."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # typer's click is its own
         """The subcommand."""
@@ -52,17 +51,6 @@ class _Commands(TyperGroup):
     def _load(self) -> None:
         if len(self.commands) < len(_ROOMS):
             self.commands = _loaded(*_ROOMS)
-
-    def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer's Context is click's
-        """Run the subcommand."""
-        try:
-            return super().invoke(ctx)
-        except SettingsError as error:
-            typer.echo(f"samerack: {error}", err=True)
-            raise typer.Exit(2) from None
-        except AgentError as error:
-            typer.echo(f"samerack: {error}", err=True)
-            raise typer.Exit(1) from None
 
 
 def _loaded(*rooms: str) -> dict[str, Any]:

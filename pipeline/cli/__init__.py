@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from pipeline.cli import simulate, stream, whatif
+from pipeline.cli import maintain, package, simulate, stream, whatif
 
 
 def register(app: typer.Typer) -> None:
@@ -17,6 +17,11 @@ def register(app: typer.Typer) -> None:
         no_args_is_help=True,
         help="The whole fleet on Spark: what crosses racks, what it costs, and where the next dollar is.",
     )
+    commands(group)
     app.add_typer(group)
-    for module in (stream, simulate, whatif):
+
+
+def commands(group: typer.Typer) -> None:
+    """Add the commands themselves."""
+    for module in (stream, whatif, simulate, maintain, package):
         module.register(group)

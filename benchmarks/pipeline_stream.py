@@ -1,0 +1,155 @@
+"""How fast the stream is, on a real Kafka: reading and adding up alone, and with de-duplication and Delta.
+
+What must not enter: layout of the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+
+from common.settings import load
+from pipeline.simulate import Kind, messages
+from pipeline.simulate_cast import Fleet
+from pipeline.simulate_faults import Faults, with_faults
+from pipeline.simulate_sinks import kafka
+from sandbox.admin import Admin
+from sandbox.cluster import Cluster
+
+SAMPLES: Final = 3_000_000
+BATCH: Final = 500_000
+CORES: Final = 2
+PARTITIONS: Final = 4
+DUPLICATES: Final = 0.05
+LATE: Final = 0.01
+MALFORMED: Final = 0.005
+_TOPICS: Final[dict[Kind, str]] = {"sample": "samerack-traffic", "state": "samerack-states"}
+
+
+def measure() -> dict[str, Any]:
+    """Records per second and peak memory of both ways, from the same topics."""
+    with Cluster({1: "rack-a"}) as cluster, tempfile.TemporaryDirectory() as folder:
+        with Admin(cluster.bootstrap) as admin:
+            for topic in _TOPICS.values():
+                admin.create_topic(topic, [[1]] * PARTITIONS)
+        made = _fill(cluster.bootstrap)
+        results = {name: _run(name, cluster.bootstrap, Path(folder) / name) for name in ("aggregated", "kept")}
+    return {"records": made, "batch": BATCH, "cores": CORES, "groups": _fleet().groups, **results}
+
+
+def _fleet() -> Fleet:
+    return Fleet(groups=400, clusters=4, days=0.5)
+
+
+def _fill(bootstrap: str) -> int:
+    """Put the fleet into Kafka; its records may be more than are asked for, and are cut then."""
+    faults = Faults(duplicates=DUPLICATES, late=LATE, malformed=MALFORMED)
+    count = 0
+    sys.stderr.write("filling topics ... ")
+    with kafka({"bootstrap.servers": bootstrap, "compression.type": "lz4"}, _TOPICS) as sink:
+        for message in with_faults(messages(_fleet()), faults):
+            sink(message)
+            count += 1
+            if count == SAMPLES:
+                break
+    sys.stderr.write(f"{count:,} records\n")
+    return count
+
+
+def _run(name: str, bootstrap: str, folder: Path) -> dict[str, Any]:
+    """One way in a process of its own, and the memory of that process and all of its children."""
+    command = [sys.executable, "-m", "benchmarks.pipeline_stream", name, bootstrap, str(folder)]
+    begun = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own module
+    peak = _Peak(process.pid)
+    peak.start()
+    output, _ = process.communicate()
+    peak.over.set()
+    if process.returncode:
+        raise SystemExit(f"{name} ended with {process.returncode}")
+    batches = [json.loads(line) for line in output.splitlines()]
+    warm = batches[1:-1] or batches  # Java compiles during the first, and the last one is not full
+    found = {
+        "seconds": time.perf_counter() - begun,
+        "records_per_second": sum(batch["records"] for batch in warm) / sum(batch["seconds"] for batch in warm),
+        "first_records_per_second": batches[0]["records"] / batches[0]["seconds"],
+        "batches": len(batches),
+        "records": sum(batch["records"] for batch in batches),
+        "peak_bytes": peak.bytes,
+    }
+    sys.stderr.write(f"{name}: {found['records_per_second']:,.0f} records/s, {peak.bytes / 2**20:,.0f} MiB\n")
+    return found
+
+
+class _Peak(threading.Thread):
+    """Highest resident memory of a process and its children together, by looking ten times a second."""
+
+    def __init__(self, pid: int) -> None:
+        super().__init__(daemon=True)
+        self._root = psutil.Process(pid)
+        self.bytes = 0
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        """Look until it is over."""
+        while not self.over.wait(0.1):
+            now = 0
+            try:
+                for process in (self._root, *self._root.children(recursive=True)):
+                    now += process.memory_info().rss
+            except psutil.NoSuchProcess:
+                continue
+            self.bytes = max(self.bytes, now)
+
+
+def main(way: str, bootstrap: str, folder: str) -> None:
+    """Read everything once in one way; a line of JSON for each batch."""
+    from pipeline import session, stream_run  # noqa: PLC0415 - the parent process does without PySpark
+
+    settings = load(
+        flags={
+            "kafka": {"bootstrap.servers": bootstrap},
+            "pipeline": {"master": f"local[{CORES}]", "tables": folder, "batch_records": BATCH},
+        },
+        environment={},
+    )
+    writer = stream_run.Writer(settings.pipeline)
+    with session.opened(settings.pipeline, name="benchmark") as spark:
+        begin = stream_run.start if way == "kept" else _added_up
+        query = begin(spark, settings, writer, to_the_end=True)
+        stream_run.follow(query, writer, threading.Event(), _show)
+
+
+def _added_up(spark: Any, settings: Any, _writer: Any, *, to_the_end: bool) -> Any:
+    """Read, parse, judge and add up; nothing is remembered or kept."""
+    from pipeline import stream_run  # noqa: PLC0415 - see above
+    from pipeline.stream import by_minute, parsed  # noqa: PLC0415 - see above
+
+    records = parsed(stream_run.source(spark, settings), settings.pipeline)
+    sink = records.writeStream.foreachBatch(
+        lambda batch, _: by_minute(batch).write.format("noop").mode("overwrite").save()
+    )
+    sink = sink.option("checkpointLocation", f"{settings.pipeline.tables}/_checkpoint")
+    return sink.trigger(availableNow=to_the_end).start()
+
+
+def _show(batch: Any) -> None:
+    line = {"records": batch.records, "seconds": batch.seconds, "samples": batch.samples, "bad": batch.bad}
+    sys.stdout.write(json.dumps(line) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    for argument in ("way", "bootstrap", "folder"):
+        parser.add_argument(argument)
+    main(**vars(parser.parse_args()))

@@ -1,0 +1,56 @@
+"""`samerack pipeline maintain`: for a nightly job beside the stream."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from common.options import ConfigOption, SetOption, settings_from
+from pipeline.cli.spark import need_spark
+
+if TYPE_CHECKING:
+    from pipeline.maintain import Kept
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand."""
+    app.command("maintain")(maintain)
+
+
+def maintain(
+    config: ConfigOption = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="What was done, as JSON.")] = False,
+    assignments: SetOption = None,
+) -> None:
+    """Delete days past their time, make large files of small ones, and delete files that nobody needs any more.
+
+    Run it once a day or so; the stream may go on meanwhile. How many days each table keeps and how long old files stay:
+    pipeline.traffic_days, states_days, quarantine_days and vacuum_hours.
+
+    Begin with: samerack pipeline maintain -s pipeline.tables=FOLDER
+    """
+    need_spark()
+    from pipeline import session  # noqa: PLC0415 - PySpark is imported only when a command runs
+    from pipeline.maintain import maintain as keep  # noqa: PLC0415 - see above
+
+    settings = settings_from(config, None, assignments, needs_kafka=False).pipeline
+    with session.opened(settings, name="maintain") as spark:
+        done = keep(spark, settings, today=datetime.now(UTC).date(), progress=partial(typer.echo, err=True))
+    if as_json:
+        typer.echo(json.dumps([{**asdict(kept), "kept_since": str(kept.kept_since)} for kept in done]))
+    else:
+        for kept in done:
+            typer.echo(_sentence(kept))
+
+
+def _sentence(kept: Kept) -> str:
+    return (
+        f"{kept.table}: {kept.files_before:,} files became {kept.files_after:,} ({kept.bytes / 1e6:,.1f} MB), "
+        f"{kept.days_deleted:,} days before {kept.kept_since} deleted; {kept.seconds:.1f} s"
+    )

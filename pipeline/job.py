@@ -1,0 +1,16 @@
+"""The pipeline's commands by themselves, for spark-submit: as below `samerack pipeline`, and nothing of the agent."""
+
+from __future__ import annotations
+
+import typer
+
+from common.command_line import OneLineErrors
+from pipeline.cli import commands
+
+app = typer.Typer(cls=OneLineErrors, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+commands(app)
+
+
+def main() -> None:
+    """Run what the command line says."""
+    app()

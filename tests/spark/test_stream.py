@@ -1,0 +1,170 @@
+"""Records become rows: what counts, what is added up, what is bad and why."""
+
+from __future__ import annotations
+
+import json
+import time
+from datetime import date, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pipeline.simulate import messages
+from pipeline.simulate_cast import Fleet
+from pipeline.simulate_faults import Faults, with_faults
+from tests.spark.records import MINUTE, SETTINGS, START, raw, sample, state
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+DAY = date(2025, 11, 1)
+NOON = datetime(2025, 11, 1, 12)  # noqa: DTZ001 - Spark gives times without a zone; the session's is UTC
+
+
+def parsed(frame: DataFrame) -> DataFrame:
+    """With the settings that the records are made for."""
+    from pipeline import stream  # noqa: PLC0415 - PySpark is imported only when a test runs
+
+    return stream.parsed(frame, SETTINGS)
+
+
+def reasons(frame: DataFrame) -> list[str | None]:
+    """What is wrong with each record, in order."""
+    return [row["wrong"] for row in parsed(frame).orderBy("kafka_topic", "offset").collect()]
+
+
+@pytest.fixture(autouse=True)
+def _in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark shows times in the process's zone."""
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+def test_samples_of_a_minute_are_added_up_by_key(spark: SparkSession) -> None:
+    """Samples of one key and minute make one row, others rows of their own, whatever else is among the records."""
+    from pipeline.stream import by_minute  # noqa: PLC0415 - see above
+
+    later = {"window_start": START + MINUTE, "window_end": START + MINUTE + 1}
+    values = [
+        sample(1),
+        sample(2, window_start=START + 59_999, window_end=START + 70_000, bytes=5, records=1),
+        sample(3, **later, bytes=7),
+        sample(4, replica_rack=""),
+        sample(5, method="estimated"),
+        sample(6, bytes=-1),
+        b"nonsense",
+    ]
+    rows = by_minute(parsed(raw(spark, samples=values, states=[state(1)]))).collect()
+    one = ("east", "orders", "clicks", "rack-a")
+    assert {tuple(row) for row in rows} == {
+        (*one, "rack-b", "exact", NOON, 1005, 11, 2, DAY),
+        (*one, "rack-b", "exact", NOON.replace(minute=1), 7, 10, 1, DAY),
+        (*one, "", "exact", NOON, 1000, 10, 1, DAY),
+        (*one, "rack-b", "estimated", NOON, 1000, 10, 1, DAY),
+    }
+
+
+def test_a_state_keeps_everything_that_the_record_says(spark: SparkSession) -> None:
+    """A state is one row with its lists; rates that the agent does not know are an empty list."""
+    from pipeline.stream import states  # noqa: PLC0415 - see above
+
+    without_rates = [{"name": "clicks", "replicas": [[0]], "owner": [0]}]
+    frame = parsed(raw(spark, samples=[sample(1)], states=[state(1), state(2, topics=without_rates)]))
+    first, second = (row.asDict(recursive=True) for row in states(frame).orderBy("id").collect())
+    assert first == {
+        **json.loads(state(1)),
+        "at": NOON,
+        "day": DAY,
+    }
+    assert second["topics"] == [{"name": "clicks", "replicas": [[0]], "owner": [0], "bytes_per_second": []}]
+
+
+def test_bad_records_are_kept_whole_with_the_reason_and_their_place(spark: SparkSession) -> None:
+    """A row of the quarantine has the reason, the very bytes, topic, partition and offset."""
+    from pipeline.quarantine import quarantined  # noqa: PLC0415 - see above
+
+    frame = parsed(raw(spark, samples=[sample(1), b"\xff{", sample(2, bytes="many")], states=[None]))
+    rows = quarantined(frame).drop("at", "day").collect()
+    assert {(row[0], None if row[1] is None else bytes(row[1]), *row[2:]) for row in rows} == {
+        ("not JSON", b"\xff{", SETTINGS.traffic_topic, 0, 1),
+        ("bytes: missing, or of the wrong type", sample(2, bytes="many"), SETTINGS.traffic_topic, 0, 2),
+        ("empty", None, SETTINGS.states_topic, 0, 0),
+    }
+
+
+def test_every_rule_names_what_is_wrong_with_a_sample(spark: SparkSession) -> None:
+    """Each way to spoil a sample has its reason; a good one has none."""
+    soon = int(time.time() * 1000) + 3_600_000
+    cases = {
+        sample(1): None,
+        b"": "empty",
+        b'{"schema": 1, "id"': "not JSON",
+        b"[" + sample(1) + b"]": "not a JSON object",
+        b"17": "not a JSON object",
+        sample(1, id=...): "id: missing, or of the wrong type",
+        sample(1, group=None): "group: missing, or of the wrong type",
+        sample(1, schema=0): "schema: less than 1",
+        sample(1, id=""): "id: not of 1 to 64 characters",
+        sample(1, id="x" * 65): "id: not of 1 to 64 characters",
+        sample(1, bytes=0.5): "bytes: missing, or of the wrong type",
+        sample(1, bytes=2**63): "bytes: missing, or of the wrong type",
+        sample(1, bytes=2**62): "bytes: absurdly many",
+        sample(1, records=-1): "records: negative",
+        sample(1, window_end=START): "window: ends before it begins",
+        sample(1, window_end=START + 86_400_000): "window: absurdly long",
+        sample(1, window_start=2**62, window_end=2**62 + 1): "window_start: in the future",
+        sample(1, window_start=soon, window_end=soon + 1): "window_start: in the future",
+        sample(1, window_start="2025-11-01"): "window_start: missing, or of the wrong type",
+        sample(1, method="guessed"): "method: unknown",
+    }
+    assert reasons(raw(spark, samples=list(cases))) == list(cases.values())
+
+
+def test_every_rule_names_what_is_wrong_with_a_state(spark: SparkSession) -> None:
+    """Each way to spoil a state has its reason; a sample in the states' topic is a state that lacks everything."""
+    member = json.loads(state(1))["members"][0]
+    cases = {
+        state(1): None,
+        state(1, rack_aware_fetch=True): None,
+        state(1, members=[]): None,
+        state(1, members=...): "members: missing, or of the wrong type",
+        state(1, topics={}): "topics: missing, or of the wrong type",
+        state(1, at=-1): "at: negative",
+        state(1, kind="new"): "kind: unknown",
+        state(1, racks=[None]): "racks: one is null",
+        state(1, members=[{**member, "rack": None}]): "members: one lacks a field",
+        state(1, topics=[{"name": "clicks"}]): "topics: one lacks a field",
+        state(1, rack_aware_fetch="perhaps"): "a field within members or topics: of the wrong type",
+        sample(1): "at: missing, or of the wrong type",
+    }
+    assert reasons(raw(spark, states=list(cases))) == list(cases.values())
+
+
+def test_every_sort_of_malformed_record_that_is_simulated_is_bad(spark: SparkSession) -> None:
+    """Of a simulated fleet exactly the malformed records are bad."""
+    fleet = Fleet(groups=4, days=0.02, start=START)
+    made = list(with_faults(messages(fleet), Faults(duplicates=0.1, late=0.1, malformed=0.5)))
+    frame = raw(
+        spark,
+        samples=[message.value for message in made if message.kind == "sample"],
+        states=[message.value for message in made if message.kind == "state"],
+    )
+    ordered = sorted(made, key=lambda message: message.kind != "state")  # the states' topic is first by name
+    wrong = reasons(frame)
+    assert len(wrong) == len(made)
+    assert [reason is not None for reason in wrong] == [
+        message.fault not in {"", "late", "duplicate"} for message in ordered
+    ]
+
+
+def test_a_newer_agents_fields_and_version_stop_nothing(spark: SparkSession) -> None:
+    """Unknown fields anywhere are left out, and a schema of 2 is read as far as it is known."""
+    from pipeline.stream import by_minute, states  # noqa: PLC0415 - see above
+
+    member = {**json.loads(state(1))["members"][0], "zone": "z"}
+    frame = parsed(
+        raw(spark, samples=[sample(1, schema=2, new={"a": [1]})], states=[state(1, schema=2, members=[member])])
+    )
+    assert [row["bytes"] for row in by_minute(frame).collect()] == [1000]
+    kept = states(frame).collect()[0].asDict(recursive=True)
+    assert (kept["schema"], kept["members"]) == (2, json.loads(state(1))["members"])
