@@ -6,7 +6,7 @@ missing permission costs one figure. What must not enter: groups, and what the v
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -23,12 +23,38 @@ from agent.traffic.wire import ANY_BROKER, Question, Wire
 
 Partition: TypeAlias = tuple[str, int]
 
+KeyOf: TypeAlias = Callable[[str, int], Partition]
+"""Gives a partition's key: the same object each time, since a dozen tables of every partition are kept by it."""
+
 _AT_ONCE: Final = 2_000
 """Partitions, topics or groups in one request: answers stay below a few hundred kilobytes."""
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _TOPIC_RESOURCE: Final = 2
 _BROKER_RESOURCE: Final = 4
+
+
+def plain_key(topic: str, number: int) -> Partition:
+    """A key for a table that is not kept."""
+    return topic, number
+
+
+class Keys:
+    """The keys of all partitions that are looked at; a `KeyOf`."""
+
+    def __init__(self) -> None:
+        self._known: dict[Partition, Partition] = {}
+
+    def __call__(self, topic: str, number: int) -> Partition:
+        """The key of a partition."""
+        key = (topic, number)
+        return self._known.setdefault(key, key)
+
+    def keep(self, partitions: Iterable[Partition]) -> None:
+        """Forget all others, where that is worth it."""
+        wanted = {partition: partition for partition in partitions}
+        if len(self._known) > 2 * len(wanted):
+            self._known = wanted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +75,7 @@ def metadata(wire: Wire, topics: Collection[str]) -> tuple[ClusterView, list[Gap
     brokers: dict[int, Rack] = {}
     views: dict[str, tuple[PartitionView, ...]] = {}
     gaps: list[Gap] = []
-    for answer in wire.ask([_metadata_question(chunk) for chunk in _chunks(names, _AT_ONCE) or [[]]]):
+    for answer in wire.turns(_metadata_question(chunk) for chunk in _chunks(names, _AT_ONCE) or [[]]):
         if answer.error is not None:
             gaps.append(failed(Family.METADATA, "", answer.error))
             continue
@@ -74,8 +100,14 @@ def _metadata_question(names: Sequence[str]) -> Question:
 
 
 def _partitions(topic: Any) -> tuple[PartitionView, ...]:
+    shared: dict[tuple[int, ...], tuple[int, ...]] = {}  # thousands of partitions stand on few sets of brokers
+
+    def brokers(nodes: Iterable[int]) -> tuple[int, ...]:
+        found = tuple(nodes)
+        return shared.setdefault(found, found)
+
     return tuple(
-        PartitionView(leader=one.leader_id, replicas=tuple(one.replica_nodes), in_sync=tuple(one.isr_nodes))
+        PartitionView(leader=one.leader_id, replicas=brokers(one.replica_nodes), in_sync=brokers(one.isr_nodes))
         for one in sorted(topic.partitions, key=lambda one: int(one.partition_index))
     )
 
@@ -90,7 +122,7 @@ def leaders(cluster: ClusterView, partitions: Iterable[Partition]) -> dict[int, 
     return led
 
 
-def log_sizes(wire: Wire, led: Mapping[int, Sequence[Partition]]) -> tuple[dict[Partition, int], list[Gap]]:
+def log_sizes(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) -> tuple[dict[Partition, int], list[Gap]]:
     """Bytes of the leader replica of each partition: every replica is listed somewhere, only the leader's counts."""
     topic = DescribeLogDirsRequest.DescribableLogDirTopic
     questions = [
@@ -106,7 +138,7 @@ def log_sizes(wire: Wire, led: Mapping[int, Sequence[Partition]]) -> tuple[dict[
     ]
     sizes: dict[Partition, int] = {}
     gaps: list[Gap] = []
-    for answer in wire.ask(questions):
+    for answer in wire.turns(questions):
         where = f"broker {answer.question.broker}"
         if answer.error is not None:
             gaps.append(failed(Family.LOG_DIRS, where, answer.error))
@@ -122,7 +154,7 @@ def log_sizes(wire: Wire, led: Mapping[int, Sequence[Partition]]) -> tuple[dict[
             for one in directory.topics:
                 for replica in one.partitions:
                     if not replica.is_future_key:
-                        sizes[str(one.name), int(replica.partition_index)] = int(replica.partition_size)
+                        sizes[key(one.name, replica.partition_index)] = int(replica.partition_size)
     return sizes, gaps
 
 
@@ -130,7 +162,9 @@ def _code(error: Any) -> int:
     return int(error.errno)
 
 
-def offsets(wire: Wire, led: Mapping[int, Sequence[Partition]]) -> tuple[dict[Partition, Offsets], list[Gap]]:
+def offsets(
+    wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf
+) -> tuple[dict[Partition, Offsets], list[Gap]]:
     """First and end offset of each partition, from its leader."""
     questions = [
         Question(broker=broker, request=_offsets_request(chunk, which), about=which)
@@ -140,7 +174,7 @@ def offsets(wire: Wire, led: Mapping[int, Sequence[Partition]]) -> tuple[dict[Pa
     ]
     found: dict[int, dict[Partition, int]] = {_LATEST: {}, _EARLIEST: {}}
     gaps: list[Gap] = []
-    for answer in wire.ask(questions):
+    for answer in wire.turns(questions):
         if answer.error is not None:
             gaps.append(failed(Family.END_OFFSETS, f"broker {answer.question.broker}", answer.error))
             continue
@@ -149,7 +183,7 @@ def offsets(wire: Wire, led: Mapping[int, Sequence[Partition]]) -> tuple[dict[Pa
                 if one.error_code:
                     gaps += refused(Family.END_OFFSETS, str(topic.name), one.error_code)
                 else:
-                    found[answer.question.about][str(topic.name), int(one.partition_index)] = int(one.offset)
+                    found[answer.question.about][key(topic.name, one.partition_index)] = int(one.offset)
     earliest = found[_EARLIEST]
     return {
         partition: Offsets(start=min(earliest[partition], end), end=end)
@@ -179,7 +213,7 @@ def compacted(wire: Wire, topics: Collection[str]) -> tuple[dict[str, bool], lis
         Question(broker=ANY_BROKER, request=_configs_request(_TOPIC_RESOURCE, chunk, "cleanup.policy"))
         for chunk in _chunks(sorted(topics), _AT_ONCE)
     ]
-    for answer in wire.ask(questions):
+    for answer in wire.turns(questions):
         if answer.error is not None:
             gaps.append(failed(Family.TOPIC_CONFIGS, "", answer.error))
             continue

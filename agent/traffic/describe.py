@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
@@ -19,9 +19,9 @@ from kio.schema.streams_group_describe.v0.request import StreamsGroupDescribeReq
 from kio.schema.streams_group_describe.v0.response import StreamsGroupDescribeResponse
 from kio.schema.types import GroupId
 
-from agent.traffic.collect import Partition
+from agent.traffic.collect import KeyOf, Partition
 from agent.traffic.gaps import failed, refused
-from agent.traffic.groups import ListedGroup
+from agent.traffic.groups import ListedGroup, ObservedGroup
 from agent.traffic.model import Family, Gap
 from agent.traffic.wire import KioRequest, Question, Wire
 
@@ -30,12 +30,15 @@ _DESCRIBE_VERSION: Final = 5
 """Version 6 turns an absent group into an error; 5 calls it Dead."""
 
 
+Read: TypeAlias = Callable[[Any], ObservedGroup]
+"""Makes a group of its description."""
+
+
 @dataclass(slots=True, kw_only=True)
 class Descriptions:
-    """Raw descriptions by kind, one per group, and what could not be described."""
+    """Groups, Streams groups as they were described (they can be read once their topics are known), and gaps."""
 
-    classic: list[Any] = field(default_factory=list)
-    consumer: list[Any] = field(default_factory=list)
+    groups: list[ObservedGroup] = field(default_factory=list)
     streams: list[Any] = field(default_factory=list)
     gaps: list[Gap] = field(default_factory=list)
 
@@ -47,7 +50,7 @@ def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> tuple
     ]
     found: dict[str, ListedGroup] = {}
     gaps: list[Gap] = []
-    for answer in wire.ask(questions):
+    for answer in wire.turns(questions):
         where = f"broker {answer.question.broker}"
         if answer.error is not None:
             gaps.append(failed(Family.GROUPS, where, answer.error))
@@ -65,8 +68,11 @@ def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> tuple
     return found, gaps
 
 
-def described(wire: Wire, groups: Iterable[ListedGroup]) -> Descriptions:
-    """Every group by the request of its kind; groups of other types (share, unknown) are left out."""
+def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consumer: Read) -> Descriptions:
+    """Every group by the request of its kind; groups of other types (share, unknown) are left out.
+
+    Descriptions are read as they come: they are many times as large as what is kept of them.
+    """
     by_kind: dict[str, dict[int, list[str]]] = {}
     for group in groups:
         kind = group.type if group.type in ("consumer", "streams") else "classic"
@@ -79,8 +85,7 @@ def described(wire: Wire, groups: Iterable[ListedGroup]) -> Descriptions:
             for broker, names in by_kind.get(kind, {}).items()
             for chunk in _chunks(sorted(names))
         ]
-        place: list[Any] = getattr(result, kind)
-        for answer in wire.ask(questions):
+        for answer in wire.turns(questions):
             if answer.error is not None:
                 result.gaps.append(failed(Family.GROUPS, f"broker {answer.question.broker}", answer.error))
                 continue
@@ -88,8 +93,10 @@ def described(wire: Wire, groups: Iterable[ListedGroup]) -> Descriptions:
                 code = int(getattr(one.error_code, "value", one.error_code))
                 if code:
                     result.gaps += refused(Family.GROUPS, str(one.group_id), code)
+                elif kind == "streams":
+                    result.streams.append(one)
                 else:
-                    place.append(one)
+                    result.groups.append(classic(one) if kind == "classic" else consumer(one))
     return result
 
 
@@ -114,7 +121,9 @@ _REQUESTS: Final[dict[str, Callable[[Sequence[str]], Any]]] = {
 }
 
 
-def committed(wire: Wire, groups: Iterable[ListedGroup]) -> tuple[dict[str, dict[Partition, int]], list[Gap]]:
+def committed(
+    wire: Wire, groups: Iterable[ListedGroup], key: KeyOf
+) -> tuple[dict[str, dict[Partition, int]], list[Gap]]:
     """Every committed offset of these groups, by group; a group that could not be asked is left out."""
     by_coordinator: dict[int, list[str]] = {}
     for group in groups:
@@ -126,7 +135,7 @@ def committed(wire: Wire, groups: Iterable[ListedGroup]) -> tuple[dict[str, dict
     ]
     found: dict[str, dict[Partition, int]] = {}
     gaps: list[Gap] = []
-    for answer in wire.ask(questions):
+    for answer in wire.turns(questions):
         if answer.error is not None:
             gaps.append(failed(Family.COMMITTED, f"broker {answer.question.broker}", answer.error))
             continue
@@ -135,7 +144,7 @@ def committed(wire: Wire, groups: Iterable[ListedGroup]) -> tuple[dict[str, dict
                 gaps += refused(Family.COMMITTED, str(group.group_id), group.error_code)
                 continue
             found[str(group.group_id)] = {
-                (str(topic.name), int(one.partition_index)): int(one.committed_offset)
+                key(topic.name, one.partition_index): int(one.committed_offset)
                 for topic in group.topics
                 for one in topic.partitions
                 if not one.error_code and one.committed_offset >= 0

@@ -14,6 +14,7 @@ from agent.cluster import ClusterView
 from agent.group import CONSUMER, MemberView, view_member
 from agent.racks import NO_HOSTS, Hosts, MemberRack, member_rack
 from agent.traffic import streams_client
+from agent.traffic.collect import KeyOf, Partition, plain_key
 from agent.traffic.model import GroupKind
 from agent.traffic.streams_client import StreamsClient
 from common.settings import RackSettings
@@ -62,10 +63,10 @@ class ObservedGroup:
     owned_known: bool
     note: str = ""
 
-    def owners(self) -> dict[tuple[str, int], ObservedMember]:
+    def owners(self, key: KeyOf = plain_key) -> dict[Partition, ObservedMember]:
         """Each partition's owner."""
         return {
-            (topic, int(number)): member
+            key(topic, int(number)): member
             for member in self.members
             for topic, numbers in zip(member.owned.topics, member.owned.numbers, strict=True)
             for number in numbers

@@ -14,7 +14,7 @@ from agent.cluster import ClusterView, NoRack
 from agent.racks import NO_HOSTS, Hosts
 from agent.traffic import collect, describe, groups, probe
 from agent.traffic.attribute import Spans, spans_of
-from agent.traffic.collect import Offsets, Partition
+from agent.traffic.collect import Keys, Offsets, Partition
 from agent.traffic.curve import Curve, LogLook, extend
 from agent.traffic.groups import ListedGroup, ObservedGroup, ObservedMember
 from agent.traffic.model import Gap
@@ -64,6 +64,7 @@ class Looker:
         self._patterns = settings.traffic.groups or settings.groups
         self._wire = wire
         self.state = State()
+        self._keys = Keys()
         self.gaps: list[Gap] = []
         sampler = Sampler(wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes)
         self.sizes = Sizes(sampler, rack=settings.traffic.rack, enabled=settings.traffic.sample_bytes > 0)
@@ -122,21 +123,23 @@ class Looker:
             self.gaps += gaps
         listed, gaps = describe.listed(self._wire, sorted(state.cluster.brokers), self._patterns)
         self.gaps += gaps
-        described = describe.described(self._wire, listed.values())
+        agent = self._settings.leading.instance_id
+        described = describe.described(
+            self._wire,
+            listed.values(),
+            classic=lambda raw: self._same(groups.classic(raw, racks=racks, agent=agent, hosts=hosts)),
+            consumer=lambda raw: self._same(groups.managed(raw, racks=racks, hosts=hosts)),
+        )
         self.gaps += described.gaps
-        committed, gaps = describe.committed(self._wire, listed.values())
+        committed, gaps = describe.committed(self._wire, listed.values(), self._keys)
         self.gaps += gaps
-        found = [
-            groups.classic(one, racks=racks, agent=self._settings.leading.instance_id, hosts=hosts)
-            for one in described.classic
-        ]
-        found += [groups.managed(one, racks=racks, hosts=hosts) for one in described.consumer]
+        found = described.groups
         topics = {topic for group in found for member in group.members for topic in member.topics}
         topics |= {topic for offsets in committed.values() for topic, _ in offsets}
         topics |= {topic for one in described.streams for topic in groups.topics_of_streams(one)}
         self._look_at_topics(topics)
-        found += [groups.streams(one, racks=racks, cluster=state.cluster, hosts=hosts) for one in described.streams]
-        observed = {group.group: _same(group, state.groups.get(group.group)) for group in found}
+        streams = (groups.streams(one, racks=racks, cluster=state.cluster, hosts=hosts) for one in described.streams)
+        observed = {group.group: group for group in (*found, *map(self._same, streams))}
         observed |= {name: groups.only_listed(one) for name, one in listed.items() if name not in observed}
         owners = {name: self._owners(group) for name, group in observed.items()}
         return Look(
@@ -162,7 +165,12 @@ class Looker:
             return before
         if group is self.state.groups.get(group.group):
             return before
-        return group.owners()
+        return group.owners(self._keys)
+
+    def _same(self, group: ObservedGroup) -> ObservedGroup:
+        """The object of the look before where nothing changed: what was worked out for it stays good."""
+        before = self.state.groups.get(group.group)
+        return before if before == group else group
 
     def _look_at_topics(self, topics: Iterable[str]) -> None:
         cluster, gaps = collect.metadata(self._wire, frozenset(topics))
@@ -173,9 +181,9 @@ class Looker:
     def _look_at_logs(self, wanted: Iterable[Partition]) -> None:
         state = self.state
         led = collect.leaders(state.cluster, sorted(wanted))
-        sizes, gaps = collect.log_sizes(self._wire, led)
+        sizes, gaps = collect.log_sizes(self._wire, led, self._keys)
         self.gaps += gaps
-        logs, gaps = collect.offsets(self._wire, led)
+        logs, gaps = collect.offsets(self._wire, led, self._keys)
         self.gaps += gaps
         curves: dict[Partition, Curve] = {}
         for leader, partitions in led.items():
@@ -187,6 +195,7 @@ class Looker:
                 if curve is not None:
                     curves[partition] = curve
         state.curves, state.logs = curves, logs
+        self._keys.keep(curves)
 
     def _look_at_serving(self, look: Look, *, now: float, rack_aware: bool) -> None:
         state = self.state
@@ -226,8 +235,3 @@ class Looker:
             spans, state.curves, compacted=state.compacted, cluster=state.cluster, rack_aware=rack_aware
         )
         self.gaps += self.sizes.look_at_batches(spans, state.curves, cluster=state.cluster, rack_aware=rack_aware)
-
-
-def _same(group: ObservedGroup, before: ObservedGroup | None) -> ObservedGroup:
-    """The object of the look before where nothing changed: what was worked out for it stays good."""
-    return before if before is not None and before == group else group

@@ -104,7 +104,8 @@ def probe(
     ]
     found: dict[Reader, int] = {}
     gaps: list[Gap] = []
-    for answer in wire.ask(questions):
+    asked = {reader: reader for reader in readers}
+    for answer in wire.turns(questions):
         leader = answer.question.broker
         if answer.error is not None:
             gaps.append(failed(Family.PROBE, f"broker {leader}", answer.error))
@@ -117,7 +118,8 @@ def probe(
                     continue
                 name, number = str(topic.topic), int(one.partition_index)
                 preferred = int(one.preferred_read_replica)
-                found[(name, number), answer.question.about] = preferred if preferred >= 0 else leader
+                reader = ((name, number), answer.question.about)
+                found[asked.get(reader, reader)] = preferred if preferred >= 0 else leader
     return found, gaps
 
 

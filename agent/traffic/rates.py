@@ -20,12 +20,16 @@ _REACH: Final = 0.75
 _LEAST_RATE: Final = 1.0
 
 
-def smooth(before: float | None, measured: float, seconds: float) -> float:
-    """The smoothed rate after `seconds` at rate `measured`."""
+def smooth(before: float | None, measured: float, seconds: float, age: float) -> float:
+    """The smoothed rate after `seconds` at rate `measured`, when rates have been taken for `age` seconds before.
+
+    While that is short it is the plain average: members commit every few seconds, and the first look of all, which
+    sees a commit or none, must not count for a minute.
+    """
     if before is None:
         return measured
-    share = exp(-seconds / SMOOTHING_SECONDS)
-    return before * share + measured * (1.0 - share)
+    share = max(1.0 - exp(-seconds / SMOOTHING_SECONDS), seconds / (age + seconds))
+    return before * (1.0 - share) + measured * share
 
 
 def level_of(rate: float, before: int | None) -> int:

@@ -59,8 +59,9 @@ class Calibration:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What is remembered from cycle to cycle."""
+    """What is remembered from cycle to cycle; of each key the first object, since the window keeps many flows."""
 
+    keys: dict[FlowKey, FlowKey] = field(default_factory=dict)
     calibrations: dict[str, Calibration] = field(default_factory=dict)
     left_over: dict[FlowKey, float] = field(default_factory=dict)
 
@@ -110,7 +111,10 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
             _add(sums, key, read.wire_bytes, read.records)
     if told or shadow:
         calibration.add(told, shadow, committed=committed)
-    return [_rounded(tally, key, wire_bytes, round(records)) for key, (wire_bytes, records) in sums.items()], estimated
+    return [
+        _rounded(tally, tally.keys.setdefault(key, key), wire_bytes, round(records))
+        for key, (wire_bytes, records) in sums.items()
+    ], estimated
 
 
 def _key(group: str, topic: str, member: ObservedMember | None, replica_rack: str, method: Method) -> FlowKey:

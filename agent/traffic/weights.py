@@ -46,9 +46,10 @@ class WeightBook:
             sizes[part.partition] = sizes.get(part.partition, 0.0) + part.wire_bytes
         for partition in [partition for partition in rates if partition not in sizes]:
             del rates[partition]
+        age = self._seconds.get(group, 0.0)
         for partition, size in sizes.items():
-            rates[partition] = smooth(rates.get(partition), size / seconds, seconds)
-        self._seconds[group] = self._seconds.get(group, 0.0) + seconds
+            rates[partition] = smooth(rates.get(partition), size / seconds, seconds, age)
+        self._seconds[group] = age + seconds
         if self._seconds[group] >= _LEAST_SECONDS and any(rates.values()):
             self._weigh(group, rates)
 

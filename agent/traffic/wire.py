@@ -8,9 +8,10 @@ answers mean.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import zip_longest
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
@@ -113,6 +114,18 @@ class Wire:
             raise RefusedError(f"kafka {self._config.get('bootstrap_servers')}: {refused[0]}")
         if self._renew_at is None:
             self._renew_at = time.monotonic() + MOST_SECONDS
+
+    def turns(self, questions: Iterable[Question]) -> Iterator[Answer]:
+        """The answers to many questions, one question a broker at a time: no more of them are in memory together.
+
+        Raises:
+            AgentError: No broker can be reached at all.
+        """
+        lanes: dict[int, list[Question]] = {}
+        for question in questions:
+            lanes.setdefault(question.broker, []).append(question)
+        for turn in zip_longest(*lanes.values()):
+            yield from self.ask([question for question in turn if question is not None])
 
     def supports(self, broker: int, api_key: int) -> bool:
         """Whether a broker knows an API at all; False where it does not answer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -40,8 +41,17 @@ def test_weights_are_few_and_in_order(levels: list[int | None]) -> None:
 
 def test_smoothing_forgets_slowly() -> None:
     """A minute takes two thirds of the way to a new rate."""
-    assert smooth(None, 5.0, 1.0) == 5.0
-    assert 0.6 < smooth(0.0, 1.0, 60.0) < 0.7
+    assert smooth(None, 5.0, 1.0, 0.0) == 5.0
+    assert 0.6 < smooth(0.0, 1.0, 60.0, 600.0) < 0.7
+
+
+def test_first_looks_count_alike() -> None:
+    """A commit that the first look sees, or does not, counts no longer than any other."""
+    for first in (0.0, 30.0):
+        rate = smooth(None, first, 5.0, 0.0)
+        for age in (5.0, 10.0, 15.0):
+            rate = smooth(rate, 10.0, 5.0, age)
+        assert rate == pytest.approx((first + 30.0) / 4)
 
 
 def test_weights_fit_topics_that_grew() -> None:
