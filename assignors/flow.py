@@ -257,7 +257,10 @@ def _network(
 
 def _joined(layers: tuple[Arcs, ...], supply: Int64Array, move_price: int) -> Network:
     def joined(values: Iterable[IntArray | int], dtype: type[np.int32 | np.int64]) -> npt.NDArray[Any]:
-        full = [np.broadcast_to(value, arcs.tail.shape) for value, arcs in zip(values, layers, strict=True)]
+        full = [
+            np.full(len(arcs.tail), value, dtype) if isinstance(value, int) else value
+            for value, arcs in zip(values, layers, strict=True)
+        ]
         return np.concatenate(full).astype(dtype)
 
     price, moves = (joined((getattr(arcs, level) for arcs in layers), np.int64) for level in OBJECTIVE)
