@@ -62,7 +62,7 @@ class Pods:
         found = []
         for container in self._cluster._containers.values():
             wrapped = container.get_wrapped_container()
-            wrapped.reload()
+            wrapped.reload()  # type: ignore[no-untyped-call]  # docker has no annotations
             networks = wrapped.attrs["NetworkSettings"]["Networks"]
             found += [one["IPAddress"] for name, one in networks.items() if name != self.network]
         return found
@@ -91,16 +91,23 @@ class Pods:
         environment: Mapping[str, str] | None = None,
         volumes: Mapping[str, str] | None = None,
         network: bool = True,
+        beside: Container | None = None,
         **more: Any,
     ) -> Container:
-        """Starts a container, confined; volumes are name to place."""
+        """Starts a container, confined; volumes are name to place.
+
+        As containers of one pod do, it shares the addresses of the container that it is put `beside`.
+        """
+        if beside is not None:
+            joined = {"network_mode": f"container:{beside.id}"}
+        else:
+            joined = {"network": self.network} if network else {"network_mode": "none"}
         container: Container = self._docker.containers.create(
             image,
             command=list(command),
             environment=dict(environment or {}),
             volumes={volume: {"bind": place, "mode": "rw"} for volume, place in (volumes or {}).items()},
-            network=self.network if network else None,
-            **({} if network else {"network_mode": "none"}),
+            **joined,
             labels={**_owner(), "samerack.pod": name},
             **{**CONFINED, **more},
         )

@@ -1,0 +1,124 @@
+"""Racks of pods on a real Kafka: an init container hands one to applications, an API server tells those of others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from sandbox.admin import wait_until
+from sandbox.members.lines import MemberSettings, command_line
+from tests.integration.cluster import IMAGE as KAFKA_IMAGE
+from tests.integration.cluster import ContainerCluster
+from tests.integration.pods import PYTHON, Container, Pods
+from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+from tests.unit.agent.pod.api_server import ZONE, ApiServer, PodObject, certify
+
+_SHARED: Final = "/run/samerack"
+_JAVA: Final = "/opt/java/openjdk/bin/java"
+_CONSOLE: Final = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+_ZONES: Final = {"zone-1": A, "zone-2": B, "zone-3": C}
+
+
+@pytest.fixture
+def pods(cluster: ContainerCluster) -> Iterator[Pods]:
+    """A network with the cluster's brokers and no way out."""
+    with Pods(cluster) as opened:
+        yield opened
+
+
+def planned(scene: Scene) -> list[tuple[str, str]]:
+    """Rack and its source of every member, as `samerack plan` finds them on the brokers."""
+    line = [sys.executable, "-m", "agent.cli.main", "plan", scene.group, "--json", "-b", scene.cluster.bootstrap]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    if done.returncode:
+        return []  # nobody is in the group yet
+    members: list[dict[str, Any]] = json.loads(done.stdout)["members"]
+    return sorted((member["rack"] or "-", member["rack_from"]) for member in members)
+
+
+def test_an_init_container_gives_applications_their_rack(pods: Pods, scene: Scene) -> None:
+    """One on librdkafka takes it from an environment file, Java from a properties file; the brokers see both."""
+    scene.lay_out(INTERLEAVED)
+    shared = {pods.volume(): _SHARED}
+    files = ["--env-file", f"{_SHARED}/env", "--properties-file", f"{_SHARED}/client.properties"]
+    environment = {"POD_ZONE": "zone-2", "SAMERACK_POD__ZONES": json.dumps(_ZONES)}
+    pods.run("init", command=["rack", *files], environment=environment, volumes=shared)
+
+    settings = MemberSettings(bootstrap=pods.bootstrap, group=scene.group, topics=scene.topics, client_id="python")
+    start = f'. {_SHARED}/env && exec {PYTHON} -m sandbox.members.confluent "$@" --rack "$CLIENT_RACK"'
+    pods.start("python", entrypoint=["/bin/sh", "-c"], command=[start, "sh", *command_line(settings)], volumes=shared)
+    consume = ["--bootstrap-server", pods.bootstrap, "--topic", scene.topic, "--group", scene.group]
+    pods.start(
+        "java",
+        image=KAFKA_IMAGE,
+        entrypoint=[_JAVA, "-Xmx64m", "-XX:-UsePerfData", "-cp", "/opt/kafka/libs/*", _CONSOLE],
+        command=[*consume, "--command-config", f"{_SHARED}/client.properties"],
+        volumes=shared,
+        tmpfs={"/tmp": ""},  # noqa: S108 - the container's own
+    )
+    wait_until(
+        lambda: planned(scene) == [(B, "subscription")] * 2, "both members tell the brokers their rack", timeout=60
+    )
+
+
+def test_without_a_rack_the_application_starts_anyway(pods: Pods) -> None:
+    """An init container that finds nothing ends well where it is told so, and leaves an empty rack."""
+    shared = {pods.volume(): _SHARED}
+    pods.run("init", command=["rack", "--or-empty", "--env-file", f"{_SHARED}/env"], volumes=shared)
+    assert pods.run("app", entrypoint="/bin/cat", command=[f"{_SHARED}/env"], volumes=shared) == "CLIENT_RACK=\n"
+
+
+@pytest.mark.timeout(240)
+def test_the_api_server_tells_the_racks_of_members_that_do_not(pods: Pods, scene: Scene, tmp_path: Path) -> None:
+    """The agent says which right it lacks; once it has it, it finds each member's node and makes all reading local."""
+    scene.lay_out(INTERLEAVED)
+    with ApiServer(tmp_path, certify(tmp_path)) as api:
+        api.rules = {("get", "nodes", "")}
+        agent = scene.leading_agent(
+            racks__client_ids={},
+            pod__kubernetes_members=True,
+            pod__kubernetes_url=api.url,
+            pod__kubernetes_account=str(api.account),
+            pod__zones=_ZONES,
+        )
+        for number, zone in enumerate(_ZONES):
+            settings = MemberSettings(
+                bootstrap=pods.bootstrap, group=scene.group, topics=scene.topics, client_id=f"python-{number}"
+            )
+            member = pods.start(
+                f"member-{number}",
+                entrypoint=PYTHON,
+                command=["-m", "sandbox.members.kafka_python", *command_line(settings)],
+            )
+            api.nodes[f"node-{number}"] = {ZONE: zone}
+            api.pods["shop", f"orders-{number}"] = PodObject(node=f"node-{number}", address=address(member, pods))
+        agent.wait(lambda: bool(agent.events("pod-racks-unknown")), "it is refused", timeout=60)
+        (refused,) = agent.events("pod-racks-unknown")
+        assert 'a Role in namespace shop with the rule {apiGroups: [""], resources: [pods], verbs: [list]}' in str(
+            refused["reason"]
+        )
+        api.rules |= {("list", "pods", "shop")}
+
+        def found(source: str) -> float | None:
+            return agent.metric("samerack_member_racks", group=scene.group, source=source)
+
+        agent.wait(lambda: found("kubernetes") == len(_ZONES), "every member's rack is known", timeout=60)
+        agent.wait(
+            lambda: agent.metric("samerack_cross_rack_partitions", group=scene.group) == 0,
+            "nothing crosses racks",
+            timeout=60,
+        )
+        assert planned(scene) == [("-", "none")] * len(_ZONES)  # nobody but the API server knows
+        assert agent.metric("samerack_pod_questions_total", outcome="found") == len(_ZONES)
+
+
+def address(container: Container, pods: Pods) -> str:
+    """Where the brokers see a container."""
+    container.reload()
+    return str(container.attrs["NetworkSettings"]["Networks"][pods.network]["IPAddress"])
