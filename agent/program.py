@@ -25,6 +25,7 @@ from agent.metrics import Metrics
 from agent.money_metrics import MoneyCollector
 from agent.pod.members import PodRacks
 from agent.pod.own import own_rack, with_own_rack
+from agent.publishing.duties import publishes
 from agent.publishing.metrics import PublishingMetrics
 from agent.publishing.publisher import Publisher, ask_cluster_id
 from agent.showing import Showing
@@ -118,6 +119,7 @@ class Agent:
                 settings,
                 metrics=PublishingMetrics(self.metrics.registry, settings.publishing.topics),
                 roles=self._roles,
+                mine=publishes(settings, self.election or Alone()),
                 cluster_id=partial(ask_cluster_id, settings.kafka),
             )
             if settings.publishing.topics

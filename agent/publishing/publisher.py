@@ -48,6 +48,7 @@ class Publisher(threading.Thread):
         *,
         metrics: PublishingMetrics,
         roles: Callable[[], Mapping[str, str]],
+        mine: Callable[[str], bool],
         cluster_id: Callable[[], str],
     ) -> None:
         """Prepare; `start` begins.
@@ -56,39 +57,43 @@ class Publisher(threading.Thread):
             settings: all settings.
             metrics: where to count.
             roles: what the agent is to each group.
+            mine: whether this agent is the one to publish a group.
             cluster_id: asks the measured cluster for its id; raises AgentError.
 
         Raises:
             SettingsError: librdkafka refuses a setting, or nothing is measured that could be published.
         """
         super().__init__(name="publishing", daemon=True)
-        mine = settings.publishing
+        asked = settings.publishing
         if not settings.traffic.enabled:
             raise SettingsError(
                 "publishing: there is nothing to publish while traffic.enabled is false; set it to true"
             )
         self._topics = {
-            kind: topic for kind, topic in ((Kind.SAMPLE, mine.traffic_topic), (Kind.STATE, mine.groups_topic)) if topic
+            kind: topic
+            for kind, topic in ((Kind.SAMPLE, asked.traffic_topic), (Kind.STATE, asked.groups_topic))
+            if topic
         }
-        self._cluster = mine.cluster
+        self._cluster = asked.cluster
         self._cluster_id = cluster_id
         self._ask_at = float("-inf")
         self._agent = f"{settings.leading.instance_id}@{socket.gethostname()}"
         self._run = uuid.uuid4().hex
         self._number = 0
         self._roles = roles
+        self._mine = mine
         self._metrics = metrics
-        self._windows = Windows(mine.every_seconds)
+        self._windows = Windows(asked.every_seconds)
         self._interval = 0
         self._told = Told()
-        self._outbox = Outbox(most_records=mine.most_buffered_records, most_bytes=mine.most_buffered_bytes)
+        self._outbox = Outbox(most_records=asked.most_buffered_records, most_bytes=asked.most_buffered_bytes)
         self._full = False
         self._sender = Sender(
-            producer_config(settings.kafka, mine.kafka),
+            producer_config(settings.kafka, asked.kafka),
             topics=self._topics,
             outbox=self._outbox,
             metrics=metrics,
-            create_topics=mine.create_topics,
+            create_topics=asked.create_topics,
         )
         self._queue: queue.SimpleQueue[Published] = queue.SimpleQueue()
         self._stopping = threading.Event()
@@ -144,7 +149,7 @@ class Publisher(threading.Thread):
         snapshot = published.snapshot
         at = snapshot.window_end
         if Kind.SAMPLE in self._topics:
-            self._windows.add(published.totals, at)
+            self._windows.add(published.totals, at, mine=self._mine)
         if not self._cluster and not self._learn_cluster():
             return  # what was counted waits in its windows
         for counted in self._windows.closed():
@@ -152,7 +157,8 @@ class Publisher(threading.Thread):
         if Kind.STATE in self._topics:
             interval = self._windows.start_of(at)
             roles = self._roles()
-            for group in self._told.due(snapshot, at=at, interval=interval != self._interval):
+            groups = [group for group in snapshot.groups if self._mine(group.group)]
+            for group in self._told.due(groups, snapshot.cluster, at=at, interval=interval != self._interval):
                 self._add_state(group, snapshot, roles.get(group.group, ""))
             self._interval = interval
 

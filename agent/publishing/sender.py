@@ -108,11 +108,12 @@ class Sender:
         """Take in what became of records, and send what may be sent; waits for nobody once topics are known."""
         if self._producer is None and not self._reopened():
             return
-        self._producer.poll(0)
+        self._poll(0)
         for kind, topic in self._topics.items():
             if self._fatal is None and self._is_open(topic):
                 self._send(kind, topic)
         if self._fatal is not None:
+            self._poll(0)  # it has the reason, where a record has only that there is one
             self._give_up(self._fatal)
         for kind in self._topics:
             self._metrics.buffered(kind, self._outbox.count(kind))
@@ -124,7 +125,7 @@ class Sender:
         while self._clock() < until and self._may_empty():
             self.turn()
             if self._producer is not None:
-                self._producer.poll(_LAST_TURN_SECONDS)
+                self._poll(_LAST_TURN_SECONDS)
         self._life += 1  # what is purged was not refused
         if self._producer is not None:
             self._producer.purge()
@@ -254,12 +255,15 @@ class Sender:
     def _opened(self) -> Any:
         return self._make({**self._config, "error_cb": partial(self._erred, self._life)})
 
+    def _poll(self, seconds: float) -> None:
+        """Take in what became of records; an error that the producer cannot recover from is raised here."""
+        try:
+            self._producer.poll(seconds)
+        except KafkaException as error:
+            self._fatal = _error(error)
+
     def _erred(self, life: int, error: KafkaError) -> None:
-        if life != self._life:
-            return
-        if error.fatal():
-            self._fatal = self._fatal or error
-        elif error.code() in _UNREACHABLE and not self._unreachable:
+        if life == self._life and error.code() in _UNREACHABLE and not self._unreachable:
             self._unreachable = True
             log.warning("brokers-unreachable", reason=error.str(), cure="records wait; check publishing.kafka")
 

@@ -7,12 +7,12 @@ What must not enter: clocks, clients, rates as a reason to tell.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from agent.cluster import ClusterView, PartitionView, Rack
-from agent.traffic.model import GroupTraffic, MemberTraffic, PartitionTraffic, TrafficSnapshot
+from agent.traffic.model import GroupTraffic, MemberTraffic, PartitionTraffic
 from assignors.model import Problem
 from common.records import UNKNOWN, MemberState, TopicState
 
@@ -40,21 +40,23 @@ class Told:
         self._least = least_seconds
         self._last: dict[str, tuple[Shape, float]] = {}
 
-    def due(self, snapshot: TrafficSnapshot, *, at: float, interval: bool) -> list[GroupTraffic]:
-        """The groups whose state is to be told now: all of them at the end of an `interval`, else what changed.
+    def due(
+        self, groups: Sequence[GroupTraffic], cluster: ClusterView, *, at: float, interval: bool
+    ) -> list[GroupTraffic]:
+        """Of all groups those whose state is to be told now: each at the end of an `interval`, else what changed.
 
         While a group rebalances nobody knows who owns what, and it is told once that is over or at the interval.
         """
         replicas: dict[str, Shape] = {}
         found = []
-        for group in snapshot.groups:
-            shape = _shape(group, snapshot.cluster, replicas)
+        for group in groups:
+            shape = _shape(group, cluster, replicas)
             last = self._last.get(group.group)
             changed = last is None or (shape != last[0] and _is_known(group) and not 0 <= at - last[1] < self._least)
             if interval or changed:
                 self._last[group.group] = (shape, at)
                 found.append(group)
-        for gone in self._last.keys() - {group.group for group in snapshot.groups}:
+        for gone in self._last.keys() - {group.group for group in groups}:
             del self._last[gone]
         return found
 

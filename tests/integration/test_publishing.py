@@ -3,94 +3,17 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 
 import pytest
-from confluent_kafka import Consumer, KafkaError, TopicPartition
-from prometheus_client.parser import text_string_to_metric_families
 
-from common.records import GroupState, TrafficSample
+from common.records import TrafficSample
 from sandbox.admin import Admin, wait_until
-from sandbox.agent_process import AgentProcess
 from sandbox.contract import KafkaCluster
+from tests.integration.fleet import ENOUGH_BYTES, Fleet, at_rest, counted, hold_form, reading, run_of
 from tests.integration.scene import INTERLEAVED, A, B, Scene, now_ms
-
-Flows = dict[tuple[str, ...], tuple[int, int]]
-"""Bytes and records by topic, client rack, replica rack and method."""
-
-_MINUTE_MS = 60_000
-_ENOUGH_BYTES = 200_000
-_OFTEN = {"traffic__poll_seconds": 1, "traffic__probe_seconds": 5}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fleet:
-    """The topics that an agent publishes to, and all that stands in them."""
-
-    bootstrap: str
-    traffic: str
-    groups: str
-
-    def settings(self, every: int) -> dict[str, object]:
-        """An agent's settings."""
-        return {
-            **_OFTEN,
-            "publishing__traffic_topic": self.traffic,
-            "publishing__groups_topic": self.groups,
-            "publishing__every_seconds": every,
-        }
-
-    def samples(self) -> list[TrafficSample]:
-        """Every sample."""
-        return [TrafficSample.model_validate_json(value) for _, value in self.read(self.traffic)]
-
-    def states(self) -> list[GroupState]:
-        """Every state, in order."""
-        found = [GroupState.model_validate_json(value) for _, value in self.read(self.groups)]
-        return sorted(found, key=lambda state: state.at)
-
-    def sums(self) -> Flows:
-        """The samples added up."""
-        sums: Flows = {}
-        for one in self.samples():
-            key = (one.topic, one.client_rack, one.replica_rack, one.method)
-            wire_bytes, records = sums.get(key, (0, 0))
-            sums[key] = (wire_bytes + one.bytes, records + one.records)
-        return sums
-
-    def read(self, topic: str) -> list[tuple[bytes, bytes]]:
-        """Keys and values, of all that stands in the topic now."""
-        consumer = Consumer(
-            {
-                "bootstrap.servers": self.bootstrap,
-                "group.id": "nobody",
-                "enable.auto.commit": "false",
-                "enable.partition.eof": "true",
-                "log_level": 0,
-            }
-        )
-        found, ended = [], 0
-        try:
-            partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
-            consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-            until = time.monotonic() + 20
-            while ended < len(partitions):
-                assert time.monotonic() < until, f"{topic} cannot be read"
-                message = consumer.poll(1.0)
-                if message is None:
-                    continue
-                error = message.error()
-                if error is None:
-                    found.append((message.key() or b"", message.value() or b""))
-                elif error.code() == KafkaError._PARTITION_EOF:
-                    ended += 1
-        finally:
-            consumer.close()
-        return found
 
 
 @pytest.fixture
@@ -105,66 +28,12 @@ def fleet(cluster: KafkaCluster, admin: Admin) -> Iterator[Fleet]:
         admin.delete_topic(topic)
 
 
-def totals(agent: AgentProcess) -> Flows:
-    """What the agent counted until now, as /metrics shows it."""
-    found: dict[str, dict[tuple[str, ...], int]] = {"bytes": {}, "records": {}}
-    for family in text_string_to_metric_families(agent.get("/metrics")[1]):
-        what = family.name.removeprefix("samerack_consumed_")
-        for sample in family.samples if what in found else ():
-            labels = ("topic", "client_rack", "replica_rack", "method")
-            found[what][tuple(sample.labels[label] for label in labels)] = int(sample.value)
-    return {key: (count, found["records"][key]) for key, count in found["bytes"].items()}
-
-
-def counted(agent: AgentProcess) -> int:
-    """All bytes."""
-    return sum(wire_bytes for wire_bytes, _ in totals(agent).values())
-
-
-def reading(scene: Scene) -> None:
-    """Two members in two racks, who have settled."""
-    for rack in (A, B):
-        scene.join("confluent", rack, auto_commit_interval_ms="500")
-    scene.wait_settled()
-
-
-def at_rest(scene: Scene, agent: AgentProcess) -> Flows:
-    """The agent's totals once nobody reads any more."""
-    for seat in scene.seats:
-        seat.member.stop()
-    scene.seats.clear()
-    seen: list[Flows] = []
-
-    def unchanged() -> bool:
-        seen.append(totals(agent))
-        time.sleep(1.2)
-        empty = agent.metric("samerack_members", group=scene.group) == 0
-        return empty and len(seen) > 3 and seen[-1] == seen[-2] == seen[-3]
-
-    wait_until(unchanged, "nothing more is counted", timeout=40)
-    return seen[-1]
-
-
-def run_of(sample: TrafficSample) -> str:
-    """The run of an agent that a sample is of."""
-    return sample.id.rpartition("-")[0]
-
-
-def hold_form(samples: list[TrafficSample], *, every: int) -> None:
-    """Ids are unique, windows are not empty, not longer than asked for, and within a minute."""
-    assert len({one.id for one in samples}) == len(samples)
-    for one in samples:
-        assert 0 < one.window_end - one.window_start <= every * 1000
-        assert one.window_start // _MINUTE_MS == (one.window_end - 1) // _MINUTE_MS
-        assert one.bytes or one.records
-
-
 def test_samples_add_up_and_states_are_the_brokers(scene: Scene, fleet: Fleet, admin: Admin) -> None:
     """The sum of all samples is what /metrics shows, to the byte; the state of a group is what its broker describes."""
     scene.lay_out(INTERLEAVED)
     agent = scene.leading_agent(**fleet.settings(5))
     reading(scene)
-    agent.wait(lambda: counted(agent) > _ENOUGH_BYTES, "bytes are counted", timeout=90)
+    agent.wait(lambda: counted(agent) > ENOUGH_BYTES, "bytes are counted", timeout=90)
     described = {
         member.member_id: {(p.topic, p.partition) for p in member.assignment.topic_partitions}
         for member in scene.describe().members
@@ -205,7 +74,7 @@ def test_what_was_counted_is_published_at_the_end(scene: Scene, fleet: Fleet) ->
     scene.lay_out(INTERLEAVED)
     agent = scene.leading_agent(**fleet.settings(60))
     reading(scene)
-    agent.wait(lambda: counted(agent) > _ENOUGH_BYTES, "bytes are counted", timeout=90)
+    agent.wait(lambda: counted(agent) > ENOUGH_BYTES, "bytes are counted", timeout=90)
     ended = at_rest(scene, agent)
     code, seconds = agent.stop()
     assert (code, seconds < 5) == (0, True)
@@ -246,7 +115,7 @@ def test_a_topic_that_is_missing_disturbs_nobody(scene: Scene, cluster: KafkaClu
     scene.lay_out(INTERLEAVED)
     agent = scene.leading_agent(**missing.settings(1))
     reading(scene)
-    agent.wait(lambda: counted(agent) > _ENOUGH_BYTES, "bytes are counted", timeout=90)
+    agent.wait(lambda: counted(agent) > ENOUGH_BYTES, "bytes are counted", timeout=90)
     (said,) = agent.events("publishing-refused")
     assert said["reason"] == "UNKNOWN_TOPIC_OR_PART"
     assert f"--create --topic {missing.traffic}" in said["cure"]
@@ -269,14 +138,14 @@ def test_a_killed_agent_loses_no_more_than_its_last_window(scene: Scene, fleet: 
     scene.lay_out(INTERLEAVED)
     agent = scene.leading_agent(**fleet.settings(every))
     reading(scene)
-    agent.wait(lambda: counted(agent) > _ENOUGH_BYTES, "bytes are counted", timeout=90)
+    agent.wait(lambda: counted(agent) > ENOUGH_BYTES, "bytes are counted", timeout=90)
     agent.kill()
     killed = now_ms()
     former = fleet.samples()
     # a look every second may be late, and the record is on its way for a moment
     assert killed - max(one.window_end for one in former) < (every + 2) * 1000
     again = scene.agent(**fleet.settings(every))
-    again.wait(lambda: counted(again) > _ENOUGH_BYTES, "bytes are counted", timeout=90)
+    again.wait(lambda: counted(again) > ENOUGH_BYTES, "bytes are counted", timeout=90)
     ended = at_rest(scene, again)
     runs = {run_of(one) for one in former}
 
@@ -291,3 +160,23 @@ def test_a_killed_agent_loses_no_more_than_its_last_window(scene: Scene, fleet: 
     )
     hold_form(fleet.samples(), every=every)
     assert min(one.window_start for one in later()) >= max(one.window_end for one in former)
+
+
+def test_of_two_agents_one_publishes(scene: Scene, fleet: Fleet) -> None:
+    """The one that is active for the group; when it dies the other goes on where it ended."""
+    scene.lay_out(INTERLEAVED)
+    first = scene.leading_agent(**fleet.settings(1), election__identity="first")
+    second = scene.agent(**fleet.settings(1), election__identity="second")
+    reading(scene)
+    first.wait(lambda: counted(first) > ENOUGH_BYTES, "the first counts bytes", timeout=90)
+    second.wait(lambda: counted(second) > ENOUGH_BYTES, "the second counts bytes", timeout=90)
+    former = fleet.samples()
+    (run,) = {run_of(one) for one in former}
+    first.kill()
+    second.wait(lambda: {run_of(one) for one in fleet.samples()} > {run}, "the second agent publishes", timeout=60)
+    at_rest(scene, second)
+    samples = fleet.samples()
+    hold_form(samples, every=1)
+    ends = [one.window_end for one in samples if run_of(one) == run]
+    # what remains of the first may have a last look while the second begins
+    assert max(ends) - min(one.window_start for one in samples if run_of(one) != run) <= 3_000

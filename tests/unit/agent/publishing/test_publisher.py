@@ -39,6 +39,7 @@ def publisher(given: Settings, *, cluster_id: str = "id-of-cluster") -> Publishe
         given,
         metrics=PublishingMetrics(CollectorRegistry(), given.publishing.topics),
         roles=lambda: {"orders": "leading"},
+        mine=lambda group: group == "orders",
         cluster_id=ask,
     )
 
@@ -53,7 +54,7 @@ def told(one: Publisher, *, looks: int = 1) -> None:
     board = TrafficBoard()
     board.listen(one._write)
     for _ in range(looks):
-        publish(board, snapshot(group(flows=[flow(A, B, 5_000), flow(A, A, 3_000)])))
+        publish(board, snapshot(group(flows=[flow(A, B, 5_000), flow(A, A, 3_000)]), group("of another agent")))
 
 
 def test_a_publication_becomes_records() -> None:

@@ -28,6 +28,7 @@ class Fake:
         self.answers: list[KafkaError | None] = []
         self.refuses: KafkaError | None = None
         self.raises: KafkaError | None = None
+        self.fails: KafkaError | None = None
 
     def list_topics(self, topic: str, timeout: float) -> Any:
         """Every topic is there, unless it refuses."""
@@ -43,7 +44,9 @@ class Fake:
         self.sent.append((value, on_delivery))
 
     def poll(self, _seconds: float) -> None:
-        """Answer what was sent, with `answers` first and success after."""
+        """Answer what was sent, with `answers` first and success after; or fail for good."""
+        if self.fails is not None:
+            raise KafkaException(self.fails)
         sent, self.sent = self.sent, []
         for _, told in sent:
             told(self.answers.pop(0) if self.answers else None, None)
@@ -173,7 +176,7 @@ def test_a_fatal_error_makes_another_producer(setting: Setting) -> None:
 
 def test_a_fatal_error_is_heard_without_any_record(setting: Setting) -> None:
     """A producer that may not be idempotent says so at once; it is not made anew more often than others are asked."""
-    setting.producer.config["error_cb"](KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "", True))  # noqa: FBT003
+    setting.producer.fails = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "", True)  # noqa: FBT003
     setting.turns(20)
     assert len(setting.made) == 1
     assert {one.why for one in setting.sender.troubles} == {Refusal.NOT_ALLOWED}

@@ -13,7 +13,7 @@ AT = 1_800_000_000.0
 
 def due(told: Told, seen: TrafficSnapshot, after: float, *, interval: bool = False) -> list[str]:
     """Names of the groups that are due so many seconds after the first look."""
-    return [one.group for one in told.due(seen, at=AT + after, interval=interval)]
+    return [one.group for one in told.due(seen.groups, seen.cluster, at=AT + after, interval=interval)]
 
 
 def test_a_group_is_pictured_by_index() -> None:

@@ -1,0 +1,142 @@
+"""What tests of publishing share: the topics of a fleet as a consumer reads them, and an agent's own totals."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaError, TopicPartition
+from prometheus_client.parser import text_string_to_metric_families
+
+from common.records import GroupState, TrafficSample
+from sandbox.admin import wait_until
+from sandbox.agent_process import AgentProcess
+from tests.integration.scene import A, B, Scene
+
+Flows = dict[tuple[str, ...], tuple[int, int]]
+"""Bytes and records by topic, client rack, replica rack and method."""
+
+_MINUTE_MS: Final = 60_000
+ENOUGH_BYTES: Final = 200_000
+_OFTEN: Final = {"traffic__poll_seconds": 1, "traffic__probe_seconds": 5}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """The topics that an agent publishes to, and all that stands in them."""
+
+    bootstrap: str
+    traffic: str
+    groups: str
+
+    def settings(self, every: int) -> dict[str, Any]:
+        """An agent's settings."""
+        return {
+            **_OFTEN,
+            "publishing__traffic_topic": self.traffic,
+            "publishing__groups_topic": self.groups,
+            "publishing__every_seconds": every,
+        }
+
+    def samples(self) -> list[TrafficSample]:
+        """Every sample."""
+        return [TrafficSample.model_validate_json(value) for _, value in self.read(self.traffic)]
+
+    def states(self) -> list[GroupState]:
+        """Every state, in order."""
+        found = [GroupState.model_validate_json(value) for _, value in self.read(self.groups)]
+        return sorted(found, key=lambda state: state.at)
+
+    def sums(self) -> Flows:
+        """The samples added up."""
+        sums: Flows = {}
+        for one in self.samples():
+            key = (one.topic, one.client_rack, one.replica_rack, one.method)
+            wire_bytes, records = sums.get(key, (0, 0))
+            sums[key] = (wire_bytes + one.bytes, records + one.records)
+        return sums
+
+    def read(self, topic: str) -> list[tuple[bytes, bytes]]:
+        """Keys and values, of all that stands in the topic now."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap,
+                "group.id": "nobody",
+                "enable.auto.commit": "false",
+                "enable.partition.eof": "true",
+                "log_level": 0,
+            }
+        )
+        found, ended = [], 0
+        try:
+            partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+            consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+            until = time.monotonic() + 20
+            while ended < len(partitions):
+                assert time.monotonic() < until, f"{topic} cannot be read"
+                message = consumer.poll(1.0)
+                if message is None:
+                    continue
+                error = message.error()
+                if error is None:
+                    found.append((message.key() or b"", message.value() or b""))
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    ended += 1
+        finally:
+            consumer.close()
+        return found
+
+
+def totals(agent: AgentProcess) -> Flows:
+    """What the agent counted until now, as /metrics shows it."""
+    found: dict[str, dict[tuple[str, ...], int]] = {"bytes": {}, "records": {}}
+    for family in text_string_to_metric_families(agent.get("/metrics")[1]):
+        what = family.name.removeprefix("samerack_consumed_")
+        for sample in family.samples if what in found else ():
+            labels = ("topic", "client_rack", "replica_rack", "method")
+            found[what][tuple(sample.labels[label] for label in labels)] = int(sample.value)
+    return {key: (count, found["records"][key]) for key, count in found["bytes"].items()}
+
+
+def counted(agent: AgentProcess) -> int:
+    """All bytes."""
+    return sum(wire_bytes for wire_bytes, _ in totals(agent).values())
+
+
+def reading(scene: Scene) -> None:
+    """Two members in two racks, who have settled."""
+    for rack in (A, B):
+        scene.join("confluent", rack, auto_commit_interval_ms="500")
+    scene.wait_settled()
+
+
+def at_rest(scene: Scene, agent: AgentProcess) -> Flows:
+    """The agent's totals once nobody reads any more."""
+    for seat in scene.seats:
+        seat.member.stop()
+    scene.seats.clear()
+    seen: list[Flows] = []
+
+    def unchanged() -> bool:
+        seen.append(totals(agent))
+        time.sleep(1.2)
+        empty = agent.metric("samerack_members", group=scene.group) == 0
+        return empty and len(seen) > 3 and seen[-1] == seen[-2] == seen[-3]
+
+    wait_until(unchanged, "nothing more is counted", timeout=40)
+    return seen[-1]
+
+
+def run_of(sample: TrafficSample) -> str:
+    """The run of an agent that a sample is of."""
+    return sample.id.rpartition("-")[0]
+
+
+def hold_form(samples: list[TrafficSample], *, every: int) -> None:
+    """Ids are unique, windows are not empty, not longer than asked for, and within a minute."""
+    assert len({one.id for one in samples}) == len(samples)
+    for one in samples:
+        assert 0 < one.window_end - one.window_start <= every * 1000
+        assert one.window_start // _MINUTE_MS == (one.window_end - 1) // _MINUTE_MS
+        assert one.bytes or one.records
