@@ -193,6 +193,7 @@ def _consumers(bootstrap: str, web: WebServer) -> Iterator[dict[int, tuple[str, 
 
 def measure(seconds: float = LIVE_SECONDS) -> dict[str, Any]:
     """One live run; bytes by group: truth, estimate, exact, each whole and across racks."""
+    _tell("starting three brokers")
     with Cluster(properties={"log.cleaner.backoff.ms": "1000"}) as cluster, Admin(cluster.bootstrap) as admin:
         for topic in TOPICS:
             config = {
@@ -206,12 +207,14 @@ def measure(seconds: float = LIVE_SECONDS) -> dict[str, Any]:
         feeder = Feeder(cluster.bootstrap)
         feeder.start()
         with _consumers(cluster.bootstrap, bench.web) as processes:
+            _tell(f"{len(TOPICS)} groups begin to read")
             bench.look()
             feeder.begin()
             bench.wait(_WARM_SECONDS)
             feeder.pause()
             bench.wait(_DRAIN_SECONDS)
             before = _reading(bench)
+            _tell(f"measuring for {seconds:.0f} s")
             feeder.begin()
             bench.wait(seconds)
             feeder.pause()
@@ -225,6 +228,10 @@ def measure(seconds: float = LIVE_SECONDS) -> dict[str, Any]:
         "groups": _compared(before, after, processes),
         "cycle_seconds": round(sum(bench.cycles) / len(bench.cycles), 3),
     }
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"traffic: {text} ...\n")
 
 
 def _reading(bench: Bench) -> tuple[dict[tuple[int, int], int], dict[str, dict[FlowKey, int]]]:

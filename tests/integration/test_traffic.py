@@ -14,12 +14,14 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 from kafka.protocol.consumer.fetch import FetchRequest
 
+from agent.costs import report
 from agent.traffic.board import TrafficBoard
 from agent.traffic.metrics import TrafficMetrics
 from agent.traffic.model import BlindSpot, Family, GroupTraffic, TrafficSnapshot
 from agent.traffic.watch import TrafficWatch, observe
 from agent.traffic.wire import Answer, Question, Wire
-from common.settings import Settings, load
+from common.money import price_table
+from common.settings import MoneySettings, Settings, load
 from sandbox.admin import Admin
 from sandbox.contract import KafkaCluster
 from sandbox.feeder import Feeder
@@ -123,6 +125,13 @@ def member_rack(group: GroupTraffic, member: str | None) -> str | None:
     return next((one.rack.rack for one in group.members if one.id == member), None)
 
 
+def costs_what_crosses(snapshot: TrafficSnapshot, name: str) -> bool:
+    """Whether a group has a price: that of the bytes that crossed racks, above zero."""
+    prices = price_table(MoneySettings())
+    cost = next(one for one in report(snapshot, prices, roles={}).groups if one.group == name)
+    return bool(cost.dollars_per_month) and cost.dollars == prices.dollars(cost.cross_rack_bytes) > 0
+
+
 def measured(snapshot: TrafficSnapshot, name: str) -> GroupTraffic | None:
     """A group of which bytes are known in the window."""
     for one in snapshot.groups:
@@ -162,6 +171,7 @@ def test_classic_and_new_groups_are_measured(cluster: KafkaCluster, placed: str,
         assert one.shares.random == pytest.approx(2 / 3)
         assert one.problem is not None
         assert BlindSpot.SERVING_GUESSED not in one.blind_spots
+        assert costs_what_crosses(snapshot, one.group)
 
 
 def test_statistics_make_a_member_exact(cluster: KafkaCluster, placed: str, group: str, looking: Looking) -> None:
@@ -216,7 +226,11 @@ def test_kafka_streams_is_measured(
         instance(None, "second", client__tag__zone="rack-c"),
     ):
         snapshot = looking.until(
-            lambda seen: (one := measured(seen, group)) is not None and [m.partitions for m in one.members] == [3, 3]
+            lambda seen: (
+                (one := measured(seen, group)) is not None
+                and [member.partitions for member in one.members] == [3, 3]
+                and costs_what_crosses(seen, group)
+            )
         )
     one = named(snapshot, group)
     assert one.kind == {"classic": "streams-classic", "streams": "streams"}[protocol]
