@@ -1,0 +1,101 @@
+"""How many groups a second the what-if works out, in all scenarios, from a file of states to the ranking.
+
+What must not enter: layout of the page.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.process_tree import TreeWatch
+from pipeline.simulate import messages
+from pipeline.simulate_cast import Fleet
+from pipeline.simulate_sinks import folder
+
+GROUPS: Final = (1_000, 10_000)
+PARTITIONS: Final = 50
+MEMBERS: Final = 5
+CORES: Final = 2
+
+
+def measure() -> dict[str, Any]:
+    """Seconds, groups per second and peak memory for each number of groups."""
+    return {
+        "partitions": PARTITIONS,
+        "members": MEMBERS,
+        "cores": CORES,
+        "fleets": [_fleet(groups) for groups in GROUPS],
+    }
+
+
+def _fleet(groups: int) -> dict[str, Any]:
+    """One fleet, worked out in a process of its own."""
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name)
+        with folder(place) as sink:
+            for message in messages(Fleet(groups=groups, days=0.0001, partitions=PARTITIONS, members=MEMBERS)):
+                sink(message)
+        begun = time.perf_counter()
+        command = [sys.executable, "-m", "benchmarks.pipeline_whatif", name]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own module
+        watch = TreeWatch(process.pid)
+        watch.start()
+        output, _ = process.communicate()
+        seconds = time.perf_counter() - begun
+        watch.over.set()
+    if process.returncode:
+        raise SystemExit(f"{groups} groups: ended with {process.returncode}")
+    found: dict[str, Any] = json.loads(output.splitlines()[-1])
+    result = {
+        "groups": groups,
+        **found,
+        "groups_per_second": groups / found["working_seconds"],
+        "seconds": seconds,
+        "cpu_seconds": watch.cpu_seconds,
+        "peak_bytes": watch.peak_bytes,
+    }
+    sys.stderr.write(
+        f"{groups:,} groups: {result['groups_per_second']:,.0f} a second, {seconds:.0f} s in all, "
+        f"{watch.cpu_seconds:.0f} s of processors, {watch.peak_bytes / 2**20:,.0f} MiB\n"
+    )
+    return result
+
+
+def main(place: str) -> None:
+    """Work one fleet out; what took how long as a line of JSON."""
+    from common.money import shipped  # noqa: PLC0415 - the parent process does without PySpark
+    from common.settings.pipeline import PipelineSettings  # noqa: PLC0415 - see above
+    from pipeline import session, whatif  # noqa: PLC0415 - see above
+    from pipeline.whatif_group import Questions  # noqa: PLC0415 - see above
+
+    begun = time.perf_counter()
+    with session.opened(PipelineSettings(master=f"local[{CORES}]"), name="benchmark") as spark:
+        started = time.perf_counter()
+        states = whatif.chosen(whatif.states_in_files(spark, Path(place)))
+        rows = whatif.ask(states, Questions(), shipped("aws")).persist()
+        count = rows.count()
+        worked = time.perf_counter()
+        found = whatif.changes(rows).persist()
+        total = whatif.totals(rows).collect()[0]
+        if total.failed:
+            raise SystemExit(f"{total.failed} groups could not be worked out")
+        whatif.by_change(found).collect()
+        whatif.ranked(found).limit(20).collect()
+        ranked = time.perf_counter()
+    result = {
+        "start_seconds": started - begun,
+        "working_seconds": worked - started,
+        "ranking_seconds": ranked - worked,
+        "scenarios": count,
+    }
+    sys.stdout.write(json.dumps(result) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
