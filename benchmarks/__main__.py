@@ -2,7 +2,8 @@
 
 With names it prints their results and writes nothing; `streams` measures tasks beside Kafka and writes its own page.
 `consumers` does so for groups, beside Kafka and franz-go; `parity` counts how plans compare with Kafka's.
-`traffic` measures how well the agent measures, on a real Kafka. What must not enter: scenarios, measuring, layout.
+`traffic` measures how well the agent measures, on a real Kafka; `pipeline` how fast the fleet is on Spark.
+What must not enter: scenarios, measuring, layout.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +22,17 @@ from benchmarks.traffic_report import table
 
 DOCS = Path(__file__).parents[1] / "docs"
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
+_ALONE = (["streams"], ["consumers"])
+_WITH_MORE = (["parity"], ["pipeline"])
+"""Modules of these names, loaded when asked for: only they need Java, Go or Spark."""
 
 
 def main(arguments: list[str]) -> int:
     """Measure what is named, or everything."""
-    if arguments == ["streams"]:
-        from benchmarks import streams  # noqa: PLC0415 - only this needs Java
-
-        return streams.main()
-    if arguments == ["consumers"]:
-        from benchmarks import consumers  # noqa: PLC0415 - only this needs Java and Go
-
-        return consumers.main()
-    if arguments[:1] == ["parity"]:
-        from benchmarks import parity  # noqa: PLC0415 - only this needs Java
-
-        return parity.main(arguments[1:])
+    if arguments in _ALONE:
+        return int(import_module(f"benchmarks.{arguments[0]}").main())
+    if arguments[:1] in _WITH_MORE:
+        return int(import_module(f"benchmarks.{arguments[0]}").main(arguments[1:]))
     if arguments == ["traffic"]:
         return _traffic()
     if arguments[:1] == ["--one"]:

@@ -15,8 +15,7 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-import psutil
-
+from benchmarks.process_tree import TreeWatch
 from common.settings import load
 from pipeline.simulate import Kind, messages
 from pipeline.simulate_cast import Fleet
@@ -25,7 +24,7 @@ from pipeline.simulate_sinks import kafka
 from sandbox.admin import Admin
 from sandbox.cluster import Cluster
 
-SAMPLES: Final = 3_000_000
+RECORDS: Final = 3_000_000
 BATCH: Final = 500_000
 CORES: Final = 2
 PARTITIONS: Final = 4
@@ -43,7 +42,17 @@ def measure() -> dict[str, Any]:
                 admin.create_topic(topic, [[1]] * PARTITIONS)
         made = _fill(cluster.bootstrap)
         results = {name: _run(name, cluster.bootstrap, Path(folder) / name) for name in ("aggregated", "kept")}
-    return {"records": made, "batch": BATCH, "cores": CORES, "groups": _fleet().groups, **results}
+    return {
+        "records": made,
+        "groups": _fleet().groups,
+        "duplicates": DUPLICATES,
+        "late": LATE,
+        "malformed": MALFORMED,
+        "partitions": PARTITIONS,
+        "batch": BATCH,
+        "cores": CORES,
+        **results,
+    }
 
 
 def _fleet() -> Fleet:
@@ -51,7 +60,7 @@ def _fleet() -> Fleet:
 
 
 def _fill(bootstrap: str) -> int:
-    """Put the fleet into Kafka; its records may be more than are asked for, and are cut then."""
+    """Put the first RECORDS of the fleet into Kafka; returns how many there are."""
     faults = Faults(duplicates=DUPLICATES, late=LATE, malformed=MALFORMED)
     count = 0
     sys.stderr.write("filling topics ... ")
@@ -59,7 +68,7 @@ def _fill(bootstrap: str) -> int:
         for message in with_faults(messages(_fleet()), faults):
             sink(message)
             count += 1
-            if count == SAMPLES:
+            if count == RECORDS:
                 break
     sys.stderr.write(f"{count:,} records\n")
     return count
@@ -70,45 +79,26 @@ def _run(name: str, bootstrap: str, folder: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "benchmarks.pipeline_stream", name, bootstrap, str(folder)]
     begun = time.perf_counter()
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own module
-    peak = _Peak(process.pid)
-    peak.start()
+    watch = TreeWatch(process.pid)
+    watch.start()
     output, _ = process.communicate()
-    peak.over.set()
+    seconds = time.perf_counter() - begun
+    watch.over.set()
     if process.returncode:
         raise SystemExit(f"{name} ended with {process.returncode}")
     batches = [json.loads(line) for line in output.splitlines()]
     warm = batches[1:-1] or batches  # Java compiles during the first, and the last one is not full
     found = {
-        "seconds": time.perf_counter() - begun,
+        "seconds": seconds,
+        "cpu_seconds": watch.cpu_seconds,
         "records_per_second": sum(batch["records"] for batch in warm) / sum(batch["seconds"] for batch in warm),
         "first_records_per_second": batches[0]["records"] / batches[0]["seconds"],
         "batches": len(batches),
         "records": sum(batch["records"] for batch in batches),
-        "peak_bytes": peak.bytes,
+        "peak_bytes": watch.peak_bytes,
     }
-    sys.stderr.write(f"{name}: {found['records_per_second']:,.0f} records/s, {peak.bytes / 2**20:,.0f} MiB\n")
+    sys.stderr.write(f"{name}: {found['records_per_second']:,.0f} records/s, {watch.peak_bytes / 2**20:,.0f} MiB\n")
     return found
-
-
-class _Peak(threading.Thread):
-    """Highest resident memory of a process and its children together, by looking ten times a second."""
-
-    def __init__(self, pid: int) -> None:
-        super().__init__(daemon=True)
-        self._root = psutil.Process(pid)
-        self.bytes = 0
-        self.over = threading.Event()
-
-    def run(self) -> None:
-        """Look until it is over."""
-        while not self.over.wait(0.1):
-            now = 0
-            try:
-                for process in (self._root, *self._root.children(recursive=True)):
-                    now += process.memory_info().rss
-            except psutil.NoSuchProcess:
-                continue
-            self.bytes = max(self.bytes, now)
 
 
 def main(way: str, bootstrap: str, folder: str) -> None:

@@ -50,6 +50,8 @@ _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.databricks.delta.snapshotPartitions": "2",
+    # what Delta lists folders with: as many tasks, by default ten thousand
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }
 """One process needs no network, and many small tasks only cost it time."""
 

@@ -27,6 +27,7 @@ from pipeline.stream import BAD, SAMPLE, STATE, by_minute, once, parsed, states
 from pipeline.stream_kafka import check_topics, source_options
 
 _LOOK_SECONDS: Final = 0.2
+_MINUTE: Final = "yyyy-MM-dd HH:mm"
 _QUERY: Final = "sql.streaming.queryId"
 
 
@@ -92,8 +93,9 @@ class Writer:
 
 
 def _found(records: DataFrame) -> dict[str, list[Row]]:
-    """What is in a batch: by sort, a row for each day with its first and last moment."""
-    sums = (F.count(F.lit(1)).alias("count"), F.min("moment").alias("first"), F.max("moment").alias("last"))
+    """What is in a batch: by sort, a row for each day with its first and last minute, as text in the session's zone."""
+    ends = (F.date_format(end("moment"), _MINUTE).alias(name) for name, end in (("first", F.min), ("last", F.max)))
+    sums = (F.count(F.lit(1)).alias("count"), *ends)
     found: dict[str, list[Row]] = {}
     for row in records.groupBy("sort", "day").agg(*sums).collect():
         found.setdefault(row["sort"], []).append(row)
@@ -103,8 +105,8 @@ def _found(records: DataFrame) -> dict[str, list[Row]]:
 def _within(days: Iterable[Row]) -> str:
     """Where in `traffic_by_minute` the rows of a batch may have theirs: one late record must not make all be read."""
     parts = (
-        f"(kept.day = DATE'{row['day']}' AND kept.minute BETWEEN TIMESTAMP'{row['first']:%Y-%m-%d %H:%M}' "
-        f"AND TIMESTAMP'{row['last']:%Y-%m-%d %H:%M}')"
+        f"(kept.day = DATE'{row['day']}' AND kept.minute BETWEEN TIMESTAMP'{row['first']}' "
+        f"AND TIMESTAMP'{row['last']}')"
         for row in days
     )
     return f"({' OR '.join(parts)})"
@@ -192,8 +194,9 @@ def _batch(progress: Mapping[str, Any], counts: Mapping[str, int]) -> Batch:
 
 
 def _offsets(text: str) -> int:
-    """All of a source's offsets added up."""
-    return sum(sum(partitions.values()) for partitions in json.loads(text or "{}").values())
+    """All of a source's offsets added up; it may not know any yet."""
+    topics = json.loads(text or "null") or {}
+    return sum(sum(partitions.values()) for partitions in topics.values())
 
 
 def _explained(error: Exception) -> AgentError:

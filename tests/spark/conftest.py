@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _HERE = Path(__file__).parent
-_SECONDS = 120
+_SECONDS = 180
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

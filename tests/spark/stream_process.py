@@ -16,8 +16,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -57,7 +55,7 @@ def simulated(samples: int, *, faults: Faults) -> list[Message]:
 
     def until() -> Iterator[Message]:
         count = 0
-        for message in chain.from_iterable(messages(Fleet(groups=40, days=days, start=START)) for days in (1.0,)):
+        for message in messages(Fleet(groups=40, days=1.0, start=START)):
             if count == samples:
                 return
             count += message.kind == "sample"
@@ -138,7 +136,9 @@ class Stream:
         """Start it."""
         self.log = log
         with log.open("wb") as out:
-            self.process = spawn(command(*words), stdout=out, stderr=subprocess.STDOUT, env=dict(os.environ))
+            # tables are in UTC, wherever the stream runs
+            environment = {**os.environ, "TZ": "Asia/Kathmandu"}
+            self.process = spawn(command(*words), stdout=out, stderr=subprocess.STDOUT, env=environment)
 
     def wait_for(self, text: str) -> None:
         """Until it has said this."""
@@ -159,8 +159,3 @@ class Stream:
     def said(self) -> str:
         """The end of what it said."""
         return tail(self.log, 40)
-
-
-def moment(minute: int) -> str:
-    """A minute's number in words, for messages."""
-    return datetime.fromtimestamp(minute * 60, UTC).isoformat()

@@ -2,10 +2,73 @@
 
 from __future__ import annotations
 
-from pyspark.sql import SparkSession
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from common.errors import AgentError, SettingsError
+from common.settings.pipeline import PipelineSettings
+from pipeline import session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
-def test_a_session_from_the_settings_reads_and_writes_delta(spark: SparkSession, tmp_path: object) -> None:
+def test_a_session_from_the_settings_reads_and_writes_delta(spark: SparkSession, tmp_path: Path) -> None:
     """A table that the session writes in Delta is read back whole."""
     spark.range(3).write.format("delta").save(f"{tmp_path}/table")
     assert {row.id for row in spark.read.format("delta").load(f"{tmp_path}/table").collect()} == {0, 1, 2}
+
+
+def test_settings_win_over_what_was_submitted_and_that_over_ours(tmp_path: Path) -> None:
+    """The master and every setting of Spark's come from the settings, else from spark-submit, else from us."""
+    submitted = {"spark.master": "yarn", "spark.jars": "a.jar", "spark.sql.session.timeZone": "CET"}
+    given = session.options(PipelineSettings(), submitted)
+    assert (given["spark.master"], given["spark.jars"], given["spark.sql.session.timeZone"]) == ("yarn", "a.jar", "CET")
+    assert "spark.sql.shuffle.partitions" not in given
+    ours = PipelineSettings(master="local[3]", conf={"spark.jars": "b.jar", "spark.ui.enabled": "false"})
+    given = session.options(ours, submitted)
+    assert (given["spark.master"], given["spark.jars"], given["spark.ui.enabled"]) == ("local[3]", "b.jar", "false")
+    assert given["spark.sql.shuffle.partitions"] == "3"
+    missing = PipelineSettings(jars=(str(tmp_path),))
+    with pytest.raises(SettingsError, match="scripts/setup --pipeline"):
+        session.options(missing, {})
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("exit 3", "does not run"),
+        ("""echo 'openjdk version "11.0.2" 2019-01-15' >&2""", "is Java 11, too old"),
+        ("""echo 'java version "1.8.0_292"' >&2""", "is Java 8, too old"),
+    ],
+)
+def test_a_java_that_does_not_do_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pipeline_settings: PipelineSettings, script: str, words: str
+) -> None:
+    """A broken or old Java in JAVA_HOME ends in one line that says which is needed."""
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(f"#!/bin/sh\n{script}\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(SettingsError, match=f"{words}.*install Java 17"):
+        session.start(pipeline_settings, name="test")
+
+
+def test_no_java_at_all_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pipeline_settings: PipelineSettings
+) -> None:
+    """Without JAVA_HOME the PATH is looked through."""
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SettingsError, match="PATH has none: install Java 17"):
+        session.start(pipeline_settings, name="test")
+
+
+def test_a_master_that_nobody_answers_for_is_told_at_once(pipeline_settings: PipelineSettings) -> None:
+    """A wrong address ends in one line with the cure, not in a minute of retries."""
+    wrong = pipeline_settings.model_copy(update={"master": "spark://127.0.0.1:1"})
+    with pytest.raises(AgentError, match=r"no Spark master answers at 127\.0\.0\.1:1 .*pipeline\.master"):
+        session.start(wrong, name="test")

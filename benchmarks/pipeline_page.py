@@ -1,0 +1,63 @@
+"""The pipeline's figures as a page for people: docs/benchmarks-pipeline.md, a section for each part that was measured.
+
+What must not enter: measuring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+_OPENING: Final = """# Benchmarks of the fleet pipeline
+
+Everything on one machine: Kafka, Spark and what feeds them share its cores.
+"""
+_STREAM: Final = """
+## The stream
+
+{records:,} records of a simulated fleet of {groups} groups, with {duplicates:.0%} sent twice, {late:.0%} late and
+{malformed:.1%} malformed, in Kafka (one broker, {partitions} partitions a topic); Spark at `local[{cores}]` reads them
+to the end in batches of {batch:,}.
+
+| way | records/s | first batch | all in all s | processor s | peak memory MB |
+|---|--:|--:|--:|--:|--:|
+{rows}
+
+- *aggregated*: read, parsed, judged and added up by minute; nothing is remembered or written.
+- *kept*: `samerack pipeline stream` as it is: each id remembered, traffic, states and quarantine in Delta.
+- *records/s*: over all full batches but the first, in which Java compiles; *all in all*: with Spark's start and end.
+- *memory*: Python and Java together, at most; Java's heap as Spark sets it (1 GB).
+
+Repeat it: `scripts/bench pipeline stream` (four minutes).
+
+Measured on:
+
+{machine}
+"""
+_WAYS: Final = ("aggregated", "kept")
+
+
+def page(results: Mapping[str, Any]) -> str:
+    """The page of the parts that were measured."""
+    return _OPENING + "".join(write(results[part]) for part, write in SECTIONS.items() if part in results)
+
+
+def _stream(found: Mapping[str, Any]) -> str:
+    rows = [_row(way, found[way]) for way in _WAYS]
+    machine = "\n".join(f"- {name}: {value}" for name, value in found["machine"].items())
+    return _STREAM.format(**{**found, "rows": "\n".join(rows), "machine": machine})
+
+
+def _row(way: str, found: Mapping[str, Any]) -> str:
+    cells = [
+        way,
+        f"{found['records_per_second']:,.0f}",
+        f"{found['first_records_per_second']:,.0f}",
+        f"{found['seconds']:.0f}",
+        f"{found['cpu_seconds']:.0f}",
+        f"{found['peak_bytes'] / 1e6:,.0f}",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+SECTIONS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {"stream": _stream}

@@ -1,0 +1,81 @@
+"""Maintenance: old days go, files become few, and the stream may write meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from datetime import date, datetime, timedelta
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyspark.sql import DataFrame
+
+from common.settings.pipeline import PipelineSettings
+from pipeline import schema, tables
+from pipeline.maintain import maintain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TODAY = date(2025, 11, 10)
+
+
+def rows(spark: SparkSession, day: date, size: int) -> DataFrame:
+    """One row of traffic of a day."""
+    minute = datetime(day.year, day.month, day.day, 12)  # noqa: DTZ001 - the session's zone is UTC
+    row = ("east", "orders", "clicks", "rack-a", "rack-b", "exact", minute, size, 1, 1, day)
+    return spark.createDataFrame([row], schema.TRAFFIC_BY_MINUTE)
+
+
+def sizes(spark: SparkSession, settings: PipelineSettings) -> dict[date, int]:
+    """Bytes by day."""
+    kept = tables.read(spark, settings, "traffic_by_minute").groupBy("day").sum("bytes").collect()
+    return {row["day"]: row["sum(bytes)"] for row in kept}
+
+
+def test_old_days_go_and_small_files_become_one(spark: SparkSession, tmp_path: Path) -> None:
+    """Days before the retention are deleted, each other day is one file, and no other file is left on the disk."""
+    settings = PipelineSettings(tables=str(tmp_path), traffic_days=2, vacuum_hours=0)
+    tables.create(spark, settings)
+    days = [TODAY - timedelta(days=back) for back in (3, 2, 1, 0)]
+    for size in (1, 2):
+        each = [rows(spark, day, size) for day in days]
+        tables.append(reduce(DataFrame.union, each), settings, "traffic_by_minute")
+    said: list[str] = []
+    traffic, *others = maintain(spark, settings, today=TODAY, progress=said.append)
+    assert sizes(spark, settings) == {days[2]: 3, days[3]: 3}
+    assert (traffic.days_deleted, traffic.files_before, traffic.files_after) == (2, 8, 2)
+    assert traffic.kept_since == days[2]
+    assert len(list((tmp_path / "traffic_by_minute").glob("day=*/*.parquet"))) == 2
+    assert [(other.days_deleted, other.files_after) for other in others] == [(0, 0), (0, 0)]
+    assert said[0] == f"traffic_by_minute: deleting 2 days before {days[2]}"
+
+
+def test_the_stream_writes_on_while_tables_are_maintained(spark: SparkSession, tmp_path: Path) -> None:
+    """Batches that are added during maintenance are all there afterwards, each once."""
+    settings = PipelineSettings(tables=str(tmp_path))
+    tables.create(spark, settings)
+    over = threading.Event()
+    written: list[int] = []
+    failed: list[Exception] = []
+    own = spark.newSession()  # as a stream has: its writer's number must not count for maintenance
+
+    def write() -> None:
+        try:
+            while not over.is_set() or len(written) < 3:
+                with tables.transaction(own, writer="stream", number=len(written)):
+                    tables.add(rows(own, TODAY, 1), settings, within="true")
+                written.append(1)
+        except Exception as error:  # noqa: BLE001 - told by the assertion below
+            failed.append(error)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        for _ in range(2):
+            maintain(spark, settings, today=TODAY, progress=lambda _: None)
+    finally:
+        over.set()
+        thread.join()
+    assert failed == []
+    assert sizes(spark, settings) == {TODAY: len(written)}

@@ -1,0 +1,50 @@
+"""The same stream on a real standalone cluster, submitted as a zip, makes the same tables as on this machine alone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pipeline.simulate_faults import Faults
+from tests.spark import standalone
+from tests.spark.stream_process import arguments, command, in_tables, simulated, topics_with, truth
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SAMPLES = 5_000
+
+
+def run(words: list[str], **more: object) -> str:
+    """A command that has to succeed; its standard output."""
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, **more)  # type: ignore[call-overload]
+    assert done.returncode == 0, done.stdout + done.stderr
+    return str(done.stdout)
+
+
+@pytest.mark.timeout(240)
+def test_a_standalone_master_with_two_workers_makes_the_same_tables(spark: SparkSession, tmp_path: Path) -> None:
+    """spark-submit with the zipped package on two workers and `local[*]` agree, with each other and with arithmetic."""
+    made = simulated(SAMPLES, faults=Faults(duplicates=0.05, late=0.01, malformed=0.005))
+    files = json.loads(run(command("package", str(tmp_path / "files"), "--json")))
+    with topics_with(made) as bootstrap:
+        run(command(*arguments(bootstrap, tmp_path / "alone", "--once", master="local[*]")))
+        with standalone.master_and_workers(tmp_path, workers=2) as master:
+            submit = [str(standalone.HOME / "bin" / "spark-submit"), "--master", master]
+            submit += ["--conf", "spark.executor.memory=512m", "--conf", "spark.sql.shuffle.partitions=2"]
+            submit += ["--jars", ",".join(files["jars"]), "--py-files", files["zip"], files["program"]]
+            chosen = arguments(bootstrap, tmp_path / "submitted", "--once", "--json", master="")
+            batches = [
+                json.loads(line)
+                for line in run([*submit, *chosen], env=standalone.environment(), cwd=tmp_path).splitlines()
+            ]
+            executors = [path for number in range(2) for path in (tmp_path / f"worker-{number}").glob("app-*/*/stderr")]
+    assert sum(batch["records"] for batch in batches) == len(made)
+    assert len({path.parents[2] for path in executors}) == 2, "a worker had nothing to do"
+    submitted = in_tables(spark, tmp_path / "submitted")
+    assert submitted == in_tables(spark, tmp_path / "alone")
+    assert submitted == truth(made)

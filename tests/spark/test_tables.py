@@ -1,0 +1,122 @@
+"""The tables: made, written exactly once, read, and what is said when they cannot be."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pydantic import BaseModel
+from pyspark.sql.types import ArrayType, DataType, StructType
+
+from common.errors import AgentError
+from common.records import GroupState, MemberState, TopicState, TrafficSample
+from common.settings.pipeline import PipelineSettings
+from pipeline import schema, tables, tables_page
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ROW = ("east", "orders", "clicks", "rack-a", "rack-b", "exact")
+NOON = datetime(2025, 11, 1, 12)  # noqa: DTZ001 - Spark takes times without a zone; the session's is UTC
+EVERYTHING = "true"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> PipelineSettings:
+    """Tables of the test's own."""
+    return PipelineSettings(tables=str(tmp_path / "tables"))
+
+
+def sums(spark: SparkSession, *values: tuple[str, int]) -> DataFrame:
+    """Rows to be added: group and bytes."""
+    rows = [("east", group, *ROW[2:], NOON, size, 1, 1, date(2025, 11, 1)) for group, size in values]
+    return spark.createDataFrame(rows, schema.TRAFFIC_BY_MINUTE)
+
+
+def kept(spark: SparkSession, settings: PipelineSettings) -> dict[str, int]:
+    """Bytes by group."""
+    rows = tables.read(spark, settings, "traffic_by_minute").collect()
+    assert len({row["group"] for row in rows}) == len(rows)
+    return {row["group"]: row["bytes"] for row in rows}
+
+
+def test_sums_are_added_to_their_rows_once_for_each_number(spark: SparkSession, settings: PipelineSettings) -> None:
+    """A batch that is written a second time changes nothing; the next one adds to rows and makes new ones."""
+    tables.create(spark, settings)
+    for number, values in ((0, [("a", 1), ("b", 2)]), (0, [("a", 1), ("b", 2)]), (1, [("b", 3), ("c", 4)])):
+        with tables.transaction(spark, writer="test", number=number):
+            tables.add(sums(spark, *values), settings, within=EVERYTHING)
+    assert kept(spark, settings) == {"a": 1, "b": 5, "c": 4}
+
+
+def test_making_tables_again_keeps_them(spark: SparkSession, settings: PipelineSettings) -> None:
+    """A stream that is started again finds its tables, with the columns' words in them."""
+    tables.create(spark, settings)
+    tables.append(sums(spark, ("a", 1)), settings, "traffic_by_minute")
+    tables.create(spark, settings)
+    assert kept(spark, settings) == {"a": 1}
+    for name, shape in schema.TABLES.items():
+        assert tables.read(spark, settings, name).schema == shape
+
+
+def test_a_table_of_an_older_version_gets_the_new_columns(spark: SparkSession, settings: PipelineSettings) -> None:
+    """Rows with a column that the table lacks are added; older rows have null there."""
+    sums(spark, ("a", 1)).drop("samples").write.format("delta").save(tables.location(settings, "traffic_by_minute"))
+    tables.append(sums(spark, ("b", 2)), settings, "traffic_by_minute")
+    rows = tables.read(spark, settings, "traffic_by_minute").collect()
+    assert {row["group"]: row["samples"] for row in rows} == {"a": None, "b": 1}
+
+
+def test_a_missing_table_names_the_command_that_makes_it(spark: SparkSession, settings: PipelineSettings) -> None:
+    """Reading where nothing is, or where something else is, is one error with the cure."""
+    with pytest.raises(AgentError, match=r"no table group_states at .*: run samerack pipeline stream first"):
+        tables.read(spark, settings, "group_states")
+    Path(tables.location(settings, "quarantine")).mkdir(parents=True)
+    (Path(tables.location(settings, "quarantine")) / "notes.txt").write_text("no table")
+    with pytest.raises(AgentError, match="no table quarantine at"):
+        tables.opened(spark, settings, "quarantine")
+
+
+def test_tables_where_nobody_may_write_are_one_error(spark: SparkSession, tmp_path: Path) -> None:
+    """A place that is a file tells which setting is wrong."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(AgentError, match=r"cannot be made: .*pipeline\.tables"):
+        tables.create(spark, PipelineSettings(tables=str(tmp_path / "file")))
+
+
+def test_the_page_shows_the_tables_as_they_are() -> None:
+    """docs/pipeline-tables.md is what the shapes say."""
+    page = Path(__file__).parents[2] / "docs" / "pipeline-tables.md"
+    assert page.read_text() == tables_page.page(), "run: python -m pipeline.tables_page > docs/pipeline-tables.md"
+
+
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [
+        (TrafficSample, schema.TRAFFIC_SAMPLE),
+        (GroupState, schema.GROUP_STATE),
+        (MemberState, schema.MEMBERS),
+        (TopicState, schema.TOPICS),
+    ],
+)
+def test_shapes_of_records_have_the_fields_of_the_contract(model: type[BaseModel], shape: DataType) -> None:
+    """Every field that an agent writes is read, under the name that it has in JSON, and no other."""
+    struct = shape.elementType if isinstance(shape, ArrayType) else shape
+    assert isinstance(struct, StructType)
+    assert set(struct.names) == {info.alias or name for name, info in model.model_fields.items()}
+
+
+def test_a_state_passes_through_spark_unchanged(spark: SparkSession) -> None:
+    """What the contract writes, the shape reads: types agree, not only names."""
+    from tests.spark.records import state  # noqa: PLC0415 - next to its only use
+
+    text = state(1).decode()
+    parsed: Any = (
+        spark.createDataFrame([(text,)], "text string")
+        .selectExpr(f"to_json(from_json(text, '{schema.GROUP_STATE.simpleString()}')) AS text")
+        .head()
+    )
+    assert json.loads(parsed["text"]) == {key: value for key, value in json.loads(text).items() if value is not None}

@@ -1,0 +1,39 @@
+"""Spark's jars: which they are, and what is said where they are not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from common.errors import SettingsError
+from pipeline import jars
+
+
+def test_the_lock_has_the_jars_that_maven_is_asked_for() -> None:
+    """Every dependency of pom.xml is locked in its version, and no other jar."""
+    pom = Path(jars.__file__).with_name("pom.xml").read_text()
+    versions = dict(re.findall(r"<([\w.-]+\.version)>([^<]+)</", pom))
+    wanted = re.findall(r"<artifactId>([^<*]+)</artifactId>\s*<version>\$\{([^}]+)\}", pom)
+    assert sorted(f"{artifact}-{versions[version]}.jar" for artifact, version in wanted) == sorted(jars.names())
+
+
+def test_a_folder_that_lacks_jars_is_told_with_the_cures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache that nobody has filled, and a folder that is named, say what is missing and what to do."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with pytest.raises(SettingsError, match=r"11 of the 11 jars .* scripts/setup --pipeline.*spark\.jars\.packages"):
+        jars.find(())
+    with pytest.raises(SettingsError, match="other"):
+        jars.find([str(tmp_path / "other")])
+    with pytest.raises(SettingsError, match=r"gone\.jar: no such file"):
+        jars.find([str(tmp_path / "gone.jar")])
+
+
+def test_jars_are_taken_from_a_folder_or_by_name(tmp_path: Path) -> None:
+    """A folder gives the locked ones among its files; names and addresses stay as they are."""
+    for name in (*jars.names(), "another.jar"):
+        (tmp_path / name).touch()
+    assert jars.find([str(tmp_path)]) == tuple(str(tmp_path / name) for name in jars.names())
+    named = (str(tmp_path / "another.jar"), "s3a://bucket/far.jar")
+    assert jars.find(named) == named

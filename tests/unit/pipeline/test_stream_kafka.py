@@ -1,0 +1,65 @@
+"""Kafka settings as Spark's source takes them, and brokers that do not answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from common.errors import AgentError, SettingsError
+from pipeline import stream_kafka
+from pipeline.stream_kafka import check_topics, source_options
+
+
+def test_a_secured_connection_is_told_in_javas_names(tmp_path: Path) -> None:
+    """Certificates are handed over as texts, for workers do not have the files; passwords are quoted."""
+    for name in ("ca", "certificate", "key"):
+        (tmp_path / name).write_text(f"PEM of {name}")
+    found = source_options(
+        {
+            "bootstrap.servers": "kafka:9093",
+            "security.protocol": "sasl_ssl",
+            "sasl.mechanisms": "scram-sha-512",
+            "sasl.username": "fleet",
+            "sasl.password": 'a"b\\c',
+            "ssl.ca.location": str(tmp_path / "ca"),
+            "ssl.certificate.location": str(tmp_path / "certificate"),
+            "ssl.key.location": str(tmp_path / "key"),
+            "ssl.endpoint.identification.algorithm": "none",
+            "socket.nagle.disable": "true",
+        }
+    )
+    assert found == {
+        "kafka.bootstrap.servers": "kafka:9093",
+        "kafka.security.protocol": "SASL_SSL",
+        "kafka.sasl.mechanism": "SCRAM-SHA-512",
+        "kafka.sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
+        'username="fleet" password="a\\"b\\\\c";',
+        "kafka.ssl.truststore.certificates": "PEM of ca",
+        "kafka.ssl.truststore.type": "PEM",
+        "kafka.ssl.keystore.certificate.chain": "PEM of certificate",
+        "kafka.ssl.keystore.key": "PEM of key",
+        "kafka.ssl.keystore.type": "PEM",
+        "kafka.ssl.endpoint.identification.algorithm": "",
+    }
+
+
+@pytest.mark.parametrize(
+    ("kafka", "words"),
+    [
+        ({"enable.ssl.certificate.verification": "false"}, "enable.ssl.certificate.verification: .* no counterpart"),
+        ({"sasl.username": "fleet"}, "sasl.mechanism: missing; .* PLAIN"),
+        ({"ssl.ca.location": "/nowhere/ca.pem"}, "ssl.ca.location: /nowhere/ca.pem cannot be read"),
+    ],
+)
+def test_what_would_secure_less_than_it_says_is_refused(kafka: dict[str, str], words: str) -> None:
+    """A setting of security without a counterpart is an error, never dropped."""
+    with pytest.raises(SettingsError, match=words):
+        source_options(kafka)
+
+
+def test_brokers_that_do_not_answer_are_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The wait is bounded, and the address is named."""
+    monkeypatch.setattr(stream_kafka, "_LOOK_SECONDS", 0.2)
+    with pytest.raises(AgentError, match=r"no broker answers at 127\.0\.0\.1:1 "):
+        check_topics({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, ["any"])
