@@ -1,0 +1,78 @@
+"""`samerack pipeline whatif` as people type it, each in a process of its own: Spark starts and ends with it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation calls it
+
+from common.settings.pipeline import PipelineSettings
+from pipeline import tables
+from pipeline.schema import GROUP_STATE
+from pipeline.simulate import messages
+from pipeline.simulate_cast import Fleet
+from pipeline.simulate_sinks import FILES, folder
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The command, ended."""
+    command = [
+        sys.executable,
+        "-m",
+        "agent.cli.main",
+        "pipeline",
+        "whatif",
+        *arguments,
+        "-s",
+        "pipeline.master=local[2]",
+    ]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=110, check=False)
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Path:
+    """A folder of states."""
+    with folder(tmp_path / "fleet") as sink:
+        for message in messages(Fleet(groups=15, days=0.5, step_seconds=3600)):
+            sink(message)
+    return tmp_path / "fleet"
+
+
+def test_a_folder_becomes_a_ranking_and_files(fleet: Path) -> None:
+    """JSON on standard output, every scenario of every group as CSV."""
+    result = run("fleet", "--json", "--top", "3", "--csv", "all", "--members", "rack-a=1,rack-b=1", cwd=fleet.parent)
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout)
+    assert found["totals"]["groups"] == 15
+    assert len(found["ranking"]) == 3
+    (file,) = (fleet.parent / "all").glob("*.csv")
+    with file.open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert len({row["group"] for row in rows}) == 15
+    assert {"present", "optimal", "lead"} <= {row["scenario"] for row in rows}
+
+
+def test_without_a_folder_the_table_is_read(fleet: Path, spark: SparkSession, tmp_path: Path) -> None:
+    """`group_states` in pipeline.tables, as the stream writes it."""
+    settings = PipelineSettings(tables=str(tmp_path / "tables"))
+    tables.create(spark, settings)
+    lines = spark.read.text(str(fleet / FILES["state"]))
+    states = lines.select(F.from_json("value", GROUP_STATE).alias("s")).select("s.*")
+    dated = states.withColumn("at", F.timestamp_millis("at")).withColumn("day", F.to_date("at"))
+    tables.append(dated, settings, "group_states")
+    result = run("-s", f"pipeline.tables={settings.tables}", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert result.stdout.startswith("15 groups read ")
+
+
+def test_a_folder_without_states_is_wrong_input(tmp_path: Path) -> None:
+    """Exit code 2 and which file is missing."""
+    result = run("nowhere", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "nowhere: is no file" in result.stderr

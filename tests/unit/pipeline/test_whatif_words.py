@@ -1,0 +1,144 @@
+"""The what-if for people: reasons, cures, tables and JSON of each change; and what the command refuses."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from agent.cli.main import app
+from common.money import shipped
+from pipeline.whatif_group import COPIES, LEAD, MOVE, NEAR, NEAR_LEAD, SKEW, Questions
+from pipeline.whatif_show import Answer, Failure, KindOfChange, Totals, show, to_json
+from pipeline.whatif_words import Change, cure, title, why
+
+CHANGE = Change(
+    scenario=LEAD,
+    cluster="kafka",
+    group="orders",
+    topic="",
+    groups=1,
+    saves_dollars=12.5,
+    copying_dollars=0.0,
+    kind="classic",
+    assignor="range",
+    rack_aware_fetch=False,
+    members=6,
+    members_without_rack=2,
+    share=0.125,
+    moves=3,
+)
+QUESTIONS = Questions(shares={"rack-a": 1, "rack-b": 3})
+TOTALS = Totals(
+    groups=2, failed=1, unmeasured=1, read=5e6, across=1e6, unknown=2e6, dollars=48.9, possible_dollars=40.0
+)
+ANSWER = Answer(
+    totals=TOTALS,
+    kinds=[KindOfChange(scenario=LEAD, places=1, groups=1, saves_dollars=12.5)],
+    ranking=[CHANGE],
+    failures=[Failure(cluster="kafka", group="bad\x1bgroup", error="owners of topic 't': 9 is none of ...")],
+    prices=shipped("aws"),
+    questions=QUESTIONS,
+    seconds=1.0,
+)
+
+SAID = {
+    "leading a classic group": (CHANGE, "range knows neither", "name orders in the agent's groups"),
+    "leading a KIP-848 group": (
+        replace(CHANGE, kind="consumer", assignor="uniform"),
+        "brokers assign it (KIP-848)",
+        "group.protocol=classic",
+    ),
+    "skew": (replace(CHANGE, scenario=SKEW, assignor="sticky"), "12 % would cross", "leading.max_skew=2"),
+    "skew where topics stay together": (
+        replace(CHANGE, scenario=SKEW),
+        "cannot be near for all",
+        "leading.keep_copartitioned=never and leading.max_skew=2",
+    ),
+    "near, with both causes": (
+        replace(CHANGE, scenario=NEAR),
+        "2 of 6 members fetch without a rack and brokers serve from leaders only",
+        "client.rack in its members and replica.selector.class=",
+    ),
+    "near, with members' racks alone": (
+        replace(CHANGE, scenario=NEAR, rack_aware_fetch=True),
+        "2 of 6 members fetch without a rack; 12 %",
+        "client.rack in its members",
+    ),
+    "near and led": (replace(CHANGE, scenario=NEAR_LEAD), "range knows", "; then name orders in the agent's groups"),
+    "copies": (
+        replace(CHANGE, scenario=COPIES, topic="events", groups=3, copying_dollars=2.0),
+        "3 groups read it; fetching the copies costs $2.00, taken off",
+        "raise events to replicas in 2 racks",
+    ),
+    "members elsewhere": (
+        replace(CHANGE, scenario=MOVE),
+        "too few members where the data is",
+        "run the members of orders in rack-a 25 %, rack-b 75 %",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "reason", "advice"), SAID.values(), ids=SAID)
+def test_a_change_says_why_and_what_to_do(change: Change, reason: str, advice: str) -> None:
+    """Each cause has its cure, in settings' own names."""
+    assert reason in why(change)
+    assert advice in cure(change, QUESTIONS)
+    assert title(change.scenario)
+
+
+def test_without_shares_members_are_spread_evenly() -> None:
+    """The advice says so."""
+    assert "evenly" in cure(replace(CHANGE, scenario=MOVE), Questions())
+
+
+def shown(answer: Answer) -> str:
+    """What a terminal shows, on one line."""
+    text = io.StringIO()
+    show(answer, Console(file=text, width=160))
+    return " ".join(text.getvalue().split())
+
+
+def test_the_tables_have_totals_kinds_ranking_and_failures() -> None:
+    """What is not known is said beside what is; names cannot steer the terminal."""
+    text = shown(ANSWER)
+    assert "2 groups read 5 MB/s, 1 MB/s of it across racks: $48.90 a month (AWS" in text
+    assert "the rack of 2 MB/s is not known" in text
+    assert "1 groups have no byte rates" in text
+    assert "let the agent lead 1 $12.50" in text
+    assert "$12.50 kafka/orders range knows" in text
+    assert "not worked out: kafka/bad\ufffdgroup: owners of topic 't'" in text
+
+
+def test_a_fleet_that_needs_nothing_is_told_so() -> None:
+    """No empty table."""
+    nothing = replace(ANSWER, kinds=[], ranking=[], failures=[])
+    assert "No change saves a cent a month." in shown(nothing)
+
+
+def test_json_has_the_same() -> None:
+    """One object, each change with its reason and what to do."""
+    found = json.loads(json.dumps(to_json(ANSWER)))
+    assert found["totals"]["dollars"] == 48.9
+    assert found["ranking"][0]["do"].startswith("name orders")
+    assert found["questions"] == {"max_skew": 2, "copies": 2, "shares": {"rack-a": 1, "rack-b": 3}, "most_topics": 5}
+    assert found["failures"][0]["group"] == "bad\x1bgroup"
+
+
+@pytest.mark.parametrize("members", ["rack-a", "rack-a=x", "rack-a=-1", "rack-a=0", "rack-a=nan"])
+def test_members_that_are_no_shares_are_refused(members: str) -> None:
+    """Before Spark starts."""
+    result = CliRunner().invoke(app, ["pipeline", "whatif", "nowhere", "--members", members])
+    assert result.exit_code == 2
+    assert "--members" in result.stderr
+
+
+def test_output_never_replaces_what_is_there(tmp_path: object) -> None:
+    """A folder that exists may be somebody's."""
+    result = CliRunner().invoke(app, ["pipeline", "whatif", "nowhere", "--csv", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "name a new folder" in result.stderr
