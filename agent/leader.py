@@ -120,6 +120,7 @@ class GroupLeader(threading.Thread):
         self._refusal = ""
         self._unseen: frozenset[str] = frozenset()
         self.trouble = ""
+        self.refused = False
         self._evaluation: _Evaluation | None = None
         self._told: Sent | None = None
         self._rounds = 0
@@ -190,7 +191,7 @@ class GroupLeader(threading.Thread):
         text = explained(error)
         if text != self.trouble:
             self._log.warning("failed", kind=kind, error=text, retry_seconds=retry_seconds)
-        self.trouble = text
+        self.trouble, self.refused = text, kind == "refused"
 
     def _session(self) -> None:
         if not self._is_wanted():
@@ -272,7 +273,7 @@ class GroupLeader(threading.Thread):
         elif self._look is None or self._others is None or not self._look.stable:
             return _PARKED_SECONDS
         elif unseen := self._watch.unseen(self.group):
-            self.trouble = _blind(unseen)
+            self.trouble, self.refused = _blind(unseen), True
             raise StepBackError(self.trouble, _RETRY_SECONDS)
         elif membership.leading:
             self._lead(membership, self._others)
@@ -311,7 +312,7 @@ class GroupLeader(threading.Thread):
         unseen = self._watch.unseen(self.group)
         if view is not self._judged or unseen != self._unseen:
             reason = _blind(unseen) or refusal(view, self._settings.leading)
-            self._unseen, self.trouble = unseen, _blind(unseen)
+            self._unseen, self.trouble, self.refused = unseen, _blind(unseen), bool(unseen)
             if not reason and (kind := self._group_type(self.group)) not in _CLASSIC:
                 reason = f"the brokers assign it (group type {kind})"
             if reason and reason != self._refusal:

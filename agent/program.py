@@ -28,6 +28,7 @@ from agent.pod.own import own_rack, with_own_rack
 from agent.publishing.duties import publishes
 from agent.publishing.metrics import PublishingMetrics
 from agent.publishing.publisher import Publisher, ask_cluster_id
+from agent.report import Gap
 from agent.showing import Showing
 from agent.supervisor.lifeline import Lifeline
 from agent.supervisor.line import Presence as Membership
@@ -135,7 +136,7 @@ class Agent:
             leading=settings.leading,
             own_rack=settings.traffic.rack,
             bootstrap=settings.kafka["bootstrap.servers"],
-            more_gaps=self._publisher.gaps if self._publisher is not None else tuple,
+            more_gaps=self._gaps,
         )
         ledger = Ledger(prices, roles=self._roles, own_share=self.showing.own_share)
         self.traffic.listen(ledger.take)
@@ -188,6 +189,23 @@ class Agent:
     def is_well(self) -> bool:
         """Whether no group waits for a plan that is overdue."""
         return not any(leader.is_overdue() for leader in self._leaders)
+
+    def _gaps(self) -> tuple[Gap, ...]:
+        """What the brokers do not allow, beside questions of measuring."""
+        gaps = self._publisher.gaps() if self._publisher is not None else ()
+        refused = [(leader.group, leader.trouble) for leader in self._leaders if leader.refused and leader.trouble]
+        for group, trouble in refused:
+            cause, _, cure = trouble.rpartition("; ")
+            gaps += (
+                Gap(
+                    what="leading",
+                    where=group,
+                    refused=True,
+                    reason=cause or trouble,
+                    consequence=f"the group leads itself; {cure}",
+                ),
+            )
+        return gaps
 
     def unhealthy(self) -> dict[str, str]:
         """Parts whose thread has ended."""

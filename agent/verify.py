@@ -231,10 +231,10 @@ def _replicas(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _gaps(evidence: Evidence) -> Iterator[Finding]:
-    for gap in evidence.snapshot.gaps:
+    for gap in evidence.report.gaps:
         yield Finding(
             code=Code.NOT_ALLOWED if gap.refused else Code.FAILED,
-            where=f"{gap.family.value} {gap.where}".strip(),
+            where=f"{gap.what} {gap.where}".strip(),
             cause=gap.reason,
             cure=gap.consequence,
             costs=False,

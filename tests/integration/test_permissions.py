@@ -1,0 +1,314 @@
+"""Least permissions on a real authorizer: the page's own table, commands and snippet, and each permission taken away.
+
+The agent comes through a listener with SASL and is allowed what the page lists; members and administration come through
+the open one. What is expected of each row is read from the page.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported in fact
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from prometheus_client.parser import text_string_to_metric_families
+
+from sandbox.admin import Admin, wait_until
+from sandbox.agent_process import AgentProcess
+from sandbox.cluster import Cluster
+from sandbox.feeder import Feeder
+from sandbox.jvm import command
+from sandbox.members.lines import MemberSettings
+from sandbox.members.process import Member
+from sandbox.security import Listener, Security, plain
+from tests.docs import ROOT
+
+PAGE: Final = (ROOT / "docs" / "permissions.md").read_text(encoding="utf-8")
+GROUP: Final = "orders"
+TOPIC: Final = "clicks"
+PRINCIPAL: Final = "User:samerack"
+AGENT: Final = "AGENT"
+SASL: Final = {
+    "kafka.security.protocol": "SASL_PLAINTEXT",
+    "kafka.sasl.mechanism": "PLAIN",
+    "kafka.sasl.username": "samerack",
+    "kafka.sasl.password": "of-the-agent",
+}
+SETTINGS: Final = {**SASL, "traffic.poll_seconds": 1, "traffic.window_seconds": 5}
+_ROW: Final = re.compile(r"^\| (group|topic|cluster) \| `([^`]+)` \| (\w+) \|.*\|([^|]*)\| `(\w+)` \|$", re.MULTILINE)
+_IMPLIED: Final = {"DESCRIBE": ("READ",)}
+"""Who may not describe must not be allowed what implies it."""
+_TYPES: Final = {"group": ResourceType.GROUP, "topic": ResourceType.TOPIC, "cluster": ResourceType.BROKER}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of the page's table."""
+
+    resource: str
+    name: str
+    operation: str
+    refused: frozenset[str]
+    role: str
+
+    def __str__(self) -> str:
+        return f"{self.operation} on {self.resource} {self.name}"
+
+
+ROWS: Final = [
+    Row(resource=kind, name=name, operation=operation, refused=frozenset(re.findall(r"`([^`]+)`", refused)), role=role)
+    for kind, name, operation, refused, role in _ROW.findall(PAGE)
+]
+ALLOWED: Final = {(row.resource, row.name, row.operation) for row in ROWS}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """A cluster with an authorizer, a topic that is written all the time, and no permission for the agent."""
+    listener = Listener(name=AGENT, protocol="SASL_PLAINTEXT", properties=plain({"samerack": "of-the-agent"}))
+    security = Security(listeners=(listener,), authorizer=True)
+    with Cluster(security=security) as running, Admin(running.bootstrap) as admin:
+        admin.create_topic(TOPIC, [[1, 2], [2, 3], [3, 1]])
+        with Feeder(running.bootstrap, {TOPIC: 3}, pause=0.02):
+            yield running
+
+
+@pytest.fixture
+def acls(cluster: Cluster) -> Iterator[AdminClient]:
+    """Nothing is allowed at first, nor afterwards."""
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    _forbid(client, ALLOWED)
+    yield client
+    _forbid(client, ALLOWED)
+
+
+def _binding(kind: str, name: str, operation: str) -> Any:
+    return AclBinding(
+        _TYPES[kind],
+        name,
+        ResourcePatternType.LITERAL,
+        PRINCIPAL,
+        "*",
+        AclOperation[operation],
+        AclPermissionType.ALLOW,
+    )
+
+
+def _filter(kind: str, name: str, operation: str) -> Any:
+    return AclBindingFilter(
+        _TYPES[kind],
+        name,
+        ResourcePatternType.LITERAL,
+        PRINCIPAL,
+        None,  # type: ignore[arg-type]  # any host
+        AclOperation[operation],
+        AclPermissionType.ALLOW,
+    )
+
+
+def _allow(client: AdminClient, permissions: Iterable[tuple[str, str, str]]) -> None:
+    wanted = set(permissions)
+    for done in client.create_acls([_binding(*one) for one in wanted]).values():
+        done.result()
+    wait_until(lambda: wanted <= _allowed(client), "the permissions are there")
+
+
+def _forbid(client: AdminClient, permissions: Iterable[tuple[str, str, str]]) -> None:
+    gone = set(permissions)
+    for done in client.delete_acls([_filter(*one) for one in gone]).values():
+        done.result()
+    wait_until(lambda: not gone & _allowed(client), "the permissions are gone")
+
+
+def _allowed(client: AdminClient) -> set[tuple[str, str, str]]:
+    """What the agent is allowed now, as the cluster tells."""
+    names = {kind: name for name, kind in _TYPES.items()}
+    every = AclBindingFilter(
+        ResourceType.ANY,
+        None,  # type: ignore[arg-type]  # any name
+        ResourcePatternType.ANY,
+        PRINCIPAL,
+        None,  # type: ignore[arg-type]  # any host
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    return {(names[acl.restype], acl.name, acl.operation.name) for acl in client.describe_acls(every).result()}
+
+
+class Seen:
+    """An agent with some permissions and three members of the group, for one row."""
+
+    def __init__(self, cluster: Cluster, folder: Path) -> None:
+        self._stack = ExitStack()
+        self._folder = folder
+        self.bootstrap = cluster.secured(AGENT)
+        try:
+            self.agent = self._stack.enter_context(
+                AgentProcess(self.bootstrap, groups=[GROUP], log=folder / "agent.log", settings=SETTINGS)
+            )
+            # in the empty group it leads before the members come, if it may
+            self.agent.reaches(lambda: self.agent.role() == "leading", seconds=5)
+            self.members = [self._stack.enter_context(_member(cluster, letter)) for letter in "abc"]
+            wait_until(lambda: all(member.owned for member in self.members), "every member has partitions")
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def close(self) -> None:
+        """Ends all of them."""
+        self._stack.close()
+
+    def refused(self) -> set[str]:
+        """Families that the metrics show as refused."""
+        families = text_string_to_metric_families(self.agent.get("/metrics")[1])
+        samples = [sample for family in families for sample in family.samples]
+        return {one.labels["family"] for one in samples if one.name == "samerack_missing_permissions" and one.value}
+
+    def found(self) -> set[str]:
+        """What `samerack verify` says that is not allowed, asked of the running agent."""
+        (started,) = self.agent.events("started")
+        port = started["url"].removesuffix("/metrics").rpartition(":")[2]
+        verdict = _verify("-s", f"web.port={port}")
+        return {one["where"].split()[0] for one in verdict["findings"] if one["code"] == "not-allowed"}
+
+    def logged(self) -> str:
+        """Its log."""
+        return (self._folder / "agent.log").read_text(encoding="utf-8")
+
+    def reads(self) -> bool:
+        """Whether every partition is read while one second passes."""
+        known = {member: len(member.events) for member in self.members}
+        time.sleep(1.0)
+        fresh = [event for member, count in known.items() for event in member.events[count:]]
+        return len({partition for event in fresh if event.kind == "records" for partition in event.partitions}) == 3
+
+
+def _verify(*options: str) -> dict[str, Any]:
+    line = [sys.executable, "-m", "agent.cli.main", "verify", "--json", *options]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode in (0, 1), done.stderr
+    verdict: dict[str, Any] = json.loads(done.stdout)
+    return verdict
+
+
+def _member(cluster: Cluster, letter: str) -> Member:
+    return Member.python(
+        "confluent",
+        MemberSettings(
+            bootstrap=cluster.bootstrap,
+            group=GROUP,
+            topics=(TOPIC,),
+            client_id=f"member-{letter}",
+            rack=f"rack-{letter}",
+            assignors=("range",),
+            properties={"auto.commit.interval.ms": "500", "heartbeat.interval.ms": "500"},
+        ),
+    )
+
+
+@pytest.fixture
+def opened() -> Iterator[ExitStack]:
+    """Ends what a test started."""
+    with ExitStack() as stack:
+        yield stack
+
+
+def _see(cluster: Cluster, folder: Path, opened: ExitStack) -> Seen:
+    seen = Seen(cluster, folder)
+    opened.callback(seen.close)
+    return seen
+
+
+def test_the_commands_of_the_page_allow_what_its_table_lists(
+    cluster: Cluster, acls: AdminClient, tmp_path: Path, opened: ExitStack
+) -> None:
+    """Run as they stand, they give just that; with it the agent leads, measures and probes, and nothing is refused."""
+    block = PAGE.partition("```sh\n")[2].partition("```")[0].replace("\\\n", " ")
+    for line in block.splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "kafka-acls.sh"
+        arguments[arguments.index("localhost:9092")] = cluster.bootstrap
+        run = command("org.apache.kafka.tools.AclCommand", arguments, folder=tmp_path)
+        done = subprocess.run(run, capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stdout
+    wait_until(lambda: _allowed(acls) == ALLOWED, "the cluster has the permissions of the table")
+    seen = _see(cluster, tmp_path, opened)
+    agent = seen.agent
+    agent.wait(lambda: agent.metric("samerack_cross_rack_share", group=GROUP) is not None, "bytes are measured")
+    report = json.loads(agent.get("/v1/traffic")[1])
+    (group,) = report["groups"]
+    assert agent.role() == "leading"
+    assert group["wire_bytes"] > 0
+    assert not [note for note in group["blind_spots"] if "guessed" in note]
+    assert (seen.refused(), seen.found()) == (set(), set())
+    assert agent.get("/readyz")[0] == 200
+    assert seen.reads()
+
+
+def test_the_snippet_for_strimzi_allows_the_same() -> None:
+    """The KafkaUser of the page has the permissions of the table."""
+    user = yaml.safe_load(PAGE.partition("```yaml\n")[2].partition("```")[0])
+    given = {
+        (
+            acl["resource"]["type"],
+            acl["resource"].get("name", "kafka-cluster"),
+            re.sub(r"(?<=[a-z])(?=[A-Z])", "_", operation).upper(),
+        )
+        for acl in user["spec"]["authorization"]["acls"]
+        for operation in acl["operations"]
+    }
+    assert given == ALLOWED
+
+
+@pytest.mark.parametrize("row", ROWS, ids=str)
+def test_without_one_permission(
+    row: Row, cluster: Cluster, acls: AdminClient, tmp_path: Path, opened: ExitStack
+) -> None:
+    """What degrades is what the page says, in metrics, in verify and in the log; the agent runs and consumers go on."""
+    gone = {(row.resource, row.name, operation) for operation in (row.operation, *_IMPLIED.get(row.operation, ()))}
+    _allow(acls, ALLOWED)
+    _forbid(acls, gone & ALLOWED)
+    seen = _see(cluster, tmp_path, opened)
+    agent = seen.agent
+    measured = {family for family in row.refused if family != "leading"}
+    agent.wait(lambda: seen.refused() == measured, f"the metrics show {sorted(measured)}", timeout=20)
+    agent.wait(lambda: agent.role() == row.role, f"the agent is {row.role}")
+    agent.wait(lambda: seen.found() == row.refused, f"verify shows {sorted(row.refused)}", timeout=20)
+    assert seen.reads()
+    assert seen.agent.running
+    status, page = agent.get("/readyz")
+    assert (status == 200) is (row.role == "leading"), page
+    assert all(f'"family": "{family}"' in seen.logged() for family in measured)
+    if "leading" in row.refused:
+        assert "allow " in page
+    _allow(acls, gone & ALLOWED)
+    if row.refused and row.operation != "DESCRIBE_CONFIGS":
+        agent.wait(lambda: not seen.refused(), "what is allowed later is found", timeout=70)
+
+
+def test_verify_says_it_without_an_agent(cluster: Cluster, acls: AdminClient) -> None:
+    """The command measures itself as the agent's principal, and names what it may not ask."""
+    _allow(acls, ALLOWED - {("cluster", "kafka-cluster", "DESCRIBE_CONFIGS"), ("cluster", "kafka-cluster", "DESCRIBE")})
+    given = [part for key, value in SASL.items() for part in ("-s", f"{key}={value}")]
+    verdict = _verify("--measure", "-b", cluster.secured(AGENT), "-w", "2", "-s", f'traffic.groups=["{GROUP}"]', *given)
+    (selector,) = [one for one in verdict["findings"] if one["where"] == "selector"]
+    assert selector["code"] == "not-allowed"
+    assert "allow DESCRIBE_CONFIGS on the cluster" in selector["cure"]
