@@ -1,0 +1,80 @@
+"""What a group's picture says that its figures cannot know."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from agent.cluster import SettledCluster
+from agent.racks import MemberRack
+from agent.traffic.attribute import Spans
+from agent.traffic.model import BlindSpot
+from agent.traffic.picture import Painter, Scene, Seen
+from agent.traffic.streams_client import StreamsClient
+from agent.traffic.weights import WeightBook
+from common.settings import load
+from tests.unit.agent.traffic.test_exact import group, member
+from tests.unit.agent.values import look, partition
+
+NOWHERE = MemberRack(rack=None, source="none", fetches_with_rack=False)
+CLIENT = StreamsClient(process_id="p", endpoint="", tags=(), active=("0_0",), standby=())
+SCENE = Scene(
+    view=look(t=[partition(1)]),
+    settled=SettledCluster(),
+    logs={},
+    serving=lambda *_: 1,
+    rack_of=lambda _: "a",
+    served=frozenset({(("t", 0), "a")}),
+    sampled=frozenset(),
+    sizes_known=True,
+    rack_aware=True,
+    window_seconds=60.0,
+)
+NOTHING = Spans(spans=(), rewound=frozenset(), uncommitted=frozenset())
+
+
+def seen(spans: Spans = NOTHING, *, exact: bool = True, **changed: object) -> Seen:
+    """A group of one member, which owns one partition and is known exactly."""
+    one = replace(member("m", "c", 0), **changed)  # type: ignore[arg-type]  # fields by name
+    return Seen(
+        group=group(one),
+        owners={("t", 0): one},
+        committed={("t", 0): 5},
+        spans=spans,
+        flows=(),
+        exact_members=frozenset({"m"} if exact else ()),
+    )
+
+
+def painter() -> Painter:
+    """A fresh one."""
+    return Painter(load(flags={"kafka": {"bootstrap.servers": "b:1"}, "groups": ["g"]}, environment={}), WeightBook())
+
+
+def spots(what: Seen, scene: Scene = SCENE) -> set[BlindSpot]:
+    """The blind spots of one picture."""
+    return set(painter().paint(what, scene).blind_spots)
+
+
+def test_an_exact_group_with_racks_has_none() -> None:
+    """Nothing is said without need."""
+    assert spots(seen()) == set()
+    assert spots(seen(streams=CLIENT)) == set()
+
+
+def test_each_cause_has_its_sentence() -> None:
+    """Estimates, missing racks, commits, sizes, probes, and state of Streams."""
+    assert spots(seen(exact=False)) == {BlindSpot.PREFETCHED}
+    assert spots(seen(rack=NOWHERE)) == {BlindSpot.RACKS_UNKNOWN}
+    assert spots(seen(replace(NOTHING, uncommitted=frozenset({("t", 0)})))) == {BlindSpot.NO_COMMITS}
+    assert spots(seen(), replace(SCENE, sizes_known=False)) == {BlindSpot.SIZES_UNKNOWN}
+    assert spots(seen(), replace(SCENE, served=frozenset())) == {BlindSpot.SERVING_GUESSED}
+    assert spots(seen(streams=replace(CLIENT, standby=("0_1",)))) == {BlindSpot.STATE}
+
+
+def test_a_rewind_is_remembered() -> None:
+    """What was read twice stays unknown for as long as the figures are shown."""
+    one = painter()
+    assert one.paint(seen(replace(NOTHING, rewound=frozenset({("t", 0)}))), SCENE).blind_spots == (BlindSpot.REWOUND,)
+    assert one.paint(seen(), SCENE).blind_spots == (BlindSpot.REWOUND,)
+    one.forget(["g"])
+    assert one.paint(seen(), SCENE).blind_spots == ()
