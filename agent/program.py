@@ -28,6 +28,7 @@ from agent.pod.own import own_rack, with_own_rack
 from agent.publishing.duties import publishes
 from agent.publishing.metrics import PublishingMetrics
 from agent.publishing.publisher import Publisher, ask_cluster_id
+from agent.racks import NO_HOSTS, Hosts
 from agent.report import Gap
 from agent.showing import Showing
 from agent.supervisor.lifeline import Lifeline
