@@ -24,7 +24,7 @@ from pipeline.simulate_sinks import kafka
 from sandbox.admin import Admin
 from sandbox.cluster import Cluster
 
-RECORDS: Final = 3_000_000
+RECORDS: Final = 2_000_000
 BATCH: Final = 500_000
 CORES: Final = 2
 PARTITIONS: Final = 4

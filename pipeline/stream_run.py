@@ -24,7 +24,7 @@ from common.settings.pipeline import PipelineSettings
 from pipeline import tables
 from pipeline.quarantine import quarantined
 from pipeline.stream import BAD, SAMPLE, STATE, by_minute, once, parsed, states
-from pipeline.stream_kafka import check_topics, source_options
+from pipeline.stream_kafka import source_options
 
 _LOOK_SECONDS: Final = 0.2
 _MINUTE: Final = "yyyy-MM-dd HH:mm"
@@ -117,13 +117,10 @@ def source(spark: SparkSession, settings: Settings) -> DataFrame:
 
     Raises:
         SettingsError: A Kafka setting that Spark has no counterpart for.
-        AgentError: No broker answers, or a topic is missing.
     """
     ours = settings.pipeline
-    topics = (ours.traffic_topic, ours.states_topic)
-    options = source_options(settings.kafka)
-    check_topics(settings.kafka, topics)
-    reader = spark.readStream.format("kafka").options(**options).option("subscribe", ",".join(topics))
+    reader = spark.readStream.format("kafka").options(**source_options(settings.kafka))
+    reader = reader.option("subscribe", f"{ours.traffic_topic},{ours.states_topic}")
     reader = reader.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", ours.batch_records)
     return reader.option("failOnDataLoss", ours.lost_records == "stop").load()
 
@@ -139,7 +136,7 @@ def start(spark: SparkSession, settings: Settings, writer: Writer, *, to_the_end
 
     Raises:
         SettingsError: A Kafka setting that Spark has no counterpart for.
-        AgentError: Brokers, topics or tables are missing.
+        AgentError: The tables cannot be made or read.
     """
     ours = settings.pipeline
     records = source(spark, settings)
@@ -181,6 +178,7 @@ def follow(query: StreamingQuery, writer: Writer, stop: Event, show: Callable[[B
 
 def _batch(progress: Mapping[str, Any], counts: Mapping[str, int]) -> Batch:
     records = progress["numInputRows"]
+    waiting = sum(_offsets(source["latestOffset"]) - _offsets(source["endOffset"]) for source in progress["sources"])
     return Batch(
         number=progress["batchId"],
         records=records,
@@ -189,7 +187,7 @@ def _batch(progress: Mapping[str, Any], counts: Mapping[str, int]) -> Batch:
         bad=counts.get(BAD, 0),
         repeats=records - sum(counts.values()),
         seconds=progress["batchDuration"] / 1000,
-        behind=sum(_offsets(source["latestOffset"]) - _offsets(source["endOffset"]) for source in progress["sources"]),
+        behind=max(0, waiting),  # a source may not have looked for its latest yet
     )
 
 

@@ -12,6 +12,7 @@ from typing import Final
 
 from delta.exceptions import DeltaConcurrentModificationException
 from delta.tables import DeltaTable
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -132,8 +133,9 @@ def patiently(write: Callable[[], object]) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """What Spark says, without its hundred lines."""
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    """What Spark or Java says, without its hundred lines."""
+    text = str(error.java_exception if isinstance(error, Py4JJavaError) else error)
+    return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
 
 
 @contextmanager
@@ -151,7 +153,7 @@ def _explained(settings: PipelineSettings, name: str, done: str) -> Iterator[Non
                 f"no table {name} at {place}: run samerack pipeline stream first, or name its folder in pipeline.tables"
             ) from None
         raise AgentError(f"{place} cannot be {done}: {first_line(error)}") from None
-    except PySparkException as error:
+    except (PySparkException, Py4JJavaError) as error:
         raise AgentError(
             f"{place} cannot be {done}: {first_line(error)}; is pipeline.tables right, and may this user write there?"
         ) from None

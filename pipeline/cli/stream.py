@@ -13,6 +13,7 @@ import typer
 
 from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
 from pipeline.cli.spark import need_spark
+from pipeline.stream_kafka import check_topics, source_options
 
 if TYPE_CHECKING:
     from pipeline.stream_run import Batch
@@ -42,6 +43,8 @@ def stream(
     from pipeline import session, stream_run  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     settings = settings_from(config, bootstrap, assignments)
+    source_options(settings.kafka)  # what is wrong there is told before Java starts
+    check_topics(settings.kafka, (settings.pipeline.traffic_topic, settings.pipeline.states_topic))
     stop = Event()
     with session.opened(settings.pipeline, name="stream") as spark:
 

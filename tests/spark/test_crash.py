@@ -17,9 +17,11 @@ if TYPE_CHECKING:
 
 SAMPLES = 100_000
 KILLS = 5
+BATCH = "records/s"
+"""What the stream says of each batch that it has written."""
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(480)  # a minute or two where nothing else runs
 def test_every_total_is_right_after_five_kills_at_random_moments(spark: SparkSession, tmp_path: Path) -> None:
     """Repeated, late and malformed records, five kill -9 and a SIGTERM: each good record counts once, bad ones stay."""
     made = simulated(SAMPLES, faults=Faults(duplicates=0.05, late=0.01, malformed=0.005))
@@ -31,12 +33,12 @@ def test_every_total_is_right_after_five_kills_at_random_moments(spark: SparkSes
         for life in range(KILLS):
             stream = Stream(words, tmp_path / f"life-{life}.log")
             # a life before its first batch, where tables and checkpoint are made, and one between batches, by turns
-            stream.wait_for("batch " if life % 2 else "reading ")
+            stream.wait_for(BATCH if life % 2 else "reading ")
             time.sleep(draw.uniform(0, 5))
             stream.kill(with_java=draw.random() < 0.7)
             lives.append(stream.said())
         asked = Stream(words, tmp_path / "asked.log")
-        asked.wait_for("batch ")
+        asked.wait_for(BATCH)
         asked.process.terminate()
         assert asked.end() == 0, asked.said()
         assert "SIGTERM: ending after this batch" in asked.said()
