@@ -48,3 +48,30 @@ def test_a_standalone_master_with_two_workers_makes_the_same_tables(spark: Spark
     submitted = in_tables(spark, tmp_path / "submitted")
     assert submitted == in_tables(spark, tmp_path / "alone")
     assert submitted == truth(made)
+
+
+@pytest.mark.parametrize(
+    ("master", "code", "words"),
+    [
+        ("spark://127.0.0.1:{port}", 1, "no worker of spark://127.0.0.1:{port} has taken the job within 3 s"),
+        ("lcoal[2]", 2, "pipeline.master: 'lcoal[2]' is no address of a Spark master"),
+    ],
+)
+def test_a_master_that_cannot_run_anything_is_told(tmp_path: Path, master: str, code: int, words: str) -> None:
+    """A master without workers is waited for as long as the settings say; a wrong word is told at once."""
+    with standalone.master_and_workers(tmp_path, workers=0) as address:
+        port = address.rpartition(":")[2]
+        chosen = [
+            f"pipeline.master={master.format(port=port)}",
+            f"pipeline.tables={tmp_path}",
+            "pipeline.start_seconds=3",
+        ]
+        done = subprocess.run(
+            command("maintain", *(part for text in chosen for part in ("-s", text))),
+            capture_output=True,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+    assert done.returncode == code, done.stderr
+    assert words.format(port=port) in done.stderr.splitlines()[-1]

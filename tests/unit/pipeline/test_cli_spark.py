@@ -1,0 +1,35 @@
+"""Commands on Spark where it is not installed, and what is taken to where it is."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+from typer.testing import CliRunner
+
+from pipeline.cli import spark
+from pipeline.job import app
+
+
+@pytest.mark.parametrize("command", ["stream", "maintain"])
+def test_without_pyspark_the_cure_is_told(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    """One line that names the extras, and exit code 2, before anything is started."""
+    monkeypatch.setattr(spark, "find_spec", lambda _: None)
+    done = CliRunner().invoke(app, [command])
+    assert done.exit_code == 2
+    assert done.stderr == "samerack: pyspark is not installed: pip install 'samerack[pipeline]'\n"
+
+
+def test_the_package_holds_the_pipeline_and_what_it_stands_on(tmp_path: Path) -> None:
+    """The zip has code and data of the three rooms and nothing of the agent; the program beside it runs it."""
+    folder = tmp_path / "new"
+    done = CliRunner().invoke(app, ["package", str(folder), "--json"])
+    files = json.loads(done.stdout)
+    held = ZipFile(files["zip"]).namelist()
+    assert {name.partition("/")[0] for name in held} == {"assignors", "common", "pipeline"}
+    assert {"pipeline/job.py", "pipeline/jars/jars.lock", "common/prices/aws.yaml"} <= set(held)
+    assert not [name for name in held if "__pycache__" in name]
+    assert (folder / "samerack_pipeline.py").read_text().endswith("main()\n")
+    assert len(files["jars"]) == 11
