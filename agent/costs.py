@@ -109,6 +109,7 @@ def group_cost(
     by_bytes = shares.present_bytes is not None
     own_part = own(group) if role == _LEADING else None
     dollars = prices.dollars(total.crossing)
+    priced = window > 0 and (not total.wire_bytes or total.wire_bytes > total.unknown)
     return GroupCost(
         group=group.group,
         kind=group.kind,
@@ -123,7 +124,7 @@ def group_cost(
         unknown_bytes=total.unknown,
         bytes_per_second=group.bytes_per_second,
         dollars=dollars,
-        dollars_per_month=dollars / window * SECONDS_PER_MONTH if window > 0 else None,
+        dollars_per_month=dollars / window * SECONDS_PER_MONTH if priced else None,
         share=shares.present_bytes if by_bytes else shares.present_partitions,
         share_by="bytes" if by_bytes else "partitions",
         optimal_share=shares.optimal,

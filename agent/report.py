@@ -53,7 +53,7 @@ class GroupCost:
         unknown_bytes: of them with a rack unknown on either side; neither near nor across.
         bytes_per_second: wire bytes; None before anything was measured.
         dollars: for what crossed in the window.
-        dollars_per_month: the same rate for a month.
+        dollars_per_month: the same rate for a month; None before anything was measured, and while no rack is known.
         share: across racks, by bytes where they are known, else by partitions.
         share_by: which of the two.
         optimal_share: of the best balanced plan.

@@ -1,6 +1,6 @@
 """The page in a real Chromium: what it shows, that it can be read and used, and that nothing comes from outside.
 
-SAMERACK_SCREENSHOTS names a folder where each of its looks is drawn, for people.
+PAGE_SCREENSHOTS names a folder where each of its looks is drawn, for people.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def url(shown: Showing) -> Iterator[str]:
 
 def draw(browser: Browser, name: str) -> None:
     """Keeps a look, where a folder for it is named."""
-    if folder := os.environ.get("SAMERACK_SCREENSHOTS"):
+    if folder := os.environ.get("PAGE_SCREENSHOTS"):
         browser.screenshot(Path(folder) / f"{name}.png")
 
 

@@ -1,6 +1,7 @@
 """`samerack verify` on real clusters, each broken in one way: it names the fault, and nothing on a sound one.
 
-Brokers are JVM processes here: a cluster of its own for each fault of the brokers costs three seconds.
+The groups with faults read side by side on a sound cluster of JVM processes and are found in one look; a second cluster
+has the faults of brokers.
 """
 
 from __future__ import annotations
@@ -9,83 +10,114 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import pytest
 
 from sandbox.admin import Admin, wait_until
 from sandbox.cluster import Cluster
-from sandbox.contract import RACKS
 from sandbox.feeder import Feeder
 from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
 
-TOPIC: Final = "clicks"
-GROUP: Final = "orders"
 ROTATED: Final = ((1,), (2,), (3,), (1,), (2,), (3,))
 """Placed so that range and uniform, which do not heed racks, read two thirds across them."""
 _WINDOW_SECONDS: Final = 4
 _LETTERS: Final = "abc"
 
 
-@pytest.fixture(scope="module")
-def sound() -> Iterator[Cluster]:
-    """A cluster without faults, for the faults of groups."""
-    with Cluster() as cluster:
-        yield cluster
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """A group with something wrong with it, or nothing: its members' racks and assignors, its topic's replicas."""
+
+    racks: Sequence[str | None] = ("rack-a", "rack-b", "rack-c")
+    assignors: Sequence[str] = ("range",)
+    replicas: Sequence[Sequence[int]] = ROTATED
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+FAULTS: Final[Mapping[str, Fault]] = {
+    "nothing": Fault(),
+    "no-rack": Fault(racks=(None, None, None)),
+    "case": Fault(racks=("Rack-A", "Rack-B", "Rack-C")),
+    "strangers": Fault(racks=("x", "y", "z")),
+    # roundrobin gives the n-th partition to the n-th member
+    "random": Fault(racks=(None, None, None), assignors=("roundrobin",), replicas=((2,), (3,), (1,), (2,), (3,), (1,))),
+    "half": Fault(racks=(None, None, None), assignors=("roundrobin",), replicas=((1,), (2,), (3,), (2,), (3,), (1,))),
+    "protocol": Fault(assignors=("cooperative-sticky",), replicas=((1, 2, 3), (2, 3, 1), (3, 1, 2)) * 2),
+    "kip-848": Fault(
+        assignors=(),
+        replicas=((1,), (3,), (2,), (1,), (3,), (2,)),
+        properties={"group.protocol": "consumer", "group.remote.assignor": "range"},
+    ),
+    "one-rack": Fault(replicas=((1,),) * 6),
+}
+"""The faults of groups, by group: all of them read at the same time and are looked at once."""
+_SETTINGS: Final = (
+    "racks.client_ids="
+    + json.dumps({f"{group}-{letter}": f"rack-{letter}" for group in ("random", "half") for letter in _LETTERS}),
+    'leading.protocols=["range", "roundrobin"]',
+)
 
 
 @contextmanager
-def reading(
-    cluster: Cluster,
-    *,
-    racks: Sequence[str | None] = ("rack-a", "rack-b", "rack-c"),
-    client: str = "confluent",
-    assignors: Sequence[str] = ("range",),
-    replicas: Sequence[Sequence[int]] = ROTATED,
-    properties: Mapping[str, str] | None = None,
-) -> Iterator[str]:
-    """A topic that is written all the time and a group that reads it; its name."""
-    suffix = f"{time.monotonic_ns():x}"
-    topic, group = f"{TOPIC}-{suffix}", f"{GROUP}-{suffix}"
-    commits = {"auto.commit.interval.ms": "500"}
+def reading(cluster: Cluster, faults: Mapping[str, Fault]) -> Iterator[None]:
+    """Groups that read topics of their names, which are written all the time; all members have partitions."""
     with ExitStack() as stack:
         admin = stack.enter_context(Admin(cluster.bootstrap))
-        admin.create_topic(topic, replicas)
-        stack.enter_context(Feeder(cluster.bootstrap, {topic: len(replicas)}, pause=0.02))
         members = []
-        for letter, rack in zip(_LETTERS, racks, strict=True):
-            settings = MemberSettings(
-                bootstrap=cluster.bootstrap,
-                group=group,
-                topics=(topic,),
-                client_id=f"member-{letter}",
-                rack=rack,
-                assignors=tuple(assignors),
-                properties={**commits, **(properties or {})},
-            )
-            members.append(stack.enter_context(Member.python(client, settings)))
+        for group, fault in faults.items():
+            admin.create_topic(group, fault.replicas)
+            for letter, rack in zip(_LETTERS, fault.racks, strict=True):
+                settings = MemberSettings(
+                    bootstrap=cluster.bootstrap,
+                    group=group,
+                    topics=(group,),
+                    client_id=f"{group}-{letter}",
+                    rack=rack,
+                    assignors=tuple(fault.assignors),
+                    properties={"auto.commit.interval.ms": "500", **fault.properties},
+                )
+                members.append(stack.enter_context(Member.python("confluent", settings)))
+        counts = {group: len(fault.replicas) for group, fault in faults.items()}
+        stack.enter_context(Feeder(cluster.bootstrap, counts, pause=0.02))
+        wait_until(lambda: all(len(member.owned) == 2 for member in members), "every member has partitions")
+        started = [len(member.events) for member in members]
         wait_until(
-            lambda: (
-                all(member.owned for member in members)
-                and sum(len(member.owned) for member in members) == len(replicas)
+            lambda: all(
+                any(event.kind == "records" for event in member.events[begun:])
+                for member, begun in zip(members, started, strict=True)
             ),
-            "every member has partitions",
+            "every member reads",
         )
-        time.sleep(1.0)  # for commits of everybody, without which there is nothing to measure
-        yield group
+        yield
 
 
-def verify(cluster: Cluster, group: str, *settings: str) -> tuple[int, dict[str, Any]]:
-    """Exit code and verdict over one group."""
+@pytest.fixture(scope="module")
+def sound() -> Iterator[Cluster]:
+    """A cluster without faults, with a group of each fault and one without."""
+    with Cluster() as cluster, reading(cluster, FAULTS):
+        yield cluster
+
+
+@pytest.fixture(scope="module")
+def verdict(sound: Cluster) -> dict[str, Any]:
+    """What is found when all groups are looked at."""
+    code, found = verify(sound, "*", *_SETTINGS)
+    assert code == 1
+    return found
+
+
+def verify(cluster: Cluster, groups: str, *settings: str) -> tuple[int, dict[str, Any]]:
+    """Exit code and verdict over the groups of a pattern."""
     line = [sys.executable, "-m", "agent.cli.main", "verify", "--json", "--measure", "-b", cluster.bootstrap]
-    line += ["--window", str(_WINDOW_SECONDS), "-s", f"traffic.groups={json.dumps([group])}"]
+    line += ["--window", str(_WINDOW_SECONDS), "-s", f"traffic.groups={json.dumps([groups])}"]
     line += [part for setting in settings for part in ("-s", setting)]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60, env=_environment())
-    assert done.returncode in (0, 1), done.stderr
+    assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
 
@@ -98,10 +130,10 @@ def codes(verdict: Mapping[str, Any]) -> list[str]:
     return [finding["code"] for finding in verdict["findings"]]
 
 
-def the_one(code: int, verdict: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    """The only finding: of this kind, with cause and cure, and it costs money."""
-    assert (codes(verdict), code) == ([kind], 1)
-    (finding,) = verdict["findings"]
+def the_one(verdict: Mapping[str, Any], group: str, kind: str) -> dict[str, Any]:
+    """The only finding about a group: of this kind, with cause and cure, and it costs money."""
+    (finding,) = [one for one in verdict["findings"] if one["where"] == f"group {group}"]
+    assert finding["code"] == kind
     assert finding["costs"]
     assert finding["cause"]
     assert finding["cure"]
@@ -110,95 +142,114 @@ def the_one(code: int, verdict: Mapping[str, Any], kind: str) -> dict[str, Any]:
 
 def test_a_sound_set_up_has_nothing_to_find(sound: Cluster) -> None:
     """Racks on both sides, a selector, a client whose range heeds racks: exit code 0."""
-    with reading(sound) as group:
-        code, verdict = verify(sound, group)
+    code, verdict = verify(sound, "nothing")
     assert (codes(verdict), code) == ([], 0)
     assert (verdict["groups"], verdict["brokers"]) == (1, 3)
 
 
-def test_members_without_rack(sound: Cluster) -> None:
+def test_a_sound_group_among_others_has_nothing_to_find(verdict: dict[str, Any]) -> None:
+    """Findings are about groups and brokers that have them, what costs most first, and nothing failed."""
+    assert {finding["where"] for finding in verdict["findings"]} == {
+        f"group {one}" for one in FAULTS.keys() - {"nothing"}
+    }
+    dollars = [finding["dollars_per_month"] or 0.0 for finding in verdict["findings"]]
+    assert dollars == sorted(dollars, reverse=True)
+
+
+def test_members_without_rack(verdict: dict[str, Any]) -> None:
     """Clients that name no rack are named, with what that costs at random."""
-    with reading(sound, racks=(None, None, None)) as group:
-        finding = the_one(*verify(sound, group), "members-without-rack")
+    finding = the_one(verdict, "no-rack", "members-without-rack")
     assert "3 of 3 members" in finding["cause"]
-    assert "member-a" in finding["cause"]
+    assert "no-rack-a" in finding["cause"]
     assert finding["dollars_per_month"] > 0
 
 
-def test_racks_that_differ_only_in_case(sound: Cluster) -> None:
+def test_racks_that_differ_only_in_case(verdict: dict[str, Any]) -> None:
     """Both spellings are shown."""
-    with reading(sound, racks=("Rack-A", "Rack-B", "Rack-C")) as group:
-        finding = the_one(*verify(sound, group), "racks-differ-in-case")
-    assert "'Rack-A' and 'rack-a'" in finding["cause"]
+    assert "'Rack-A' and 'rack-a'" in the_one(verdict, "case", "racks-differ-in-case")["cause"]
 
 
-def test_racks_that_never_meet(sound: Cluster) -> None:
+def test_racks_that_never_meet(verdict: dict[str, Any]) -> None:
     """Racks of members that no broker stands in."""
-    with reading(sound, racks=("x", "y", "z")) as group:
-        finding = the_one(*verify(sound, group), "racks-never-meet")
-    assert "x, y, z" in finding["cause"]
+    assert "x, y, z" in the_one(verdict, "strangers", "racks-never-meet")["cause"]
 
 
-def test_zone_names_against_zone_ids() -> None:
-    """Brokers name zones by name, members by id."""
-    names = {1: "us-east-1a", 2: "us-east-1b", 3: "us-east-1c"}
-    with Cluster(names) as cluster, reading(cluster, racks=("use1-az1", "use1-az2", "use1-az4")) as group:
-        finding = the_one(*verify(cluster, group), "zone-name-against-id")
-    assert "use1-az1" in finding["cause"]
-    assert "us-east-1a" in finding["cause"]
-
-
-def test_a_share_at_the_random_baseline(sound: Cluster) -> None:
-    """Racks are known of everybody and roundrobin heeds none: two thirds cross, as at random."""
-    racks = 'racks.client_ids={"member-a": rack-a, "member-b": rack-b, "member-c": rack-c}'
-    rotated = ((2,), (3,), (1,), (2,), (3,), (1,))  # roundrobin gives the n-th partition to the n-th member
-    with reading(sound, racks=(None, None, None), assignors=("roundrobin",), replicas=rotated) as group:
-        finding = the_one(*verify(sound, group, racks), "at-random-baseline")
+def test_a_share_at_the_random_baseline(verdict: dict[str, Any]) -> None:
+    """Racks are known of everybody and roundrobin heeds none: all of it crosses, more than at random."""
+    finding = the_one(verdict, "random", "at-random-baseline")
     assert "at random (67%)" in finding["cause"]
     assert finding["dollars_per_month"] > 0
 
 
-def test_members_that_share_no_protocol_with_the_agent(sound: Cluster) -> None:
+def test_traffic_that_could_be_avoided(verdict: dict[str, Any]) -> None:
+    """Half of it crosses, which is neither near nor random, and nothing else is wrong."""
+    finding = the_one(verdict, "half", "avoidable-traffic")
+    assert "50% crosses racks, 0% would do" in finding["cause"]
+    assert finding["dollars_per_month"] > 0
+
+
+def test_members_that_share_no_protocol_with_the_agent(verdict: dict[str, Any]) -> None:
     """A group whose only assignor the agent does not offer; nothing is lost as long as its traffic is near."""
-    with reading(sound) as group:
-        code, verdict = verify(sound, group, 'leading.protocols=["sticky"]')
-    assert (codes(verdict), code) == (["no-common-protocol"], 0)
-    assert "add 'range' to leading.protocols" in verdict["findings"][0]["cure"]
+    (finding,) = [one for one in verdict["findings"] if one["where"] == "group protocol"]
+    assert (finding["code"], finding["costs"]) == ("no-common-protocol", False)
+    assert "add 'cooperative-sticky' to leading.protocols" in finding["cure"]
 
 
-def test_a_group_that_lost_rack_awareness_to_the_brokers(sound: Cluster) -> None:
+def test_a_group_that_lost_rack_awareness_to_the_brokers(verdict: dict[str, Any]) -> None:
     """KIP-848: the same clients with the same racks, assigned by brokers that do not heed them, and what it costs."""
-    properties = {"group.protocol": "consumer", "group.remote.assignor": "range"}
-    with reading(sound, assignors=(), properties=properties, replicas=((1,), (3,), (2,), (1,), (3,), (2,))) as group:
-        finding = the_one(*verify(sound, group), "broker-assigned-without-racks")
+    finding = the_one(verdict, "kip-848", "broker-assigned-without-racks")
     assert "KIP-848" in finding["cause"]
     assert finding["dollars_per_month"] > 0
 
 
-def test_replicas_that_prevent_locality(sound: Cluster) -> None:
+def test_replicas_that_prevent_locality(verdict: dict[str, Any]) -> None:
     """All of a topic in one rack, and members in three."""
-    with reading(sound, replicas=((1,),) * 6) as group:
-        finding = the_one(*verify(sound, group), "replicas-prevent-locality")
+    finding = the_one(verdict, "one-rack", "replicas-prevent-locality")
     assert "at least 67% has to cross" in finding["cause"]
     assert "6 of 6 partitions" in finding["cause"]
 
 
-def test_brokers_without_rack() -> None:
+def test_what_the_page_shows_is_text(sound: Cluster) -> None:
+    """Without --json the same findings stand as lines with marks, causes and cures."""
+    line = [sys.executable, "-m", "agent.cli.main", "verify", "--measure", "-b", sound.bootstrap, "-w", "2"]
+    line += ["-s", 'traffic.groups=["strangers"]']
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60, env=_environment())
+    assert done.returncode == 1
+    assert "group strangers: racks-never-meet" in done.stdout
+    assert "cure: correct client.rack" in " ".join(done.stdout.split())
+    assert "1 finding that cost money" in " ".join(done.stdout.split()).replace("findings", "finding")
+
+
+@pytest.fixture(scope="module")
+def broken() -> dict[str, Any]:
+    """What is found where brokers have faults of three kinds at once."""
+    ids = Fault(racks=("use1-az1", "use1-az2", "use1-az4"), replicas=((1, 2, 3), (2, 3, 1), (3, 1, 2)) * 2)
+    names = {1: "us-east-1a", 2: None, 3: "us-east-1c"}
+    with Cluster(names, rack_aware=False) as cluster, reading(cluster, {"orders": ids}):
+        code, found = verify(cluster, "orders")
+    assert code == 1
+    assert len(found["findings"]) == 3
+    return found
+
+
+def test_zone_names_against_zone_ids(broken: dict[str, Any]) -> None:
+    """Brokers name zones by name, members by id."""
+    finding = the_one(broken, "orders", "zone-name-against-id")
+    assert "use1-az1" in finding["cause"]
+    assert "us-east-1a" in finding["cause"]
+
+
+def test_brokers_without_rack(broken: dict[str, Any]) -> None:
     """The broker is named."""
-    with Cluster({**RACKS, 2: None}) as cluster, reading(cluster) as group:
-        code, verdict = verify(cluster, group)
-    assert code == 1
-    finding = next(one for one in verdict["findings"] if one["code"] == "brokers-without-rack")
-    assert finding["where"] == "broker 2"
+    finding = next(one for one in broken["findings"] if one["code"] == "brokers-without-rack")
+    assert (finding["where"], finding["costs"]) == ("broker 2", True)
 
 
-def test_no_rack_aware_selector() -> None:
+def test_no_rack_aware_selector(broken: dict[str, Any]) -> None:
     """Every rack has a replica, and consumers still have to read from leaders."""
-    replicas = ((1, 2, 3), (2, 3, 1), (3, 1, 2), (1, 2, 3), (2, 3, 1), (3, 1, 2))
-    with Cluster(rack_aware=False) as cluster, reading(cluster, replicas=replicas) as group:
-        code, verdict = verify(cluster, group)
-    assert code == 1
-    assert "no-rack-aware-selector" in codes(verdict)
+    finding = next(one for one in broken["findings"] if one["code"] == "no-rack-aware-selector")
+    assert "RackAwareReplicaSelector" in finding["cure"]
+    assert finding["costs"]
 
 
 def test_nobody_answers() -> None:
@@ -207,15 +258,3 @@ def test_nobody_answers() -> None:
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60, env=_environment())
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("samerack: kafka: ")
-
-
-def test_what_the_page_shows_is_text(sound: Cluster) -> None:
-    """Without --json the same findings stand as lines with marks, causes and cures."""
-    with reading(sound, racks=("x", "y", "z")) as group:
-        line = [sys.executable, "-m", "agent.cli.main", "verify", "--measure", "-b", sound.bootstrap, "-w", "2"]
-        line += ["-s", f"traffic.groups={json.dumps([group])}"]
-        done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60, env=_environment())
-    assert done.returncode == 1
-    assert f"group {group}: racks-never-meet" in done.stdout
-    assert "cure: correct client.rack" in " ".join(done.stdout.split())
-    assert "1 finding that cost money" in " ".join(done.stdout.split()).replace("findings", "finding")

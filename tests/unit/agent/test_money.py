@@ -113,6 +113,13 @@ def test_bytes_are_near_across_or_unknown() -> None:
     assert [pair.dollars > 0 for pair in cost.pairs] == [False, False, True, True]
 
 
+def test_nothing_known_is_no_price() -> None:
+    """Where no byte has racks on both sides a month costs nobody knows what, and not nothing."""
+    seen = snapshot(group(flows=[flow("", A, GB), flow(A, "", GB)]))
+    (cost,) = costs.report(seen, PRICES, roles={}).groups
+    assert (cost.unknown_bytes, cost.dollars_per_month) == (2 * GB, None)
+
+
 def test_topics_stand_by_what_they_cost() -> None:
     """The topic with the most bytes across racks comes first, though another has fewer near."""
     assert [(topic.topic, topic.cross_rack_bytes) for topic in priced().topics] == [("clicks", 3 * GB), ("audit", GB)]
