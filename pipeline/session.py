@@ -42,6 +42,8 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     # with it the optimiser multiplies the rules for bad records until memory is full
     "spark.sql.constraintPropagation.enabled": "false",
+    # Delta reads its log with fifty tasks by default; these tables have thousands of files, not millions
+    "spark.databricks.delta.snapshotPartitions": "2",
     # a retention below a week is the user's to choose, and said in `pipeline.vacuum_hours`
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
 }
@@ -49,7 +51,6 @@ _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
-    "spark.databricks.delta.snapshotPartitions": "2",
     # what Delta lists folders with: as many tasks, by default ten thousand
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }

@@ -38,11 +38,10 @@ def test_a_standalone_master_with_two_workers_makes_the_same_tables(spark: Spark
             submit += ["--conf", "spark.executor.memory=512m", "--conf", "spark.sql.shuffle.partitions=2"]
             submit += ["--jars", ",".join(files["jars"]), "--py-files", files["zip"], files["program"]]
             chosen = arguments(bootstrap, tmp_path / "submitted", "--once", "--json", master="")
-            batches = [
-                json.loads(line)
-                for line in run([*submit, *chosen], env=standalone.environment(), cwd=tmp_path).splitlines()
-            ]
+            said = run([*submit, *chosen], env=standalone.environment(), cwd=tmp_path).splitlines()
             executors = [path for number in range(2) for path in (tmp_path / f"worker-{number}").glob("app-*/*/stderr")]
+    # spark-submit puts standard error among standard output
+    batches = [json.loads(line) for line in said if line.startswith("{")]
     assert sum(batch["records"] for batch in batches) == len(made)
     assert len({path.parents[2] for path in executors}) == 2, "a worker had nothing to do"
     submitted = in_tables(spark, tmp_path / "submitted")
