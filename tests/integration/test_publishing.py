@@ -160,23 +160,3 @@ def test_a_killed_agent_loses_no_more_than_its_last_window(scene: Scene, fleet: 
     )
     hold_form(fleet.samples(), every=every)
     assert min(one.window_start for one in later()) >= max(one.window_end for one in former)
-
-
-def test_of_two_agents_one_publishes(scene: Scene, fleet: Fleet) -> None:
-    """The one that is active for the group; when it dies the other goes on where it ended."""
-    scene.lay_out(INTERLEAVED)
-    first = scene.leading_agent(**fleet.settings(1), election__identity="first")
-    second = scene.agent(**fleet.settings(1), election__identity="second")
-    reading(scene)
-    first.wait(lambda: counted(first) > ENOUGH_BYTES, "the first counts bytes", timeout=90)
-    second.wait(lambda: counted(second) > ENOUGH_BYTES, "the second counts bytes", timeout=90)
-    former = fleet.samples()
-    (run,) = {run_of(one) for one in former}
-    first.kill()
-    second.wait(lambda: {run_of(one) for one in fleet.samples()} > {run}, "the second agent publishes", timeout=60)
-    at_rest(scene, second)
-    samples = fleet.samples()
-    hold_form(samples, every=1)
-    ends = [one.window_end for one in samples if run_of(one) == run]
-    # what remains of the first may have a last look while the second begins
-    assert max(ends) - min(one.window_start for one in samples if run_of(one) != run) <= 3_000
