@@ -10,11 +10,11 @@ import json
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
@@ -64,12 +64,14 @@ class Story:
 
 
 @contextmanager
-def agent(bootstrap: str) -> Iterator[AgentProcess]:
-    """An agent that is gone when the context ends."""
+def agent(bootstrap: str, settings: Mapping[str, object] | None = None) -> Iterator[AgentProcess]:
+    """An agent that is gone when the context ends; it finds racks in client ids, and has these settings too."""
     racks = {f"*-{rack}": rack for rack in RACKS.values() if rack is not None}
     with tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder:
         log = Path(folder) / "agent.log"
-        with AgentProcess(bootstrap, groups=[GROUP], log=log, settings={"racks.client_ids": racks}) as running:
+        with AgentProcess(
+            bootstrap, groups=[GROUP], log=log, settings={"racks.client_ids": racks, **(settings or {})}
+        ) as running:
             yield running
 
 
@@ -97,20 +99,7 @@ def _lead_move_kill(story: Story, bootstrap: str, admin: Admin, crew: Crew) -> d
     _show_rates(story, crew, where, "the group's own assignment")
     story.tell(f"the group's own assignment reads [bold]{before:.1%}[/bold] of its partitions across racks")
     with agent(bootstrap) as running:
-        running.wait_role("following")
-        for _ in range(_MOST_DEPLOYS):
-            first = running.reaches(running.first_in_order, seconds=3.0)
-            story.tell(
-                f"the agent has joined and is {'next to lead' if first else 'behind another member in the order'}"
-            )
-            story.tell("a deploy: each member is restarted in turn")
-            for post in crew.posts:
-                crew.restart(post)
-                crew.wait_complete(PARTITIONS)
-            if running.reaches(lambda: running.role() == "leading", seconds=3.0):
-                break
-        else:
-            raise SandboxError(f"the agent does not lead after {_MOST_DEPLOYS} deploys:\n{tail(running.log)}")
+        deploy_until_led(story, crew, running)
         optimum = crew.optimum(where)
         after = crew.cross_rack_share(where)
         _show_rates(story, crew, where, "led by samerack")
@@ -124,6 +113,25 @@ def _lead_move_kill(story: Story, bootstrap: str, admin: Admin, crew: Crew) -> d
         crew.wait_complete(PARTITIONS)
         story.tell(f"nobody stopped: the longest pause of a partition was {gap:.2f} s")
     return {"before": before, "after": after, "optimum": optimum, "consumption_gap_seconds": gap, **followed}
+
+
+def deploy_until_led(story: Story, crew: Crew, running: AgentProcess) -> None:
+    """Restart the members in turn, as deploys do, until the agent leads them.
+
+    Raises:
+        SandboxError: It does not.
+    """
+    running.wait_role("following")
+    for _ in range(_MOST_DEPLOYS):
+        first = running.reaches(running.first_in_order, seconds=3.0)
+        story.tell(f"the agent has joined and is {'next to lead' if first else 'behind another member in the order'}")
+        story.tell("a deploy: each member is restarted in turn")
+        for post in crew.posts:
+            crew.restart(post)
+            crew.wait_complete(PARTITIONS)
+        if running.reaches(lambda: running.role() == "leading", seconds=3.0):
+            return
+    raise SandboxError(f"the agent does not lead after {_MOST_DEPLOYS} deploys:\n{tail(running.log)}")
 
 
 def _follow_a_move(story: Story, admin: Admin, crew: Crew) -> dict[str, float]:
@@ -177,23 +185,31 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
     raise KeyboardInterrupt(signal.Signals(number).name)
 
 
-def main(
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="End with one JSON line on standard output.")] = False,
-) -> None:
-    """See a consumer group read across racks, samerack lead it, replicas move, and the agent die: about 90 seconds."""
+def told(console: Console, story: Callable[[Story], dict[str, Any]]) -> dict[str, Any]:
+    """Run a story to its end, and say how it ended.
+
+    Raises:
+        typer.Exit: It failed (1) or was interrupted (130).
+    """
     for number in (signal.SIGINT, signal.SIGTERM):  # SIGINT too: a shell's background job would ignore it
         signal.signal(number, _interrupt)
-    console = Console(stderr=as_json)
-    story = Story(console)
     try:
-        result = play(story)
+        return story(Story(console))
     except SandboxError as error:
         console.print(f"[red]failed:[/red] {error}", highlight=False)
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
         console.print("interrupted: every process has ended and every file is gone")
         raise typer.Exit(130) from None
+
+
+def main(
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="End with one JSON line on standard output.")] = False,
+) -> None:
+    """See a consumer group read across racks, samerack lead it, replicas move, and the agent die: about 90 seconds."""
+    console = Console(stderr=as_json)
+    result = told(console, play)
     _summary(console, result)
     if as_json:
         typer.echo(json.dumps({key: round(value, 4) for key, value in result.items()}))

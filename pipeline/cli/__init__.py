@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from pipeline.cli import maintain, package, simulate, stream, whatif
+from pipeline.cli import maintain, package, report, simulate, stream, whatif
 
 
 def register(app: typer.Typer) -> None:
@@ -23,5 +23,5 @@ def register(app: typer.Typer) -> None:
 
 def commands(group: typer.Typer) -> None:
     """Add the commands themselves."""
-    for module in (stream, whatif, simulate, maintain, package):
+    for module in (stream, report, whatif, simulate, maintain, package):
         module.register(group)

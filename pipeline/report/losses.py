@@ -1,0 +1,100 @@
+"""Groups that lost rack awareness: when, why as far as states tell, and what a month of it costs.
+
+A loss is a moment at which the share of a group's bytes that cross racks rose, and either something happened that
+explains it or the share rose to about what placement without regard to racks comes to. What must not enter: a session,
+files.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from common.money import SECONDS_PER_MONTH, PriceTable
+from pipeline.report.chapters import LEADING
+from pipeline.report.figures import GROUP
+
+LEAST_RISE: Final = 0.05
+"""Of all bytes: what is less comes and goes."""
+ABOUT_RANDOM: Final = 0.85
+"""Of the random share: nobody gets this near to it who still has regard to racks."""
+
+FORGOT: Final = "members without rack"
+UNTOLD: Final = "members no longer tell their rack"
+KIP_848: Final = "moved to KIP-848, whose assignors know no racks"
+PROTOCOL: Final = "assignor changed"
+UNLED: Final = "the agent no longer leads"
+ROSE: Final = "replicas or members moved"
+
+_REMEMBERED: Final = ("kind", "assignor", "role", "members", "rackless", "fetching", "expected")
+
+
+def losses(chapters: DataFrame, groups: DataFrame, seconds: float, prices: PriceTable) -> DataFrame:
+    """One row for each loss, the dearest first.
+
+    Args:
+        chapters: rows of `chapters.CHAPTER`.
+        groups: `savings.by_group`, for what each group reads.
+        seconds: length of the period that `groups` is about.
+        prices: what a byte costs that crosses.
+
+    Returns:
+        cluster, group, at, cause, kind, assignor, before, after, random (shares), now (share at the end of the period),
+        lasts, dollars_per_month.
+    """
+    in_time = Window.partitionBy(*GROUP).orderBy("day", "first")
+    good = chapters.where(F.col("error").isNull() & F.col("expected").isNotNull())
+    to_the_end = in_time.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    changed = good.withColumns(
+        {
+            **{f"{name}_before": F.lag(name).over(in_time) for name in _REMEMBERED},
+            "now": F.last("expected").over(to_the_end),
+        }
+    )
+    lost = changed.where(_rose() & (_cause() != "")).select(
+        *GROUP,
+        F.col("first").alias("at"),
+        _cause().alias("cause"),
+        "kind",
+        "assignor",
+        F.col("expected_before").alias("before"),
+        F.col("expected").alias("after"),
+        "random",
+        "now",
+        (F.col("now") > F.col("expected_before") + LEAST_RISE).alias("lasts"),
+    )
+    rate = F.col("bytes") / seconds
+    month = rate * (F.col("after") - F.col("before")) * prices.dollars_per_byte * SECONDS_PER_MONTH
+    priced = lost.join(groups.select(*GROUP, "bytes"), [*GROUP]).withColumn("dollars_per_month", month)
+    return priced.drop("bytes").orderBy(F.desc("dollars_per_month"), *GROUP, "at")
+
+
+def _rose() -> Column:
+    return F.col("expected") - F.col("expected_before") >= LEAST_RISE
+
+
+def _about_random() -> Column:
+    return (F.col("random") > 0) & (F.col("expected") >= F.col("random") * ABOUT_RANDOM)
+
+
+def _cause() -> Column:
+    """The first that holds, from what explains most; empty for a rise that is no loss."""
+
+    def went_up(name: str) -> Column:
+        return F.col(name) / F.col("members") > F.col(f"{name}_before") / F.col("members_before")
+
+    told_less = F.col("fetching") / F.col("members") < F.col("fetching_before") / F.col("members_before")
+    causes = (
+        ((F.col("kind") == "consumer") & (F.col("kind_before") != "consumer"), KIP_848),
+        (went_up("rackless"), FORGOT),
+        (told_less, UNTOLD),
+        ((F.col("role_before") == LEADING) & (F.col("role") != LEADING), UNLED),
+        ((F.col("assignor") != F.col("assignor_before")) & (F.col("assignor") != ""), PROTOCOL),
+        (_about_random(), ROSE),
+    )
+    found = F.lit("")
+    for holds, cause in reversed(causes):
+        found = F.when(holds, cause).otherwise(found)
+    return found

@@ -1,0 +1,104 @@
+"""The report as one HTML file: no script, nothing from outside, light and dark, narrow and on paper.
+
+Everything that comes from records is escaped by the template. What must not enter: working anything out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from common import words
+from common.money import SECONDS_PER_MONTH
+from pipeline.report import plots
+from pipeline.report.model import Pair, Report
+
+_HEATS: Final = 6
+_MOST_RACKS: Final = 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One field of the heat map; `kind` is near, across or unknown, `heat` from 0 (nothing) to 5 (the most)."""
+
+    bytes: int
+    dollars: float
+    kind: str
+    heat: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeatMap:
+    """Rows of client racks by columns of replica racks; "" is unknown. `left_out`: racks that did not fit."""
+
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, tuple[Cell, ...]], ...]
+    left_out: int
+
+
+def heat_map(pairs: Sequence[Pair], scale: float) -> HeatMap:
+    """The field of every pair of racks, those that read or serve most, by name, the unknown last.
+
+    Args:
+        pairs: bytes and dollars of the period.
+        scale: from dollars of the period to a month.
+    """
+    weight: dict[str, int] = {}
+    for pair in pairs:
+        for rack in {pair.client_rack, pair.replica_rack} - {""}:
+            weight[rack] = weight.get(rack, 0) + pair.bytes
+    chosen = sorted(sorted(weight, key=lambda rack: (-weight[rack], rack))[:_MOST_RACKS])
+    found = {(pair.client_rack, pair.replica_rack): pair for pair in pairs}
+    columns = (*chosen, *([""] if any(replica == "" for _, replica in found) else []))
+    names = (*chosen, *([""] if any(client == "" for client, _ in found) else []))
+    most = max((pair.bytes for pair in pairs), default=0)
+
+    def cell(client: str, replica: str) -> Cell:
+        pair = found.get((client, replica))
+        read = pair.bytes if pair is not None else 0
+        return Cell(
+            bytes=read,
+            dollars=pair.dollars * scale if pair is not None else 0.0,
+            kind="unknown" if not client or not replica else "near" if client == replica else "across",
+            heat=min(_HEATS - 1, -(-read * (_HEATS - 1) // most)) if most else 0,
+        )
+
+    rows = tuple((client, tuple(cell(client, replica) for replica in columns)) for client in names)
+    return HeatMap(columns=columns, rows=rows, left_out=len(weight) - len(chosen))
+
+
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader("pipeline"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(size=words.size, money=words.money, percent=words.percent, span=words.span)
+    made.filters["number"] = lambda count: f"{count:,}"
+    made.filters["minute"] = lambda moment: f"{moment:%Y-%m-%d %H:%M}"
+    made.filters["drawn"] = Markup  # matplotlib has escaped the names in its drawings
+    return made
+
+
+def page(report: Report) -> str:
+    """The whole file."""
+    scale = SECONDS_PER_MONTH / report.period.seconds
+    month = report.headline.month
+    level = month.spent + month.saved if month.saved else None
+    return (
+        _environment()
+        .get_template("report.html")
+        .render(
+            report=report,
+            heat=heat_map(report.pairs, scale),
+            time=plots.cost_over_time(report.timeline, report.unit, level),
+            top=plots.top_groups(report.groups),
+            saved=plots.saved_and_possible(report.savers) if report.savers else None,
+        )
+    )

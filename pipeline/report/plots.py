@@ -1,0 +1,195 @@
+"""The report's drawings: SVG with real text, in the page's own colours, once for wide screens and once for narrow ones.
+
+Colours are the page's CSS variables, so that light, dark and print need no drawings of their own. What must not enter:
+what is drawn (`model`), HTML around it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from io import StringIO
+from typing import Any, Final
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from common import words
+from pipeline.report.model import GroupLine, Moment
+
+_TEXT, _SOFT, _LINE, _ACROSS, _NEAR = "#010101", "#020202", "#030303", "#040404", "#050505"
+_VARIABLES: Final = {
+    _TEXT: "var(--text)",
+    _SOFT: "var(--soft)",
+    _LINE: "var(--line)",
+    _ACROSS: "rgb(var(--across))",
+    _NEAR: "rgb(var(--near))",
+}
+"""Colours that nothing is drawn in, and what takes their place."""
+_SIZES: Final = {"wide": 9.6, "narrow": 4.3}
+"""Widths in inches; a page is as wide, so that letters come out at their own size."""
+_ROW_INCHES: Final = 0.44
+_BARS: Final = 10
+_LETTERS: Final = {"wide": 70, "narrow": 34}
+_STYLE: Final[dict[Any, Any]] = {
+    "svg.fonttype": "none",
+    "font.family": "sans-serif",
+    "font.size": 10.0,
+    "text.color": _TEXT,
+    "text.parse_math": False,
+    "axes.edgecolor": _LINE,
+    "axes.labelcolor": _SOFT,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.spines.left": False,
+    "axes.grid.axis": "y",
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": _LINE,
+    "grid.linewidth": 0.8,
+    "xtick.color": _LINE,
+    "ytick.color": _LINE,
+    "xtick.labelcolor": _SOFT,
+    "ytick.labelcolor": _SOFT,
+    "ytick.left": False,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawing:
+    """One plot in both widths, and in words for those who do not see it."""
+
+    words: str
+    wide: str
+    narrow: str
+
+
+def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -> Drawing:
+    """Dollars a month at the rate of each minute, hour or day.
+
+    Args:
+        timeline: what is drawn.
+        unit: minute, hour or day.
+        level: what the fleet's groups would cost with their own assignors, over the whole period; None leaves it out.
+    """
+    values = [moment.dollars_per_month for moment in timeline]
+    told = f"Cost over time, by {unit}: from {words.money(min(values))} to {words.money(max(values))} a month."
+    if level is not None:
+        told += f" With the groups' own assignors it would have been {words.money(level)} on average."
+
+    def draw(axes: Axes, width: str) -> None:
+        # UTC without a zone: labels would otherwise be in that of the settings
+        at = date2num([moment.at.replace(tzinfo=None) for moment in timeline])  # type: ignore[no-untyped-call]
+        step = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1.0}[unit]
+        edges = [*at, at[-1] + step]
+        axes.stairs(values, edges, fill=True, color=_ACROSS, alpha=0.22, linewidth=0)
+        axes.stairs(values, edges, baseline=None, color=_ACROSS, linewidth=1.8)
+        top = max(values, default=0.0)
+        if level is not None:
+            axes.plot([edges[0], edges[-1]], [level, level], color=_NEAR, linewidth=1.6, linestyle=(0, (5, 3)))
+            axes.annotate(
+                f"own assignors: {words.money(level)}",
+                (edges[-1], level),
+                xytext=(0, 4),
+                textcoords="offset points",
+                ha="right",
+                color=_TEXT,
+            )
+            top = max(top, level)
+        axes.set_ylim(0, top * 1.15 or 1.0)
+        axes.set_xlim(edges[0], edges[-1])
+        locator = AutoDateLocator(minticks=3, maxticks=9 if width == "wide" else 4)  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))  # type: ignore[no-untyped-call]
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: words.money(value)))
+
+    return _drawing("time", told, lambda _: 2.9, draw)
+
+
+def top_groups(groups: Sequence[GroupLine]) -> Drawing:
+    """The dearest groups: what a month costs, and how much of it the best plan would leave."""
+    shown = groups[:_BARS]
+    listed = "; ".join(f"{one.cluster} {one.group} {words.money(one.month.spent)}" for one in shown)
+
+    def draw(axes: Axes, width: str) -> None:
+        rows = [(_name(one, width), words.money(one.month.spent)) for one in shown]
+        kept = [max(0.0, one.month.spent - (one.month.possible or 0.0)) for one in shown]
+        rest = [one.month.spent - least for one, least in zip(shown, kept, strict=True)]
+        _bars(axes, rows, ((kept, _SOFT, 0.55), (rest, _ACROSS, 1.0)))
+
+    return _drawing("top", f"The dearest groups, a month: {listed}.", lambda _: _height(len(shown)), draw)
+
+
+def saved_and_possible(groups: Sequence[GroupLine]) -> Drawing:
+    """What agents saved of each group and what is still possible, a month."""
+    shown = groups[:_BARS]
+    told = "; ".join(f"{one.cluster} {one.group} {_pair(one)}" for one in shown)
+
+    def draw(axes: Axes, width: str) -> None:
+        rows = [(_name(one, width), _pair(one)) for one in shown]
+        saved = [max(0.0, one.month.saved or 0.0) for one in shown]
+        possible = [one.month.possible or 0.0 for one in shown]
+        _bars(axes, rows, ((saved, _NEAR, 1.0), (possible, _ACROSS, 1.0)))
+
+    return _drawing("saved", f"Saved and still possible, a month: {told}.", lambda _: _height(len(shown)), draw)
+
+
+def _pair(line: GroupLine) -> str:
+    return f"saved {words.money(line.month.saved)}, possible {words.money(line.month.possible)}"
+
+
+def _name(line: GroupLine, width: str) -> str:
+    name, most = words.plain(f"{line.group}  ({line.cluster})"), _LETTERS[width]
+    return name if len(name) <= most else f"{name[: most - 1]}…"
+
+
+def _height(rows: int) -> float:
+    return max(1, rows) * _ROW_INCHES + 0.1
+
+
+def _bars(axes: Axes, rows: Sequence[tuple[str, str]], stacked: Iterable[tuple[Sequence[float], str, float]]) -> None:
+    """Bars from the left, one under the other, each with its name above and its figure at the right end."""
+    axes.set_axis_off()
+    left = [0.0] * len(rows)
+    places = range(len(rows))
+    for lengths, color, alpha in stacked:
+        axes.barh(places, lengths, height=0.34, left=left, color=color, alpha=alpha, linewidth=0)
+        left = [start + length for start, length in zip(left, lengths, strict=True)]
+    most = max(left, default=0.0) or 1.0
+    axes.set_xlim(0, most)
+    axes.set_ylim(len(rows) - 0.7, -0.85)
+    for place, (name, figure) in enumerate(rows):
+        axes.text(0, place - 0.27, name, va="bottom", ha="left")
+        axes.text(most, place - 0.27, figure, va="bottom", ha="right", color=_SOFT)
+
+
+def _drawing(name: str, told: str, height: Callable[[str], float], draw: Callable[[Axes, str], None]) -> Drawing:
+    return Drawing(words=told, **{width: _svg(f"{name}-{width}", height(width), width, draw) for width in _SIZES})
+
+
+def _svg(name: str, height: float, width: str, draw: Callable[[Axes, str], None]) -> str:
+    with mpl.rc_context({**_STYLE, "svg.hashsalt": name}):
+        figure = Figure(figsize=(_SIZES[width], height), layout=ConstrainedLayoutEngine(w_pad=0.02, h_pad=0.02))
+        draw(figure.add_subplot(), width)
+        text = StringIO()
+        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(text, format="svg", transparent=True, metadata=nothing)
+    return _for_page(text.getvalue(), width)
+
+
+def _for_page(svg: str, width: str) -> str:
+    """Without what an SVG file needs and an SVG within a page must not have; sized by the page, in its colours."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
+    svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # every drawing has the same ones, and nothing refers to them
+    svg = svg.replace("<svg ", f'<svg class="{width}" aria-hidden="true" ', 1)
+    for color, variable in _VARIABLES.items():
+        svg = svg.replace(color, variable)
+    return svg

@@ -1,0 +1,87 @@
+"""What the agents saved and what they still could, by group and day: shares of chapters times bytes of the day.
+
+Both sides of a saving are worked out on the same states, so that what measuring gets wrong cancels out. Only chapters
+in which an agent led the group save. What must not enter: how shares come about (`chapters`), files, a session.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from common.money import PriceTable
+from pipeline.report.chapters import LEADING
+from pipeline.report.figures import GROUP, GROUP_DAY
+
+_FACTS: Final = ("kind", "assignor", "role", "members", "rackless", "random", "present", "possible")
+"""What is told of a group as it was last."""
+
+
+def shares(chapters: DataFrame) -> DataFrame:
+    """Chapters of a day as one row, each weighed by its states.
+
+    Returns:
+        day, cluster, group, led (part of the day), gained and open (shares of known bytes), kind, assignor, members,
+        rackless, random (as at the end of the day).
+    """
+    good = chapters.where(F.col("error").isNull())
+    led = F.col("role") == LEADING
+    gained = F.when(led, F.coalesce(F.col("own") - F.col("present"), F.lit(0.0))).otherwise(0.0)
+    missed = F.coalesce(F.col("present") - F.col("possible"), F.lit(0.0))
+    total = F.sum("states")
+    return good.groupBy(*GROUP_DAY).agg(
+        (F.sum(F.when(led, F.col("states")).otherwise(0)) / total).alias("led"),
+        (F.sum(gained * F.col("states")) / total).alias("gained"),
+        (F.sum(missed * F.col("states")) / total).alias("open"),
+        *(F.max_by(name, "first").alias(name) for name in _FACTS),
+    )
+
+
+def by_group_day(days: DataFrame, shared: DataFrame, prices: PriceTable) -> DataFrame:
+    """Bytes, saved and possible, of each group and day.
+
+    Args:
+        days: `figures.totals` by day, cluster and group.
+        shared: `shares`.
+        prices: what a byte costs that crosses.
+
+    Returns:
+        the columns of both, saved_bytes, possible_bytes, saved_dollars, possible_dollars; null where no state tells.
+    """
+    of_known = F.col("bytes") - F.col("unknown_bytes")
+    saved = of_known * F.col("gained")
+    # what is possible by the states cannot be more than what was measured
+    possible = F.least(of_known * F.col("open"), F.col("crossing_bytes").cast("double"))
+    joined = days.join(shared, [*GROUP_DAY], "left")
+    return joined.withColumns({"saved_bytes": saved, "possible_bytes": possible}).withColumns(
+        {
+            "saved_dollars": F.col("saved_bytes") * prices.dollars_per_byte,
+            "possible_dollars": F.col("possible_bytes") * prices.dollars_per_byte,
+        }
+    )
+
+
+def by_day(group_days: DataFrame) -> DataFrame:
+    """The whole fleet, day by day."""
+    return _summed(group_days, "day")
+
+
+def by_group(group_days: DataFrame) -> DataFrame:
+    """Every group over the period, with its kind, assignor and members as they were last."""
+    told = F.when(F.col("kind").isNotNull(), F.col("day"))
+    return _summed(group_days, *GROUP, more=[F.max_by(name, told).alias(name) for name in _FACTS]).drop("groups")
+
+
+def _summed(rows: DataFrame, *by: str, more: Sequence[Column] = ()) -> DataFrame:
+    columns = ("bytes", "records", "exact_bytes", "crossing_bytes", "unknown_bytes", "dollars")
+    judged = ("saved_bytes", "possible_bytes", "saved_dollars", "possible_dollars")
+    return rows.groupBy(*by).agg(
+        F.countDistinct(*GROUP).alias("groups"),
+        *(F.sum(name).alias(name) for name in (*columns, *judged)),
+        F.sum(F.when(F.col("gained").isNotNull(), F.col("bytes")).otherwise(0)).alias("judged_bytes"),
+        F.sum(F.col("led") * F.col("bytes")).alias("led_bytes"),
+        *more,
+    )

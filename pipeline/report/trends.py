@@ -1,0 +1,63 @@
+"""Day over day, week over week: the fleet's, and the groups' that moved most. Whole days only.
+
+What must not enter: a session, files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from pipeline.report.figures import GROUP
+
+_MISSING: Final = timedelta(hours=1)
+"""What a day may lack at its ends to be whole."""
+_WEEK: Final = 7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spans:
+    """Two spans of days that are compared: `later` right after `earlier`, of equal length."""
+
+    name: str
+    earlier: tuple[date, ...]
+    later: tuple[date, ...]
+
+
+def whole(day: date, first: datetime, last: datetime) -> bool:
+    """Whether there are samples from the beginning of a day to its end."""
+    begin = datetime(day.year, day.month, day.day, tzinfo=first.tzinfo)
+    return first - begin <= _MISSING and begin + timedelta(days=1) - last <= _MISSING
+
+
+def spans(days: Sequence[date]) -> tuple[Spans, ...]:
+    """What can be compared at the end of these whole days."""
+    present = set(days)
+    found = []
+    for name, length in (("day over day", 1), ("week over week", _WEEK)):
+        if not present:
+            break
+        newest = max(present)
+        later = tuple(newest - timedelta(days=back) for back in reversed(range(length)))
+        earlier = tuple(day - timedelta(days=length) for day in later)
+        if present.issuperset((*earlier, *later)):
+            found.append(Spans(name=name, earlier=earlier, later=later))
+    return tuple(found)
+
+
+def movers(group_days: DataFrame, compared: Spans) -> DataFrame:
+    """Every group's dollars in both spans, those that changed most first: cluster, group, earlier, later, change."""
+
+    def spent(days: Sequence[date]) -> Column:
+        return F.sum(F.when(F.col("day").isin(list(days)), F.col("dollars")).otherwise(0.0))
+
+    sums = group_days.groupBy(*GROUP).agg(
+        spent(compared.earlier).alias("earlier"), spent(compared.later).alias("later")
+    )
+    moved = sums.withColumn("change", F.col("later") - F.col("earlier"))
+    return moved.orderBy(F.desc(F.abs("change")), *GROUP)

@@ -1,0 +1,152 @@
+"""From real members to a fleet's report on this machine: an agent publishes, a stream makes tables, a report a page.
+
+`scripts/demo --pipeline` runs it. One group is led half way through, another is only measured. All processes and
+temporary folders are gone when it ends, also by Ctrl-C; the page stays.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+
+from sandbox.admin import Admin
+from sandbox.cluster import Cluster
+from sandbox.crew import Crew, Post
+from sandbox.demo import GROUP, PARTITIONS, POSTS, TOPICS, Story, agent, deploy_until_led, told
+from sandbox.errors import SandboxError
+from sandbox.feeder import Feeder
+from sandbox.processes import end, spawn, tail
+
+TRAFFIC_TOPIC: Final = "samerack-traffic"
+STATES_TOPIC: Final = "samerack-states"
+CLUSTER: Final = "demo"
+OTHER_GROUP: Final = "reports"
+OTHER_POSTS: Final = tuple(
+    Post(client="confluent", rack=rack, tells_rack=True) for rack in ("rack-a", "rack-b", "rack-c")
+)
+_PUBLISHING: Final = {
+    "traffic.groups": ["*"],
+    "traffic.poll_seconds": 1,
+    "publishing.traffic_topic": TRAFFIC_TOPIC,
+    "publishing.groups_topic": STATES_TOPIC,
+    "publishing.every_seconds": 5,
+    "publishing.cluster": CLUSTER,
+}
+_SECONDS: Final = 30.0
+"""How long the groups are watched under each assignment."""
+_MOST_SECONDS: Final = 240.0
+"""For a command on Spark; most of it is its start."""
+
+
+def play(output: Path, story: Story) -> dict[str, Any]:
+    """The whole story; what the report says.
+
+    Raises:
+        SandboxError: Something did not happen in time.
+    """
+    story.tell("starting three brokers, one in each rack")
+    with tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder:
+        with Cluster(progress=story.tell) as cluster, Admin(cluster.bootstrap) as admin:
+            for topic, assignment in {**TOPICS, TRAFFIC_TOPIC: [[1]], STATES_TOPIC: [[2]]}.items():
+                admin.create_topic(topic, assignment)
+            _publish(story, cluster.bootstrap)
+            story.tell("samerack pipeline stream --once: what agents published becomes tables")
+            where = f"pipeline.tables={folder}/tables"
+            _samerack("stream", "--once", "-b", cluster.bootstrap, "-s", where, log=Path(folder) / "stream.log")
+        story.tell("samerack pipeline report: the tables become a page")
+        log = Path(folder) / "report.log"
+        report = json.loads(_samerack("report", "--json", "--output", str(output), "-s", where, log=log))
+    story.tell(f"the page: [bold]{output}[/bold]")
+    return _summary(report, output)
+
+
+def _publish(story: Story, bootstrap: str) -> None:
+    """Let an agent measure two groups, lead one of them from the middle on, and publish all of it."""
+    crew = Crew(POSTS, bootstrap=bootstrap, group=GROUP, topics=tuple(TOPICS))
+    others = Crew(OTHER_POSTS, bootstrap=bootstrap, group=OTHER_GROUP, topics=("orders",))
+    with Feeder(bootstrap, {topic: len(placed) for topic, placed in TOPICS.items()}), crew, others:
+        story.tell(f"nine members start, in the groups {GROUP} and {OTHER_GROUP}")
+        crew.wait_complete(PARTITIONS)
+        others.wait_complete(len(TOPICS["orders"]))
+        with agent(bootstrap, _PUBLISHING) as running:
+            running.wait_role("following")
+            story.tell(f"an agent measures and publishes; for {_SECONDS:.0f} s it leads nobody")
+            time.sleep(_SECONDS)
+            deploy_until_led(story, crew, running)
+            story.tell(f"the agent leads {GROUP}; {_SECONDS:.0f} s more")
+            time.sleep(_SECONDS)
+
+
+def _samerack(*arguments: str, log: Path) -> bytes:
+    """What a pipeline command says on standard output.
+
+    Raises:
+        SandboxError: It fails, or takes too long.
+    """
+    line: Sequence[str] = (sys.executable, "-m", "agent.cli.main", "pipeline", *arguments)
+    out = log.with_suffix(".out")
+    with out.open("wb") as said, log.open("wb") as complaints:
+        process = spawn(line, stdout=said, stderr=complaints)
+    try:
+        code = process.wait(_MOST_SECONDS)
+    except subprocess.TimeoutExpired:
+        raise SandboxError(
+            f"samerack pipeline {arguments[0]} has not ended in {_MOST_SECONDS:.0f} s:\n{tail(log)}"
+        ) from None
+    finally:
+        end(process)
+    if code:
+        raise SandboxError(f"samerack pipeline {arguments[0]} ended with {code}:\n{tail(log)}")
+    return out.read_bytes()
+
+
+def _summary(report: dict[str, Any], output: Path) -> dict[str, Any]:
+    whole = report["headline"]
+    led = next((one for one in report["groups"] if one["group"] == GROUP), None)
+    if led is None:
+        raise SandboxError(f"the report does not know the group {GROUP}")
+    return {
+        "report": str(output),
+        "groups": whole["groups"],
+        "led_groups": whole["led_groups"],
+        "bytes": whole["bytes"],
+        "crossing_bytes": whole["crossing_bytes"],
+        "share": whole["share"],
+        "saved_bytes": whole["saved_bytes"],
+        "possible_bytes": whole["possible_bytes"],
+        "led": led["led"],
+    }
+
+
+def main(
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The page; in a new temporary folder without it.", show_default=False),
+    ] = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="End with one JSON line on standard output.")] = False,
+) -> None:
+    """See what agents measure become a fleet's report: real members, Kafka, Spark, a page; about three minutes."""
+    console = Console(stderr=as_json)
+    path = output or Path(tempfile.mkdtemp(prefix="samerack-report-")) / "report.html"
+    result = told(console, partial(play, path.absolute()))
+    if as_json:
+        typer.echo(json.dumps(result))
+    else:
+        console.print(result["report"], highlight=False, soft_wrap=True)
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    app()

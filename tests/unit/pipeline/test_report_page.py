@@ -1,0 +1,103 @@
+"""The report's page as text: complete, self-contained, escaped, and honest where nothing is known."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from pipeline.report.model import Pair, to_json
+from pipeline.report.page import heat_map, page
+from tests.unit.pipeline.reports import empty, report
+
+_VOID = {"meta", "link", "br"}
+
+
+class _Balanced(HTMLParser):
+    """Notes tags that are closed in another order than opened."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.wrong: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:  # noqa: ARG002 - the parser's
+        if tag not in _VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if not self.open or self.open.pop() != tag:
+            self.wrong.append(tag)
+
+
+@pytest.fixture(scope="module")
+def text() -> str:
+    """The page of a full report."""
+    return page(report())
+
+
+def test_the_headline_comes_first(text: str) -> None:
+    """Bytes across racks, dollars a month, saved and possible, before any table."""
+    places = [text.index(shown) for shown in ("41 TB", "$1,659", "$890.34", "$1,234", "<table")]
+    assert places == sorted(places)
+
+
+def test_nothing_comes_from_elsewhere(text: str) -> None:
+    """No script, and nothing that a browser would fetch."""
+    assert "<script" not in text
+    fetched = re.findall(r'(?:src|href)="([^"]*)"', text) + re.findall(r"url\(([^)]*)\)", text)
+    assert all(target.startswith(("#", "data:")) for target in fetched)
+
+
+def test_names_from_records_stay_text(text: str) -> None:
+    """A group named like markup and like mathematics is shown as it is, in tables and in drawings."""
+    assert "<b>&amp;</b>" not in text
+    assert text.count("reports &lt;b&gt;&amp;amp;&lt;/b&gt; $HOME $PATH") >= 3
+
+
+def test_the_markup_is_sound(text: str) -> None:
+    """Every tag is closed, ids are unique, and every link within the page has its target."""
+    parser = _Balanced()
+    parser.feed(text)
+    assert (parser.wrong, parser.open) == ([], [])
+    ids = re.findall(r'\bid="([^"]+)"', text)
+    assert len(ids) == len(set(ids))
+    assert {link for link in re.findall(r'href="#([^"]+)"', text) if link} <= set(ids)
+
+
+def test_drawings_are_in_the_colours_of_the_page(text: str) -> None:
+    """Every plot in two widths, with words for those who do not see it, and no colour of its own."""
+    drawings = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
+    assert len(drawings) == 6
+    assert not re.search(r"#[0-9a-f]{6}", "".join(drawings))
+    assert len(re.findall(r'<figure role="img" aria-label="[^"]{40,}', text)) == 3
+
+
+def test_prices_and_blind_spots_are_told(text: str) -> None:
+    """Whose prices, of when, what is estimated, and what no figure sees."""
+    for told in ("as of 2026-11-21", "https://aws.amazon.com", "20 % of them were counted by clients", "do not commit"):
+        assert told in text
+
+
+def test_what_is_unknown_is_no_zero() -> None:
+    """A minute without racks and states shows dashes and sentences."""
+    text = page(empty())
+    assert "None in this period" in text
+    assert "No agent leads any of these groups" in text
+    assert '<dd class="">-</dd>' in text
+    assert "None," not in text
+
+
+def test_the_heat_map_shows_the_racks_that_read_most() -> None:
+    """Twelve at most, in order of their names, the unknown last."""
+    pairs = [Pair(client_rack=f"r{n:02}", replica_rack=f"r{n:02}", bytes=n, dollars=0.0) for n in range(1, 16)]
+    made = heat_map([*pairs, Pair(client_rack="", replica_rack="r15", bytes=3, dollars=0.0)], 1.0)
+    assert made.columns == tuple(f"r{n:02}" for n in range(4, 16))
+    assert [name for name, _ in made.rows] == [*made.columns, ""]
+    assert made.left_out == 3
+
+
+def test_json_has_all_of_it() -> None:
+    """What the page shows, for programs."""
+    assert b'"saved":890.34' in to_json(report())
