@@ -29,6 +29,7 @@ RUN_ELSEWHERE: Final = {
     "scripts/bench": "its scenarios are unit-tested; a whole run takes minutes",
     "samerack cost": "tests/unit/agent/test_cli_cost.py: it measures for a minute where no agent runs",
     "samerack top": "tests/unit/agent/test_cli_cost.py: it goes on until somebody ends it",
+    "samerack rack": "tests/unit/agent/pod/test_docs.py: where there is a rack",
     "samerack verify": "tests/integration/test_verify.py, with a fault for each finding",
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.racks import MemberRack, client_id_of, member_rack, rack_warnings
+from agent.racks import Hosts, MemberRack, client_id_of, member_rack, rack_warnings
 from common.settings import RackSettings
 from protocol.model import Subscription
 
@@ -127,3 +127,19 @@ def test_disjoint_racks_raise_a_warning() -> None:
     """Members and brokers without a common rack are told once, with some of the names."""
     (warning,) = rack_warnings({"use1-az1", "use1-az2"}, {f"r{number}" for number in range(9)})
     assert warning.startswith("no member rack (use1-az1, use1-az2) is a broker rack (r0, r1, r2, r3, r4, ...)")
+
+
+def test_an_agent_beside_a_member_comes_before_the_maps_and_kubernetes_after() -> None:
+    """Who is there knows best; who has to be asked is asked last."""
+    hosts = Hosts(agents={"10.1.2.3": "rack-s"}.get, kubernetes={"10.1.2.3": "rack-k", "192.0.2.1": "rack-k"}.get)
+
+    def told(client_id: str, host: str | None, subscription: Subscription = WITHOUT) -> tuple[str | None, str]:
+        answer = member_rack(SETTINGS, subscription=subscription, client_id=client_id, client_host=host, hosts=hosts)
+        return answer.rack, answer.source
+
+    assert told("orders-a-1", "10.1.2.3", WITH) == ("rack-z", "subscription")
+    assert told("orders-a-1", "10.1.2.3") == ("rack-s", "agent")
+    assert told("orders-a-1", "192.0.2.1") == ("rack-a", "client-id")
+    assert told("client", "10.9.9.9") == ("rack-a", "network")
+    assert told("client", "192.0.2.1") == ("rack-k", "kubernetes")
+    assert told("client", None) == (None, "none")

@@ -24,11 +24,11 @@ HALF = replace(SOUND, present_bytes=0.33, present_partitions=0.33)
 NEAR_FLOWS = (flow(A, A, GB), flow(B, B, GB), flow(C, C, GB))
 
 
-def judged(taken: TrafficSnapshot, prices: str = "aws") -> Verdict:
-    """The verdict over a snapshot."""
+def judged(taken: TrafficSnapshot, prices: str = "aws", own_rack: str = "") -> Verdict:
+    """The verdict over a snapshot, of an agent in this rack."""
     table = shipped(prices)
     report = costs.report(taken, table, roles={})
-    return verdict(Evidence(snapshot=taken, report=report, leading=LeadingSettings()))
+    return verdict(Evidence(snapshot=taken, report=report, leading=LeadingSettings(), own_rack=own_rack))
 
 
 def found(taken: TrafficSnapshot) -> list[Finding]:
@@ -49,6 +49,23 @@ def test_a_sound_set_up_has_no_findings() -> None:
     assert judgement.findings == ()
     assert not judgement.costs
     assert (judgement.groups, judgement.brokers) == (1, 3)
+
+
+@pytest.mark.parametrize(
+    ("own", "code"),
+    [("RACK-A", Code.RACKS_DIFFER_IN_CASE), ("us-east-1a", Code.RACKS_NEVER_MEET)],
+)
+def test_a_pod_whose_rack_no_broker_is_in(own: str, code: Code) -> None:
+    """What runs beside the agent has the same rack, and will never be near anything."""
+    (finding,) = judged(snapshot(group(flows=NEAR_FLOWS, shares=SOUND)), own_rack=own).findings
+    assert (finding.code, finding.where, finding.costs) == (code, "this pod", True)
+    assert finding.cause == f"its rack {own!r} is none of a broker; they are in rack-a, rack-b, rack-c"
+    assert "pod.zones" in finding.cure
+
+
+def test_a_pod_among_brokers_is_no_finding() -> None:
+    """Nor is one that does not know where it is."""
+    assert judged(snapshot(group(flows=NEAR_FLOWS, shares=SOUND)), own_rack=B).findings == ()
 
 
 def test_an_empty_cluster_has_no_findings() -> None:

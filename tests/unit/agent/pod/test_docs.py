@@ -1,0 +1,66 @@
+"""The page on racks is true: its commands work, its init container runs, and its rules are what the agent asks for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from agent.cli.main import app
+from common.settings import PodSettings
+from tests.docs import ROOT, Command, blocks
+from tests.unit.agent.pod.api_server import ApiServer
+
+PAGE = (ROOT / "docs" / "racks.md").read_text(encoding="utf-8")
+
+
+def examples() -> list[Any]:
+    """What the page's YAML blocks say."""
+    return [yaml.safe_load(block.partition("```")[0]) for block in PAGE.split("```yaml\n")[1:]]
+
+
+@pytest.mark.parametrize("command", [c for c in blocks() if c.words[:2] == ("samerack", "rack")], ids=str)
+def test_a_command_of_the_page_works(command: Command) -> None:
+    """Where there is a rack it is printed."""
+    done = CliRunner().invoke(app, list(command.words[1:]), env={"CLIENT_RACK": "rack-a"})
+    assert done.exit_code == 0
+    assert "rack-a" in done.stdout
+
+
+def test_the_init_container_of_the_page_runs(tmp_path: Path) -> None:
+    """With its arguments and variables, and a zone where the downward API puts it."""
+    (container,) = next(one["initContainers"] for one in examples() if "initContainers" in one)
+    mounted = container["volumeMounts"][0]["mountPath"]
+    arguments = [word.replace(mounted, str(tmp_path)) for word in container["args"]]
+    environment = {entry["name"]: "zone-1" for entry in container["env"]}
+    assert CliRunner().invoke(app, arguments, env=environment).exit_code == 0
+    assert (tmp_path / "env").read_text() == "CLIENT_RACK=zone-1\n"
+    assert (tmp_path / "client.properties").read_text() == "client.rack=zone-1\n"
+
+
+def test_the_variables_of_the_page_are_those_of_the_settings() -> None:
+    """The label and the variables in its examples are the defaults."""
+    fields = [
+        (entry["name"], entry["valueFrom"]["fieldRef"]["fieldPath"])
+        for one in examples()
+        for entry in one.get("env", ()) or one.get("initContainers", [{}])[0].get("env", ())
+    ]
+    settings = PodSettings()
+    path = f"metadata.labels['{settings.label}']"
+    assert fields == [(settings.rack_variable, path), (settings.label_variable, path)]
+
+
+def test_the_rules_of_the_page_are_enough(api: ApiServer) -> None:
+    """They are exactly what the API server of these tests allows, but for looking a pod up by its name."""
+    granted = {
+        (verb, resource, "" if one["kind"] == "ClusterRole" else "shop")
+        for one in examples()
+        if "rules" in one
+        for rule in one["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+    assert granted == api.rules - {("get", "pods", "shop")}
