@@ -43,7 +43,7 @@ class Batch:
         bad: records in quarantine.
         repeats: records that had come before.
         seconds: how long it took.
-        behind: records that waited in Kafka when it began.
+        behind: records that waited in Kafka beyond it; None where Spark does not know.
     """
 
     number: int
@@ -53,7 +53,7 @@ class Batch:
     bad: int
     repeats: int
     seconds: float
-    behind: int
+    behind: int | None
 
     @property
     def records_per_second(self) -> float:
@@ -136,11 +136,12 @@ def start(spark: SparkSession, settings: Settings, writer: Writer, *, to_the_end
 
     Raises:
         SettingsError: A Kafka setting that Spark has no counterpart for.
-        AgentError: The tables cannot be made or read.
+        AgentError: The tables cannot be made or read, or have rows and no checkpoint.
     """
     ours = settings.pipeline
     records = source(spark, settings)
     tables.create(spark, ours)
+    tables.check_checkpoint(spark, ours)
     sink = once(parsed(records, ours), ours).writeStream.foreachBatch(writer).queryName("samerack")
     sink = sink.option("checkpointLocation", tables.checkpoint(ours))
     if to_the_end:
@@ -178,7 +179,6 @@ def follow(query: StreamingQuery, writer: Writer, stop: Event, show: Callable[[B
 
 def _batch(progress: Mapping[str, Any], counts: Mapping[str, int]) -> Batch:
     records = progress["numInputRows"]
-    waiting = sum(_offsets(source["latestOffset"]) - _offsets(source["endOffset"]) for source in progress["sources"])
     return Batch(
         number=progress["batchId"],
         records=records,
@@ -187,14 +187,20 @@ def _batch(progress: Mapping[str, Any], counts: Mapping[str, int]) -> Batch:
         bad=counts.get(BAD, 0),
         repeats=records - sum(counts.values()),
         seconds=progress["batchDuration"] / 1000,
-        behind=max(0, waiting),  # a source may not have looked for its latest yet
+        behind=_behind(progress["sources"]),
     )
 
 
-def _offsets(text: str) -> int:
-    """All of a source's offsets added up; it may not know any yet."""
-    topics = json.loads(text or "null") or {}
-    return sum(sum(partitions.values()) for partitions in topics.values())
+def _behind(sources: Iterable[Mapping[str, Any]]) -> int | None:
+    """Offsets between what was read and the latest; after a start Spark may not know the latest yet."""
+    behind = 0
+    for source in sources:
+        latest, end = (json.loads(source[name] or "null") for name in ("latestOffset", "endOffset"))
+        if latest is None or end is None:
+            return None
+        behind += sum(sum(partitions.values()) for partitions in latest.values())
+        behind -= sum(sum(partitions.values()) for partitions in end.values())
+    return behind
 
 
 def _explained(error: Exception) -> AgentError:

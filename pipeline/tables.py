@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from delta.exceptions import DeltaConcurrentModificationException
+from delta import exceptions
 from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
@@ -22,6 +22,16 @@ from pipeline.schema import KEY, TABLES
 
 _TRIES: Final = 10
 _PAUSE_SECONDS: Final = 0.5
+_CONFLICTS: Final = (
+    exceptions.ConcurrentAppendException,
+    exceptions.ConcurrentDeleteDeleteException,
+    exceptions.ConcurrentDeleteReadException,
+    exceptions.ConcurrentTransactionException,
+    exceptions.ConcurrentWriteException,
+    exceptions.DeltaConcurrentModificationException,
+    exceptions.MetadataChangedException,
+)
+"""What Delta says to who comes second; in Python these are no kin."""
 _WRITER: Final = "spark.databricks.delta.write.txnAppId"
 _NUMBER: Final = "spark.databricks.delta.write.txnVersion"
 
@@ -49,6 +59,23 @@ def create(spark: SparkSession, settings: PipelineSettings) -> None:
         with _explained(settings, name, "made"):
             maker = DeltaTable.createIfNotExists(spark).location(location(settings, name))
             maker.addColumns(shape).partitionedBy("day").execute()
+
+
+def check_checkpoint(spark: SparkSession, settings: PipelineSettings) -> None:
+    """Look whether the stream knows how far tables with rows have come: without, it would count everything again.
+
+    Raises:
+        AgentError: The checkpoint is gone, or is another one.
+    """
+    place = checkpoint(settings)
+    java = spark.sparkContext._jvm  # noqa: SLF001 - any storage that Spark can read, and PySpark shows none of it
+    file = java.org.apache.hadoop.fs.Path(f"{place}/metadata")  # type: ignore[union-attr]
+    there = file.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).exists(file)  # noqa: SLF001 - see above
+    if not there and not all(read(spark, settings, name).isEmpty() for name in TABLES):
+        raise AgentError(
+            f"the tables in {settings.tables} have rows, and there is no checkpoint of theirs at {place}: what is in "
+            "Kafka would count again. Name the right one in pipeline.checkpoint, or begin new tables in pipeline.tables"
+        )
 
 
 def read(spark: SparkSession, settings: PipelineSettings, name: str) -> DataFrame:
@@ -121,7 +148,7 @@ def patiently(write: Callable[[], object]) -> None:
     for attempt in range(1, _TRIES + 1):
         try:
             write()
-        except DeltaConcurrentModificationException as error:
+        except _CONFLICTS as error:
             if attempt == _TRIES:
                 raise AgentError(
                     f"another writer changed the same files {_TRIES} times in a row ({first_line(error)}); does a "

@@ -66,9 +66,10 @@ def stream(
 def _show(batch: Batch) -> None:
     left_out = {"repeated": batch.repeats, "bad": batch.bad}
     extra = "".join(f", {number:,} {name}" for name, number in left_out.items() if number)
+    behind = f", {batch.behind:,} behind" if batch.behind is not None else ""
     typer.echo(
         f"batch {batch.number}: {batch.samples:,} samples, {batch.states:,} states{extra}; {batch.seconds:.1f} s, "
-        f"{batch.records_per_second:,.0f} records/s, {batch.behind:,} behind",
+        f"{batch.records_per_second:,.0f} records/s{behind}",
         err=True,
     )
 

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pipeline import stream
+from pipeline.quarantine import quarantined
 from pipeline.simulate import messages
 from pipeline.simulate_cast import Fleet
 from pipeline.simulate_faults import Faults, with_faults
+from pipeline.stream import by_minute, states
 from tests.spark.records import MINUTE, SETTINGS, START, raw, sample, state
 
 if TYPE_CHECKING:
@@ -23,8 +26,6 @@ NOON = datetime(2025, 11, 1, 12)  # noqa: DTZ001 - Spark gives times without a z
 
 def parsed(frame: DataFrame) -> DataFrame:
     """With the settings that the records are made for."""
-    from pipeline import stream  # noqa: PLC0415 - PySpark is imported only when a test runs
-
     return stream.parsed(frame, SETTINGS)
 
 
@@ -42,8 +43,6 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_samples_of_a_minute_are_added_up_by_key(spark: SparkSession) -> None:
     """Samples of one key and minute make one row, others rows of their own, whatever else is among the records."""
-    from pipeline.stream import by_minute  # noqa: PLC0415 - see above
-
     later = {"window_start": START + MINUTE, "window_end": START + MINUTE + 1}
     values = [
         sample(1),
@@ -66,8 +65,6 @@ def test_samples_of_a_minute_are_added_up_by_key(spark: SparkSession) -> None:
 
 def test_a_state_keeps_everything_that_the_record_says(spark: SparkSession) -> None:
     """A state is one row with its lists; rates that the agent does not know are an empty list."""
-    from pipeline.stream import states  # noqa: PLC0415 - see above
-
     without_rates = [{"name": "clicks", "replicas": [[0]], "owner": [0]}]
     frame = parsed(raw(spark, samples=[sample(1)], states=[state(1), state(2, topics=without_rates)]))
     first, second = (row.asDict(recursive=True) for row in states(frame).orderBy("id").collect())
@@ -81,8 +78,6 @@ def test_a_state_keeps_everything_that_the_record_says(spark: SparkSession) -> N
 
 def test_bad_records_are_kept_whole_with_the_reason_and_their_place(spark: SparkSession) -> None:
     """A row of the quarantine has the reason, the very bytes, topic, partition and offset."""
-    from pipeline.quarantine import quarantined  # noqa: PLC0415 - see above
-
     frame = parsed(raw(spark, samples=[sample(1), b"\xff{", sample(2, bytes="many")], states=[None]))
     rows = quarantined(frame).drop("at", "day").collect()
     assert {(row[0], None if row[1] is None else bytes(row[1]), *row[2:]) for row in rows} == {
@@ -159,8 +154,6 @@ def test_every_sort_of_malformed_record_that_is_simulated_is_bad(spark: SparkSes
 
 def test_a_newer_agents_fields_and_version_stop_nothing(spark: SparkSession) -> None:
     """Unknown fields anywhere are left out, and a schema of 2 is read as far as it is known."""
-    from pipeline.stream import by_minute, states  # noqa: PLC0415 - see above
-
     member = {**json.loads(state(1))["members"][0], "zone": "z"}
     frame = parsed(
         raw(spark, samples=[sample(1, schema=2, new={"a": [1]})], states=[state(1, schema=2, members=[member])])

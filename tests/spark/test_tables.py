@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -52,6 +53,21 @@ def test_sums_are_added_to_their_rows_once_for_each_number(spark: SparkSession, 
     assert kept(spark, settings) == {"a": 1, "b": 5, "c": 4}
 
 
+def test_writers_that_meet_begin_anew_and_lose_nothing(spark: SparkSession, settings: PipelineSettings) -> None:
+    """Two writers add to the same row at the same time, each several times: all of it is there."""
+    tables.create(spark, settings)
+
+    def write(writer: str) -> None:
+        own = spark.newSession()
+        for number in range(4):
+            with tables.transaction(own, writer=writer, number=number):
+                tables.add(sums(own, ("a", 1)), settings, within=EVERYTHING)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(write, ("one", "another")))
+    assert kept(spark, settings) == {"a": 8}
+
+
 def test_making_tables_again_keeps_them(spark: SparkSession, settings: PipelineSettings) -> None:
     """A stream that is started again finds its tables, with the columns' words in them."""
     tables.create(spark, settings)
@@ -85,6 +101,18 @@ def test_tables_where_nobody_may_write_are_one_error(spark: SparkSession, tmp_pa
     (tmp_path / "file").write_text("")
     with pytest.raises(AgentError, match=r"cannot be made: .*pipeline\.tables"):
         tables.create(spark, PipelineSettings(tables=str(tmp_path / "file")))
+
+
+def test_tables_with_rows_and_no_checkpoint_are_refused(spark: SparkSession, settings: PipelineSettings) -> None:
+    """A stream that does not know how far its tables have come would count twice; empty tables may begin."""
+    tables.create(spark, settings)
+    tables.check_checkpoint(spark, settings)
+    tables.append(sums(spark, ("a", 1)), settings, "traffic_by_minute")
+    with pytest.raises(AgentError, match=r"no checkpoint of theirs at .*/_checkpoint: .* pipeline\.checkpoint"):
+        tables.check_checkpoint(spark, settings)
+    (Path(settings.tables) / "_checkpoint").mkdir()
+    (Path(settings.tables) / "_checkpoint" / "metadata").touch()
+    tables.check_checkpoint(spark, settings)
 
 
 def test_the_page_shows_the_tables_as_they_are() -> None:
