@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from benchmarks import pipeline_whatif_page
+
 _OPENING: Final = """# Benchmarks of the fleet pipeline
 
 Everything on one machine: Kafka, Spark and what feeds them share its cores.
@@ -60,4 +62,7 @@ def _row(way: str, found: Mapping[str, Any]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-SECTIONS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {"stream": _stream}
+SECTIONS: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+    "stream": _stream,
+    "whatif": pipeline_whatif_page.section,
+}

@@ -27,6 +27,7 @@ RUN_ELSEWHERE: Final = {
     "scripts/test": "this very run",
     "scripts/demo": "test_the_demo_shows_what_it_promises",
     "scripts/bench": "its scenarios are unit-tested; a whole run takes minutes",
+    "samerack pipeline": "tests/spark, which has the session that it takes",
     "samerack cost": "tests/unit/agent/test_cli_cost.py: it measures for a minute where no agent runs",
     "samerack top": "tests/unit/agent/test_cli_cost.py: it goes on until somebody ends it",
     "samerack rack": "tests/unit/agent/pod/test_docs.py: where there is a rack",

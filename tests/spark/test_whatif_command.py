@@ -18,6 +18,9 @@ from pipeline.schema import GROUP_STATE
 from pipeline.simulate import messages
 from pipeline.simulate_cast import Fleet
 from pipeline.simulate_sinks import FILES, folder
+from tests.docs import blocks
+
+DOCUMENTED = [command for command in blocks() if command.page == "whatif.md"]
 
 
 def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -76,3 +79,16 @@ def test_a_folder_without_states_is_wrong_input(tmp_path: Path) -> None:
     result = run("nowhere", cwd=tmp_path)
     assert result.returncode == 2
     assert "nowhere: is no file" in result.stderr
+
+
+def test_the_documentation_can_be_followed(tmp_path: Path) -> None:
+    """Every command of the page, one after the other in one folder."""
+    assert len(DOCUMENTED) == 5
+    for command in DOCUMENTED:
+        program, *words = command.words
+        assert program == "samerack"
+        done = subprocess.run(
+            [sys.executable, "-m", "agent.cli.main", *words], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{command}: {done.stderr}"
+    assert list((tmp_path / "scenarios").glob("*.csv"))
