@@ -170,6 +170,7 @@ def follow(query: StreamingQuery, writer: Writer, stop: Event, show: Callable[[B
                 return
             # a batch that has begun is written to its end; one that begins meanwhile is begun anew next time
             if asked and (shown > before or not query.status["isTriggerActive"]):
+                SparkSession.active().sparkContext.setLogLevel("OFF")  # a batch that is broken off is no failure
                 query.stop()
                 return
             asked = stop.is_set()
