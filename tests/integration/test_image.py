@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 from collections.abc import Iterator
 from typing import Final
 
@@ -10,6 +12,7 @@ import pytest
 from testcontainers.core.docker_client import DockerClient
 
 from sandbox.admin import wait_until
+from tests.docs import ROOT
 from tests.integration.cluster import ContainerCluster
 from tests.integration.pods import IMAGE, PYTHON, SAMERACK, Container, Pods, execute, shown, told, wait_ready
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
@@ -140,6 +143,15 @@ def test_the_image_is_small_and_says_what_it_is() -> None:
     assert config["User"] == f"{_USER}:{_USER}"
     assert config["Entrypoint"] == [SAMERACK]
     assert config["Labels"]["org.opencontainers.image.licenses"] == "Apache-2.0"
+
+
+def test_the_command_of_the_page_runs() -> None:
+    """`docker run` as docs/image.md has it, with this image for the one it builds."""
+    page = (ROOT / "docs" / "image.md").read_text(encoding="utf-8")
+    (line,) = [line.strip() for line in page.splitlines() if line.startswith("    docker run ")]
+    words = [IMAGE if word == "samerack" else word for word in shlex.split(line)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
 
 
 def _health(container: Container) -> str:

@@ -1,25 +1,25 @@
-"""The page on racks is true: its commands work, its init container runs, and its rules are what the agent asks for."""
+"""The pages on racks and on the image are true: commands work, the init container runs, manifests and rules hold."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 from agent.cli.main import app
-from common.settings import PodSettings
+from common.settings import PodSettings, load
 from tests.docs import ROOT, Command, blocks
 from tests.unit.agent.pod.api_server import ApiServer
 
-PAGE = (ROOT / "docs" / "racks.md").read_text(encoding="utf-8")
 
-
-def examples() -> list[Any]:
-    """What the page's YAML blocks say."""
-    return [yaml.safe_load(block.partition("```")[0]) for block in PAGE.split("```yaml\n")[1:]]
+def examples(page: str = "racks.md") -> list[Any]:
+    """What a page's YAML blocks say."""
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return [yaml.safe_load(block.partition("```")[0]) for block in text.split("```yaml\n")[1:]]
 
 
 @pytest.mark.parametrize("command", [c for c in blocks() if c.words[:2] == ("samerack", "rack")], ids=str)
@@ -64,3 +64,34 @@ def test_the_rules_of_the_page_are_enough(api: ApiServer) -> None:
         for verb in rule["verbs"]
     }
     assert granted == api.rules - {("get", "pods", "shop")}
+
+
+def manifests() -> list[Any]:
+    """The examples as whole objects: containers and variables in a pod."""
+    whole = []
+    for one in (*examples(), *examples("image.md")):
+        if "kind" in one:
+            whole.append(one)
+        elif "pod" not in one:  # settings of the agent
+            containers = one.get("containers") or [{"name": "app", "image": "app", "env": one.get("env", [])}]
+            spec = {
+                "containers": containers,
+                "initContainers": one.get("initContainers", []),
+                "volumes": [{"name": "rack", "emptyDir": {}}],
+            }
+            whole.append({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "app"}, "spec": spec})
+    return whole
+
+
+@pytest.mark.parametrize("manifest", manifests(), ids=lambda one: str(one["kind"]))
+def test_manifests_of_the_pages_are_valid(manifest: Any) -> None:
+    """Held strictly against Kubernetes' own schemas."""
+    kubernetes_validate.validate(manifest, "1.34", strict=True)
+
+
+def test_the_agents_variables_of_the_page_are_settings() -> None:
+    """The container of the image's page starts with them."""
+    (one,) = examples("image.md")
+    environment = {entry["name"]: entry["value"] for entry in one["containers"][0]["env"]}
+    settings = load(environment=environment)
+    assert (settings.groups, settings.web.host) == (("orders", "payments"), "0.0.0.0")  # noqa: S104 - as the page has it
