@@ -1,0 +1,51 @@
+"""How much is asked and kept at a time: one question a broker, one key a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from agent.traffic.collect import Keys
+from agent.traffic.wire import Answer, Question, Wire
+
+
+class Recorded(Wire):
+    """Answers each question with what it is about, and remembers what was asked at a time."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.asked: list[list[int]] = []
+
+    def ask(self, questions: Sequence[Question], timeout: float = 10.0) -> list[Answer]:  # noqa: ARG002 - as in the original
+        """Nobody is asked."""
+        self.asked.append([question.broker for question in questions])
+        return [Answer(question=question, response=question.about) for question in questions]
+
+
+def test_many_questions_go_out_in_turns() -> None:
+    """Each broker gets one at a time, all brokers at once, and every question is answered once."""
+    wire = Recorded()
+    questions = [
+        Question(broker=broker, request=ApiVersionsRequest(), about=number)
+        for number, broker in enumerate((1, 1, 2, 1, 3, 2))
+    ]
+    assert sorted(answer.response for answer in wire.turns(questions)) == list(range(6))
+    assert wire.asked == [[1, 2, 3], [1, 2], [1]]
+    assert list(wire.turns([])) == []
+
+
+def test_a_partition_has_one_key() -> None:
+    """The same object each time; partitions that are gone are forgotten once they are the greater part."""
+    keys = Keys()
+    topic = "".join(["t", "opic"])  # not the same text as below
+    first = keys(topic, 1)
+    assert keys("topic", 1) is first
+    keys.keep([first])
+    assert keys("topic", 1) is first
+    for number in range(10):
+        keys("gone", number)
+    kept = keys("topic", 2)
+    keys.keep([first, kept])
+    assert keys("topic", 1) is first
+    assert keys("topic", 2) is kept
