@@ -28,9 +28,11 @@ def main(parts: list[str]) -> int:
     if unknown:
         sys.stderr.write(f"no part {unknown[0]!r}; there are {', '.join(PARTS)}\n")
         return 2
-    results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
     for part in parts or PARTS:
-        results[part] = {**PARTS[part](), "machine": machine()}
+        found = {**PARTS[part](), "machine": machine()}
+        # read only now: another part may have been measured meanwhile
+        results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+        results[part] = found
         RESULTS.write_text(json.dumps(results, indent=2) + "\n")
         (DOCS / "benchmarks-pipeline.md").write_text(pipeline_page.page(results))
     return 0
