@@ -28,6 +28,10 @@ class KubernetesError(AgentError):
     """The API gave no answer that helps; the message says why, and what to grant where it refused."""
 
 
+class NoSuchNodeError(KubernetesError):
+    """A node is not there (any more)."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
     """Where a pod runs: its node, and the zone in its own label; "" where it has none."""
@@ -62,11 +66,12 @@ class Api:
         """The zone in a node's label, "" where it has none.
 
         Raises:
-            KubernetesError: No answer, a refusal, or there is no such node.
+            NoSuchNodeError: There is none of this name.
+            KubernetesError: No answer, or a refusal.
         """
         node = self._get(f"/api/v1/nodes/{quote(name, safe='')}", verb="get", resource="nodes", namespace="")
         if node is None:
-            raise KubernetesError(f"{self._url}: there is no node {name!r}")
+            raise NoSuchNodeError(f"{self._url}: there is no node {name!r}")
         return self._zone(node)
 
     def pod(self, namespace: str, name: str) -> Pod | None:

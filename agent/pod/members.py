@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 import structlog
 
-from agent.pod.kubernetes import Api, KubernetesError
+from agent.pod.kubernetes import Api, KubernetesError, NoSuchNodeError
 from agent.pod.model import rack_of
 from agent.racks import Hosts
 from common.settings import PodSettings
@@ -110,7 +110,7 @@ class PodRacks(threading.Thread):
     def _turn(self) -> float:
         """Ask once; the answer is how long to wait unless somebody new is asked for."""
         try:
-            self.look(time.monotonic())
+            left = self.look(time.monotonic())
         except KubernetesError as error:
             self._failed(str(error))
         except Exception as error:  # one odd answer must not end the thread
@@ -118,7 +118,7 @@ class PodRacks(threading.Thread):
             log.exception("pod-racks-failed", error=str(error))
         else:
             self._retry, self._told = _RETRY_SECONDS, ""
-            return _RETRY_SECONDS
+            return 0.0 if left else _RETRY_SECONDS
         self._stopping.wait(self._retry)  # nobody new makes a refusal less likely
         self._retry = min(2 * self._retry, self._settings.kubernetes_refresh_seconds)
         return 0.0
@@ -129,8 +129,11 @@ class PodRacks(threading.Thread):
             log.warning("pod-racks-unknown", reason=reason)
         self._told = reason
 
-    def look(self, now: float) -> None:
+    def look(self, now: float) -> int:
         """Ask for the addresses whose time has come; forget those that nobody has asked for in a while.
+
+        Returns:
+            How many addresses are left to ask for.
 
         Raises:
             KubernetesError: No answer, or a refusal; what was known stays.
@@ -149,6 +152,7 @@ class PodRacks(threading.Thread):
                 self._known[host] = _Known(rack=rack, until=until)
                 if (before.rack if before is not None else None) != rack:
                     self._version += 1
+        return max(0, len(due) - MOST_QUESTIONS)
 
     def _zones(self, host: str, now: float) -> tuple[str, ...]:
         namespaces = self._settings.kubernetes_namespaces or (self._api.namespace(self._environment),)
@@ -162,7 +166,10 @@ class PodRacks(threading.Thread):
     def _zone_of_node(self, node: str, now: float) -> str:
         zone, until = self._nodes.get(node, ("", 0.0))
         if now >= until:
-            zone = self._api.zone_of_node(node)
+            try:
+                zone = self._api.zone_of_node(node)
+            except NoSuchNodeError:
+                return ""  # it has just gone, and its pods will follow; the others' racks must not wait for them
             self._nodes = {name: entry for name, entry in self._nodes.items() if now < entry[1]}
             self._nodes[node] = (zone, now + self._settings.kubernetes_refresh_seconds)
         return zone

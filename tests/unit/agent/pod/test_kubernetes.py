@@ -181,6 +181,16 @@ def test_what_was_known_counts_while_the_api_refuses(api: ApiServer) -> None:
     assert racks.rack_of("10.0.0.1") == "zone-1"
 
 
+def test_a_node_that_has_gone_keeps_nobody_waiting(api: ApiServer) -> None:
+    """Its pods have no rack; those of the others are found."""
+    api.pods["shop", "orders-1"].node = "gone"
+    racks = asking(api)
+    for host in ("10.0.0.1", "10.0.0.2"):
+        racks.rack_of(host)
+    racks.look(time.monotonic())
+    assert [racks.rack_of(host) for host in ("10.0.0.1", "10.0.0.2")] == [None, "zone-2"]
+
+
 def test_all_namespaces_need_a_cluster_role(api: ApiServer) -> None:
     """`*` asks for pods of the whole cluster; several namespaces are asked one after the other."""
     api.pods["bank", "ledger"] = PodObject(node="node-2", address="10.0.0.9")
@@ -202,9 +212,9 @@ def test_one_look_asks_a_bounded_number(api: ApiServer) -> None:
     racks = asking(api)
     for number in range(members.MOST_QUESTIONS + 10):
         racks.rack_of(f"10.1.0.{number}")
-    racks.look(time.monotonic())
+    assert racks.look(time.monotonic()) == 10
     assert len(api.asked) == members.MOST_QUESTIONS
-    racks.look(time.monotonic())
+    assert racks.look(time.monotonic()) == 0
     assert len(api.asked) == members.MOST_QUESTIONS + 10
 
 
