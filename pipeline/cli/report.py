@@ -142,7 +142,7 @@ def _show(made: Report) -> None:
         f"costs a month      {words.money(all_.month.spent)}",
         f"saved a month      {words.money(all_.month.saved)}",
         f"possible a month   {words.money(all_.month.possible)}",
-        f"lost their racks   {made.losses_in_all:,} groups",
+        f"lost awareness     {made.losses_in_all:,} times",
         made.prices.title,
     )
     console = Console()

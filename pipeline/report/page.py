@@ -55,7 +55,7 @@ def heat_map(pairs: Sequence[Pair], scale: float) -> HeatMap:
     found = {(pair.client_rack, pair.replica_rack): pair for pair in pairs}
     columns = (*chosen, *([""] if any(replica == "" for _, replica in found) else []))
     names = (*chosen, *([""] if any(client == "" for client, _ in found) else []))
-    most = max((pair.bytes for pair in pairs), default=0)
+    most = max((pair.bytes for pair in pairs if pair.client_rack and pair.replica_rack), default=0)
 
     def cell(client: str, replica: str) -> Cell:
         pair = found.get((client, replica))
@@ -64,11 +64,16 @@ def heat_map(pairs: Sequence[Pair], scale: float) -> HeatMap:
             bytes=read,
             dollars=pair.dollars * scale if pair is not None else 0.0,
             kind="unknown" if not client or not replica else "near" if client == replica else "across",
-            heat=min(_HEATS - 1, -(-read * (_HEATS - 1) // most)) if most else 0,
+            heat=-(-read * (_HEATS - 1) // most) if most and client and replica else 0,
         )
 
     rows = tuple((client, tuple(cell(client, replica) for replica in columns)) for client in names)
     return HeatMap(columns=columns, rows=rows, left_out=len(weight) - len(chosen))
+
+
+def _lasting(seconds: float) -> str:
+    days = seconds / 86400
+    return f"{days:.4g} days" if days >= 2 else words.span(seconds)
 
 
 def _environment() -> Environment:
@@ -79,7 +84,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters.update(size=words.size, money=words.money, percent=words.percent, span=words.span)
+    made.filters.update(size=words.size, money=words.money, percent=words.percent, span=_lasting)
     made.filters["number"] = lambda count: f"{count:,}"
     made.filters["minute"] = lambda moment: f"{moment:%Y-%m-%d %H:%M}"
     made.filters["drawn"] = Markup  # matplotlib has escaped the names in its drawings

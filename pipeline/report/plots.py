@@ -31,11 +31,11 @@ _VARIABLES: Final = {
     _NEAR: "rgb(var(--near))",
 }
 """Colours that nothing is drawn in, and what takes their place."""
-_SIZES: Final = {"wide": 9.6, "narrow": 4.3}
+_SIZES: Final = {"wide": 9.6, "narrow": 3.7}
 """Widths in inches; a page is as wide, so that letters come out at their own size."""
-_ROW_INCHES: Final = 0.44
+_ROW_INCHES: Final = 0.5
 _BARS: Final = 10
-_LETTERS: Final = {"wide": 70, "narrow": 34}
+_LETTERS: Final = {"wide": 70, "narrow": 26}
 _STYLE: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -103,11 +103,11 @@ def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -
             top = max(top, level)
         axes.set_ylim(0, top * 1.15 or 1.0)
         axes.set_xlim(edges[0], edges[-1])
-        locator = AutoDateLocator(minticks=3, maxticks=9 if width == "wide" else 4)  # type: ignore[no-untyped-call]
+        locator = AutoDateLocator(minticks=3, maxticks=9 if width == "wide" else 5)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(locator)
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, show_offset=False))  # type: ignore[no-untyped-call]
         axes.yaxis.set_major_locator(MaxNLocator(5))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: words.money(value)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: words.money(value).removesuffix(".00")))
 
     return _drawing("time", told, lambda _: 2.9, draw)
 
@@ -159,14 +159,14 @@ def _bars(axes: Axes, rows: Sequence[tuple[str, str]], stacked: Iterable[tuple[S
     left = [0.0] * len(rows)
     places = range(len(rows))
     for lengths, color, alpha in stacked:
-        axes.barh(places, lengths, height=0.34, left=left, color=color, alpha=alpha, linewidth=0)
+        axes.barh(places, lengths, height=0.3, left=left, color=color, alpha=alpha, linewidth=0)
         left = [start + length for start, length in zip(left, lengths, strict=True)]
     most = max(left, default=0.0) or 1.0
     axes.set_xlim(0, most)
-    axes.set_ylim(len(rows) - 0.7, -0.85)
+    axes.set_ylim(len(rows) - 0.75, -0.75)
     for place, (name, figure) in enumerate(rows):
-        axes.text(0, place - 0.27, name, va="bottom", ha="left")
-        axes.text(most, place - 0.27, figure, va="bottom", ha="right", color=_SOFT)
+        axes.text(0, place - 0.22, name, va="bottom", ha="left")
+        axes.text(most, place - 0.22, figure, va="bottom", ha="right", color=_SOFT)
 
 
 def _drawing(name: str, told: str, height: Callable[[str], float], draw: Callable[[Axes, str], None]) -> Drawing:

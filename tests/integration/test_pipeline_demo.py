@@ -1,0 +1,94 @@
+"""From real members to a page: the demo's whole chain, its end by Ctrl-C, and the commands of docs/pipeline.md."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+import psutil
+import pytest
+
+from common import words
+from sandbox.admin import Admin
+from sandbox.contract import KafkaCluster
+from sandbox.demo_pipeline import STATES_TOPIC, TRAFFIC_TOPIC
+from tests.docs import ROOT, blocks
+from tests.integration.browser import Browser
+from tests.integration.test_docs import environment, on_this_cluster
+
+_DEMO: Final = (sys.executable, "-m", "sandbox.demo_pipeline")
+_TEXTS: Final = "return document.querySelector('main').innerText"
+
+
+@pytest.mark.timeout(420)
+def test_agents_kafka_stream_and_report(tmp_path: Path) -> None:
+    """`scripts/demo --pipeline` ends with a page; it has the numbers of its JSON, and asks nobody for anything."""
+    page = tmp_path / "report.html"
+    done = subprocess.run(
+        [*_DEMO, "--json", "--output", str(page)], capture_output=True, text=True, timeout=400, cwd=ROOT, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    shown = json.loads(done.stdout.splitlines()[-1])
+    assert shown["report"] == str(page)
+    assert (shown["groups"], shown["led_groups"]) == (2, 1)
+    assert 0 < shown["crossing_bytes"] < shown["bytes"]
+    assert 0 < shown["led"] < 1
+    assert shown["saved_bytes"] > 0
+    assert shown["possible_bytes"] > 0
+    with Browser() as browser:
+        browser.open(page.as_uri())
+        text = browser.run(_TEXTS)
+        assert words.size(shown["crossing_bytes"]) in text
+        assert words.percent(shown["share"]) in text
+        assert "1 of 2 groups led by an agent" in text
+        assert {"orders-service", "reports", "clicks"} <= set(text.split())
+        assert browser.run("return performance.getEntriesByType('resource').length") == 0
+        assert browser.complaints() == []
+
+
+@pytest.mark.timeout(120)
+def test_ctrl_c_leaves_nothing_behind() -> None:
+    """Interrupted while members run, it ends with 130; no process of it goes on and no folder stays."""
+    before = set(Path(tempfile.gettempdir()).glob("samerack-demo-*"))
+    demo = subprocess.Popen([*_DEMO], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
+    with demo:
+        assert demo.stdout is not None
+        while "nine members" not in (line := demo.stdout.readline()):
+            assert line, "the demo ended by itself"
+        time.sleep(1)
+        children = psutil.Process(demo.pid).children(recursive=True)
+        demo.send_signal(signal.SIGINT)
+        rest = demo.stdout.read()
+    assert demo.returncode == 130, rest
+    assert "interrupted" in rest
+    assert len(children) > 5
+    assert psutil.wait_procs(children, timeout=5)[1] == []
+    assert set(Path(tempfile.gettempdir()).glob("samerack-demo-*")) == before
+
+
+@pytest.mark.timeout(600)
+def test_the_commands_of_the_page_work_one_after_the_other(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> None:
+    """A simulated fleet becomes tables, a report, a what-if and maintained tables, as docs/pipeline.md says."""
+    for topic in (TRAFFIC_TOPIC, STATES_TOPIC):
+        admin.create_topic(topic, [[1], [2], [3]])
+    try:
+        for command in blocks():
+            if command.page != "pipeline.md" or command.words[0] != "samerack":
+                continue
+            line = [on_this_cluster(word, cluster) for word in command.words]
+            done = subprocess.run(
+                line, capture_output=True, text=True, timeout=150, cwd=tmp_path, env=environment(), check=False
+            )
+            assert done.returncode == 0, f"{shlex.join(line)}\n{done.stderr}"
+    finally:
+        for topic in (TRAFFIC_TOPIC, STATES_TOPIC):
+            admin.delete_topic(topic)
+    assert (tmp_path / "week.html").is_file()
+    assert (tmp_path / "all" / "traffic_by_day.parquet").is_file()

@@ -1,0 +1,74 @@
+"""The report in a real Chromium: readable everywhere, from one file, with nothing asked of anybody.
+
+SAMERACK_SCREENSHOTS names a folder where each of its looks is drawn, for people.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.report.page import page
+from tests.integration.browser import Browser
+from tests.unit.pipeline.reports import empty, report
+
+_LOW_CONTRAST = (Path(__file__).parent / "contrast.js").read_text(encoding="utf-8")
+_WIDTHS = {"wide": 1280, "narrow": 360}
+_RESOURCES = "return performance.getEntriesByType('resource').map(entry => entry.name)"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """One window for all tests of this file."""
+    with Browser() as opened:
+        yield opened
+
+
+@pytest.fixture(params=["full", "empty"])
+def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """A page with everything on it, and one with almost nothing."""
+    path = tmp_path / f"{request.param}.html"
+    path.write_text(page(report() if request.param == "full" else empty()), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("size", _WIDTHS)
+def test_it_can_be_read_everywhere(browser: Browser, file: Path, size: str, dark: bool) -> None:  # noqa: FBT001 - a table
+    """No sideways scrolling, texts stand out (WCAG AA), one width of each plot shows, and no letter of one is tiny."""
+    browser.look(width=_WIDTHS[size], dark=dark)
+    browser.open(file.as_uri())
+    if folder := os.environ.get("SAMERACK_SCREENSHOTS"):
+        browser.screenshot(Path(folder) / f"report-{file.stem}-{size}-{'dark' if dark else 'light'}.png")
+    assert browser.run("return document.documentElement.scrollWidth - innerWidth") <= 0
+    assert browser.run(_LOW_CONTRAST) == []
+    shown = browser.run(
+        "return [...document.querySelectorAll('figure svg')].filter(s => s.getBoundingClientRect().width)"
+        ".map(s => [s.getAttribute('class'), Math.min(...[...s.querySelectorAll('text')]"
+        ".map(t => t.getBoundingClientRect().height))])"
+    )
+    assert len(shown) == browser.run("return document.querySelectorAll('figure').length")
+    assert {kind for kind, _ in shown} == {size}
+    assert all(height >= 11 for _, height in shown)
+    ground = browser.run("return getComputedStyle(document.body).backgroundColor")
+    assert (ground == "rgb(255, 255, 255)") is not dark
+
+
+def test_it_is_one_file(browser: Browser, file: Path) -> None:
+    """No script, no request, no complaint in the console."""
+    browser.complaints()
+    browser.open(file.as_uri())
+    assert browser.run(_RESOURCES) == []
+    assert browser.run("return document.scripts.length") == 0
+    assert browser.complaints() == []
+
+
+def test_plots_and_tables_have_names(browser: Browser, file: Path) -> None:
+    """What is drawn is told in words, and every table has a caption or stands in a named region."""
+    browser.open(file.as_uri())
+    assert all(browser.run("return [...document.querySelectorAll('[role=img]')].map(e => e.ariaLabel)"))
+    nameless = "t => !t.caption && !t.closest('[aria-labelledby], [aria-label]')"
+    assert browser.run(f"return [...document.querySelectorAll('table')].filter({nameless}).length") == 0

@@ -1,0 +1,87 @@
+"""`samerack pipeline report` as people type it, in processes of its own: the page, files, JSON, and what goes wrong."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from common.settings.pipeline import PipelineSettings
+from pipeline import tables
+from tests.spark.records import state
+from tests.spark.test_report import LED, minutes
+from tests.spark.test_report import tables as made_of
+
+_HERE = ("-s", "pipeline.master=local[2]")
+
+
+def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    """The command, ended."""
+    line = [sys.executable, "-m", "agent.cli.main", "pipeline", "report", *arguments, *_HERE]
+    return subprocess.run(line, cwd=cwd, capture_output=True, text=True, timeout=110, check=False)
+
+
+@pytest.fixture
+def kept(spark: SparkSession, tmp_path: Path) -> Path:
+    """A folder of tables with four minutes of one group."""
+    settings = PipelineSettings(tables=str(tmp_path / "tables"))
+    tables.create(spark, settings)
+    found = made_of(spark, minutes(4), [state(1, **LED)])
+    tables.add(found.traffic, settings, within="true")
+    tables.append(found.states, settings, "group_states")
+    return tmp_path / "tables"
+
+
+def test_a_page_files_and_json(kept: Path, tmp_path: Path) -> None:
+    """One run gives all three, and they agree."""
+    done = run("--json", "--tables", "all", "-s", f"pipeline.tables={kept}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert told["headline"]["bytes"] == 4000
+    assert "written: report.html" in done.stderr
+    page = (tmp_path / "report.html").read_text(encoding="utf-8")
+    assert "4 kB" in page
+    with (tmp_path / "all" / "traffic_by_day.csv").open(newline="") as lines:
+        (row,) = csv.DictReader(lines)
+    assert (row["group"], row["topic"], row["bytes"], row["crossing_bytes"]) == ("orders", "clicks", "4000", "4000")
+    assert {path.name for path in (tmp_path / "all").iterdir()} == {
+        "traffic_by_day.csv",
+        "groups_by_day.csv",
+        "lost_rack_awareness.csv",
+    }
+
+
+def test_parquet_and_the_headline_in_words(kept: Path, tmp_path: Path) -> None:
+    """Other prices, other files, the same bytes."""
+    more = ("--tables", "all", "--format", "parquet", "--output", "sub/page.html", "-s", "money.prices=azure")
+    done = run(*more, "-s", f"pipeline.tables={kept}", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "costs a month      $0" in done.stdout
+    assert "Azure" in done.stdout
+    assert (tmp_path / "sub" / "page.html").is_file()
+    assert pq.read_table(tmp_path / "all" / "groups_by_day.parquet")["bytes"].to_pylist() == [4000]
+
+
+def test_without_tables_the_cure_is_named(tmp_path: Path) -> None:
+    """Exit code 1, one line, and no page."""
+    done = run("-s", f"pipeline.tables={tmp_path / 'none'}", cwd=tmp_path)
+    assert done.returncode == 1
+    assert "run samerack pipeline stream first" in done.stderr
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_damaged_table_is_no_traceback(kept: Path, tmp_path: Path) -> None:
+    """Data files that are gone are noticed only when they are read."""
+    for file in (kept / "traffic_by_minute").rglob("*.parquet"):
+        if "_delta_log" not in file.parts:
+            file.unlink()
+    done = run("-s", f"pipeline.tables={kept}", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("samerack: ")
+    assert "cannot be read" in done.stderr
