@@ -6,7 +6,7 @@ by the brokers in fields of their own. What must not enter: asking (that is `age
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -53,7 +53,11 @@ class ObservedMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedGroup:
-    """One group as last described; `owned_known` is False while members do not show what they own."""
+    """One group as last described.
+
+    `owned_known` is False while members do not show what they own; `together` tells that partitions of the same number
+    are one task of Kafka Streams, as far as that holds for all of them.
+    """
 
     group: str
     kind: GroupKind
@@ -62,6 +66,7 @@ class ObservedGroup:
     members: tuple[ObservedMember, ...]
     owned_known: bool
     note: str = ""
+    together: bool = False
 
     def owners(self, key: KeyOf = plain_key) -> dict[Partition, ObservedMember]:
         """Each partition's owner."""
@@ -106,6 +111,14 @@ def classic(described: Any, *, racks: RackSettings, agent: str, hosts: Hosts = N
                 streams=client,
             )
         )
+    together = False
+    if streams:
+        try:
+            together = _together(
+                streams_client.topics_by_subtopology(bytes(raw.member_assignment) for raw in described.members)
+            )
+        except ProtocolError as error:
+            notes.append(f"its tasks cannot be read: {error}")
     kind: GroupKind = "other" if described.protocol_type not in ("", CONSUMER) else "classic"
     return ObservedGroup(
         group=described.group_id,
@@ -116,7 +129,13 @@ def classic(described: Any, *, racks: RackSettings, agent: str, hosts: Hosts = N
         owned_known=described.group_state == "Stable" or not members,
         note="; ".join(notes)
         or (f"protocol type {described.protocol_type}: it reads no topics by assignment" if kind == "other" else ""),
+        together=together,
     )
+
+
+def _together(topics: Mapping[Any, Collection[str]]) -> bool:
+    """Whether all that is read belongs to one subtopology, whose tasks read several topics."""
+    return len(topics) == 1 and all(len(read) > 1 for read in topics.values())
 
 
 def _client(view: MemberView) -> tuple[StreamsClient | None, str | None]:
@@ -190,6 +209,7 @@ def streams(described: Any, *, racks: RackSettings, cluster: ClusterView, hosts:
         members=tuple(members),
         owned_known=True,
         note="" if sources or not members else "its topology is not initialised",
+        together=_together(sources),
     )
 
 

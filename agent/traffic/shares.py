@@ -62,7 +62,7 @@ def problem_of(
 
 def _mode(group: ObservedGroup, leading: LeadingSettings, *, rack_aware_fetch: bool) -> planner.Mode:
     if group.kind != "classic":
-        leading = leading.model_copy(update={"keep_copartitioned": "never"})
+        leading = leading.model_copy(update={"keep_copartitioned": "always" if group.together else "never"})
     return planner.mode_of(group.assignor, leading, rack_aware_fetch=rack_aware_fetch)
 
 

@@ -10,7 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from protocol.consumer import decode_assignment
 from protocol.errors import ProtocolError
+from protocol.model import to_pairs
+from protocol.streams_assignment import decode_assignment_info
 from protocol.streams_model import MAX_VERSION
 from protocol.streams_subscription import decode_subscription_info
 
@@ -50,6 +53,22 @@ def from_subscription(user_data: bytes | None) -> StreamsClient:
         active=tuple(f"{task.subtopology}_{task.partition}" for task in sorted(info.active_tasks)),
         standby=tuple(f"{task.subtopology}_{task.partition}" for task in sorted(info.standby_tasks)),
     )
+
+
+def topics_by_subtopology(assignments: Iterable[bytes]) -> dict[int, set[str]]:
+    """What each subtopology reads, from the members' assignments on the classic protocol.
+
+    Raises:
+        ProtocolError: The bytes are no such assignments.
+    """
+    read: dict[int, set[str]] = {}
+    for data in filter(None, assignments):
+        assignment = decode_assignment(data)
+        tasks = decode_assignment_info(assignment.user_data).active if assignment.user_data is not None else ()
+        # one task for each partition, in the order that Kafka Streams sorts partitions into
+        for task, (topic, _) in zip(tasks, sorted(to_pairs(assignment.partitions)), strict=False):
+            read.setdefault(task.subtopology, set()).add(topic)
+    return read
 
 
 def from_description(raw: Any) -> StreamsClient:

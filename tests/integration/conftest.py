@@ -9,10 +9,12 @@ import pytest
 from sandbox.admin import Admin
 from sandbox.contract import RACKS, KafkaCluster
 from tests.integration.cluster import ContainerCluster
+from tests.integration.looking import Looking, settings_for
 from tests.integration.scene import Scene
 
 _HERE = Path(__file__).parent
 _SECONDS = 180
+_PLACES = [[1, 2], [2, 3], [3, 1], [1, 3], [2, 1], [3, 2]]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -66,6 +68,21 @@ def topic(admin: Admin) -> Iterator[str]:
 def group() -> str:
     """A group id of the test's own."""
     return f"group-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def placed(admin: Admin, topic: str) -> str:
+    """A topic of six partitions, four of which have a replica in any one rack."""
+    admin.create_topic(topic, _PLACES)
+    return topic
+
+
+@pytest.fixture
+def looking(cluster: KafkaCluster, group: str) -> Iterator[Looking]:
+    """Looks at every group whose name begins with the test's own."""
+    opened = Looking(settings_for(cluster, f"{group}*"), group)
+    yield opened
+    opened.watch.close()
 
 
 @pytest.fixture

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 from kio.schema.consumer_group_describe.v0 import response as consumer
 from kio.schema.errors import ErrorCode
 from kio.schema.streams_group_describe.v0 import response as streams
@@ -18,7 +20,8 @@ from agent.traffic.streams_client import StreamsClient
 from common.settings import RackSettings
 from protocol.consumer import encode_assignment, encode_subscription
 from protocol.model import Assignment, Subscription, from_pairs, to_pairs
-from protocol.streams_model import LATEST_OFFSET, StreamsTask, SubscriptionInfo
+from protocol.streams_assignment import encode_assignment_info
+from protocol.streams_model import LATEST_OFFSET, AssignmentInfo, StreamsTask, SubscriptionInfo
 from protocol.streams_subscription import encode_subscription_info
 from tests.unit.agent.values import Described, look, partition
 
@@ -220,6 +223,32 @@ def test_streams_on_the_classic_protocol_tells_of_its_client() -> None:
     assert (first.rack.rack, first.rack.source, first.rack.fetches_with_rack) == ("c", "client-tag", False)
     assert (second.rack.rack, second.rack.source) == ("a", "subscription")
     assert group.note == ""
+
+
+def assigned(tasks: Sequence[tuple[int, int]], *pairs: tuple[str, int]) -> Described:
+    """A member of Kafka Streams with the tasks of its partitions, in the order of the sorted partitions."""
+    info = AssignmentInfo(active=tuple(StreamsTask(subtopology=one, partition=number) for one, number in tasks))
+    return Described(
+        member_metadata=encode_subscription(
+            Subscription(
+                topics=("t", "u"), user_data=encode_subscription_info(SubscriptionInfo(process_id=uuid.uuid4()))
+            )
+        ),
+        member_assignment=encode_assignment(
+            Assignment(partitions=from_pairs(pairs), user_data=encode_assignment_info(info))
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("tasks", "together"),
+    [(((0, 0), (0, 1), (0, 0), (0, 1)), True), (((0, 0), (0, 1), (1, 0), (1, 1)), False)],
+)
+def test_topics_of_one_subtopology_are_assigned_together(tasks: Sequence[tuple[int, int]], together: bool) -> None:  # noqa: FBT001 - a table
+    """Two topics that one subtopology reads are one task each partition; those of two subtopologies are not."""
+    member = assigned(tasks, ("u", 1), ("u", 0), ("t", 0), ("t", 1))
+    group = groups.classic(classic(member, protocol="stream"), racks=RACKS, agent="samerack")
+    assert (group.together, group.note) == (together, "")
 
 
 def test_infos_that_cannot_be_read_are_noted() -> None:

@@ -1,0 +1,94 @@
+"""An agent's measuring part in a test's own hands, and what a test asks of its snapshots."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agent.costs import report
+from agent.traffic.board import TrafficBoard
+from agent.traffic.metrics import TrafficMetrics
+from agent.traffic.model import GroupTraffic, TrafficSnapshot
+from agent.traffic.watch import TrafficWatch
+from common.money import price_table
+from common.settings import MoneySettings, Settings, load
+from sandbox.contract import KafkaCluster
+from sandbox.members.process import Member
+
+
+def settings_for(cluster: KafkaCluster, *groups: str) -> Settings:
+    """An agent that observes these groups."""
+    return load(
+        flags={"kafka": {"bootstrap.servers": cluster.bootstrap}, "traffic": {"groups": list(groups)}}, environment={}
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rest:
+    """A member at rest: bytes that its client counted, and bytes and records that the agent did."""
+
+    received: int
+    counted: int
+    records: int
+
+
+class Looking:
+    """An agent's measuring part that looks when it is told to, at groups whose names begin with `group`."""
+
+    def __init__(self, settings: Settings, group: str) -> None:
+        self.group = group
+        self.board = TrafficBoard()
+        self.watch = TrafficWatch(settings, board=self.board, metrics=TrafficMetrics.silent(), rack_aware=lambda: True)
+
+    def until(self, holds: Callable[[TrafficSnapshot], bool], *, seconds: float = 45) -> TrafficSnapshot:
+        """Look until a condition holds."""
+        deadline = time.monotonic() + seconds
+        while True:
+            snapshot = self.watch.look()
+            if holds(snapshot):
+                return snapshot
+            assert time.monotonic() < deadline, snapshot
+            time.sleep(1.0)
+
+    def records(self, group: str) -> int:
+        """Records that the group read, as counted until now."""
+        return sum(volume.records for key, volume in self.board.totals().items() if key.group == group)
+
+    def at_rest(self, member: Member, group: str) -> Rest:
+        """The figures of a group's only member when nobody writes any more and all is read and committed."""
+        self.until(lambda seen: all(one.lag_records == 0 for one in named(seen, group).partitions))
+        heard = len(member.events)
+        member.wait(lambda: any(event.brokers for event in member.events[heard:]), "it tells what it received")
+        self.watch.look()
+        totals = self.board.totals().items()
+        return Rest(
+            received=sum(member.received.values()),
+            counted=sum(volume.wire_bytes for key, volume in totals if key.group == group),
+            records=self.records(group),
+        )
+
+
+def named(snapshot: TrafficSnapshot, name: str) -> GroupTraffic:
+    """A group of a snapshot."""
+    return next(one for one in snapshot.groups if one.group == name)
+
+
+def member_rack(group: GroupTraffic, member: str | None) -> str | None:
+    """The rack of a member by its id."""
+    return next((one.rack.rack for one in group.members if one.id == member), None)
+
+
+def costs_what_crosses(snapshot: TrafficSnapshot, name: str) -> bool:
+    """Whether a group has a price: that of the bytes that crossed racks, above zero."""
+    prices = price_table(MoneySettings())
+    cost = next(one for one in report(snapshot, prices, roles={}).groups if one.group == name)
+    return bool(cost.dollars_per_month) and cost.dollars == prices.dollars(cost.cross_rack_bytes) > 0
+
+
+def measured(snapshot: TrafficSnapshot, name: str) -> GroupTraffic | None:
+    """A group of which bytes are known in the window."""
+    for one in snapshot.groups:
+        if one.group == name and one.shares.present_bytes is not None and one.bytes_per_second:
+            return one
+    return None
