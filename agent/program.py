@@ -15,9 +15,11 @@ import structlog
 from agent import planner, web_api, web_page
 from agent.assigning import unweighed
 from agent.cluster import SettlingTimes
+from agent.coordination import close, connect
 from agent.election.addresses import of_this_host
 from agent.election.election import Alone, Election
 from agent.election.model import Presence, lead, observe
+from agent.errors import RefusedError
 from agent.events import Events
 from agent.leader import GroupLeader
 from agent.ledger import Ledger
@@ -39,7 +41,7 @@ from agent.traffic.metrics import TrafficCollector, TrafficMetrics
 from agent.traffic.watch import TrafficWatch
 from agent.watch import ClusterWatch, find_group_type, open_admin
 from agent.web import WebServer, application
-from common.errors import SettingsError
+from common.errors import AgentError, SettingsError
 from common.kafka_config import for_kafka_python
 from common.money import price_table
 from common.settings import Settings
@@ -50,6 +52,7 @@ STOP_SECONDS = 3.0
 """Everything must have ended by then: SIGTERM promises five seconds, and librdkafka takes one to close."""
 _LAST_LOOK_SECONDS = 1.0
 _STALE_SECONDS = 30.0
+_KNOCK_SECONDS = 3.0
 
 
 class Agent:
@@ -62,7 +65,8 @@ class Agent:
             SettingsError: No group is named, or a client refuses a Kafka setting.
             AgentError: The port is taken.
         """
-        for_kafka_python(settings.kafka)  # raises before anything is started
+        self._kafka = settings.kafka
+        for_kafka_python(self._kafka)  # raises before anything is started
         prices = price_table(settings.money)
         planner.warm_up()
         self._hand_over_seconds = settings.election.hand_over_seconds
@@ -247,7 +251,17 @@ class Agent:
         return f"{since}; {self._watch.trouble}" if self._watch.trouble else since
 
     def start(self) -> None:
-        """Start all threads."""
+        """Start all threads, unless the brokers refuse the agent: whoever started it had better know at once.
+
+        Raises:
+            RefusedError: TLS or SASL fails.
+        """
+        try:
+            close(connect(for_kafka_python(self._kafka), _KNOCK_SECONDS))
+        except RefusedError:
+            raise
+        except AgentError as error:
+            log.warning("kafka-away", error=str(error))
         self.web.start()
         self._watch.start()
         if self._pods is not None:

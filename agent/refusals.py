@@ -60,6 +60,9 @@ _PASSWORD: Final = "check kafka.sasl.username and kafka.sasl.password"  # noqa: 
 class NotAcceptedError(kafka_errors.KafkaError):  # type: ignore[misc]  # the library is untyped
     """A connection that came to nothing because one side refuses the other; the text is cause and cure."""
 
+    def __str__(self) -> str:
+        return str(self.args[0])  # the library would put the class in front
+
 
 def refusal(error: BaseException | None, config: Mapping[str, Any]) -> str:
     """Cause and cure where an error of kafka-python is a refusal, else nothing.
@@ -89,8 +92,7 @@ def _words(error: BaseException, mechanism: str) -> str:
     if isinstance(error, ssl.SSLError):
         return _of_tls(error.reason or str(error))
     if isinstance(error, kafka_errors.UnsupportedSaslMechanismError):
-        offered = str(error).rpartition(": ")[2]
-        return f"the brokers do not offer SASL {mechanism}, but {offered}; set kafka.sasl.mechanism to one of these"
+        return f"the brokers do not offer SASL {mechanism} there; set kafka.sasl.mechanism to one that they offer"
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
         said = str(error).rpartition("SaslAuthenticationFailedError: ")[2]
         return f"the brokers refuse SASL {mechanism}: {said}; {_CURES.get(mechanism, _PASSWORD)}"

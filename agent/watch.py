@@ -40,6 +40,7 @@ log = structlog.get_logger("watch")
 RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"
 _REQUEST_SECONDS: Final = 5.0
+_KNOCK_SECONDS: Final = 2.0
 _HEED_SECONDS: Final = 0.1
 """An answer is waited for in turns of so long, between which errors of connections are heeded."""
 _NOT_ACCEPTED: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})  # noqa: SLF001 - librdkafka's names
@@ -111,20 +112,27 @@ class Admin(AdminClient):
             except (KafkaException, TimeoutError) as error:
                 self.poll(0)
                 own = isinstance(error, TimeoutError) or error.args[0].code() < 0  # not a broker's
-                if own and self.refusals.text:
-                    raise RefusedError(self._explained()) from None
-                if isinstance(error, KafkaException) or time.monotonic() > deadline:
+                over = isinstance(error, KafkaException) or time.monotonic() > deadline
+                if own and (self.refusals.text or over):
+                    self._explain()
+                if over:
                     raise
 
-    def _explained(self) -> str:
-        """The refusal in words: the other client says more precisely what it is, unless it is not refused."""
+    def _explain(self) -> None:
+        """Asks the other client, which sees refusals that this one does not, and says more precisely what they are.
+
+        Raises:
+            RefusedError: One of the two is refused.
+        """
         try:
-            close(connect(for_kafka_python(self.kafka), _REQUEST_SECONDS))
-        except RefusedError as error:
-            return str(error)
+            close(connect(for_kafka_python(self.kafka), _KNOCK_SECONDS))
+        except RefusedError:
+            raise
         except AgentError:
             pass
-        return f"kafka {self.kafka['bootstrap.servers']}: {self.refusals.text}; check the settings of TLS and SASL"
+        if self.refusals.text:
+            servers = self.kafka["bootstrap.servers"]
+            raise RefusedError(f"kafka {servers}: {self.refusals.text}; check the settings of TLS and SASL")
 
 
 def open_admin(kafka: Mapping[str, str]) -> Admin:

@@ -1,0 +1,117 @@
+"""Certificates for tests, made by OpenSSL's command: authorities, and keys with certificates that one has signed.
+
+All files are PEM, as Kafka and its clients read them. What must not enter: who uses them, and anything meant to last.
+"""
+
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, Self
+
+from sandbox.errors import SandboxError
+
+_KEY: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+LOOPBACK: Final = ("DNS:localhost", "IP:127.0.0.1")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Certificate:
+    """Somebody's certificate and key.
+
+    Attributes:
+        certificate: its file.
+        key: the key's file.
+        both: one file with both, the key first.
+    """
+
+    certificate: Path
+    key: Path
+    both: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authority:
+    """Who signs certificates; `certificate` is what those set who trust it."""
+
+    folder: Path
+    certificate: Path
+    key: Path
+
+    @classmethod
+    def new(cls, folder: Path, name: str = "authority") -> Self:
+        """Makes one, with its files in a folder of its own.
+
+        Raises:
+            SandboxError: OpenSSL fails; with what it said.
+        """
+        own = folder / name
+        own.mkdir()
+        certificate, key = own / "authority.pem", own / "authority.key"
+        _openssl(
+            *("req", "-x509", *_KEY, "-days", "7", "-subj", f"/CN={name}"),
+            *("-addext", "keyUsage=critical,keyCertSign,cRLSign"),
+            *("-keyout", str(key), "-out", str(certificate)),
+        )
+        return cls(folder=own, certificate=certificate, key=key)
+
+    def issue(self, name: str, *, names: tuple[str, ...] = LOOPBACK, expired: bool = False) -> Certificate:
+        """Makes a key, and signs a certificate for it.
+
+        Args:
+            name: the subject's common name.
+            names: subject alternative names, `DNS:...` or `IP:...`.
+            expired: it ended yesterday.
+
+        Raises:
+            SandboxError: OpenSSL fails; with what it said.
+        """
+        base = self.folder / name
+        request, extension = base.with_suffix(".csr"), base.with_suffix(".ext")
+        certificate, key, both = base.with_suffix(".crt"), base.with_suffix(".key"), base.with_suffix(".pem")
+        extension.write_text(f"subjectAltName={','.join(names)}\n", encoding="utf-8")
+        _openssl("req", "-new", *_KEY, "-subj", f"/CN={name}", "-keyout", str(key), "-out", str(request))
+        # `openssl ca` alone can date a certificate into the past in version 3.0
+        end = datetime.now(UTC) + timedelta(days=-1 if expired else 7)
+        config = base.with_suffix(".cnf")
+        index = base.with_suffix(".index")
+        index.write_text("", encoding="utf-8")
+        config.write_text(_CONFIG.format(index=index, folder=self.folder), encoding="utf-8")
+        _openssl(
+            *("ca", "-batch", "-notext", "-config", str(config)),
+            *("-cert", str(self.certificate), "-keyfile", str(self.key), "-extfile", str(extension)),
+            *("-startdate", _date(end - timedelta(days=30)), "-enddate", _date(end)),
+            *("-in", str(request), "-out", str(certificate)),
+        )
+        both.write_bytes(key.read_bytes() + certificate.read_bytes())
+        return Certificate(certificate=certificate, key=key, both=both)
+
+
+_CONFIG: Final = """[ca]
+default_ca = default
+[default]
+database = {index}
+new_certs_dir = {folder}
+policy = policy
+unique_subject = no
+rand_serial = yes
+default_md = sha256
+[policy]
+commonName = supplied
+"""
+
+
+def _date(moment: datetime) -> str:
+    return moment.strftime("%Y%m%d%H%M%SZ")
+
+
+def _openssl(*arguments: str) -> None:
+    done = subprocess.run(  # noqa: S603 - the sandbox starts programs of its own choosing, without a shell
+        ["openssl", *arguments],  # noqa: S607 - and finds them on the PATH
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+    if done.returncode != 0:
+        raise SandboxError(f"openssl {arguments[0]}: {done.stderr.strip()}")
