@@ -97,7 +97,7 @@ def start(settings: PipelineSettings, *, name: str) -> SparkSession:
     master = given["spark.master"]
     if not submitted:
         _check_java()
-    _check_standalone(master)
+    _check_master(master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"samerack {name}")
     for key, value in given.items():
@@ -148,9 +148,14 @@ def _check_java() -> None:
         raise SettingsError(f"{java} is Java {version[1]}, too old for Spark: {cure}")
 
 
-def _check_standalone(master: str) -> None:
-    """Knock at the master's door: Spark itself would knock for a minute."""
+def _check_master(master: str) -> None:
+    """Look at its form, and knock at a standalone master's door: Spark itself would knock for a minute."""
     if not master.startswith("spark://"):
+        if not (_ONE_PROCESS.fullmatch(master) or master.startswith("k8s://") or master == "yarn"):
+            raise SettingsError(
+                f"pipeline.master: {master!r} is no address of a Spark master; expected local[N], spark://HOST:PORT, "
+                "k8s://... or yarn"
+            )
         return
     refused = []
     for address in master.removeprefix("spark://").split(","):
@@ -168,13 +173,8 @@ def _check_standalone(master: str) -> None:
     )
 
 
-def _explained(master: str, error: Exception) -> Exception:
+def _explained(master: str, error: Exception) -> AgentError:
     text = str(error)
-    if "Could not parse Master URL" in text or "MASTER_URL" in text:
-        return SettingsError(
-            f"pipeline.master: {master!r} is no address of a Spark master; expected local[N], spark://HOST:PORT, "
-            "k8s://... or yarn"
-        )
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     cause = next((line for line in lines if line.startswith(("java.", "org.apache."))), lines[0] if lines else "")
     return AgentError(

@@ -72,3 +72,10 @@ def test_a_master_that_nobody_answers_for_is_told_at_once(pipeline_settings: Pip
     wrong = pipeline_settings.model_copy(update={"master": "spark://127.0.0.1:1"})
     with pytest.raises(AgentError, match=r"no Spark master answers at 127\.0\.0\.1:1 .*pipeline\.master"):
         session.start(wrong, name="test")
+
+
+def test_a_word_that_is_no_master_is_told(pipeline_settings: PipelineSettings) -> None:
+    """A slip of the pen is wrong input, told before Java starts."""
+    wrong = pipeline_settings.model_copy(update={"master": "lcoal[2]"})
+    with pytest.raises(SettingsError, match=r"pipeline\.master: 'lcoal\[2\]' is no address of a Spark master"):
+        session.start(wrong, name="test")
