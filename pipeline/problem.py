@@ -40,7 +40,6 @@ class Group:
         problem: the group with its present owners; weights are its byte rates in whole bytes, 1 at least.
         rates: [P] wire bytes per second of each partition of the problem; 1 each where no rate is known at all, so that
             shares are shares of partitions then.
-        measured: whether rates are known.
         broker_racks: [B] the brokers' racks, by name, as indices into the problem's racks.
         tells_rack: [M] whether the member tells its rack in its subscription. States do not say; who fetches with its
             rack is taken to tell it, which is so for every client but old ones.
@@ -48,7 +47,6 @@ class Group:
 
     problem: Problem
     rates: FloatArray
-    measured: bool
     broker_racks: Int32Array
     tells_rack: BoolArray
 
@@ -106,12 +104,11 @@ def group_of(state: GroupState) -> Group:
     )
     of_brokers = sorted({rack for rack in state.racks[: state.broker_racks] if rack})
     problem = _with_racks(problem, of_brokers)
-    rates, measured = _rates(state)
+    rates = _rates(state)
     tells = {member.id for member in state.members if member.fetches_with_rack}
     return Group(
         problem=replace(problem, weights=weights_of(rates)),
         rates=rates,
-        measured=measured,
         broker_racks=np.array([problem.racks.index(rack) for rack in of_brokers], np.int32),
         tells_rack=np.array([member in tells for member in problem.members], np.bool_),
     )
@@ -139,16 +136,14 @@ def weights_of(rates: FloatArray) -> Int64Array:
     return np.maximum(1, np.rint(rates)).astype(np.int64)
 
 
-def _rates(state: GroupState) -> tuple[FloatArray, bool]:
-    """[P] rates in the problem's order, and whether there are any; a topic without rates beside others has 0."""
+def _rates(state: GroupState) -> FloatArray:
+    """[P] rates in the order of the problem: 0 in a topic without rates, but 1 everywhere where none is known."""
     rows = [
         topic.bytes_per_second or (0.0,) * len(topic.owner)
         for topic in sorted(state.topics, key=lambda topic: topic.name)
     ]
     rates = np.array([rate for row in rows for rate in row], np.float64)
-    if not rates.any():
-        return np.ones_like(rates), False
-    return rates, True
+    return rates if rates.any() else np.ones_like(rates)
 
 
 def _check(state: GroupState) -> None:

@@ -34,8 +34,8 @@ def test_every_sample_is_what_encode_writes() -> None:
         assert message.key.decode() == f"{record.cluster}/{record.group}"
 
 
-def test_names_survive_the_template() -> None:
-    """Ids are unique over kinds, racks, topics and time, and short enough."""
+def test_no_id_comes_twice() -> None:
+    """Over kinds, groups, topics, racks and time; and every id is short enough."""
     ids = [json.loads(message.value)["id"] for message in all_of(FLEET)]
     assert len(set(ids)) == len(ids)
     assert max(map(len, ids)) <= 64
