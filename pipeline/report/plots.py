@@ -35,7 +35,7 @@ _SIZES: Final = {"wide": 9.6, "narrow": 3.7}
 """Widths in inches; a page is as wide, so that letters come out at their own size."""
 _ROW_INCHES: Final = 0.5
 _BARS: Final = 10
-_LETTERS: Final = {"wide": 70, "narrow": 26}
+_LETTERS: Final = {"wide": 70, "narrow": 22}
 _STYLE: Final[dict[Any, Any]] = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",
@@ -132,7 +132,9 @@ def saved_and_possible(groups: Sequence[GroupLine]) -> Drawing:
     told = "; ".join(f"{one.cluster} {one.group} {_pair(one)}" for one in shown)
 
     def draw(axes: Axes, width: str) -> None:
-        rows = [(_name(one, width), _pair(one)) for one in shown]
+        # names and two figures do not fit into a narrow line otherwise
+        figures = [_pair(one) if width == "wide" else _short_pair(one) for one in shown]
+        rows = [(_name(one, width), figure) for one, figure in zip(shown, figures, strict=True)]
         saved = [max(0.0, one.month.saved or 0.0) for one in shown]
         possible = [one.month.possible or 0.0 for one in shown]
         _bars(axes, rows, ((saved, _NEAR, 1.0), (possible, _ACROSS, 1.0)))
@@ -142,6 +144,10 @@ def saved_and_possible(groups: Sequence[GroupLine]) -> Drawing:
 
 def _pair(line: GroupLine) -> str:
     return f"saved {words.money(line.month.saved)}, possible {words.money(line.month.possible)}"
+
+
+def _short_pair(line: GroupLine) -> str:
+    return f"{words.money(line.month.saved)} / {words.money(line.month.possible)}"
 
 
 def _name(line: GroupLine, width: str) -> str:

@@ -198,3 +198,9 @@ def empty() -> Report:
         failed=0,
         failure="",
     )
+
+
+def unjudged() -> Report:
+    """The same, where no states were published."""
+    found = empty()
+    return replace(found, headline=replace(found.headline, judged_bytes=0))

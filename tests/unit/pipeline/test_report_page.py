@@ -9,7 +9,7 @@ import pytest
 
 from pipeline.report.model import Pair, to_json
 from pipeline.report.page import heat_map, page
-from tests.unit.pipeline.reports import empty, report
+from tests.unit.pipeline.reports import empty, report, unjudged
 
 _VOID = {"meta", "link", "br"}
 
@@ -87,6 +87,7 @@ def test_what_is_unknown_is_no_zero() -> None:
     assert "No agent leads any of these groups" in text
     assert '<dd class="">-</dd>' in text
     assert "None," not in text
+    assert "no states of these groups were published" in page(unjudged())
 
 
 def test_the_heat_map_shows_the_racks_that_read_most() -> None:
