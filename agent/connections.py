@@ -7,12 +7,19 @@ TLS or SASL fails: it would connect again without a pause as often as anybody as
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Final, TypeAlias
 
 from kafka.net.manager import KafkaConnectionManager
 
-from agent.refusals import NotAcceptedError, refusal
+from agent.errors import RefusedError
+from agent.refusals import NotAcceptedError, next_pause, refusal
+
+Identity: TypeAlias = tuple[tuple[str, str], ...]
+_IDENTIFYING: Final = ("bootstrap_servers", "security_protocol", "sasl_", "ssl_")
 
 
 class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library is untyped
@@ -30,4 +37,43 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         self.last_failure = error
         words = refusal(error, self.config)
         if words:
-            self._auth_failures[broker] = NotAcceptedError(words)
+            # who is not let in by one bootstrap server need not knock at the others
+            all_of_them = [one.node_id for one in self.cluster.bootstrap_brokers()]
+            for one in all_of_them if self.cluster.is_bootstrap(broker) else [broker]:
+                self._auth_failures[one] = NotAcceptedError(words)
+
+
+class Refusals:
+    """Who was refused lately, for all clients of a process: together they knock no more often than one would."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[Identity, tuple[str, float, float]] = {}
+
+    def check(self, identity: Identity) -> None:
+        """Raise what is known of this identity, until it is time to knock again.
+
+        Raises:
+            RefusedError: It was refused lately.
+        """
+        with self._lock:
+            text, _, until = self._known.get(identity, ("", 0.0, 0.0))
+        if time.monotonic() < until:
+            raise RefusedError(text)
+
+    def remember(self, identity: Identity, text: str) -> RefusedError:
+        """It was refused; the answer is the error to raise."""
+        with self._lock:
+            pause = next_pause(self._known.get(identity, ("", 0.0, 0.0))[1])
+            self._known[identity] = (text, pause, time.monotonic() + pause)
+        return RefusedError(text)
+
+    def forget(self, identity: Identity) -> None:
+        """It was let in."""
+        with self._lock:
+            self._known.pop(identity, None)
+
+
+def identity_of(config: Mapping[str, Any]) -> Identity:
+    """Where a client knocks and as whom."""
+    return tuple(sorted((key, str(value)) for key, value in config.items() if key.startswith(_IDENTIFYING)))

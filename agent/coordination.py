@@ -19,15 +19,15 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kafka.structs import MemberState
 
-from agent.connections import Connections
-from agent.errors import RefusedError
-from agent.refusals import NotAcceptedError
+from agent.connections import Connections, Refusals, identity_of
+from agent.refusals import refusal
 from common.errors import AgentError
 
 JOIN_VERSION: Final = 9
 """JoinGroup v9 tells a restarted static leader that it still leads, and v8 carries the reason."""
 SYNC_VERSION: Final = 5
 LEAVE_SECONDS: Final = 2.0
+_REFUSALS: Final = Refusals()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,6 +256,8 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
         RefusedError: A bootstrap server refuses the agent, or the agent it.
         AgentError: No bootstrap server answers within `timeout` seconds.
     """
+    identity = identity_of(config)
+    _REFUSALS.check(identity)
     net = NetworkSelector(**config)
     manager = Connections(net, **config)
     client = KafkaNetClient(net=net, manager=manager, **config)
@@ -263,15 +265,15 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
     servers = config.get("bootstrap_servers")
     try:
         manager.bootstrap(timeout_ms=round(timeout * 1000))
-    except NotAcceptedError as error:
-        close(client)
-        raise RefusedError(f"kafka {servers}: {error}") from error
     except Exception as error:
         close(client)
         last = manager.last_failure or error
+        if words := refusal(last, config):
+            raise _REFUSALS.remember(identity, f"kafka {servers}: {words}") from error
         raise AgentError(
             f"kafka {servers}: {type(last).__name__}: {last}; check bootstrap.servers and security.protocol"
         ) from error
+    _REFUSALS.forget(identity)
     return client
 
 

@@ -1,0 +1,29 @@
+"""What /healthz and /readyz answer while Kafka comes, goes and comes back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sandbox.agent_process import AgentProcess
+from sandbox.cluster import Cluster
+
+
+def test_alive_but_not_ready_without_kafka(tmp_path: Path) -> None:
+    """Started before Kafka it waits alive; ready once metadata is read; not ready, and alive, when all brokers go."""
+    with Cluster() as cluster:
+        for broker in cluster.brokers:
+            cluster.stop_broker(broker)
+        with AgentProcess(cluster.bootstrap, groups=["orders"], log=tmp_path / "agent.log") as agent:
+            agent.wait(lambda: agent.get("/healthz")[0] == 200, "it is alive")
+            status, page = agent.get("/readyz")
+            assert status == 503
+            assert "metadata has not been read yet" in page
+            for broker in cluster.brokers:
+                cluster.start_broker(broker)
+            agent.wait(lambda: agent.get("/readyz")[0] == 200, "it is ready", timeout=60)
+            for broker in cluster.brokers:
+                cluster.stop_broker(broker, kill=True)
+            agent.wait(lambda: agent.get("/readyz")[0] == 503, "it is not ready", timeout=60)
+            agent.wait(lambda: "no look at the cluster" in agent.get("/readyz")[1], "it says why", timeout=60)
+            assert agent.get("/healthz")[0] == 200
+            assert agent.metric("samerack_up") == 0
