@@ -1,0 +1,256 @@
+"""Real agents on real brokers with TLS and SASL: what leads, what is refused in one line, and how often it is tried.
+
+One cluster has a listener for each way; members and administration use the open one.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported in fact
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+
+from sandbox.admin import Admin, wait_until
+from sandbox.agent_process import AgentProcess
+from sandbox.certificates import Authority
+from sandbox.cluster import Cluster
+from sandbox.feeder import Feeder
+from sandbox.members.lines import MemberSettings
+from sandbox.members.process import Member
+from sandbox.security import Listener, Security, allowed, certified, oauthbearer, plain, scram
+from sandbox.tokens import TokenServer
+
+TOPIC: Final = "clicks"
+USER: Final = "samerack"
+PASSWORD: Final = "of-the-agent"  # noqa: S105 - of this test
+AUDIENCE: Final = "kafka"
+WAYS: Final = ("TLS", "MTLS", "PLAIN", "SCRAM", "OAUTH")
+_FAILED: Final = "Failed authentication"
+"""What a broker logs of a connection that it refuses."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secured:
+    """A cluster, its tokens, and the settings by which an agent is accepted, by listener."""
+
+    cluster: Cluster
+    tokens: TokenServer
+    settings: Mapping[str, Mapping[str, str]]
+    folder: Path
+    authority: Authority
+
+    def attempts(self) -> int:
+        """Connections that the brokers refused until now."""
+        return sum(self.cluster.log(broker, 1_000_000).count(_FAILED) for broker in self.cluster.brokers)
+
+
+def _listener(name: str, protocol: str, *properties: Mapping[str, str]) -> Listener:
+    merged = {key: value for one in properties for key, value in one.items()}
+    return Listener(name=name, protocol=protocol, properties=merged)
+
+
+@pytest.fixture(scope="module")
+def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """All ways, right and wrong, on one cluster."""
+    folder = tmp_path_factory.mktemp("secured")
+    authority, stranger = Authority.new(folder), Authority.new(folder, "stranger")
+    broker, client = authority.issue("broker").both, authority.issue("client")
+    with ExitStack() as stack:
+        tokens = stack.enter_context(TokenServer(folder, client=USER, secret=PASSWORD, audience=AUDIENCE))
+        listeners = (
+            _listener("TLS", "SSL", certified(broker)),
+            _listener("MTLS", "SSL", certified(broker, clients=authority.certificate)),
+            _listener("PLAIN", "SASL_SSL", certified(broker), plain({USER: PASSWORD})),
+            _listener("SCRAM", "SASL_SSL", certified(broker), scram("SCRAM-SHA-512")),
+            _listener("OAUTH", "SASL_SSL", certified(broker), oauthbearer(tokens.keys_url, audience=AUDIENCE)),
+            _listener("EXPIRED", "SSL", certified(authority.issue("expired", expired=True).both)),
+            _listener("OTHERNAME", "SSL", certified(authority.issue("other", names=("DNS:kafka.example",)).both)),
+            _listener("STRANGER", "SSL", certified(stranger.issue("broker").both)),
+        )
+        security = Security(listeners=listeners, options=(allowed(tokens.keys_url),))
+        cluster = stack.enter_context(Cluster(security=security))
+        admin = stack.enter_context(Admin(cluster.bootstrap))
+        set_password(cluster, PASSWORD)
+        admin.create_topic(TOPIC, [[1, 2], [2, 3], [3, 1]])
+        stack.enter_context(Feeder(cluster.bootstrap, {TOPIC: 3}, pause=0.05))
+        tls = {"kafka.security.protocol": "SSL", "kafka.ssl.ca.location": str(authority.certificate)}
+        shown = {
+            "kafka.ssl.certificate.location": str(client.certificate),
+            "kafka.ssl.key.location": str(client.key),
+        }
+        sasl = {**tls, "kafka.security.protocol": "SASL_SSL"}
+        login = {**sasl, "kafka.sasl.username": USER, "kafka.sasl.password": PASSWORD}
+        token = {
+            "kafka.sasl.mechanism": "OAUTHBEARER",
+            "kafka.sasl.oauthbearer.method": "oidc",
+            "kafka.sasl.oauthbearer.client.id": USER,
+            "kafka.sasl.oauthbearer.client.secret": PASSWORD,
+            "kafka.sasl.oauthbearer.token.endpoint.url": tokens.url,
+        }
+        settings = {
+            "TLS": tls,
+            "MTLS": {**tls, **shown},
+            "PLAIN": {**login, "kafka.sasl.mechanism": "PLAIN"},
+            "SCRAM": {**login, "kafka.sasl.mechanism": "SCRAM-SHA-512"},
+            "OAUTH": {**sasl, **token},
+        }
+        yield Secured(cluster=cluster, tokens=tokens, settings=settings, folder=folder, authority=authority)
+
+
+def set_password(cluster: Cluster, password: str) -> None:
+    """The agent's password for SCRAM."""
+    info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+    change = UserScramCredentialUpsertion(USER, info, password.encode())
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    for done in client.alter_user_scram_credentials([change]).values():
+        done.result()
+
+
+def _member(secured: Secured, group: str, letter: str) -> Member:
+    return Member.python(
+        "confluent",
+        MemberSettings(
+            bootstrap=secured.cluster.bootstrap,
+            group=group,
+            topics=(TOPIC,),
+            client_id=f"member-{letter}",
+            rack=f"rack-{letter}",
+            assignors=("range",),
+            properties={"auto.commit.interval.ms": "500", "heartbeat.interval.ms": "500"},
+        ),
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_agent_leads_and_measures(secured: Secured, way: str, tmp_path: Path) -> None:
+    """Both of its clients are accepted: it leads real members and counts their bytes; no secret is in its log."""
+    group, bootstrap = f"group-{way.lower()}", secured.cluster.secured(way)
+    settings = {**secured.settings[way], "traffic.poll_seconds": 1, "traffic.window_seconds": 5}
+    with ExitStack() as stack:
+        agent = stack.enter_context(
+            AgentProcess(bootstrap, groups=[group], log=tmp_path / "agent.log", settings=settings)
+        )
+        agent.wait_role("leading")
+        members = [stack.enter_context(_member(secured, group, letter)) for letter in "ab"]
+        wait_until(lambda: all(member.owned for member in members), "every member has partitions")
+        agent.wait(lambda: agent.metric("samerack_cross_rack_share", group=group) is not None, "bytes are measured")
+        assert agent.events("plan-sent")[-1]["members"] >= 1
+        assert agent.get("/readyz")[0] == 200
+        log = (tmp_path / "agent.log").read_text(encoding="utf-8")
+    assert PASSWORD not in log
+    assert "eyJ" not in log  # how every JWT begins
+
+
+WRONG: Final = {
+    "password": ("PLAIN", {"kafka.sasl.password": "wrong"}, "check kafka.sasl.username and kafka.sasl.password"),
+    "scram password": ("SCRAM", {"kafka.sasl.password": "wrong"}, "check kafka.sasl.username and kafka.sasl.password"),
+    "mechanism": (
+        "SCRAM",
+        {"kafka.sasl.mechanism": "PLAIN"},
+        "do not offer SASL PLAIN there; set kafka.sasl.mechanism",
+    ),
+    "expired certificate": ("EXPIRED", {}, "the broker's certificate has expired; renew it on the broker"),
+    "host name": ("OTHERNAME", {}, "the broker's certificate is for another host name; name brokers in"),
+    "authority": ("STRANGER", {}, "signed by an authority that is not trusted here; set kafka.ssl.ca.location"),
+    "no own certificate": ("MTLS", {}, "refuse the agent's certificate"),
+    "own certificate expired": ("MTLS", {"own": "expired"}, "refuse the agent's certificate"),
+    "client secret": (
+        "OAUTH",
+        {"kafka.sasl.oauthbearer.client.secret": "wrong"},
+        "answers 401 Unauthorized; check kafka",
+    ),
+}
+"""Listener, what differs from what is right, and what the error says."""
+
+
+def _wrong(secured: Secured, case: str) -> tuple[str, dict[str, str], str]:
+    listener, changed, message = WRONG[case]
+    right = secured.settings[listener if listener in ("PLAIN", "SCRAM", "OAUTH") else "TLS"]
+    settings = {**right, **{key: value for key, value in changed.items() if key != "own"}}
+    if "own" in changed:
+        own = secured.authority.issue(f"client-{time.monotonic_ns()}", expired=True)
+        settings["kafka.ssl.certificate.location"] = str(own.certificate)
+        settings["kafka.ssl.key.location"] = str(own.key)
+    return listener, settings, message
+
+
+def _run(secured: Secured, listener: str, settings: Mapping[str, str], *command: str) -> tuple[int, list[str]]:
+    """Exit code and lines of standard error."""
+    given = [part for key, value in settings.items() for part in ("-s", f"{key}={value}")]
+    line = [sys.executable, "-m", "agent.cli.main", *command, "-b", secured.cluster.secured(listener), *given]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
+    return done.returncode, done.stderr.splitlines()
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_one_line(secured: Secured, case: str) -> None:
+    """`run`, `plan` and `verify` end with exit code 1 and one line that names cause and cure."""
+    listener, settings, message = _wrong(secured, case)
+    commands = (("run", "-g", "orders", "-s", "web.port=0"), ("plan", "orders"), ("verify", "--measure", "-w", "1"))
+    for command in commands:
+        code, lines = _run(secured, listener, settings, *command)
+        told = [line for line in lines if message in line]
+        assert (code, told) == (1, lines[-1:]), (command, lines)
+        assert told[0].startswith("samerack: kafka ")
+        assert "=wrong" not in told[0]
+
+
+def test_a_token_that_the_brokers_refuse(secured: Secured) -> None:
+    """A token for others, and one that has ended, are told as the brokers' refusal."""
+    try:
+        for change in ({"audience": "others"}, {"seconds": -3600}):
+            for name, value in change.items():
+                setattr(secured.tokens, name, value)
+            code, lines = _run(secured, "OAUTH", secured.settings["OAUTH"], "plan", "orders")
+            assert (code, len(lines)) == (1, 1), lines
+            assert "the brokers refuse SASL OAUTHBEARER: " in lines[0]
+            assert "check that issuer, audience, scope and signing keys" in lines[0]
+            secured.tokens.audience, secured.tokens.seconds = AUDIENCE, 3600
+    finally:
+        secured.tokens.audience, secured.tokens.seconds = AUDIENCE, 3600
+
+
+def test_a_wrong_password_is_tried_a_few_times_only(secured: Secured) -> None:
+    """An agent that is refused at its start has knocked a few times at each broker, and is gone."""
+    before = secured.attempts()
+    listener, settings, _ = _wrong(secured, "password")
+    _run(secured, listener, settings, "run", "-g", "orders", "-s", "web.port=0")
+    assert 1 <= secured.attempts() - before <= 8 * len(secured.cluster.brokers)
+
+
+def test_a_password_that_changes_makes_no_storm(secured: Secured, tmp_path: Path) -> None:
+    """A running agent that is refused lives, is not ready, says it once, knocks ever more rarely, and comes back."""
+    cluster, group = secured.cluster, "group-rotated"
+    settings = {**secured.settings["SCRAM"], "traffic.poll_seconds": 1}
+    agent = AgentProcess(cluster.secured("SCRAM"), groups=[group], log=tmp_path / "agent.log", settings=settings)
+    with agent:
+        agent.wait_role("leading")
+        set_password(cluster, "another")
+        try:
+            for broker in cluster.brokers:  # connections that are there stay: a password is for new ones
+                cluster.restart_broker(broker)
+            agent.wait(lambda: "refuse SASL SCRAM-SHA-512" in agent.get("/readyz")[1], "it is not ready, and says why")
+            time.sleep(10)  # the first pauses are short, and restarted brokers are found anew
+            before, begun = secured.attempts(), time.monotonic()
+            time.sleep(15)
+            attempts = secured.attempts() - before
+            print(f"{attempts} attempts in {time.monotonic() - begun:.0f} s")  # noqa: T201 - pytest -rP shows what was measured
+            assert attempts <= 30  # 17 were counted on a busy machine, 150 in 20 s without pauses
+            assert (agent.running, agent.get("/readyz")[0], agent.get("/healthz")[0]) == (True, 503, 200)
+            told = [event["error"] for event in agent.events("look-failed") if "refuse SASL" in event["error"]]
+            assert len(told) <= 4  # of two parts that look, each once for each of the two clients
+        finally:
+            set_password(cluster, PASSWORD)
+        agent.wait(lambda: agent.get("/readyz")[0] == 200, "it is ready again", timeout=90)
