@@ -125,7 +125,7 @@ def gathered(
         days = savings.by_day(group_days).orderBy("day").collect()
 
         progress("ranking groups")
-        groups = kept(savings.by_group(group_days))
+        groups = kept(savings.by_group(group_days, prices))
         lost = kept(losses.losses(parts, groups, period.seconds, prices))
         scale = SECONDS_PER_MONTH / period.seconds
         compared = trends.spans(whole)
@@ -144,7 +144,7 @@ def gathered(
             losses=tuple(_loss(row) for row in lost.limit(top).collect()),
             losses_in_all=lost.count(),
             trends=tuple(_trend(group_days, one, top) for one in compared),
-            bad=_bad(figures.within(tables.quarantine, first, last)),
+            bad=_bad(figures.within(tables.quarantine, first, asked.last or date.max)),
             twice=told_by.where(F.col("agents") >= figures.TWICE).select(*GROUP).distinct().count(),
             **_failed(parts),
         )

@@ -192,7 +192,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bad:
-    """Records in quarantine, by what is wrong with them."""
+    """Records in quarantine, by what is wrong with them, from the first day on."""
 
     reason: str
     records: int

@@ -53,8 +53,9 @@ def by_group_day(days: DataFrame, shared: DataFrame, prices: PriceTable) -> Data
     """
     of_known = F.col("bytes") - F.col("unknown_bytes")
     saved = of_known * F.col("gained")
-    # what is possible by the states cannot be more than what was measured
-    possible = F.least(of_known * F.col("open"), F.col("crossing_bytes").cast("double"))
+    # what is possible by the states cannot be more than what was measured; `least` would take what is for what is null
+    least = F.least(of_known * F.col("open"), F.col("crossing_bytes").cast("double"))
+    possible = F.when(F.col("open").isNotNull(), least)
     joined = days.join(shared, [*GROUP_DAY], "left")
     return joined.withColumns({"saved_bytes": saved, "possible_bytes": possible}).withColumns(
         {
@@ -69,10 +70,18 @@ def by_day(group_days: DataFrame) -> DataFrame:
     return _summed(group_days, "day")
 
 
-def by_group(group_days: DataFrame) -> DataFrame:
-    """Every group over the period, with its kind, assignor and members as they were last."""
+def by_group(group_days: DataFrame, prices: PriceTable) -> DataFrame:
+    """Every group over the period, with its kind, assignor and members as they were last.
+
+    Saved is what was saved in the period. Possible is what the plan that was in force last leaves to be saved, on the
+    bytes of the period: what a group has gained since then is possible no more.
+    """
     told = F.when(F.col("kind").isNotNull(), F.col("day"))
-    return _summed(group_days, *GROUP, more=[F.max_by(name, told).alias(name) for name in _FACTS]).drop("groups")
+    summed = _summed(group_days, *GROUP, more=[F.max_by(name, told).alias(name) for name in _FACTS]).drop("groups")
+    still = F.coalesce(F.col("present") - F.col("possible"), F.lit(0.0)) * (F.col("bytes") - F.col("unknown_bytes"))
+    return summed.withColumn("possible_bytes", F.when(F.col("kind").isNotNull(), still)).withColumn(
+        "possible_dollars", F.col("possible_bytes") * prices.dollars_per_byte
+    )
 
 
 def _summed(rows: DataFrame, *by: str, more: Sequence[Column] = ()) -> DataFrame:

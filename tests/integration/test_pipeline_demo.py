@@ -82,7 +82,7 @@ def test_the_commands_of_the_page_work_one_after_the_other(cluster: KafkaCluster
         for command in blocks():
             if command.page != "pipeline.md" or command.words[0] != "samerack":
                 continue
-            line = [on_this_cluster(word, cluster) for word in command.words]
+            line = [on_this_cluster(word, cluster).replace("/srv", str(tmp_path)) for word in command.words]
             done = subprocess.run(
                 line, capture_output=True, text=True, timeout=150, cwd=tmp_path, env=environment(), check=False
             )
