@@ -16,6 +16,7 @@ from pydantic_core import PydanticUndefined
 
 from common.kafka_config import FOR_BOTH, MECHANISMS
 from common.settings import sections
+from common.settings.schema import json_schema
 
 _OPENING = """# Configuration
 
@@ -40,6 +41,7 @@ class Format(Enum):
     YAML = "yaml"
     MARKDOWN = "markdown"
     JSON = "json"
+    JSON_SCHEMA = "json-schema"
 
 
 def register(app: typer.Typer) -> None:
@@ -51,8 +53,13 @@ def settings(
     form: Annotated[Format, typer.Option("--format", "-f", help="How to show them.")] = Format.YAML,
 ) -> None:
     """Show every setting with its default and meaning."""
-    shown = {Format.YAML: _yaml, Format.MARKDOWN: markdown, Format.JSON: _json}[form]()
-    typer.echo(shown, nl=False)
+    show = {
+        Format.YAML: _yaml,
+        Format.MARKDOWN: markdown,
+        Format.JSON: _json,
+        Format.JSON_SCHEMA: _json_schema,
+    }
+    typer.echo(show[form](), nl=False)
 
 
 def _fields() -> Iterator[tuple[str, str, FieldInfo]]:
@@ -163,3 +170,7 @@ def _json() -> str:
         for section, name, info in _fields()
     ]
     return json.dumps(entries, indent=2) + "\n"
+
+
+def _json_schema() -> str:
+    return json.dumps(json_schema(), indent=2) + "\n"

@@ -1,0 +1,59 @@
+{{/* The agent's settings as the chart completes them: what follows from the shape and from mounted secrets. The reader's
+own words in `config` always win. */}}
+
+{{- define "samerack.config" -}}
+{{- $config := deepCopy .Values.config -}}
+{{- $kafka := get $config "kafka" | default dict -}}
+{{- $tls := .Values.kafka.tls -}}
+{{- if $tls.secret -}}
+{{- $sasl := or (hasKey $kafka "sasl.mechanism") (hasKey $kafka "sasl.mechanisms") -}}
+{{- $derived := dict "security.protocol" (ternary "SASL_SSL" "SSL" $sasl) -}}
+{{- range $key, $item := dict "ssl.ca.location" $tls.ca "ssl.certificate.location" $tls.certificate "ssl.key.location" $tls.key -}}
+{{- if $item }}{{- $_ := set $derived $key (printf "%s/%s" (include "samerack.tlsFolder" $) $item) }}{{- end -}}
+{{- end -}}
+{{- $kafka = merge (dict) $kafka $derived -}}
+{{- end -}}
+{{- $_ := set $config "kafka" $kafka -}}
+{{- /* a kubelet and Prometheus come from outside the pod; a sidecar is asked from within */ -}}
+{{- $web := dict "host" (ternary "0.0.0.0" "127.0.0.1" (eq .Values.shape "leader")) "port" 9464 -}}
+{{- $_ := set $config "web" (merge (dict) (get $config "web" | default dict) $web) -}}
+{{- with include "samerack.volumeFolder" . -}}
+{{- $tables := dict "tables" (printf "%s/tables" .) -}}
+{{- $_ := set $config "pipeline" (merge (dict) (get $config "pipeline" | default dict) $tables) -}}
+{{- end -}}
+{{- toYaml $config -}}
+{{- end -}}
+
+{{- define "samerack.tlsFolder" -}}/etc/samerack-tls{{- end -}}
+{{- define "samerack.configFile" -}}/etc/samerack/samerack.yaml{{- end -}}
+
+{{/* Where the pipeline's pods mount their volume; empty without one. */}}
+{{- define "samerack.volumeFolder" -}}
+{{- if and .Values.pipeline.enabled (or .Values.pipeline.volume.create .Values.pipeline.volume.existingClaim) -}}
+/var/lib/samerack
+{{- end -}}
+{{- end -}}
+
+{{- define "samerack.configMapName" -}}{{ include "samerack.fullname" . }}-config{{- end -}}
+
+{{- define "samerack.port" -}}{{ (include "samerack.config" . | fromYaml).web.port | int }}{{- end -}}
+
+{{/* "yes" where something outside the pod may reach the agent's port. */}}
+{{- define "samerack.reachable" -}}
+{{- $host := (include "samerack.config" . | fromYaml).web.host -}}
+{{- if not (or (hasPrefix "127." $host) (has $host (list "localhost" "::1"))) }}yes{{ end -}}
+{{- end -}}
+
+{{/* "yes" where the agent asks the Kubernetes API for its own rack. */}}
+{{- define "samerack.asksForItself" -}}
+{{- if has "kubernetes" (dig "pod" "sources" (list) .Values.config) }}yes{{ end -}}
+{{- end -}}
+
+{{/* "yes" where the agent asks the Kubernetes API for the racks of members. */}}
+{{- define "samerack.asksForMembers" -}}
+{{- if dig "pod" "kubernetes_members" false .Values.config }}yes{{ end -}}
+{{- end -}}
+
+{{- define "samerack.asksApi" -}}
+{{- if or (include "samerack.asksForItself" .) (include "samerack.asksForMembers" .) }}yes{{ end -}}
+{{- end -}}

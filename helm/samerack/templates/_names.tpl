@@ -1,0 +1,64 @@
+{{/* Names, labels and images: what every object of the chart has. Nothing here knows what the agent's settings mean. */}}
+
+{{- define "samerack.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "samerack.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := include "samerack.name" . -}}
+{{- /* 52: a CronJob's name may have no more, and names of parts are put behind ours */ -}}
+{{- ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) | trunc 41 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* (root, component): the labels that selectors use; they never change between versions. */}}
+{{- define "samerack.selector" -}}
+app.kubernetes.io/name: {{ include "samerack.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end -}}
+
+{{/* (root, component): all labels of an object. */}}
+{{- define "samerack.labels" -}}
+{{- $own := include "samerack.selector" . | fromYaml -}}
+{{- $more := dict
+  "app.kubernetes.io/version" (.root.Chart.AppVersion | toString)
+  "app.kubernetes.io/managed-by" .root.Release.Service
+  "app.kubernetes.io/part-of" "samerack"
+  "helm.sh/chart" (printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_") -}}
+{{- merge (dict) $own $more .root.Values.commonLabels | toYaml -}}
+{{- end -}}
+
+{{/* (root, component, name, labels, annotations): the metadata of an object; name, labels and annotations may be missing. */}}
+{{- define "samerack.metadata" -}}
+name: {{ .name | default (include "samerack.fullname" .root) }}
+namespace: {{ .root.Release.Namespace }}
+labels:
+  {{- merge (dict) (include "samerack.labels" . | fromYaml) (.labels | default dict) | toYaml | nindent 2 }}
+{{- with merge (dict) (.annotations | default dict) .root.Values.commonAnnotations }}
+annotations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* (root, image): the reference of an image. */}}
+{{- define "samerack.image" -}}
+{{- if .image.digest -}}
+{{- printf "%s@%s" .image.repository .image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" .image.repository (.image.tag | default .root.Chart.AppVersion) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A sidecar runs as its application's account: the chart makes none for it. */}}
+{{- define "samerack.createsAccount" -}}
+{{- if and .Values.serviceAccount.create (eq .Values.shape "leader") }}yes{{ end -}}
+{{- end -}}
+
+{{- define "samerack.serviceAccountName" -}}
+{{- $own := ternary (include "samerack.fullname" .) "default" (eq (include "samerack.createsAccount" .) "yes") -}}
+{{- default $own .Values.serviceAccount.name -}}
+{{- end -}}

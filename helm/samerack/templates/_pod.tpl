@@ -1,0 +1,104 @@
+{{/* What every pod has that runs samerack: environment, volumes, mounts, security. */}}
+
+{{/* Environment of the agent: its file of settings, secrets by reference, and the pod's zone from the downward API. */}}
+{{- define "samerack.env" -}}
+- name: SAMERACK_CONFIG
+  value: {{ include "samerack.configFile" . }}
+# Empty where the pod has no such label: Kubernetes copies it from the node from 1.35 on.
+- name: {{ dig "pod" "label_variable" "POD_ZONE" .Values.config }}
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.labels['{{ dig "pod" "label" "topology.kubernetes.io/zone" .Values.config }}']
+{{- if include "samerack.asksApi" . }}
+{{- if .Values.rbac.nodes }}
+- name: NODE_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: spec.nodeName
+{{- end }}
+- name: POD_NAME
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.name
+- name: POD_NAMESPACE
+  valueFrom:
+    fieldRef:
+      fieldPath: metadata.namespace
+{{- end }}
+{{- range $key, $secret := .Values.kafka.secrets }}
+- name: SAMERACK_KAFKA__{{ $key | upper | replace "." "_" }}
+  valueFrom:
+    secretKeyRef:
+      name: {{ $secret.name }}
+      key: {{ $secret.key }}
+{{- end }}
+{{- with .Values.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "samerack.mounts" -}}
+- name: samerack-config
+  mountPath: {{ include "samerack.configFile" . | dir }}
+  readOnly: true
+{{- if .Values.kafka.tls.secret }}
+- name: samerack-tls
+  mountPath: {{ include "samerack.tlsFolder" . }}
+  readOnly: true
+{{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "samerack.podVolumes" -}}
+- name: samerack-config
+  configMap:
+    name: {{ include "samerack.configMapName" . }}
+{{- with .Values.kafka.tls.secret }}
+- name: samerack-tls
+  secret:
+    secretName: {{ . }}
+    # only our own containers mount it, and they run as a user of their own
+    defaultMode: 0444
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* Changes with the settings, so that pods with old ones are replaced: the agent reads them when it starts. */}}
+{{- define "samerack.checksum" -}}
+checksum/samerack-config: {{ include "samerack.config" . | sha256sum }}
+{{- end -}}
+
+{{- define "samerack.scrapeAnnotations" -}}
+{{- if .Values.monitoring.annotations }}
+prometheus.io/scrape: "true"
+prometheus.io/port: {{ include "samerack.port" . | quote }}
+prometheus.io/path: /metrics
+{{- end }}
+{{- end -}}
+
+{{/* Where and how pods of the chart's own run; not for sidecars, whose pod is the application's. */}}
+{{- define "samerack.scheduling" -}}
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,89 @@
+{{/* For other charts: what makes a pod of consumers know its rack and run the agent beside them. All of them take the
+context of this chart, which a chart that has it as a dependency finds in .Subcharts.samerack. */}}
+
+{{- define "samerack.rackFolder" -}}/run/samerack{{- end -}}
+
+{{/* An init container that writes the pod's rack where the application reads it. */}}
+{{- define "samerack.initRack" -}}
+- name: samerack-rack
+  image: {{ include "samerack.image" (dict "root" . "image" .Values.image) }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  args:
+    - rack
+    - --write={{ include "samerack.rackFolder" . }}/rack
+    - --env-file={{ include "samerack.rackFolder" . }}/env
+    - --properties-file={{ include "samerack.rackFolder" . }}/client.properties
+    {{- if not .Values.sidecar.rackRequired }}
+    - --or-empty
+    {{- end }}
+  env:
+    {{- include "samerack.env" . | nindent 4 }}
+  volumeMounts:
+    {{- include "samerack.mounts" . | nindent 4 }}
+    - name: samerack-rack
+      mountPath: {{ include "samerack.rackFolder" . }}
+  resources:
+    {{- toYaml .Values.sidecar.initResources | nindent 4 }}
+  securityContext:
+    {{- toYaml .Values.securityContext | nindent 4 }}
+{{- end -}}
+
+{{/* The agent as a native sidecar: an init container that goes on running. It is no reason for the pod not to be ready. */}}
+{{- define "samerack.sidecar" -}}
+{{- include "samerack.validate" . -}}
+- name: samerack
+  image: {{ include "samerack.image" (dict "root" . "image" .Values.image) }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  restartPolicy: Always
+  args: [run]
+  env:
+    {{- include "samerack.env" . | nindent 4 }}
+  ports:
+    - name: samerack
+      containerPort: {{ include "samerack.port" . }}
+  volumeMounts:
+    {{- include "samerack.mounts" . | nindent 4 }}
+  livenessProbe:
+    {{- if include "samerack.reachable" . }}
+    httpGet:
+      path: /healthz
+      port: samerack
+    {{- else }}
+    # The port is the pod's own: the kubelet cannot ask it from outside.
+    exec:
+      command: [samerack, health]
+    {{- end }}
+    {{- toYaml .Values.sidecar.livenessProbe | nindent 4 }}
+  resources:
+    {{- toYaml .Values.sidecar.resources | nindent 4 }}
+  securityContext:
+    {{- toYaml .Values.securityContext | nindent 4 }}
+{{- end -}}
+
+{{/* Both, in their order. */}}
+{{- define "samerack.initContainers" -}}
+{{ include "samerack.initRack" . }}
+{{ include "samerack.sidecar" . }}
+{{- end -}}
+
+{{/* The volumes of both. */}}
+{{- define "samerack.volumes" -}}
+{{ include "samerack.podVolumes" . }}
+- name: samerack-rack
+  emptyDir:
+    medium: Memory
+    sizeLimit: 1Mi
+{{- end -}}
+
+{{/* The application's mount, with `rack`, `env` and `client.properties` in it. */}}
+{{- define "samerack.rackMount" -}}
+- name: samerack-rack
+  mountPath: {{ include "samerack.rackFolder" . }}
+  readOnly: true
+{{- end -}}
+
+{{/* Annotations for the pod: a roll-out when settings change, and where Prometheus finds the sidecar. */}}
+{{- define "samerack.podAnnotations" -}}
+{{ include "samerack.checksum" . }}
+{{- include "samerack.scrapeAnnotations" . }}
+{{- end -}}

@@ -1,0 +1,104 @@
+"""Real Helm on the chart: renders its scenarios, and says how it refuses.
+
+What must not enter: what a manifest should be.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+ROOT: Final = Path(__file__).parents[2]
+CHART: Final = ROOT / "helm" / "samerack"
+CONSUMER: Final = ROOT / "helm" / "examples" / "consumer"
+SCENARIOS: Final = tuple(
+    sorted(path.name.removesuffix("-values.yaml") for path in (CHART / "ci").glob("*-values.yaml"))
+)
+KUBERNETES: Final = ("1.29", "1.33", "1.35", "1.37")
+"""The oldest that Chart.yaml allows, one between, the first whose pods have zones, the newest that there is."""
+NAMESPACE: Final = "streaming"
+
+Manifest = dict[str, Any]
+
+
+def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    """One run of Helm."""
+    return subprocess.run(["helm", *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60)
+
+
+def values_of(scenario: str) -> Path:
+    """The file of a scenario."""
+    return CHART / "ci" / f"{scenario}-values.yaml"
+
+
+def render(*options: str | Path, chart: Path = CHART, kubernetes: str = KUBERNETES[-1]) -> tuple[Manifest, ...]:
+    """The manifests of a chart, each of which has a kind."""
+    run = helm("template", "release", chart, "--namespace", NAMESPACE, "--kube-version", kubernetes, *options)
+    assert run.returncode == 0, run.stderr
+    return tuple(each for each in yaml.safe_load_all(run.stdout) if each)
+
+
+@cache
+def scenario(name: str, kubernetes: str = KUBERNETES[-1]) -> tuple[Manifest, ...]:
+    """The manifests of a scenario; not to be changed."""
+    return render("--values", values_of(name), kubernetes=kubernetes)
+
+
+def with_values(values: Manifest, folder: Path, base: str = "minimal") -> tuple[Manifest, ...]:
+    """The manifests of a scenario with other values on top."""
+    return render("--values", values_of(base), "--values", _file(values, folder))
+
+
+def refusal(values: Manifest, folder: Path, base: str = "minimal") -> str:
+    """What Helm says that refuses them."""
+    files = ("--values", values_of(base), "--values", _file(values, folder))
+    run = helm("template", "release", CHART, "--kube-version", KUBERNETES[-1], *files)
+    assert run.returncode != 0, f"Helm takes {values}"
+    return run.stderr
+
+
+def _file(values: Manifest, folder: Path) -> Path:
+    path = folder / "values.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    return path
+
+
+def of_kind(manifests: tuple[Manifest, ...], kind: str, component: str = "") -> list[Manifest]:
+    """Those of a kind, and of a component where one is named."""
+    label = "app.kubernetes.io/component"
+    return [
+        each
+        for each in manifests
+        if each["kind"] == kind and (not component or each["metadata"]["labels"].get(label) == component)
+    ]
+
+
+def one(manifests: tuple[Manifest, ...], kind: str, component: str = "") -> Manifest:
+    """The only one of a kind."""
+    (found,) = of_kind(manifests, kind, component)
+    return found
+
+
+def pods(manifests: tuple[Manifest, ...]) -> dict[str, Manifest]:
+    """The pod templates by kind and name of their owner."""
+    found = {}
+    for each in manifests:
+        spec = each.get("spec", {})
+        template = spec.get("jobTemplate", {}).get("spec", spec).get("template")
+        if template is not None:
+            found[f"{each['kind']}/{each['metadata']['name']}"] = template
+    return found
+
+
+def containers(pod: Manifest) -> list[Manifest]:
+    """All of a pod, init containers and native sidecars first."""
+    return [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
+
+
+def environment(container: Manifest) -> dict[str, Manifest]:
+    """Its variables by name."""
+    return {entry["name"]: entry for entry in container.get("env", ())}

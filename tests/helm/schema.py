@@ -1,0 +1,40 @@
+"""The chart's schema with the agent's settings in it: `config` is held to the same model as the agent's own file.
+
+`python -m tests.helm.schema` writes it, and a test holds it up to date.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+from common.settings.schema import json_schema
+from tests.helm.chart import CHART
+
+PATH: Final = CHART / "values.schema.json"
+
+
+def with_settings(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema with its part on settings made anew; the rest is kept by hand."""
+    settings = json_schema()
+    sections: dict[str, Any] = settings.pop("$defs")
+    for model in (settings, *sections.values()):
+        model.pop("title", None)
+        for field in model["properties"].values():
+            field.pop("title", None)
+    kept = {name: each for name, each in schema["$defs"].items() if not name[0].isupper()}
+    settings.pop("required", None)  # what must be given, and may come from a Secret, the templates say in words
+    return {
+        **schema,
+        "properties": {**schema["properties"], "config": settings},
+        "$defs": {**kept, **dict(sorted(sections.items()))},
+    }
+
+
+def text(schema: dict[str, Any]) -> str:
+    """As it stands in the file."""
+    return json.dumps(schema, indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    PATH.write_text(text(with_settings(json.loads(PATH.read_text(encoding="utf-8")))), encoding="utf-8")

@@ -1,0 +1,127 @@
+"""Tests of the example that adds the sidecar to an application's own chart, with real Helm."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from agent.cli.main import app
+from common.settings import load
+from tests.helm.chart import CONSUMER, KUBERNETES, ROOT, containers, environment, helm, one, render
+
+pytestmark = pytest.mark.helm
+
+
+@pytest.fixture(scope="module")
+def consumer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The example with its dependency in place, in a folder of its own."""
+    folder = tmp_path_factory.mktemp("consumer")
+    shutil.copytree(ROOT / "helm", folder / "helm")  # links become files
+    chart = folder / "helm" / CONSUMER.relative_to(ROOT / "helm")
+    run = helm("dependency", "update", chart)
+    assert run.returncode == 0, run.stderr
+    return chart
+
+
+@pytest.fixture(scope="module")
+def pod(consumer: Path) -> dict[str, Any]:
+    """The pod that the example renders."""
+    template: dict[str, Any] = one(render(chart=consumer), "Deployment")["spec"]["template"]
+    return template
+
+
+def test_the_example_passes_strict_lint(consumer: Path) -> None:
+    """Helm finds neither an error nor a warning in a chart that uses the templates."""
+    run = helm("lint", "--strict", consumer, "--kube-version", KUBERNETES[-1])
+    assert run.returncode == 0, run.stdout
+
+
+@pytest.mark.parametrize("kubernetes", KUBERNETES)
+def test_the_example_holds_against_kubernetes(consumer: Path, kubernetes: str) -> None:
+    """Native sidecar, init container and volumes are what Kubernetes knows."""
+    for manifest in render(chart=consumer, kubernetes=kubernetes):
+        kubernetes_validate.validate(manifest, kubernetes, strict=True)
+
+
+def test_the_rack_is_found_first_then_the_agent_runs(pod: dict[str, Any]) -> None:
+    """The init container ends, the sidecar goes on beside the application, and nobody waits for it."""
+    rack, sidecar = pod["spec"]["initContainers"]
+    assert (rack["args"][0], rack.get("restartPolicy")) == ("rack", None)
+    assert (sidecar["args"], sidecar["restartPolicy"]) == (["run"], "Always")
+    assert "readinessProbe" not in sidecar
+    assert "startupProbe" not in sidecar
+    assert sidecar["livenessProbe"]["exec"]["command"] == ["samerack", "health"]
+
+
+def test_the_command_line_knows_the_commands(pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every option of the init container, and the probe's command, are those of the real program."""
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("TERM", "dumb")
+    rack, sidecar = pod["spec"]["initContainers"]
+    for words in (rack["args"], sidecar["args"], sidecar["livenessProbe"]["exec"]["command"][1:]):
+        answer = CliRunner().invoke(app, [words[0], "--help"])
+        assert answer.exit_code == 0
+        assert all(word.partition("=")[0] in answer.stdout for word in words[1:])
+
+
+def test_the_application_reads_what_the_init_container_writes(pod: dict[str, Any]) -> None:
+    """Both mount one volume in memory, the application read-only; the file that it reads is one that is written."""
+    rack, _ = pod["spec"]["initContainers"]
+    (application,) = pod["spec"]["containers"]
+    (written,) = (mount["mountPath"] for mount in rack["volumeMounts"] if mount["name"] == "samerack-rack")
+    assert application["volumeMounts"] == [{"name": "samerack-rack", "mountPath": written, "readOnly": True}]
+    files = [argument.partition("=")[2] for argument in rack["args"] if argument.startswith("--") and "=" in argument]
+    assert all(file.startswith(f"{written}/") for file in files)
+    assert any(file in application["command"][-1] for file in files)
+
+
+def test_volumes_and_mounts_agree(pod: dict[str, Any]) -> None:
+    """Every mount has its volume, and every volume is used."""
+    mounted = {mount["name"] for container in containers(pod) for mount in container["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in pod["spec"]["volumes"]}
+
+
+def test_the_settings_are_those_of_the_release(consumer: Path, pod: dict[str, Any]) -> None:
+    """The pod mounts the ConfigMap of the dependency, whose file is valid and keeps the port on loopback."""
+    settings = one(render(chart=consumer), "ConfigMap")
+    (volume,) = (each for each in pod["spec"]["volumes"] if each["name"] == "samerack-config")
+    assert volume["configMap"]["name"] == settings["metadata"]["name"]
+    _, sidecar = pod["spec"]["initContainers"]
+    (folder,) = (mount["mountPath"] for mount in sidecar["volumeMounts"] if mount["name"] == "samerack-config")
+    assert environment(sidecar)["SAMERACK_CONFIG"]["value"] == f"{folder}/samerack.yaml"
+    loaded = load(flags=yaml.safe_load(settings["data"]["samerack.yaml"]), environment={})
+    assert loaded.web.host == "127.0.0.1"
+    assert loaded.groups == ("orders",)
+
+
+def test_a_sidecar_that_is_scraped_answers_from_outside(consumer: Path) -> None:
+    """With another web.host the probe goes over HTTP, and the annotations name the port."""
+    options = ("--set", "samerack.config.web.host=0.0.0.0", "--set", "samerack.monitoring.annotations=true")
+    template = one(render(*options, chart=consumer), "Deployment")["spec"]["template"]
+    _, sidecar = template["spec"]["initContainers"]
+    assert sidecar["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "samerack"}
+    assert template["metadata"]["annotations"]["prometheus.io/port"] == str(sidecar["ports"][0]["containerPort"])
+
+
+def test_a_rack_can_be_required(consumer: Path) -> None:
+    """Then the init container fails where no source knows, and the application does not start."""
+    template = one(render("--set", "samerack.sidecar.rackRequired=true", chart=consumer), "Deployment")
+    rack, _ = template["spec"]["template"]["spec"]["initContainers"]
+    assert "--or-empty" not in rack["args"]
+
+
+def test_wrong_values_of_the_dependency_are_refused(consumer: Path) -> None:
+    """The schema holds below another chart too, and Helm's own keys pass."""
+    passed = ("--set", "global.anything=1", "--set", "samerack.enabled=true")
+    run = helm(
+        "template", "release", consumer, "--kube-version", KUBERNETES[-1], *passed, "--set", "samerack.replica=1"
+    )
+    assert run.returncode != 0
+    assert "additional properties 'replica' not allowed" in run.stderr
+    assert render(*passed, chart=consumer)

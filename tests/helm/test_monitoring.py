@@ -1,0 +1,67 @@
+"""Tests of what the chart gives Prometheus and Grafana: the repository's own rules and dashboard, whole."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.helm.chart import CHART, ROOT, one, scenario
+
+pytestmark = pytest.mark.helm
+
+_MONITORING = ROOT / "monitoring"
+
+
+def test_the_rules_are_those_of_the_repository() -> None:
+    """Every alert is there as it is written, templates for Prometheus untouched."""
+    groups = one(scenario("sidecar-scraped"), "PrometheusRule")["spec"]["groups"]
+    assert groups == yaml.safe_load((_MONITORING / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
+
+
+def test_alerts_can_be_left_out() -> None:
+    """Those that are named are missing, and no other."""
+    named = {
+        rule["alert"]
+        for group in one(scenario("all-on"), "PrometheusRule")["spec"]["groups"]
+        for rule in group["rules"]
+    }
+    every = yaml.safe_load((_MONITORING / "alerts.yaml").read_text(encoding="utf-8"))["groups"][0]["rules"]
+    assert {rule["alert"] for rule in every} - named == {"SamerackCrossRackCost"}
+
+
+def test_prometheus_takes_the_rules(tmp_path: Path) -> None:
+    """The tool of Prometheus finds nothing wrong with what the chart renders."""
+    path = tmp_path / "alerts.yaml"
+    path.write_text(yaml.safe_dump(one(scenario("all-on"), "PrometheusRule")["spec"]), encoding="utf-8")
+    run = subprocess.run(["promtool", "check", "rules", path], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_the_dashboard_is_that_of_the_repository() -> None:
+    """Grafana gets it as it is, under the label that its own chart looks for."""
+    found = one(scenario("all-on"), "ConfigMap", "monitoring")
+    assert json.loads(found["data"]["samerack.json"]) == json.loads((_MONITORING / "dashboard.json").read_text("utf-8"))
+    assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
+
+
+def test_the_monitor_scrapes_the_leader_under_the_name_of_the_alerts() -> None:
+    """It finds the pod by its labels and the port by its name; the job is the one that the alerts ask for."""
+    monitor = one(scenario("all-on"), "PodMonitor")
+    deployment = one(scenario("all-on"), "Deployment", "leader")
+    assert monitor["spec"]["selector"] == deployment["spec"]["selector"]
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert endpoint["port"] in {port["name"] for port in container["ports"]}
+    assert {"targetLabel": "job", "replacement": "samerack"} in endpoint["relabelings"]
+    assert 'up{job="samerack"}' in (_MONITORING / "alerts.yaml").read_text(encoding="utf-8")
+
+
+def test_there_is_one_copy() -> None:
+    """The chart's files are links to those of the repository, which Helm follows."""
+    for name in ("alerts.yaml", "dashboard.json"):
+        assert (CHART / "files" / name).resolve() == _MONITORING / name

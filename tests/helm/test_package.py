@@ -1,0 +1,120 @@
+"""Tests of the chart as a thing to hand out: versions, README, schema, and what `helm package` puts in."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tarfile
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.helm.chart import CHART, CONSUMER, ROOT, SCENARIOS, helm
+from tests.helm.schema import PATH, text, with_settings
+
+pytestmark = pytest.mark.helm
+
+_UPDATE = "run scripts/chart"
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    return content
+
+
+def test_versions_agree() -> None:
+    """The chart installs the version of the Python package, and the example depends on this chart."""
+    package = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    assert _yaml(CHART / "Chart.yaml")["appVersion"] == package
+    (dependency,) = _yaml(CONSUMER / "Chart.yaml")["dependencies"]
+    assert dependency["version"] == _yaml(CHART / "Chart.yaml")["version"]
+
+
+def test_the_schema_has_the_settings_of_the_agent() -> None:
+    """`config` is held to the present settings model."""
+    written = PATH.read_text(encoding="utf-8")
+    assert written == text(with_settings(json.loads(written))), _UPDATE
+
+
+def test_the_readme_has_the_values() -> None:
+    """It is what helm-docs makes of values.yaml."""
+    run = subprocess.run(
+        ["helm-docs", "--chart-search-root", CHART, "--dry-run", "--log-level", "warning"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert (CHART / "README.md").read_text(encoding="utf-8").strip() == run.stdout.strip(), _UPDATE
+
+
+def _leaves(values: dict[str, Any], place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    for key, value in values.items():
+        yield (*place, key)
+        if isinstance(value, dict) and place[:1] != ("config",):
+            yield from _leaves(value, (*place, key))
+
+
+def _known(schema: dict[str, Any], whole: dict[str, Any], place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    if "$ref" in schema:
+        schema = whole["$defs"][schema["$ref"].rpartition("/")[2]]
+    for key, value in schema.get("properties", {}).items():
+        yield (*place, key)
+        if key != "config":
+            yield from _known(value, whole, (*place, key))
+
+
+def test_schema_and_values_have_the_same_keys() -> None:
+    """Whatever the schema allows has a default and a comment in values.yaml, and the other way round."""
+    schema = json.loads(PATH.read_text(encoding="utf-8"))
+    free = ("resources", "initResources", "probes", "livenessProbe", "podSecurityContext", "securityContext", "labels")
+
+    def fixed(places: Iterator[tuple[str, ...]]) -> set[tuple[str, ...]]:
+        return {place for place in places if not any(part in free for part in place[:-1]) and place[0] != "config"}
+
+    extra = {("global",), ("enabled",)}  # Helm's own, in a chart that has this one as a dependency
+    assert fixed(_known(schema, schema)) - extra == fixed(_leaves(_yaml(CHART / "values.yaml")))
+
+
+def test_every_value_has_a_comment() -> None:
+    """A line of values.yaml that sets something without keys of its own has words above it, for helm-docs."""
+    lines = (CHART / "values.yaml").read_text(encoding="utf-8").splitlines()
+    silent, told, commented_at = [], False, 0
+    for line in lines:
+        stripped, indent = line.strip(), len(line) - len(line.lstrip())
+        if stripped.startswith("#"):
+            told = told or stripped.startswith("# --")
+            continue
+        if stripped:
+            opens = stripped.endswith(":")
+            inside = indent > commented_at
+            if not told and not opens and not inside:
+                silent.append(stripped)
+            commented_at = indent if told else (commented_at if inside else -1 if opens else indent)
+        told = False
+    assert not silent
+
+
+def test_a_package_has_what_it_needs(tmp_path: Path) -> None:
+    """The archive has rules and dashboard as files, and neither scenarios nor what makes the README."""
+    run = helm("package", CHART, "--destination", tmp_path)
+    assert run.returncode == 0, run.stderr
+    (archive,) = tmp_path.glob("*.tgz")
+    with tarfile.open(archive) as content:
+        entries = {entry.name.removeprefix("samerack/"): entry for entry in content.getmembers()}
+        alerts = content.extractfile(entries["files/alerts.yaml"])
+        assert alerts is not None
+        assert alerts.read() == (ROOT / "monitoring" / "alerts.yaml").read_bytes()
+    assert all(entry.isfile() for entry in entries.values())
+    assert {"values.schema.json", "README.md", "files/dashboard.json"} <= entries.keys()
+    assert not [name for name in entries if name.startswith("ci/") or name.endswith(".gotmpl")]
+
+
+def test_scenarios_say_what_they_are() -> None:
+    """Each begins with a line of words."""
+    assert len(SCENARIOS) >= 10
+    for name in SCENARIOS:
+        assert (CHART / "ci" / f"{name}-values.yaml").read_text(encoding="utf-8").startswith("# ")

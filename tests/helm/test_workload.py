@@ -1,0 +1,217 @@
+"""Tests of the chart's pods: how they are secured, probed, rolled out, and where their secrets come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from agent.cli.main import app
+from agent.metrics import Metrics
+from agent.web import application
+from tests.helm.chart import (
+    SCENARIOS,
+    containers,
+    environment,
+    of_kind,
+    one,
+    pods,
+    scenario,
+    with_values,
+)
+
+pytestmark = pytest.mark.helm
+
+
+def _leader(name: str) -> dict[str, Any]:
+    template: dict[str, Any] = one(scenario(name), "Deployment", "leader")["spec"]["template"]
+    return template
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_pods_have_no_privilege(name: str) -> None:
+    """Every container runs as a user, on a read-only root file system, without capabilities, under seccomp."""
+    for pod in pods(scenario(name)).values():
+        assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
+        for container in containers(pod):
+            security = container["securityContext"]
+            assert security["runAsNonRoot"] is True
+            assert security["runAsUser"] > 0
+            assert security["readOnlyRootFilesystem"] is True
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["capabilities"] == {"drop": ["ALL"]}
+            assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_containers_have_requests_and_a_limit_of_memory(name: str) -> None:
+    """The scheduler knows what each needs, and none takes a node's memory."""
+    for pod in pods(scenario(name)).values():
+        for container in containers(pod):
+            assert {"cpu", "memory"} <= container["resources"]["requests"].keys()
+            assert "memory" in container["resources"]["limits"]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_mounts_have_their_volumes(name: str) -> None:
+    """Every mount names a volume of its pod, and every volume is mounted."""
+    for pod in pods(scenario(name)).values():
+        mounted = {mount["name"] for container in containers(pod) for mount in container["volumeMounts"]}
+        assert mounted == {volume["name"] for volume in pod["spec"]["volumes"]}
+
+
+def test_probes_ask_routes_of_the_agent() -> None:
+    """The paths of all probes, of scrapes and of the annotations are routes of the real agent."""
+    routes = {getattr(route, "path", "") for route in application(Metrics(), healthy=dict, ready=dict).routes}
+    (container,) = _leader("all-on")["spec"]["containers"]
+    probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
+    assert {probe["path"] for probe in probes.values()} <= routes
+    assert probes["readiness"]["path"] == "/readyz"
+    assert probes["liveness"]["path"] == probes["startup"]["path"] == "/healthz"
+    assert _leader("all-on")["metadata"]["annotations"]["prometheus.io/path"] in routes
+    endpoint = one(scenario("all-on"), "PodMonitor")["spec"]["podMetricsEndpoints"][0]
+    assert endpoint["path"] in routes
+
+
+@pytest.mark.parametrize(("name", "port"), [("minimal", 9464), ("all-on", 8080)])
+def test_ports_are_those_of_the_settings(name: str, port: int) -> None:
+    """The agent listens, for all addresses, where container, probes, Service, policy and annotations say."""
+    manifests = scenario(name)
+    web = yaml.safe_load(one(manifests, "ConfigMap", "config")["data"]["samerack.yaml"])["web"]
+    (container,) = _leader(name)["spec"]["containers"]
+    assert web == {"host": "0.0.0.0", "port": port}  # noqa: S104 - the kubelet comes from outside the pod
+    assert container["ports"] == [{"name": "samerack", "containerPort": port}]
+    assert one(manifests, "Service")["spec"]["ports"][0]["targetPort"] == "samerack"
+    for policy in of_kind(manifests, "NetworkPolicy"):
+        assert policy["spec"]["ingress"][0]["ports"] == [{"port": "samerack", "protocol": "TCP"}]
+    assert _leader(name)["metadata"]["annotations"].get("prometheus.io/port", str(port)) == str(port)
+
+
+def test_a_roll_out_hands_over() -> None:
+    """With an election the new agent is ready before the old one ends; without one the old one ends first."""
+    assert one(scenario("minimal"), "Deployment", "leader")["spec"]["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+    }
+    assert one(scenario("no-election"), "Deployment", "leader")["spec"]["strategy"] == {"type": "Recreate"}
+
+
+def test_changed_settings_replace_pods(tmp_path: Path) -> None:
+    """The agent reads its settings when it starts, so a change of them changes the pod."""
+    changed = with_values({"config": {"policy": {"burst": 2}}}, tmp_path)
+    before = _leader("minimal")["metadata"]["annotations"]
+    assert one(changed, "Deployment", "leader")["spec"]["template"]["metadata"]["annotations"] != before
+
+
+def test_secrets_come_by_reference() -> None:
+    """Passwords are variables from a Secret, certificates files of one, and the settings only name the files."""
+    manifests = scenario("all-on")
+    settings = yaml.safe_load(one(manifests, "ConfigMap", "config")["data"]["samerack.yaml"])
+    (container,) = _leader("all-on")["spec"]["containers"]
+    variable = environment(container)["SAMERACK_KAFKA__SASL_PASSWORD"]
+    assert variable["valueFrom"] == {"secretKeyRef": {"name": "kafka", "key": "password"}}
+    assert not {"sasl.password", "sasl.username", "ssl.key.password"} & settings["kafka"].keys()
+    (folder,) = {mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == "samerack-tls"}
+    assert settings["kafka"]["ssl.ca.location"] == f"{folder}/ca.crt"
+    assert settings["kafka"]["ssl.certificate.location"] == f"{folder}/tls.crt"
+    assert settings["kafka"]["ssl.key.location"] == f"{folder}/tls.key"
+    assert not of_kind(manifests, "Secret")
+
+
+@pytest.mark.parametrize(
+    ("name", "protocol"), [("mtls", "SSL"), ("two-replicas-tls-sasl", "SASL_SSL"), ("minimal", None)]
+)
+def test_the_protocol_follows_from_the_secrets(name: str, protocol: str | None) -> None:
+    """With certificates the connection is encrypted, whether or not somebody thought of saying so."""
+    settings = yaml.safe_load(one(scenario(name), "ConfigMap", "config")["data"]["samerack.yaml"])
+    assert settings["kafka"].get("security.protocol") == protocol
+
+
+def test_the_own_words_of_the_reader_win(tmp_path: Path) -> None:
+    """What `config.kafka` says is not replaced by what the chart would derive."""
+    values = {
+        "config": {"kafka": {"security.protocol": "SASL_SSL", "ssl.ca.location": "/elsewhere"}},
+        "kafka": {"tls": {"secret": "ca"}},
+    }
+    settings = yaml.safe_load(one(with_values(values, tmp_path), "ConfigMap", "config")["data"]["samerack.yaml"])
+    assert settings["kafka"]["security.protocol"] == "SASL_SSL"
+    assert settings["kafka"]["ssl.ca.location"] == "/elsewhere"
+
+
+def test_the_zone_comes_from_the_downward_api() -> None:
+    """The variable that the settings name is filled from the label that they name."""
+    for name, variable, label in (
+        ("minimal", "POD_ZONE", "topology.kubernetes.io/zone"),
+        ("all-on", "ZONE_ID", "topology.k8s.aws/zone-id"),
+    ):
+        (container,) = _leader(name)["spec"]["containers"]
+        field = environment(container)[variable]["valueFrom"]["fieldRef"]["fieldPath"]
+        assert field == f"metadata.labels['{label}']"
+
+
+def test_two_agents_keep_apart() -> None:
+    """Two replicas are spread over zones and drained one at a time; for one there is neither."""
+    two, alone = scenario("two-replicas-tls-sasl"), scenario("minimal")
+    assert one(two, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
+    (spread,) = one(two, "Deployment")["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert spread["topologyKey"] == "topology.kubernetes.io/zone"
+    assert not of_kind(alone, "PodDisruptionBudget")
+    assert "topologySpreadConstraints" not in one(alone, "Deployment")["spec"]["template"]["spec"]
+
+
+def test_a_policy_lets_through_what_is_needed() -> None:
+    """DNS, the brokers' ports (also those of the cluster that is published to) and no other, to those peers alone."""
+    egress = one(scenario("two-replicas-tls-sasl"), "NetworkPolicy")["spec"]["egress"]
+    assert [[port["port"] for port in rule["ports"]] for rule in egress] == [[53, 53], [9094, 9095]]
+    assert egress[1]["to"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kafka"}}}]
+    all_on = one(scenario("all-on"), "NetworkPolicy")["spec"]["egress"]
+    assert [port["port"] for port in all_on[1]["ports"]] == [9092, 9093, 9192]
+    assert {port["port"] for rule in all_on[2:] for port in rule["ports"]} == {443, 6443, 80, 9404}
+
+
+def test_a_sidecar_release_has_no_workload() -> None:
+    """The agent runs in the application's pods; the chart only has their settings."""
+    assert [each["kind"] for each in scenario("sidecar")] == ["ConfigMap"]
+
+
+def test_the_stream_has_one_writer() -> None:
+    """One pod, the old one ended before the new one starts; jobs do not overtake themselves."""
+    stream = one(scenario("pipeline-volume"), "Deployment", "stream")
+    assert stream["spec"]["replicas"] == 1
+    assert stream["spec"]["strategy"] == {"type": "Recreate"}
+    jobs = of_kind(scenario("pipeline-volume"), "CronJob")
+    assert {job["spec"]["concurrencyPolicy"] for job in jobs} == {"Forbid"}
+    assert len(jobs) == 2
+
+
+def test_the_volume_holds_the_tables() -> None:
+    """The settings put the tables on the claim that the pods mount; it outlives the release."""
+    manifests = scenario("pipeline-volume")
+    settings = yaml.safe_load(one(manifests, "ConfigMap", "config")["data"]["samerack.yaml"])
+    claim = one(manifests, "PersistentVolumeClaim")["metadata"]
+    assert claim["annotations"]["helm.sh/resource-policy"] == "keep"
+    for pod in pods(manifests).values():
+        (volume,) = (each for each in pod["spec"]["volumes"] if each["name"] == "tables")
+        (mount,) = (each for each in pod["spec"]["containers"][0]["volumeMounts"] if each["name"] == "tables")
+        assert volume["persistentVolumeClaim"]["claimName"] == claim["name"]
+        assert settings["pipeline"]["tables"].startswith(f"{mount['mountPath']}/")
+
+
+def _words(container: dict[str, Any]) -> list[str]:
+    return [*container.get("command", ["samerack"])[1:], *container["args"]]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_commands_are_those_of_the_program(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every container runs a command that the real command line has, with options that it knows."""
+    monkeypatch.setenv("COLUMNS", "300")
+    monkeypatch.setenv("TERM", "dumb")
+    for pod in pods(scenario(name)).values():
+        words = _words(pod["spec"]["containers"][0])
+        command = [word for word in words[:2] if not word.startswith("-")]
+        answer = CliRunner().invoke(app, [*command, "--help"])
+        assert answer.exit_code == 0, command
+        assert all(word.partition("=")[0] in answer.stdout for word in words if word.startswith("--"))
