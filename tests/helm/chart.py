@@ -5,6 +5,7 @@ What must not enter: what a manifest should be.
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -65,6 +66,15 @@ def _file(values: Manifest, folder: Path) -> Path:
     path = folder / "values.yaml"
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
     return path
+
+
+def consumer_copy(folder: Path) -> Path:
+    """The chart of the example in a folder, with this chart as its dependency."""
+    shutil.copytree(ROOT / "helm", folder / "helm")  # links become files
+    chart = folder / "helm" / CONSUMER.relative_to(ROOT / "helm")
+    run = helm("dependency", "update", chart)
+    assert run.returncode == 0, run.stderr
+    return chart
 
 
 def of_kind(manifests: tuple[Manifest, ...], kind: str, component: str = "") -> list[Manifest]:

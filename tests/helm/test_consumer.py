@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from typer.testing import CliRunner
 
 from agent.cli.main import app
 from common.settings import load
-from tests.helm.chart import CONSUMER, KUBERNETES, ROOT, containers, environment, helm, one, render
+from tests.helm.chart import KUBERNETES, consumer_copy, containers, environment, helm, one, render
 
 pytestmark = pytest.mark.helm
 
@@ -21,12 +20,7 @@ pytestmark = pytest.mark.helm
 @pytest.fixture(scope="module")
 def consumer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example with its dependency in place, in a folder of its own."""
-    folder = tmp_path_factory.mktemp("consumer")
-    shutil.copytree(ROOT / "helm", folder / "helm")  # links become files
-    chart = folder / "helm" / CONSUMER.relative_to(ROOT / "helm")
-    run = helm("dependency", "update", chart)
-    assert run.returncode == 0, run.stderr
-    return chart
+    return consumer_copy(tmp_path_factory.mktemp("consumer"))
 
 
 @pytest.fixture(scope="module")

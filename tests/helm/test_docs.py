@@ -1,0 +1,93 @@
+"""Tests that docs/kubernetes.md is true: its values render, its commands run, its plain YAML is the example's."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any, Final
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from common.settings import load
+from tests.helm.chart import CHART, KUBERNETES, ROOT, consumer_copy, helm, one, render
+
+pytestmark = pytest.mark.helm
+
+PAGE: Final = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
+_YAML: Final = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
+VALUES: Final = [block for block in _YAML if "image" in block]
+COMMANDS: Final = [
+    line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines() if "helm " in line
+]
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], ...]:
+    """What the example chart renders."""
+    return render(chart=consumer_copy(tmp_path_factory.mktemp("consumer")))
+
+
+@pytest.mark.parametrize("values", VALUES, ids=[" ".join(values) for values in VALUES])
+def test_values_render(values: dict[str, Any], tmp_path: Path) -> None:
+    """Each file of values on the page makes manifests that Kubernetes knows, with settings that the agent takes."""
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(values), encoding="utf-8")
+    manifests = render("--values", path)
+    for manifest in manifests:
+        if not manifest["apiVersion"].startswith("monitoring.coreos.com"):
+            kubernetes_validate.validate(manifest, KUBERNETES[-1], strict=True)
+    load(flags=yaml.safe_load(one(manifests, "ConfigMap", "config")["data"]["samerack.yaml"]), environment={})
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_helm_command_runs(command: str, tmp_path: Path) -> None:
+    """Helm takes every option of it; without a cluster it renders instead of installing."""
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(VALUES[0]), encoding="utf-8")
+    words = shlex.split(command.replace("values.yaml", str(path)).replace("./helm/samerack", str(CHART)))
+    assert words[:2] == ["helm", "install"]
+    run = helm("template", *words[2:], "--kube-version", KUBERNETES[-1])
+    assert run.returncode == 0, run.stderr
+
+
+def test_names_of_the_release_are_those_of_the_commands(tmp_path: Path) -> None:
+    """Deployment and Service are called as kubectl is told to call them."""
+    path = tmp_path / "values.yaml"
+    path.write_text(yaml.safe_dump(VALUES[0]), encoding="utf-8")
+    run = helm("template", "samerack", CHART, "--values", path, "--kube-version", KUBERNETES[-1])
+    names = {f"{each['kind'].lower()}/{each['metadata']['name']}" for each in yaml.safe_load_all(run.stdout)}
+    assert {"deployment/samerack", "service/samerack"} <= names
+
+
+def test_the_dependency_is_that_of_the_example() -> None:
+    """Chart.yaml and values.yaml of the page are parts of the example's."""
+    example = ROOT / "helm" / "examples" / "consumer"
+    (dependencies,) = (block for block in _YAML if "dependencies" in block)
+    (values,) = (block for block in _YAML if "samerack" in block)
+    assert dependencies.items() <= yaml.safe_load((example / "Chart.yaml").read_text(encoding="utf-8")).items()
+    assert values.items() <= yaml.safe_load((example / "values.yaml").read_text(encoding="utf-8")).items()
+
+
+def test_the_template_is_that_of_the_example() -> None:
+    """Every line of it stands in the example's Deployment."""
+    (shown,) = re.findall(r"```gotemplate\n(.*?)```", PAGE, re.DOTALL)
+    template = (ROOT / "helm" / "examples" / "consumer" / "templates" / "deployment.yaml").read_text(encoding="utf-8")
+    written = {line.strip() for line in template.splitlines()}
+    assert not [line for line in shown.splitlines() if line.strip() not in written]
+
+
+def test_plain_yaml_is_what_the_example_renders(rendered: tuple[dict[str, Any], ...]) -> None:
+    """The pod without Helm is the example's but for names, and mounts the ConfigMap of the page."""
+    (settings,) = (block for block in _YAML if block.get("kind") == "ConfigMap")
+    (plain,) = (block for block in _YAML if "initContainers" in block.get("spec", {}))
+    pod = one(rendered, "Deployment")["spec"]["template"]["spec"]
+    for volume in pod["volumes"]:
+        if "configMap" in volume:
+            volume["configMap"]["name"] = settings["metadata"]["name"]
+    assert plain["spec"] == pod
+    loaded = load(flags=yaml.safe_load(settings["data"]["samerack.yaml"]), environment={})
+    example = yaml.safe_load(one(rendered, "ConfigMap")["data"]["samerack.yaml"])
+    assert loaded == load(flags=example, environment={})
