@@ -25,6 +25,7 @@ BROKERS: Final = ("127.0.0.1:9092", "HOST:PORT")
 GROUP: Final = "orders"
 RUN_ELSEWHERE: Final = {
     "scripts/test": "this very run",
+    "scripts/chart": "tests/helm, which holds what it writes",
     "scripts/demo": "test_the_demo_shows_what_it_promises",
     "scripts/bench": "its scenarios are unit-tested; a whole run takes minutes",
     "samerack pipeline": "tests/spark, which has the session that it takes",
