@@ -72,6 +72,7 @@ class Agent:
         self._hand_over_seconds = settings.election.hand_over_seconds
         self.metrics = Metrics()
         settings = self._in_rack(settings)
+        self._rack = settings.traffic.rack
         if not settings.groups and not settings.traffic.groups and not settings.traffic.rack:
             raise SettingsError(
                 "groups: is empty; name the groups to lead with --group, SAMERACK_GROUPS or in the file, or those to "
@@ -165,7 +166,7 @@ class Agent:
         """The settings with the rack of this pod, where it is known and none is set."""
         own = own_rack(settings.pod)
         self.metrics.in_rack(own.rack or "", own.source or "none")
-        log.info("pod-rack", rack=own.rack, answers={answer.source: answer.detail for answer in own.answers})
+        self._answers = {answer.source: answer.detail for answer in own.answers}
         return with_own_rack(settings, own)
 
     def _known_hosts(self) -> Hosts:
@@ -256,6 +257,7 @@ class Agent:
         Raises:
             RefusedError: TLS or SASL fails.
         """
+        log.info("pod-rack", rack=self._rack or None, answers=self._answers)
         try:
             close(connect(for_kafka_python(self._kafka), _KNOCK_SECONDS))
         except RefusedError:

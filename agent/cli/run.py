@@ -6,6 +6,7 @@ Loaded without clients and solvers: the one that watches needs neither, and stay
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -51,12 +52,22 @@ def run(
         return
     from agent.supervisor.watchdog import Supervisor  # noqa: PLC0415 - see above
 
-    command = [sys.executable, "-m", "agent.cli.main", *sys.argv[1:]]
-    plain = [part for part in command if part != "--observe"]
+    command = [sys.executable, "-m", "agent.cli.main", "run", *_given(config, bootstrap, group, assignments)]
+    observing = [*command, "--observe", "--line"]
     supervisor = Supervisor(
         settings.supervisor,
         kafka=settings.kafka,
-        command=[*command, "--line"],
-        observing=[*plain, "--observe", "--line"],
+        command=observing if observe else [*command, "--line"],
+        observing=observing,
     )
     raise typer.Exit(supervisor.run())
+
+
+def _given(
+    config: Path | None, bootstrap: str | None, groups: list[str] | None, assignments: list[str] | None
+) -> list[str]:
+    """The options as they were given, for the process that works."""
+    line = ["--config", str(config)] if config is not None else []
+    line += ["--bootstrap-servers", bootstrap] if bootstrap is not None else []
+    line += [part for group in groups or () for part in ("--group", group)]
+    return line + [part for assignment in assignments or () for part in ("--set", assignment)]

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from typing import Any
 
 from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
@@ -13,7 +14,7 @@ _SESSION_SECONDS = 9.0
 _SHORT_PAUSE_SECONDS = 3.0
 
 
-def _led(scene: Scene, **settings: object) -> AgentProcess:
+def _led(scene: Scene, **settings: Any) -> AgentProcess:
     scene.lay_out(INTERLEAVED)
     agent = scene.leading_agent(**settings)
     for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):

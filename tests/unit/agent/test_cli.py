@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import socket
+import subprocess
+import sys
 import time
+import warnings
 from pathlib import Path
 
 import pytest
@@ -35,8 +39,9 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 
 def refused(*arguments: str) -> tuple[int, str]:
-    """Exit code and the one line of a command that says nothing else."""
-    code, out, err = run(*arguments)
+    """Exit code and the one line of a command that says nothing else; of `run`, what its working process says."""
+    worker = ("--line", "99") if arguments[0] == "run" else ()
+    code, out, err = run(*arguments, *worker)
     assert out == ""
     (line,) = err.splitlines()
     return code, line
@@ -97,6 +102,14 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
     assert "Usage" in err
 
 
+def test_wrong_settings_end_the_supervisor_too() -> None:
+    """What its first working process says of the settings is all that is said, and its exit code the command's."""
+    line = [sys.executable, "-m", "agent.cli.main", "run", "-b", "127.0.0.1:1"]
+    ended = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("samerack: groups: is empty; ")
+
+
 def test_a_taken_port_is_exit_code_1() -> None:
     """The web port of another program is something outside that failed."""
     with socket.socket() as other:
@@ -115,6 +128,10 @@ def test_an_unreachable_broker_is_exit_code_1_in_bounded_time(
     monkeypatch.setattr(watch, "_REQUEST_SECONDS", 0.5)
     started = time.monotonic()
     code, _, err = run("plan", "orders", "--bootstrap-servers", closed_port)
+    with warnings.catch_warnings():
+        # kafka-python leaves a socket that was refused to the garbage collector
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
     assert time.monotonic() - started < 5
     assert code == 1
     assert err.splitlines()[-1].startswith("samerack: kafka: group orders: ")

@@ -115,7 +115,7 @@ def test_timeouts_are_milliseconds(make: Make) -> None:
     """The settings in seconds reach the library in its unit, with the instance id."""
     config = make().config
     assert (config["session_timeout_ms"], config["heartbeat_interval_ms"], config["max_poll_interval_ms"]) == (
-        6000,
+        9000,
         500,
         10000,
     )

@@ -145,7 +145,10 @@ def test_sections_that_are_all_comments_are_empty(tmp_path: Path) -> None:
         ({"polcy": {}}, "polcy (from the command line): no such setting; did you mean policy?"),
         ({"policy": {"brust": 1}}, "policy.brust (from the command line): no such setting; did you mean policy.burst?"),
         ({"web": {"burst": 1}}, "web.burst (from the command line): no such setting; did you mean policy.burst?"),
-        ({"xyzzyxyzzy": 1}, "xyzzyxyzzy (from the command line): no such setting; settings are groups, kafka, leading"),
+        (
+            {"xyzzyxyzzy": 1},
+            "xyzzyxyzzy (from the command line): no such setting; settings are election, groups, kafka, leading",
+        ),
     ],
 )
 def test_an_unknown_key_names_the_nearest(flags: Mapping[str, Any], message: str) -> None:

@@ -168,7 +168,7 @@ def node(number: int, rack: str | None = None) -> SimpleNamespace:
 
 
 def test_a_look_becomes_values() -> None:
-    """Racks are known or unset, partitions stand in the order of their numbers, and topics that are absent or refused are named."""
+    """Racks are known or unset, partitions stand by number, and topics that are absent or refused are named."""
     second = SimpleNamespace(id=1, leader=None, replicas=[node(2)], isr=[])
     first = SimpleNamespace(id=0, leader=node(1), replicas=[node(1), node(2)], isr=[node(1)])
     topics = {
