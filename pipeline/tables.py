@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from delta import exceptions
@@ -34,14 +35,13 @@ _CONFLICTS: Final = (
 """What Delta says to who comes second; in Python these are no kin."""
 _WRITER: Final = "spark.databricks.delta.write.txnAppId"
 _NUMBER: Final = "spark.databricks.delta.write.txnVersion"
-
-
 _NO_TABLE: Final = ("PATH_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "is not a Delta table")
 
 
 def location(settings: PipelineSettings, name: str) -> str:
-    """Where a table lies."""
-    return f"{settings.tables.rstrip('/')}/{name}"
+    """Where a table lies; of folders the whole path, because Delta takes a relative one for a table's name."""
+    place = settings.tables if ":/" in settings.tables else str(Path(settings.tables).absolute())
+    return f"{place.rstrip('/')}/{name}"
 
 
 def checkpoint(settings: PipelineSettings) -> str:
@@ -171,11 +171,7 @@ def _explained(settings: PipelineSettings, name: str, done: str) -> Iterator[Non
     try:
         yield
     except AnalysisException as error:
-        if (
-            "PATH_NOT_FOUND" in str(error)
-            or "DELTA_MISSING_DELTA_TABLE" in str(error)
-            or "is not a Delta table" in str(error)
-        ):
+        if any(words in str(error) for words in _NO_TABLE):
             raise AgentError(
                 f"no table {name} at {place}: run samerack pipeline stream first, or name its folder in pipeline.tables"
             ) from None

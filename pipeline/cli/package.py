@@ -24,8 +24,8 @@ def package(
 ) -> None:
     """Write the pipeline as a zip and a program for spark-submit, and say how it is called.
 
-    The driver needs the Python packages of samerack[pipeline]; workers need numpy and ortools for what-if, and none for
-    the stream, reports and maintenance.
+    The driver needs the Python packages of samerack[pipeline]; workers need numpy, ortools, pandas, pyarrow
+    and pydantic for what-if and reports, and none for the stream and maintenance.
     """
     archive, program = files.write(folder)
     needed = [str(jars.cache() / name) for name in jars.names()]

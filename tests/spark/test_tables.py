@@ -53,6 +53,17 @@ def test_sums_are_added_to_their_rows_once_for_each_number(spark: SparkSession, 
     assert kept(spark, settings) == {"a": 1, "b": 5, "c": 4}
 
 
+def test_the_default_place_is_a_folder_beside_the_caller(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Delta takes a relative path for a table's name; the setting is a path all the same."""
+    monkeypatch.chdir(tmp_path)
+    settings = PipelineSettings()
+    tables.create(spark, settings)
+    assert kept(spark, settings) == {}
+    assert (tmp_path / "samerack-tables" / "traffic_by_minute").is_dir()
+
+
 def test_writers_that_meet_begin_anew_and_lose_nothing(spark: SparkSession, settings: PipelineSettings) -> None:
     """Two writers add to the same row at the same time, each several times: all of it is there."""
     tables.create(spark, settings)
