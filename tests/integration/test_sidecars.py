@@ -1,0 +1,83 @@
+"""A sidecar in every pod: the one that leads learns all racks from the others, with no help of clients."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from sandbox.admin import wait_until
+from sandbox.members.lines import MemberSettings, command_line
+from tests.integration.cluster import ContainerCluster
+from tests.integration.pods import PYTHON, Container, Pods, shown, told, wait_ready
+from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+
+_NEAR: Final = {A: {0, 3}, B: {1, 4}, C: {2, 5}}
+"""By rack the partitions of INTERLEAVED that stand there."""
+
+
+@pytest.fixture
+def pods(cluster: ContainerCluster) -> Iterator[Pods]:
+    """A network with the cluster's brokers and no way out."""
+    with Pods(cluster) as opened:
+        yield opened
+
+
+def _pod(pods: Pods, scene: Scene, client: str, rack: str) -> tuple[Container, Container]:
+    """A sidecar that tells its rack, started first as native sidecars are, and a consumer beside it that does not."""
+    sidecar = pods.start(
+        f"sidecar in {rack}",
+        command=["run", "--group", scene.group],
+        environment={
+            "SAMERACK_KAFKA__BOOTSTRAP_SERVERS": pods.bootstrap,
+            "SAMERACK_ELECTION__GROUP": f"samerack-{scene.group}",
+            "SAMERACK_ELECTION__IDENTITY": f"sidecar-{rack}",
+            "CLIENT_RACK": rack,
+        },
+    )
+    wait_ready(sidecar)
+    settings = MemberSettings(
+        bootstrap=pods.bootstrap,
+        group=scene.group,
+        topics=(scene.topic,),
+        client_id=f"{client}-{rack}",
+        assignors=("range",),
+        properties={"heartbeat.interval.ms": "500"},
+    )
+    command = ["-m", f"sandbox.members.{client}", *command_line(settings)]
+    consumer = pods.start(f"{client} in {rack}", entrypoint=PYTHON, command=command, beside=sidecar)
+    return sidecar, consumer
+
+
+def _given(scene: Scene) -> dict[str, set[int]]:
+    """Partitions by the rack in the client id, as the broker has them from the group's leader."""
+    given = scene.given() or {}
+    return {client_id[-len(A) :]: {number for _, number in partitions} for client_id, partitions in given.items()}
+
+
+def _role(sidecar: Container) -> str:
+    lines = [line for line in shown(sidecar, "/metrics").splitlines() if line.startswith("samerack_group_role{")]
+    return next((line.split('role="')[1].split('"')[0] for line in lines), "unknown")
+
+
+@pytest.mark.timeout(240)
+def test_sidecars_tell_the_one_that_leads(pods: Pods, scene: Scene) -> None:
+    """Every member reads in its own rack, though none has told it; when the leading pod is gone, another leads so."""
+    scene.lay_out(INTERLEAVED)
+    running = [_pod(pods, scene, client, rack) for client, rack in (("kafka_python", A), ("confluent", B))]
+    running.append(_pod(pods, scene, "kafka_python", C))
+    sidecars = {rack: sidecar for rack, (sidecar, _) in zip((A, B, C), running, strict=True)}
+    wait_until(lambda: _given(scene) == _NEAR, "everybody reads near", timeout=60)
+    leading = next(rack for rack, sidecar in sidecars.items() if _role(sidecar) == "leading")
+    assert sorted(map(_role, sidecars.values())) == ["leading", "standby", "standby"]
+    assert 'samerack_members_without_rack{group="' + scene.group + '"} 0.0' in shown(sidecars[leading], "/metrics")
+    assert told(sidecars[leading], "elected")[-1]["hosts"] == 3
+
+    for container in running[(A, B, C).index(leading)]:
+        container.kill()
+    left = {rack: sidecar for rack, sidecar in sidecars.items() if rack != leading}
+    wait_until(lambda: "leading" in map(_role, left.values()), "another leads", timeout=30)
+    wait_until(
+        lambda: len(_given(scene)) == 2 and all(_given(scene)[rack] >= _NEAR[rack] for rack in left),
+        "the two that are left read near what they can",
+        timeout=60,
+    )
