@@ -2,7 +2,7 @@
 # shellcheck disable=SC2154  # lib.sh and engine.sh set root, cache, engine and python
 # The agent's image, for the integration tests; to be sourced after lib.sh and engine.sh.
 #
-# setup_agent_image sets SAMERACK_IMAGE, unless it is set already: what the Dockerfile makes on its own base where that is
+# setup_agent_image sets SANDBOX_AGENT_IMAGE, unless it is set already: what the Dockerfile makes on its own base where that is
 # at hand or can be pulled; else on a base made here from the system's own packages, with the locked wheels that this
 # machine fetches, so that nothing in the build needs a network.
 
@@ -69,13 +69,13 @@ _build_agent() {
 
 setup_agent_image() {
   local content
-  if [[ -z ${SAMERACK_IMAGE:-} ]]; then
+  if [[ -z ${SANDBOX_AGENT_IMAGE:-} ]]; then
     content=$(_content_of_agent)
     if [[ $(_content_of "$agent_image") != "$content" ]]; then
       setup_packages image
       step "building the agent's image" locked agent-image _build_agent "$content" || die "the agent's image could not be built (see above)"
     fi
-    SAMERACK_IMAGE=$agent_image
+    SANDBOX_AGENT_IMAGE=$agent_image
   fi
-  export SAMERACK_IMAGE
+  export SANDBOX_AGENT_IMAGE
 }

@@ -24,7 +24,7 @@ from tests.integration.cluster import ContainerCluster, _owner
 Container = Any
 """One of Docker's, which has no annotations."""
 
-IMAGE: Final = os.environ.get("SAMERACK_IMAGE", "samerack/agent:test")
+IMAGE: Final = os.environ.get("SANDBOX_AGENT_IMAGE", "samerack/agent:test")
 PYTHON: Final = "/opt/samerack/bin/python"
 SAMERACK: Final = "/opt/samerack/bin/samerack"
 CONFINED: Final[Mapping[str, Any]] = {
