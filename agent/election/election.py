@@ -19,6 +19,8 @@ from kafka import errors as kafka_errors
 from agent.coordination import close, connect
 from agent.election.member import ElectionMember
 from agent.election.model import Presence, Verdict
+from agent.errors import RefusedError
+from agent.refusals import next_pause
 from common.errors import AgentError
 from common.kafka_config import for_kafka_python
 from common.settings import Settings
@@ -147,10 +149,14 @@ class Election(threading.Thread):
 
     def run(self) -> None:
         """Stay in the group until stopped."""
+        refused_pause = 0.0
         while not self._stopping.is_set():
             pause = _RETRY_SECONDS
             try:
                 self._session()
+            except RefusedError as error:
+                pause = refused_pause = next_pause(refused_pause)
+                log.warning("election-failed", error=str(error), retry_seconds=pause)
             except _REFUSED as error:
                 self._refuse(f"{type(error).__name__}: {_CURES[type(error)]}")
                 pause = _REFUSED_SECONDS
@@ -158,6 +164,7 @@ class Election(threading.Thread):
                 self._tell_fenced()
                 pause = _REFUSED_SECONDS
             except (kafka_errors.KafkaError, AgentError) as error:
+                refused_pause = 0.0
                 log.warning("election-failed", error=f"{type(error).__name__}: {error}", retry_seconds=pause)
             except Exception as error:  # what the agent does must not depend on a mistake here
                 log.exception("election-failed", error=str(error), retry_seconds=pause)
