@@ -85,7 +85,10 @@ def free_ports(count: int) -> list[int]:
 
 def new_cluster_id() -> str:
     """Returns a random cluster id, so that no client of another cluster can take this one for its own."""
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    while True:
+        made = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not made.startswith("-"):  # Kafka's tools take one that does for an option, as its own maker of ids knows
+            return made
 
 
 def write_properties(folder: Path, node: NodeSettings, cluster_id: str, more: Mapping[str, str]) -> Path:
