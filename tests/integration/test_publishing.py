@@ -136,7 +136,7 @@ def test_a_killed_agent_loses_no_more_than_its_last_window(scene: Scene, fleet: 
     """After SIGKILL all but the last window has been published, and the next agent repeats none of it."""
     every = 2
     scene.lay_out(INTERLEAVED)
-    agent = scene.leading_agent(**fleet.settings(every))
+    agent = scene.leading_agent(**fleet.settings(every), election__identity="same")
     reading(scene)
     agent.wait(lambda: counted(agent) > ENOUGH_BYTES, "bytes are counted", timeout=90)
     agent.kill()
@@ -144,7 +144,7 @@ def test_a_killed_agent_loses_no_more_than_its_last_window(scene: Scene, fleet: 
     former = fleet.samples()
     # a look every second may be late, and the record is on its way for a moment
     assert killed - max(one.window_end for one in former) < (every + 2) * 1000
-    again = scene.agent(**fleet.settings(every))
+    again = scene.agent(**fleet.settings(every), election__identity="same")
     again.wait(lambda: counted(again) > ENOUGH_BYTES, "bytes are counted", timeout=90)
     ended = at_rest(scene, again)
     runs = {run_of(one) for one in former}
