@@ -11,7 +11,7 @@ from typing import Final
 
 import numpy as np
 
-from agent.policy import share
+from agent.leading.policy import share
 from agent.traffic.model import GroupTraffic
 from assignors.consumer.curve import curve
 from assignors.consumer.own import own_plan

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from agent.policy import Decision
+from agent.leading.policy import Decision
 
 MOST_EVENTS: Final = 500
 Kind: TypeAlias = Literal["decision", "plan"]

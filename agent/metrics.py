@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from agent.policy import EXEMPT, Reason
+from agent.leading.policy import EXEMPT, Reason
 
 FOLLOWED = (
     *sorted(EXEMPT, key=lambda reason: reason.value),

@@ -12,8 +12,7 @@ from zlib import crc32
 
 import structlog
 
-from agent import planner, web_api, web_page
-from agent.assigning import unweighed
+from agent import web_api, web_page
 from agent.cluster import SettlingTimes
 from agent.coordination import close, connect
 from agent.election.addresses import of_this_host
@@ -21,7 +20,9 @@ from agent.election.election import Alone, Election
 from agent.election.model import Presence, lead, observe
 from agent.errors import RefusedError
 from agent.events import Events
-from agent.leader import GroupLeader
+from agent.leading import planner
+from agent.leading.assigning import unweighed
+from agent.leading.leader import GroupLeader
 from agent.ledger import Ledger
 from agent.metrics import Metrics
 from agent.money_metrics import MoneyCollector

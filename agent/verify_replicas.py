@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.policy import share
+from agent.leading.policy import share
 from assignors.consumer import optimal
 from assignors.evaluate import evaluate
 from assignors.model import NOBODY, AssignmentError, Problem

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent.cli.wrong_json import explained
-from agent.deadline import DEADLINE_SECONDS, FALL_BACK, LateError, assign_in_time, fall_back
+from agent.leading.deadline import DEADLINE_SECONDS, FALL_BACK, LateError, assign_in_time, fall_back
 from assignors.build import MemberInput, build_problem
 from assignors.check import check
 from assignors.consumer.registry import ASSIGNORS, Options

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from agent.cli.assign_json import QuestionError, options_of, parse, problem_of
-from agent.deadline import DEADLINE_SECONDS, LateError, assign_in_time
-from agent.policy import share
+from agent.leading.deadline import DEADLINE_SECONDS, LateError, assign_in_time
+from agent.leading.policy import share
 from assignors.consumer.curve import curve as curve_of
 from assignors.consumer.registry import Options
 from assignors.model import AssignmentError, Int32Array, Problem

@@ -16,14 +16,15 @@ from kafka import errors as kafka_errors
 from rich.console import Console
 from rich.table import Table
 
-from agent import log, planner
-from agent.admission import is_settled
+from agent import log
 from agent.cli.curve import points_of, show_points
 from agent.cluster import NoRack, Settling, SettlingTimes, settle
 from agent.coordination import close, connect
 from agent.group import CONSUMER, GroupView, topics_of
-from agent.membership import Membership
-from agent.policy import share
+from agent.leading import planner
+from agent.leading.admission import is_settled
+from agent.leading.membership import Membership
+from agent.leading.policy import share
 from agent.racks import rack_warnings
 from agent.traffic.watch import observe
 from agent.traffic.weights import weights_of_rates

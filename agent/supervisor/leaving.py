@@ -13,7 +13,7 @@ from itertools import groupby
 from kafka.errors import KafkaError
 
 from agent.coordination import close, connect
-from agent.membership import Membership
+from agent.leading.membership import Membership
 from agent.supervisor.line import Presence, decode
 from common.errors import AgentError
 from common.kafka_config import for_kafka_python

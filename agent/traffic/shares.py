@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from agent import planner
 from agent.cluster import ClusterView, NoRack, SettledCluster, SettledPartition
-from agent.policy import share
+from agent.leading import planner
+from agent.leading.policy import share
 from agent.traffic.groups import ObservedGroup
 from agent.traffic.model import Flow, PartitionTraffic, Shares
 from assignors.consumer import optimal

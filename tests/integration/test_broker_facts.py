@@ -12,8 +12,8 @@ import pytest
 from kafka.structs import MemberState
 
 from agent.coordination import Joined, close, connect
-from agent.membership import Membership
-from agent.order import is_first
+from agent.leading.membership import Membership
+from agent.leading.order import is_first
 from common.kafka_config import for_kafka_python
 from common.settings import LeadingSettings
 from sandbox.contract import KafkaCluster

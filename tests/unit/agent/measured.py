@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from agent.cluster import ClusterView, PartitionView, Rack
 from agent.events import Events
-from agent.policy import Action, Decision, Reason
+from agent.leading.policy import Action, Decision, Reason
 from agent.racks import MemberRack, Source
 from agent.showing import Showing
 from agent.traffic.board import TrafficBoard

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from agent.events import Events
+from agent.leading.policy import Action, Decision, Reason
 from agent.ledger import Ledger
-from agent.policy import Action, Decision, Reason
 from agent.report import PairCost
 from agent.traffic.board import TrafficBoard
 from agent.web_page import Cell, matrix

@@ -9,10 +9,10 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.findings import Code
+from agent.leading.policy import Reason
 from agent.ledger import Ledger
 from agent.metrics import FOLLOWED, GROUP_ERRORS, NOT_FOLLOWED, GroupStatus, Metrics
 from agent.money_metrics import MoneyCollector
-from agent.policy import Reason
 from agent.publishing.metrics import Loss, PublishingMetrics, Refusal
 from agent.publishing.outbox import Kind
 from agent.traffic.metrics import TrafficCollector, TrafficMetrics

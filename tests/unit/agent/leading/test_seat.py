@@ -8,13 +8,13 @@ from typing import cast
 import pytest
 import structlog
 
-from agent.admission import refusal
 from agent.errors import StepBackError
 from agent.group import GroupView
-from agent.membership import Membership
+from agent.leading.admission import refusal
+from agent.leading.membership import Membership
+from agent.leading.order import is_exposed, members_before
+from agent.leading.seat import Seat
 from agent.metrics import Metrics
-from agent.order import is_exposed, members_before
-from agent.seat import Seat
 from common.settings import LeadingSettings
 from protocol.java import spread_hash
 from protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs

@@ -1,7 +1,7 @@
 """Views -> plan: builds the assignment problem of a group, solves it, checks it, falls back, encodes it. Memory only.
 
 This is what runs between JoinGroup and SyncGroup, while every member of the group waits: no I/O may enter, and within
-the deadline there is a plan (`agent.deadline`).
+the deadline there is a plan (`agent.leading.deadline`).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final, Literal
 import numpy as np
 
 from agent.cluster import SettledCluster, SettledPartition, replica_racks
-from agent.deadline import DEADLINE_SECONDS, assign_in_time, fall_back
 from agent.group import GroupView
+from agent.leading.deadline import DEADLINE_SECONDS, assign_in_time, fall_back
 from agent.racks import NO_HOSTS, Hosts, MemberRack, client_id_of, member_rack
 from agent.traffic.rates import fitted
 from assignors.build import MemberInput, build_problem

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.group import CONSUMER, EMPTY_STATES, GroupView, MemberView, endangers
-from agent.order import SOUND_PROTOCOLS, offers_safe_place
+from agent.leading.order import SOUND_PROTOCOLS, offers_safe_place
 from common.settings import LeadingSettings
 
 

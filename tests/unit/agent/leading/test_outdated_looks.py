@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent.assigning import Assigning
 from agent.group import GroupView, MemberView
+from agent.leading.assigning import Assigning
 from common.settings import Settings
 from tests.unit.agent.values import member
 

@@ -8,9 +8,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent import planner
 from agent.cluster import SettledCluster
-from agent.planner import Mode, PlanMember
+from agent.leading import planner
+from agent.leading.planner import Mode, PlanMember
 from agent.racks import MemberRack
 from protocol.consumer import decode_assignment
 from protocol.model import Subscription, from_pairs, to_pairs

@@ -14,7 +14,7 @@ from kafka.net.manager import KafkaConnectionManager
 from kafka.structs import MemberState
 
 from agent.coordination import JOIN_VERSION, Joined, close, connect
-from agent.membership import Membership
+from agent.leading.membership import Membership
 from common.errors import AgentError
 from common.settings import LeadingSettings
 from protocol.consumer import decode_subscription

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from agent import planner
 from agent.cluster import SettledCluster
 from agent.coordination import Joined
 from agent.group import GroupView, topics_of
+from agent.leading import planner
 from agent.racks import NO_HOSTS, Hosts
 from agent.traffic.weights import Weights
 from agent.watch import ClusterWatch

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from agent import planner
-from agent.planner import Mode, PlanMember, make_plan, members_of_join, members_of_view, mode_of, problem_of
+from agent.leading import planner
+from agent.leading.planner import Mode, PlanMember, make_plan, members_of_join, members_of_view, mode_of, problem_of
 from agent.racks import MemberRack
 from assignors.consumer import optimal
 from assignors.consumer import range as range_assignor

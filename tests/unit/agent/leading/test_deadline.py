@@ -9,10 +9,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent import deadline
 from agent.cli.assign_json import answer_of, parse, solve
-from agent.deadline import LateError, assign_in_time, is_small
-from agent.planner import Mode, make_plan
+from agent.leading import deadline
+from agent.leading.deadline import LateError, assign_in_time, is_small
+from agent.leading.planner import Mode, make_plan
 from assignors.check import check
 from assignors.consumer.registry import DEFAULTS, Options
 from assignors.model import NOBODY, AssignmentError, Problem

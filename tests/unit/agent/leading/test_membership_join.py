@@ -12,7 +12,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.structs import MemberState
 
 from agent.coordination import close
-from agent.membership import Membership
+from agent.leading.membership import Membership
 from common.settings import LeadingSettings
 
 

@@ -11,11 +11,11 @@ from confluent_kafka import KafkaError, KafkaException
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
-from agent import membership as membership_module
 from agent import watch
 from agent.coordination import close
 from agent.errors import CoordinatorMovesError
-from agent.membership import Membership
+from agent.leading import membership as membership_module
+from agent.leading.membership import Membership
 from common.errors import AgentError
 from common.settings import LeadingSettings
 

@@ -1,7 +1,7 @@
 """One group, one thread: look at it, be in it, lead it, and decide when to rebalance it.
 
-The thread owns the membership. It reads the settled cluster from the watch, decides through `agent.policy`, keeps its
-place through `agent.seat` and lets `agent.assigning` plan. Every decision leaves one event and one count.
+The thread owns the membership. It reads the settled cluster from the watch, decides through `agent.leading.policy`,
+keeps its place through `agent.leading.seat` and lets `agent.leading.assigning` plan. Every decision leaves one event.
 """
 
 from __future__ import annotations
@@ -17,9 +17,6 @@ import structlog
 from kafka import errors as kafka_errors
 from kafka.structs import MemberState
 
-from agent import planner
-from agent.admission import is_settled, refusal
-from agent.assigning import Assigning, Sent, Weigh, unweighed
 from agent.cluster import SettledCluster, replica_racks
 from agent.coordination import close, connect
 from agent.election.election import Alone, Standing
@@ -27,13 +24,16 @@ from agent.election.model import lead
 from agent.errors import StepBackError
 from agent.events import Events
 from agent.group import GroupView, topics_of
-from agent.membership import Membership
+from agent.leading import planner
+from agent.leading.admission import is_settled, refusal
+from agent.leading.assigning import Assigning, Sent, Weigh, unweighed
+from agent.leading.membership import Membership
+from agent.leading.order import is_first
+from agent.leading.policy import Action, Budget, Decision, Reason, Rules, Situation, decide, full, share
+from agent.leading.seat import Seat
 from agent.metrics import GroupStatus, Metrics
-from agent.order import is_first
-from agent.policy import Action, Budget, Decision, Reason, Rules, Situation, decide, full, share
 from agent.racks import NO_HOSTS, Hosts, rack_warnings
 from agent.refusals import explained, is_refusal, next_pause
-from agent.seat import Seat
 from agent.supervisor.line import Presence
 from agent.traffic.weights import Weights
 from agent.watch import ClusterWatch

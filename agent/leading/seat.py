@@ -1,6 +1,7 @@
 """Following: stand next to lead where that is safe, else out of harm's way, and never keep partitions.
 
-What a good place is says `agent.order`; here a membership is moved there by static re-rolls, which cause no rebalance.
+What a good place is says `agent.leading.order`; here a membership is moved there by static re-rolls, which
+cause no rebalance.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from structlog.typing import FilteringBoundLogger
 
 from agent.errors import StepBackError
 from agent.group import GroupView
-from agent.membership import Membership
+from agent.leading.membership import Membership
+from agent.leading.order import SOUND_PROTOCOLS, front_is_free, is_exposed, is_first, is_well_behind, members_before
 from agent.metrics import Metrics
-from agent.order import SOUND_PROTOCOLS, front_is_free, is_exposed, is_first, is_well_behind, members_before
 
 _MOST_ROLLS: Final = 64
 _MOST_RETURNS: Final = 3

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.policy import (
+from agent.leading.policy import (
     EXEMPT,
     MOST_ROUNDS,
     Action,
