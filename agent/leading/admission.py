@@ -1,10 +1,82 @@
-"""Which groups the agent may join: a pure rule over one look at the group, with the reason when it may not."""
+"""Which groups the agent may join: a pure rule over one look at the group, with the reason when it may not.
+
+`Admission` asks the rule, and the brokers where the look does not tell, once per state of the group.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Final
+
 from agent.group import CONSUMER, EMPTY_STATES, GroupView, MemberView, endangers
 from agent.leading.order import SOUND_PROTOCOLS, offers_safe_place
+from agent.leading.teller import OBSERVING, Teller
+from agent.watch import ClusterWatch
 from common.settings import LeadingSettings
+
+_CLASSIC: Final = frozenset({"classic", "unknown"})
+
+
+class Admission:
+    """Whether the agent may be in one group."""
+
+    def __init__(
+        self,
+        *,
+        group: str,
+        leading: LeadingSettings,
+        watch: ClusterWatch,
+        group_type: Callable[[str], str],
+        teller: Teller,
+    ) -> None:
+        """Nothing has been asked yet.
+
+        Args:
+            group: The group's name.
+            leading: Protocol names, the agent's instance id.
+            watch: What the agent may see.
+            group_type: The type of a group by name, for telling classic groups from those that brokers assign.
+            teller: Who is told of reasons against it.
+        """
+        self._group = group
+        self._leading = leading
+        self._watch = watch
+        self._group_type = group_type
+        self._teller = teller
+        self._judged: GroupView | None = None
+        self._refusal = ""
+        self._unseen: frozenset[str] = frozenset()
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether the agent stayed out because it may not see topics of the group."""
+        return bool(self._unseen)
+
+    def forget(self) -> None:
+        """Ask anew at the next look."""
+        self._judged = None
+
+    def admits(self, view: GroupView) -> bool:
+        """Whether the rule and the brokers let the agent in; a group that has not settled yet does not."""
+        if not is_settled(view):
+            return False
+        unseen = self._watch.unseen(self._group)
+        if view is not self._judged or unseen != self._unseen:
+            reason = blind(unseen) or refusal(view, self._leading)
+            self._unseen, self._teller.trouble, self._teller.refused = unseen, blind(unseen), bool(unseen)
+            if not reason and (kind := self._group_type(self._group)) not in _CLASSIC:
+                reason = f"the brokers assign it (group type {kind})"
+            if reason and reason != self._refusal:
+                self._teller.log.warning("observing", reason=reason)
+            self._judged, self._refusal = view, reason
+        if self._refusal:
+            self._teller.become(OBSERVING)
+        return not self._refusal
+
+
+def blind(unseen: frozenset[str]) -> str:
+    """Why the agent must not plan for a group; nothing where it may see all topics."""
+    return f"may not see topics {', '.join(sorted(unseen))}; allow DESCRIBE on them" if unseen else ""
 
 
 def is_settled(view: GroupView) -> bool:

@@ -88,6 +88,11 @@ class Membership(GroupMember):
     # what the leader does with it
 
     @property
+    def is_outside(self) -> bool:
+        """Whether the agent is in the group neither now nor in a moment."""
+        return self.state is MemberState.UNJOINED and not self.rejoining
+
+    @property
     def is_static(self) -> bool:
         """Whether the membership is bound to the instance id, so that it can take another place by rolling."""
         return self.group_instance_id is not None

@@ -7,13 +7,14 @@ cause no rebalance.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
 from agent.errors import StepBackError
 from agent.group import GroupView
-from agent.leading.membership import Membership
+from agent.leading.member import Member
 from agent.leading.order import SOUND_PROTOCOLS, front_is_free, is_exposed, is_first, is_well_behind, members_before
 from agent.metrics import Metrics
 
@@ -26,18 +27,26 @@ _REENTER_SECONDS: Final = 2.0
 class Seat:
     """The agent's place in one group while somebody else leads it."""
 
-    def __init__(self, *, retry_seconds: float, metrics: Metrics, log: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        *,
+        retry_seconds: float,
+        metrics: Metrics,
+        log: FilteringBoundLogger,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock = clock
         self._retry_seconds = retry_seconds
         self._metrics = metrics
         self._log = log
-        self._roll_at = 0.0
+        self._roll_at = float("-inf")
         self._returned = 0
 
     def reconsider(self) -> None:
         """After a rebalance the order is another one: try again at once."""
-        self._roll_at = 0.0
+        self._roll_at = float("-inf")
 
-    def enter(self, membership: Membership, look: GroupView) -> None:
+    def enter(self, membership: Member, look: GroupView) -> None:
         """Choose a safe place before joining a group whose leader is not sound to members without topics.
 
         A static member gets its place only by joining, which starts a rebalance that may give it partitions; so here
@@ -65,14 +74,14 @@ class Seat:
         membership.adopt(chosen)
         self._log.info("place-chosen", members_before=members_before(look, chosen))
 
-    def keep(self, membership: Membership, look: GroupView) -> bool:
+    def keep(self, membership: Member, look: GroupView) -> bool:
         """Take the best place that can be had, and give back partitions; whether the membership has changed thereby.
 
         Raises:
             StepBackError: No place is safe, or the group's leader goes on giving partitions to the agent.
         """
         exposed = is_exposed(look, membership.member_id)
-        if not exposed and (time.monotonic() < self._roll_at or _in_place(look, membership, front=True)):
+        if not exposed and (self._clock() < self._roll_at or _in_place(look, membership, front=True)):
             return self._return_partitions(membership)
         if not membership.is_static:
             if exposed:
@@ -99,10 +108,10 @@ class Seat:
         return True
 
     def _wait(self, *, rolls: int) -> None:
-        self._roll_at = time.monotonic() + self._retry_seconds
+        self._roll_at = self._clock() + self._retry_seconds
         self._log.info("front-taken", rolls=rolls, retry_seconds=self._retry_seconds)
 
-    def _return_partitions(self, membership: Membership) -> bool:
+    def _return_partitions(self, membership: Member) -> bool:
         """Have partitions that the group's leader gave to the agent given to somebody who reads them."""
         count = len(membership.assigned)
         if not count:
@@ -117,7 +126,7 @@ class Seat:
         return True
 
 
-def _in_place(look: GroupView, membership: Membership, *, front: bool) -> bool:
+def _in_place(look: GroupView, membership: Member, *, front: bool) -> bool:
     """Whether the agent stands where it wants to: next to lead, or else behind enough others."""
     mine = membership.member_id
     if is_exposed(look, mine):

@@ -1,0 +1,229 @@
+"""One membership of the agent in one group, turn by turn: look, join or stay out, lead, or keep a good place.
+
+A turn never waits for long and says when the next is due; whoever drives it owns time and threads. What is known of
+the group beyond this membership is with `agent.leading.judge` and `agent.leading.assigning`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from kafka import errors as kafka_errors
+
+from agent.errors import StepBackError
+from agent.group import GroupView
+from agent.leading.admission import Admission, blind
+from agent.leading.assigning import Assigning
+from agent.leading.judge import Evaluation, Judge
+from agent.leading.member import Member
+from agent.leading.order import is_first
+from agent.leading.policy import Action
+from agent.leading.seat import Seat
+from agent.leading.teller import FOLLOWING, INSIDE, LEADING, OBSERVING, Teller
+from agent.racks import NO_HOSTS, Hosts
+from agent.watch import ClusterWatch
+from common.settings import Settings
+
+TURN_SECONDS: Final = 0.2
+_PARKED_SECONDS: Final = 0.15
+"""While JoinGroup is parked the group is described this often: only there do hosts of new members show."""
+_JOIN_SECONDS: Final = 0.15
+_SHORTLY_SECONDS: Final = 2.0
+_CONVERTED_SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What leading one group is made of, for as long as the agent runs.
+
+    Attributes:
+        group: the group's name.
+        settings: all settings.
+        watch: where settled clusters come from.
+        teller: who is told.
+        admission: whether the agent may be in the group.
+        assigning: what is known for planning the group.
+        judge: what is worth a rebalance.
+        seat: the place among the members.
+        hosts: what others know of client hosts.
+        clock: seconds, monotonic.
+    """
+
+    group: str
+    settings: Settings
+    watch: ClusterWatch
+    teller: Teller
+    admission: Admission
+    assigning: Assigning
+    judge: Judge
+    seat: Seat
+    hosts: Hosts = NO_HOSTS
+    clock: Callable[[], float] = time.monotonic
+
+
+class Session:
+    """One membership, from the first look to leaving."""
+
+    def __init__(self, parts: Parts, member: Member) -> None:
+        """Nothing is known of the group yet.
+
+        Args:
+            parts: What outlives this membership.
+            member: The membership; it is left by `leave`.
+        """
+        self._parts = parts
+        self._teller = parts.teller
+        self.member = member
+        self._look: GroupView | None = None
+        self._others: GroupView | None = None
+        self._look_at = float("-inf")
+        self._told = parts.assigning.sent
+        self._forget_looks()
+
+    def leave(self) -> None:
+        """Leave the group by member id.
+
+        Raises:
+            KafkaError: The brokers did not take it.
+        """
+        self.member.leave()
+
+    def turn(self) -> float:
+        """One turn; the answer is how many seconds to wait for the next unless something happens.
+
+        Raises:
+            FencedInstanceIdError: Another agent has taken the membership over.
+            StepBackError: The agent had better not be in the group for a while.
+            KafkaError, AgentError: It failed; begin a new session later.
+        """
+        member = self.member
+        if self._parts.clock() >= self._look_at:
+            self._look_again()
+        if member.is_outside:
+            if self._look is None or self._others is None:
+                return TURN_SECONDS
+            if not (self._is_expected(self._look) or self._parts.admission.admits(self._others)):
+                return TURN_SECONDS
+            if not member.member_id:
+                self._parts.seat.enter(member, self._look)
+        member.poll_heartbeat()
+        if member.fenced:
+            raise kafka_errors.FencedInstanceIdError(self._parts.group)
+        if member.wants_join:
+            return self._rejoin()
+        if self._look is None or self._others is None or not self._look.stable:
+            return _PARKED_SECONDS
+        if unseen := self._parts.watch.unseen(self._parts.group):
+            self._teller.trouble, self._teller.refused = blind(unseen), True
+            raise StepBackError(self._teller.trouble, _SHORTLY_SECONDS)
+        if member.leading:
+            return self._lead(self._others)
+        self._evaluate(self._others)
+        if self._parts.seat.keep(member, self._look):
+            self._forget_looks()
+            return 0.0
+        return TURN_SECONDS
+
+    def _forget_looks(self) -> None:
+        """What was seen is of the past: look anew before anything is decided."""
+        self._look = self._others = None
+        self._look_at = float("-inf")
+        self._parts.judge.forget()
+        self._parts.admission.forget()
+
+    # in or out
+
+    def _is_expected(self, look: GroupView) -> bool:
+        """Whether the group has this instance id and waits for it: an agent that died here is to take its place up."""
+        instance_id = self._parts.settings.leading.instance_id
+        return any(member.instance_id == instance_id for member in look.members)
+
+    def _rejoin(self) -> float:
+        view = self._others
+        if view is not None and view.stable and view.protocol:
+            self.member.offer(view.protocol)
+        if self.member.join(_JOIN_SECONDS):
+            self._joined()
+        else:
+            self._look_at = min(self._look_at, self._parts.clock() + _PARKED_SECONDS)
+        return 0.0
+
+    def _joined(self) -> None:
+        """After SyncGroup: say what happened."""
+        member, parts, teller = self.member, self._parts, self._teller
+        self._forget_looks()
+        parts.seat.reconsider()
+        if not member.leader_id:
+            raise StepBackError("it has no classic leader any more: its brokers assign it", _CONVERTED_SECONDS)
+        teller.become(LEADING if member.leading else FOLLOWING)
+        sent = parts.assigning.sent
+        if sent is not None and sent is not self._told and member.leading:
+            parts.judge.planned(sent)
+            teller.planned(sent)
+        else:
+            teller.joined(generation=member.generation_id, leader=member.leader_id)
+        self._told = sent
+
+    # looking
+
+    def _look_again(self) -> None:
+        """One look at the group; where that fails for the moment, the last one holds: leaving costs a rebalance."""
+        pause = self._parts.settings.watch.group_seconds
+        self._look_at = self._parts.clock() + pause
+        try:
+            look = self.member.describe()
+        except kafka_errors.RetriableError as error:
+            self._teller.failed("kafka", error, pause)
+        else:
+            self._see(look)
+
+    def _see(self, look: GroupView) -> None:
+        member, assigning = self.member, self._parts.assigning
+        others = replace(look, members=tuple(one for one in look.members if one.id != member.member_id))
+        if member.leading and not assigning.may_be_of(member.generation_id, others):
+            self._teller.log.info("outdated-look", generation=member.generation_id, members=len(others.members))
+            return
+        if others == self._others:
+            others = self._others  # the same object keeps what was worked out for it
+        self._look, self._others = look, others
+        if self._teller.role in (*INSIDE, OBSERVING) and not self._parts.admission.is_blind:
+            self._teller.trouble = ""
+        assigning.see(others)
+        self._publish(others, first=is_first(look, member.member_id, member.leader_id))
+
+    def _publish(self, view: GroupView, *, first: bool) -> None:
+        parts = self._parts
+        self._teller.publish(
+            view,
+            first=first,
+            situation=parts.judge.situation,
+            cluster=parts.watch.cluster,
+            hosts=parts.hosts,
+            tokens=parts.judge.tokens,
+        )
+
+    # leading
+
+    def _lead(self, view: GroupView) -> float:
+        evaluation = self._evaluate(view)
+        if evaluation is None:
+            return TURN_SECONDS
+        decision, news = self._parts.judge.decide(evaluation)
+        if decision.action is Action.REBALANCE:
+            self._teller.decided(decision)
+            self._forget_looks()
+            self.member.trigger(decision.reason.value)
+            return 0.0
+        if decision.action is Action.SUPPRESS and news:
+            self._teller.decided(decision)
+        return TURN_SECONDS
+
+    def _evaluate(self, view: GroupView) -> Evaluation | None:
+        leading = self._teller.role == LEADING
+        evaluation, anew = self._parts.judge.evaluate(view, leading=leading)
+        if anew:
+            self._publish(view, first=leading)
+        return evaluation

@@ -1,0 +1,197 @@
+"""What happens with one group, told to everybody who wants to know: log, metrics, status board, events.
+
+Each thing is told once, in one place. What must not enter: deciding, and the membership.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+import structlog
+
+from agent.cluster import SettledCluster
+from agent.errors import StepBackError
+from agent.events import Events
+from agent.group import GroupView
+from agent.leading import planner
+from agent.leading.assigning import Sent
+from agent.leading.policy import Action, Decision, Situation, share
+from agent.metrics import GroupStatus, Metrics
+from agent.racks import Hosts, rack_warnings
+from agent.refusals import explained
+from common.settings import Settings
+
+OUTSIDE: Final = "outside"
+STANDBY: Final = "standby"
+OBSERVING: Final = "observing"
+FOLLOWING: Final = "following"
+LEADING: Final = "leading"
+FENCED: Final = "fenced"
+INSIDE: Final = frozenset({FOLLOWING, LEADING})
+
+
+class Teller:
+    """Tells of one group."""
+
+    def __init__(self, *, group: str, settings: Settings, metrics: Metrics, events: Events) -> None:
+        """Nothing is told yet.
+
+        Args:
+            group: The group's name.
+            settings: All settings.
+            metrics: Where to count and publish.
+            events: Where decisions and plans are kept for people.
+        """
+        self._group = group
+        self._settings = settings
+        self.metrics = metrics
+        self._events = events
+        self.log = structlog.get_logger("leader").bind(group=group)
+        self._warned: tuple[str, ...] = ()
+        self.role = OUTSIDE
+        self.trouble = ""
+        """What keeps the agent from its work at the moment; empty while nothing does."""
+        self.refused = False
+        """Whether the trouble is that the brokers do not allow something."""
+
+    def become(self, role: str) -> None:
+        """What the agent is to the group from now on."""
+        if role == self.role:
+            return
+        self.log.info("role", now=role, before=self.role)
+        self.role = role
+        self.metrics.board.become(self._group, role)
+        if role in INSIDE:
+            self.trouble = ""
+
+    # what goes wrong
+
+    def failed(self, kind: str, error: Exception, retry_seconds: float) -> None:
+        """Count a failure, and say it unless it is said already."""
+        self.metrics.failed(self._group, kind)
+        text = explained(error)
+        if text != self.trouble:
+            self.log.warning("failed", kind=kind, error=text, retry_seconds=retry_seconds)
+        self.trouble, self.refused = text, kind == "refused"
+
+    def broke(self, error: Exception, retry_seconds: float) -> None:
+        """A mistake of ours."""
+        self.metrics.failed(self._group, "internal")
+        self.log.exception("failed", kind="internal", error=str(error), retry_seconds=retry_seconds)
+
+    def steps_back(self, error: StepBackError) -> None:
+        """The agent leaves the group alone for a while."""
+        self.metrics.failed(self._group, "stepped-back")
+        self.log.error("steps-back", reason=str(error), seconds=error.seconds)
+        self.become(OBSERVING)
+
+    def is_fenced(self) -> None:
+        """Another agent has the membership, and nobody handed it over."""
+        self.become(FENCED)
+        self.log.error(
+            "fenced",
+            cause="another agent runs with this instance id",
+            cure="agents with one instance id need one election.group to agree in; else stop one of them or give them "
+            "different leading.instance_id",
+        )
+
+    # what is done
+
+    def joined(self, *, generation: int, leader: str) -> None:
+        """The agent is in the group again, without a plan of its own."""
+        self.log.info("joined", role=self.role, generation=generation, leader=leader)
+
+    def planned(self, sent: Sent) -> None:
+        """A plan went to the group."""
+        plan = sent.plan
+        self.metrics.planned(self._group, plan.assignor, sent.seconds)
+        if plan.failure is not None:
+            self.metrics.failed(self._group, "plan")
+            self.log.error("fell-back", to=plan.assignor, error=plan.failure)
+        for member in sent.unreadable:
+            self.metrics.failed(self._group, "unreadable-member")
+            self.log.error("unreadable-member", member=member)
+        self.log.info(
+            "plan-sent",
+            generation=sent.generation,
+            assignor=plan.assignor,
+            members=sent.members,
+            partitions=len(plan.final),
+            cross_rack_before=plan.before.cross_rack,
+            cross_rack_after=plan.after.cross_rack,
+            moved=plan.after.moved,
+            withheld=plan.withheld,
+            seconds=round(sent.seconds, 4),
+        )
+        self._events.planned(
+            self._group,
+            assignor=plan.assignor,
+            shares=(share(plan.before), share(plan.after)),
+            failure=plan.failure or "",
+            detail=f"{sent.members} members, {len(plan.final)} partitions, {plan.after.moved} moved, "
+            f"{plan.withheld} withheld for the next round",
+        )
+
+    def decided(self, decision: Decision) -> None:
+        """The policy follows a trigger, or would not."""
+        self._events.decided(self._group, decision)
+        self.log.info(
+            "decision",
+            action=decision.action.value,
+            reason=decision.reason.value,
+            cross_rack_share_before=round(decision.before, 4),
+            cross_rack_share_after=round(decision.after, 4),
+        )
+        if decision.action is Action.REBALANCE:
+            self.metrics.rebalanced(self._group, decision.reason.value)
+        else:
+            self.metrics.suppressed(self._group, decision.reason.value)
+
+    # how it is
+
+    def publish(  # noqa: PLR0913 - all that a status is made of
+        self,
+        view: GroupView,
+        *,
+        first: bool,
+        situation: Situation | None,
+        cluster: SettledCluster,
+        hosts: Hosts,
+        tokens: float,
+    ) -> None:
+        """The group's status, for the board.
+
+        Args:
+            view: The group without the agent.
+            first: Whether the agent is next to lead it.
+            situation: What its assignment costs and could cost, where that is known.
+            cluster: The settled cluster.
+            hosts: What others know of client hosts.
+            tokens: What is left of the policy's budget.
+        """
+        members = planner.members_of_view(view, self._settings.racks, hosts)
+        known = {member.rack.rack for member in members if member.rack.rack is not None}
+        brokers = {rack for rack in cluster.brokers.values() if isinstance(rack, str)}
+        warnings = rack_warnings(known, brokers) if members else ()
+        if warnings != self._warned:
+            for warning in warnings:
+                self.log.warning("racks-never-match", detail=warning)
+            self._warned = warnings
+        self.metrics.board.publish(
+            GroupStatus(
+                group=self._group,
+                state=view.state,
+                protocol=view.protocol,
+                role=self.role,
+                first_in_order=first,
+                members=len(view.members),
+                members_without_rack=sum(member.rack.rack is None for member in members) if members else None,
+                partitions=sum(len(member.assigned) for member in view.members) if view.stable else None,
+                cross_rack=situation.present.cross_rack if situation is not None else None,
+                possible_cross_rack=situation.possible.cross_rack if situation is not None else None,
+                budget=tokens,
+                rack_warnings=len(warnings),
+                rack_sources=Counter(member.rack.source for member in members),
+            )
+        )
