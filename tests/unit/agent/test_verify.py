@@ -140,7 +140,11 @@ def test_names_that_do_not_meet(members: set[str], brokers: set[str], code: Code
     assert part in reason.cause
 
 
-@pytest.mark.parametrize(("members", "brokers"), [({A, B}, {A, B, C}), (set(), {A}), ({A}, set()), ({A}, {A})], ids=str)
+@pytest.mark.parametrize(
+    ("members", "brokers"),
+    [({A, B}, {A, B, C}), (set(), {A}), ({A}, set()), ({A}, {A})],
+    ids=["some racks", "no members", "no brokers", "one rack"],
+)
 def test_names_that_meet(members: set[str], brokers: set[str]) -> None:
     """Every member rack is a broker's, or one side has none at all."""
     assert list(rack_names(members, brokers)) == []
