@@ -38,7 +38,7 @@ _PUBLISHING: Final = {
     "traffic.groups": ["*"],
     "traffic.poll_seconds": 1,
     "publishing.traffic_topic": TRAFFIC_TOPIC,
-    "publishing.groups_topic": STATES_TOPIC,
+    "publishing.states_topic": STATES_TOPIC,
     "publishing.every_seconds": 5,
     "publishing.cluster": CLUSTER,
 }

@@ -57,7 +57,7 @@ class Publisher(threading.Thread):
             settings: all settings.
             metrics: where to count.
             roles: what the agent is to each group.
-            mine: whether this agent is the one to publish a group.
+            mine: whether this agent is the one to publish a group's state; samples are of what it counted.
             cluster_id: asks the measured cluster for its id; raises AgentError.
 
         Raises:
@@ -71,7 +71,7 @@ class Publisher(threading.Thread):
             )
         self._topics = {
             kind: topic
-            for kind, topic in ((Kind.SAMPLE, asked.traffic_topic), (Kind.STATE, asked.groups_topic))
+            for kind, topic in ((Kind.SAMPLE, asked.traffic_topic), (Kind.STATE, asked.states_topic))
             if topic
         }
         self._cluster = asked.cluster
@@ -149,7 +149,7 @@ class Publisher(threading.Thread):
         snapshot = published.snapshot
         at = snapshot.window_end
         if Kind.SAMPLE in self._topics:
-            self._windows.add(published.totals, at, mine=self._mine)
+            self._windows.add(published.totals, at)
         if not self._cluster and not self._learn_cluster():
             return  # what was counted waits in its windows
         for counted in self._windows.closed():

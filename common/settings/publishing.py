@@ -20,7 +20,7 @@ class PublishingSettings(Section):
     traffic_topic: str = Field(
         default="", description="Topic for samples of traffic; empty publishes none.", examples=["samerack-traffic"]
     )
-    groups_topic: str = Field(
+    states_topic: str = Field(
         default="", description="Topic for states of groups; empty publishes none.", examples=["samerack-states"]
     )
     every_seconds: int = Field(
@@ -56,7 +56,7 @@ class PublishingSettings(Section):
     @property
     def topics(self) -> tuple[str, ...]:
         """The topics that are written to."""
-        return tuple(dict.fromkeys(filter(None, (self.traffic_topic, self.groups_topic))))
+        return tuple(dict.fromkeys(filter(None, (self.traffic_topic, self.states_topic))))
 
     @field_validator("every_seconds")
     @classmethod
@@ -67,9 +67,9 @@ class PublishingSettings(Section):
 
     @model_validator(mode="after")
     def _two_topics(self) -> Self:
-        if self.traffic_topic and self.traffic_topic == self.groups_topic:
+        if self.traffic_topic and self.traffic_topic == self.states_topic:
             raise ValueError(
-                f"traffic_topic and groups_topic are both {self.traffic_topic}; samples and states need a topic each"
+                f"traffic_topic and states_topic are both {self.traffic_topic}; samples and states need a topic each"
             )
         return self
 

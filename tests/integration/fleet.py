@@ -35,7 +35,7 @@ class Fleet:
         return {
             **_OFTEN,
             "publishing__traffic_topic": self.traffic,
-            "publishing__groups_topic": self.groups,
+            "publishing__states_topic": self.groups,
             "publishing__every_seconds": every,
         }
 
@@ -102,6 +102,16 @@ def totals(agent: AgentProcess) -> Flows:
 def counted(agent: AgentProcess) -> int:
     """All bytes."""
     return sum(wire_bytes for wire_bytes, _ in totals(agent).values())
+
+
+def dropped(agent: AgentProcess) -> dict[tuple[str, str], int]:
+    """Records that will never be published, by kind and reason."""
+    return {
+        (sample.labels["kind"], sample.labels["reason"]): int(sample.value)
+        for family in text_string_to_metric_families(agent.get("/metrics")[1])
+        for sample in family.samples
+        if sample.name == "samerack_dropped_records_total"
+    }
 
 
 def reading(scene: Scene) -> None:

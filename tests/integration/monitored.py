@@ -20,7 +20,7 @@ OBSERVED: Final = "reports"
 _PLACED: Final = {LED: ((1,), (2,), (3,), (1,), (2,), (3,)), OBSERVED: ((2,), (3,), (1,), (2,), (3,), (1,))}
 """Each group's topic, named like it; roundrobin gives partition n to member n, so the observed one reads all across."""
 
-_PUBLISHED: Final = {"publishing.traffic_topic": "samerack-traffic", "publishing.groups_topic": "samerack-states"}
+_PUBLISHED: Final = {"publishing.traffic_topic": "samerack-traffic", "publishing.states_topic": "samerack-states"}
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from common.settings import Settings, load
 from tests.docs import ROOT, yaml_of
 from tests.unit.agent.measured import A, B, flow, group, publish, snapshot
 
-TOPICS = {"traffic_topic": "samples", "groups_topic": "states"}
+TOPICS = {"traffic_topic": "samples", "states_topic": "states"}
 
 
 def settings(**publishing: Any) -> Settings:
@@ -91,7 +91,7 @@ def test_the_clusters_id_is_its_name_unless_it_has_one() -> None:
 
 def test_a_topic_that_is_not_named_has_no_records() -> None:
     """Each kind alone."""
-    samples = publisher(settings(groups_topic=""))
+    samples = publisher(settings(states_topic=""))
     told(samples)
     assert written(samples) == []
     states = publisher(settings(traffic_topic=""))
@@ -114,7 +114,8 @@ def test_nothing_measured_is_nothing_to_publish() -> None:
     [
         ({"every_seconds": 7}, r"publishing\.every_seconds: 60 is no multiple of it; take 1, 2"),
         ({"every_seconds": 120}, r"publishing\.every_seconds: .*less than or equal to 60"),
-        ({"groups_topic": "samples"}, "samples and states need a topic each"),
+        ({"states_topic": "samples"}, "samples and states need a topic each"),
+        ({"groups_topic": "x"}, r"publishing\.groups_topic .*: no such setting; did you mean publishing\.states_topic"),
         ({"kafka": {"sasl.password": ["secret"]}}, r"publishing\.kafka\.sasl\.password: is no text"),
     ],
 )
