@@ -6,13 +6,24 @@ import json
 import uuid
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported in fact
+    AclBinding,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
 
 from common.records import TrafficSample
 from sandbox.admin import Admin, wait_until
+from sandbox.cluster import Cluster
 from sandbox.contract import KafkaCluster
-from tests.integration.fleet import ENOUGH_BYTES, Fleet, at_rest, counted, hold_form, reading, run_of
+from sandbox.security import Listener, Security, plain
+from tests.integration.fleet import ENOUGH_BYTES, Fleet, at_rest, counted, dropped, hold_form, reading, run_of
 from tests.integration.scene import INTERLEAVED, A, B, Scene, now_ms
 
 
@@ -102,9 +113,7 @@ def test_a_broker_goes_and_comes_back(
     wait_until(lambda: mine.sums() == ended, f"the samples add up to {ended}", timeout=40, pause=1)
     hold_form(mine.samples(), every=1)
     assert agent.metric("samerack_buffered_records", kind="sample") == 0
-    dropped = [line for line in agent.get("/metrics")[1].splitlines() if line.startswith("samerack_dropped_records")]
-    assert dropped
-    assert all(line.endswith(" 0.0") for line in dropped)
+    assert not any(dropped(agent).values())
     admin.delete_topic(here)
 
 
@@ -160,3 +169,107 @@ def test_a_killed_agent_loses_no_more_than_its_last_window(scene: Scene, fleet: 
     )
     hold_form(fleet.samples(), every=every)
     assert min(one.window_start for one in later()) >= max(one.window_end for one in former)
+
+
+def test_of_two_agents_one_publishes(scene: Scene, fleet: Fleet) -> None:
+    """The one that is active for the group; when it dies the other goes on where it ended, and repeats nothing."""
+    scene.lay_out(INTERLEAVED)
+    first = scene.leading_agent(**fleet.settings(1), election__identity="first")
+    second = scene.agent(**fleet.settings(1), election__identity="second")
+    reading(scene)
+    for one in (first, second):
+        one.wait(lambda one=one: counted(one) > ENOUGH_BYTES, "both count bytes", timeout=90)  # type: ignore[misc]
+    (run,) = {run_of(one) for one in fleet.samples()}
+    first.kill()
+    second.wait(lambda: {run_of(one) for one in fleet.samples()} > {run}, "the second agent publishes", timeout=60)
+    at_rest(scene, second)
+    samples = fleet.samples()
+    hold_form(samples, every=1)
+    ended = max(one.window_end for one in samples if run_of(one) == run)
+    # what remains of the first may have a last look while the second begins
+    assert ended - min(one.window_start for one in samples if run_of(one) != run) <= 3_000
+
+
+def test_topics_are_created_on_request_and_what_is_too_large_is_dropped(scene: Scene, cluster: KafkaCluster) -> None:
+    """Brokers' defaults make the topic; a record that a topic refuses for its size is counted and stops no other."""
+    name = uuid.uuid4().hex[:12]
+    fleet = Fleet(bootstrap=cluster.bootstrap, traffic=f"made-{name}", groups=f"narrow-{name}")
+    scene.admin.create_topic(fleet.groups, [[1]], config={"max.message.bytes": "100"})
+    scene.lay_out(INTERLEAVED)
+    agent = scene.leading_agent(**fleet.settings(1), publishing__create_topics=True)
+    reading(scene)
+    agent.wait(lambda: counted(agent) > ENOUGH_BYTES, "bytes are counted", timeout=90)
+    assert [event["topic"] for event in agent.events("topic-created")] == [fleet.traffic]
+    (said,) = agent.events("record-too-large")
+    assert (said["group"], said["topic"]) == (scene.group, fleet.groups)
+    assert "max.message.bytes" in said["cure"]
+    assert agent.role() == "leading"
+    ended = at_rest(scene, agent)
+    wait_until(lambda: fleet.sums() == ended, f"the samples add up to {ended}", timeout=20, pause=1)
+    gone = dropped(agent)
+    assert gone.pop(("state", "too-large")) > 0
+    assert not any(gone.values())
+    assert fleet.states() == []
+    for topic in (fleet.traffic, fleet.groups):
+        scene.admin.delete_topic(topic)
+
+
+def test_without_permission_the_agent_goes_on_and_counts_what_it_drops(tmp_path: Path) -> None:
+    """A full buffer drops its oldest records and counts them; once WRITE is allowed all others arrive, each once."""
+    user, topic = "samerack", "samerack-traffic"
+    listener = Listener(name="FLEET", protocol="SASL_PLAINTEXT", properties=plain({user: "secret"}))
+    with (
+        Cluster({1: A}, security=Security(listeners=(listener,), authorizer=True)) as secured,
+        Admin(secured.bootstrap) as admin,
+        Scene(secured, admin, folder=tmp_path) as scene,
+    ):
+        admin.create_topic(topic, [[1]])
+        allow(secured, user, topic, AclOperation.DESCRIBE)
+        scene.lay_out([[1], [1]])
+        own = {
+            "bootstrap.servers": secured.secured("FLEET"),
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": user,
+            "sasl.password": "secret",
+        }
+        fleet = Fleet(bootstrap=secured.bootstrap, traffic=topic, groups="")
+        agent = scene.leading_agent(**fleet.settings(1), publishing__kafka=own, publishing__most_buffered_records=5)
+        reading(scene)
+        agent.wait(lambda: dropped(agent)["sample", "buffer-full"] > 20, "records are dropped", timeout=60)
+        agent.wait(lambda: agent.metric("samerack_buffered_records", kind="sample") == 5, "the rest waits")
+        (said,) = agent.events("publishing-refused")
+        assert "--operation Write" in said["cure"]
+        assert agent.metric("samerack_publishing_refused", topic=topic, reason="not-allowed") == 1
+        (gap,) = [gap for gap in json.loads(agent.get("/v1/traffic")[1])["gaps"] if gap["what"] == "publishing"]
+        assert (gap["where"], gap["refused"]) == (topic, True)
+        assert agent.role() == "leading"
+        assert agent.get("/readyz")[0] == 200
+
+        allow(secured, user, topic, AclOperation.WRITE)
+        agent.wait(lambda: bool(fleet.samples()), "samples are published", timeout=60)
+        at_rest(scene, agent)
+        samples = fleet.samples()
+        hold_form(samples, every=1)
+        assert agent.metric("samerack_publishing_refused", topic=topic, reason="not-allowed") == 0
+        gone = dropped(agent)
+        # the agent numbers its records: what is in none of them was dropped
+        numbers = {int(one.id.rpartition("-")[2]) for one in samples}
+        assert max(numbers) - len(numbers) == gone.pop(("sample", "buffer-full"))
+        assert not any(gone.values())
+
+
+def allow(cluster: KafkaCluster, user: str, topic: str, operation: AclOperation) -> None:
+    """Give a user a permission on a topic."""
+    binding = AclBinding(
+        ResourceType.TOPIC,
+        topic,
+        ResourcePatternType.LITERAL,
+        f"User:{user}",
+        "*",
+        operation,
+        AclPermissionType.ALLOW,
+    )
+    client = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    for done in client.create_acls([binding]).values():
+        done.result()
