@@ -19,7 +19,7 @@ from typing import Final, Self
 from sandbox.admin import wait_for_racks
 from sandbox.contract import RACK_AWARE_SELECTOR, RACKS, Broker, Keep
 from sandbox.errors import SandboxError
-from sandbox.jvm import STARTED, command, format_storage
+from sandbox.jvm import BROKER_VERSION, STARTED, command, format_storage
 from sandbox.processes import end, spawn, tail, wait_for_line
 from sandbox.security import AUTHORIZER, Security
 from sandbox.settings import CONTROLLER, HOST, NodeSettings, free_ports, new_cluster_id, write_properties
@@ -53,6 +53,7 @@ class Cluster:
         properties: Mapping[str, str] | None = None,
         heap_megabytes: int | None = None,
         security: Security | None = None,
+        version: str = BROKER_VERSION,
         progress: Callable[[str], None] | None = None,
     ) -> None:
         """Prepares a cluster; `start` or `with` starts it.
@@ -63,6 +64,7 @@ class Cluster:
             properties: broker properties that are added or replaced.
             heap_megabytes: largest heap of each node; the sandbox's own is enough for a few thousand partitions.
             security: listeners beside the open one, and an authorizer.
+            version: of the brokers' Kafka; scripts/setup brings 4.3.0 and what SANDBOX_KAFKA_VERSION names.
             progress: is told what happens while the cluster starts.
         """
         if not racks or CONTROLLER in racks:
@@ -80,6 +82,7 @@ class Cluster:
         self._security = security or Security()
         heap = () if heap_megabytes is None else (f"-Xmx{heap_megabytes}m",)
         self._options = (*heap, *self._security.options)
+        self._version = version
         self._progress = progress or (lambda _text: None)
         self._cluster_id = new_cluster_id()
         self._folder: Path | None = None
@@ -125,7 +128,7 @@ class Cluster:
             for broker in self._racks:  # they wait for the controller, which is formatted meanwhile
                 self._spawn(broker)
             properties = self._write(CONTROLLER)
-            format_storage(properties, self._cluster_id, self._folder)
+            format_storage(properties, self._cluster_id, self._folder, version=self._version)
             self._spawn(CONTROLLER)
             for node in nodes:
                 self._wait_started(node)
@@ -224,7 +227,9 @@ class Cluster:
 
     def _spawn(self, node: int) -> None:
         folder = self._home()
-        line = command("kafka.Kafka", [str(self._write(node))], folder=folder, options=self._options)
+        line = command(
+            "kafka.Kafka", [str(self._write(node))], folder=folder, options=self._options, version=self._version
+        )
         with self._log_path(node).open("ab") as log:
             self._log_starts[node] = log.tell()
             self._processes[node] = spawn(line, stdout=log, stderr=subprocess.STDOUT)

@@ -22,6 +22,9 @@ from sandbox.processes import end, spawn, tail, wait_for_line
 from sandbox.settings import CONTROLLER, NodeSettings, free_ports, new_cluster_id, write_properties
 
 KAFKA_VERSION: Final = "4.3.0"
+"""Of clients and tools."""
+BROKER_VERSION: Final = os.environ.get("SANDBOX_KAFKA_VERSION") or KAFKA_VERSION
+"""Of brokers, unless a cluster is asked for another."""
 STARTED: Final = "Kafka Server started"
 
 _LOGGING: Final = Path(__file__).parent / "kafka" / "log4j2.yaml"
@@ -49,32 +52,38 @@ def java() -> str:
 
 
 @cache
-def jars() -> tuple[Path, ...]:
-    """Returns Kafka's jars, sorted: an archive of classes is only good for one order of the class path.
+def jars(version: str = KAFKA_VERSION) -> tuple[Path, ...]:
+    """Returns the jars of a Kafka, sorted: an archive of classes is only good for one order of the class path.
 
     Raises:
         SandboxError: they are not in the cache.
     """
-    folder = cache_folder() / f"kafka-{KAFKA_VERSION}"
+    folder = cache_folder() / f"kafka-{version}"
     found = tuple(sorted(folder.glob("*.jar")))
     if not found:
         raise SandboxError(f"no Kafka jars in {folder}; scripts/setup puts them there")
     return found
 
 
-def class_path(*more: Path) -> str:
+def class_path(*more: Path, version: str = KAFKA_VERSION) -> str:
     """Returns the class path: Kafka's jars, then `more`."""
-    return os.pathsep.join(str(path) for path in (*jars(), *more))
+    return os.pathsep.join(str(path) for path in (*jars(version), *more))
 
 
-def archive() -> Path:
+def archive(version: str = KAFKA_VERSION) -> Path:
     """Returns where the archive of classes for this Java and these jars lies, written or not."""
-    seen = "\n".join([java(), *(f"{jar}:{jar.stat().st_mtime_ns}" for jar in jars())])
-    return jars()[0].parent / f"classes-{hashlib.sha256(seen.encode()).hexdigest()[:16]}.jsa"
+    seen = "\n".join([java(), *(f"{jar}:{jar.stat().st_mtime_ns}" for jar in jars(version))])
+    return jars(version)[0].parent / f"classes-{hashlib.sha256(seen.encode()).hexdigest()[:16]}.jsa"
 
 
-def command(
-    main: str, arguments: Sequence[str], *, folder: Path, options: Sequence[str] = (), more: Sequence[Path] = ()
+def command(  # noqa: PLR0913 - a command line has as many parts
+    main: str,
+    arguments: Sequence[str],
+    *,
+    folder: Path,
+    options: Sequence[str] = (),
+    more: Sequence[Path] = (),
+    version: str = KAFKA_VERSION,
 ) -> list[str]:
     """Returns the command line of a Kafka program.
 
@@ -84,8 +93,9 @@ def command(
         folder: for temporary files, so that a killed JVM leaves nothing elsewhere.
         options: further options of the JVM; they win over the sandbox's own.
         more: jars of ours, behind Kafka's on the class path.
+        version: of Kafka.
     """
-    shared = archive()
+    shared = archive(version)
     return [
         java(),
         *_HEAP,
@@ -95,13 +105,13 @@ def command(
         f"-Dlog4j2.configurationFile={_LOGGING}",
         *options,
         "-cp",
-        class_path(*more),
+        class_path(*more, version=version),
         main,
         *arguments,
     ]
 
 
-def format_storage(properties: Path, cluster_id: str, folder: Path) -> None:
+def format_storage(properties: Path, cluster_id: str, folder: Path, *, version: str = KAFKA_VERSION) -> None:
     """Writes the first metadata of a controller (a broker's own storage needs none: see `write_properties`).
 
     Raises:
@@ -111,7 +121,9 @@ def format_storage(properties: Path, cluster_id: str, folder: Path) -> None:
     log = folder / "format.log"
     with log.open("wb") as out:
         process = spawn(
-            command("kafka.tools.StorageTool", arguments, folder=folder), stdout=out, stderr=subprocess.STDOUT
+            command("kafka.tools.StorageTool", arguments, folder=folder, version=version),
+            stdout=out,
+            stderr=subprocess.STDOUT,
         )
         if process.wait(timeout=60) != 0:
             raise SandboxError(f"cannot format the controller's storage:\n{tail(log)}")

@@ -7,11 +7,11 @@
 # (/var/lib/docker), its log and process id in $cache/engine. To end it: kill "$(cat "$cache/engine/dockerd.pid")".
 #
 # setup_image sets SANDBOX_KAFKA_IMAGE, unless it is set already: apache/kafka where it is at hand or can be pulled, else an
-# image of the same contract made here from the system's own packages (debootstrap), a trimmed Java and Kafka's jars.
+# image of the same contract made here from the system's own packages (debootstrap), a trimmed Java and Kafka's jars. Its
+# version is SANDBOX_KAFKA_VERSION. setup_oldest_image does the same for the oldest brokers that leading is tested on, as
+# SANDBOX_OLDEST_KAFKA_IMAGE.
 
 engine=$cache/engine
-official_image=apache/kafka:$kafka_version
-local_image=samerack/kafka:$kafka_version
 mkdir -p "$engine"
 
 _engine_answers() { command -v docker >/dev/null && timeout 10 docker info >/dev/null 2>&1; }
@@ -103,17 +103,19 @@ _trim_java() {
     { rm -rf "$1" && cp -rL "$JAVA_HOME" "$1"; }
 }
 
+# _build_image IMAGE JARS BASE CONTENT
 _build_image() {
-  local base=$1 content=$2 work
+  local local_image=$1 jars=$2 base=$3 content=$4 work
   [[ $(_content_of "$local_image") == "$content" ]] && return
   _bootstrap "$base" || return
   work=$(mktemp -d)
   mkdir -p "$work"/{root/opt/java,root/opt/kafka/config,root/etc/kafka/docker,root/mnt/shared/config,root/var/lib/kafka/data} &&
     _trim_java "$work/root/opt/java/openjdk" &&
-    mkdir "$work/root/opt/kafka/libs" && cp -p "$kafka_jars"/*.jar "$work/root/opt/kafka/libs" &&
+    mkdir "$work/root/opt/kafka/libs" && cp -p "$jars"/*.jar "$work/root/opt/kafka/libs" &&
     install -m 755 "$root/tests/integration/image/run" "$work/root/etc/kafka/docker/run" &&
     cp "$root/sandbox/kafka/log4j2.yaml" "$work/root/etc/kafka/docker/log4j2.yaml" &&
     cp "$root/sandbox/kafka/log4j2.yaml" "$work/root/etc/kafka/docker/tools-log4j2.yaml" &&
+    touch "$work"/root/etc/kafka/docker/{,tools-}log4j.properties && # Kafka 3's wrapper wants them, and nothing reads them
     : >"$work/root/etc/kafka/docker/server.properties" &&
     # Only folders that the base has not: Docker refuses a path that comes twice.
     tar -cf "$work/more.tar" --owner=0 --group=0 -C "$work/root" ./etc/kafka ./opt/java ./opt/kafka ./mnt/shared ./var/lib/kafka &&
@@ -128,23 +130,35 @@ _build_image() {
 
 _content_of() { docker image inspect --format '{{index .Config.Labels "samerack.content"}}' "$1" 2>/dev/null; }
 
-setup_image() {
-  local content base
-  if [[ -z ${SANDBOX_KAFKA_IMAGE:-} ]]; then
-    content=$(cat "$root/sandbox/kafka/"{jars.lock,log4j2.yaml} "$root/tests/integration/image/run" "$root/scripts/engine.sh" \
-      /etc/os-release <("$JAVA_HOME/bin/java" -version 2>&1) | sha256sum)
-    content=${content%% *}
-    if [[ $(_content_of "$local_image") == "$content" ]]; then
-      SANDBOX_KAFKA_IMAGE=$local_image
-    elif _has_image "$official_image" || step "looking for the image $official_image" _pull "$official_image" 2>/dev/null; then
-      SANDBOX_KAFKA_IMAGE=$official_image
-    else
-      setup_packages image
-      base=$engine/base-$(. /etc/os-release && printf '%s-%s' "$ID" "${VERSION_CODENAME:-}").tar
-      step "making the image $local_image, as no registry has one for us" locked image _build_image "$base" "$content" ||
-        die "the Kafka image could not be made (see above). Name one in SANDBOX_KAFKA_IMAGE"
-      SANDBOX_KAFKA_IMAGE=$local_image
-    fi
+# _find_image VERSION: sets found.
+_find_image() {
+  local version=$1 project content base official=apache/kafka:$1 ours=samerack/kafka:$1
+  project=$(kafka_project "$version") || exit
+  content=$(cat "$project/jars.lock" "$root/sandbox/kafka/log4j2.yaml" "$root/tests/integration/image/run" "$root/scripts/engine.sh" \
+    /etc/os-release <("$JAVA_HOME/bin/java" -version 2>&1) | sha256sum)
+  content=${content%% *}
+  if [[ $(_content_of "$ours") == "$content" ]]; then
+    found=$ours
+  elif _has_image "$official" || step "looking for the image $official" _pull "$official" 2>/dev/null; then
+    found=$official
+  else
+    setup_packages image
+    setup_brokers "$version"
+    base=$engine/base-$(. /etc/os-release && printf '%s-%s' "$ID" "${VERSION_CODENAME:-}").tar
+    step "making the image $ours, as no registry has one for us" locked image _build_image "$ours" "$cache/kafka-$version" "$base" "$content" ||
+      die "the Kafka image could not be made (see above). Name one in SANDBOX_KAFKA_IMAGE"
+    found=$ours
   fi
-  export SANDBOX_KAFKA_IMAGE
+}
+
+setup_image() {
+  local found=${SANDBOX_KAFKA_IMAGE:-}
+  [[ -n $found ]] || _find_image "$broker_version"
+  export SANDBOX_KAFKA_IMAGE=$found
+}
+
+setup_oldest_image() {
+  local found=${SANDBOX_OLDEST_KAFKA_IMAGE:-}
+  [[ -n $found ]] || _find_image "$kafka_oldest"
+  export SANDBOX_OLDEST_KAFKA_IMAGE=$found
 }

@@ -9,7 +9,9 @@ if [[ -z ${HOME:-} ]]; then
 fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/samerack
-kafka_version=4.3.0
+kafka_version=4.3.0 # of clients and tools always, of brokers unless SANDBOX_KAFKA_VERSION names another
+kafka_oldest=3.9.2  # the oldest brokers that leading is tested on
+broker_version=${SANDBOX_KAFKA_VERSION:-$kafka_version}
 kafka_jars=$cache/kafka-$kafka_version
 spark_jars=$cache/spark-4.2.0
 uv_version=0.13.8
@@ -244,9 +246,25 @@ setup_jars() {
 # setup_spark: what Spark needs beyond its own jars, for Kafka and Delta.
 setup_spark() { setup_jars "Spark's jars for Kafka and Delta" "$root/pipeline/jars" "$spark_jars"; }
 
+# kafka_project VERSION: where the pom.xml and jars.lock of that Kafka are.
+kafka_project() {
+  local project=$root/sandbox/kafka
+  [[ $1 == "$kafka_version" ]] || project+=/$1
+  [[ -f $project/pom.xml ]] || die "SANDBOX_KAFKA_VERSION: no Kafka $1 here; there are $kafka_version and $(cd "$root/sandbox/kafka" && ls -d [0-9]*)"
+  printf '%s' "$project"
+}
+
+# setup_brokers VERSION: the jars of a Kafka.
+setup_brokers() {
+  local project
+  project=$(kafka_project "$1") || exit
+  setup_jars "Kafka $1" "$project" "$cache/kafka-$1"
+}
+
 # setup_kafka: Kafka's jars, and the archive of their classes that makes brokers start fast.
 setup_kafka() {
-  setup_jars "Kafka $kafka_version" "$root/sandbox/kafka" "$kafka_jars"
+  setup_brokers "$kafka_version"
+  setup_brokers "$broker_version"
   if ! compgen -G "$kafka_jars/classes-*.jsa" >/dev/null; then
     step "archiving Kafka's classes, for brokers that start fast" locked archive "$root/.venv/bin/python" -m sandbox.jvm ||
       say "samerack: going on without the archive"

@@ -26,9 +26,11 @@ from testcontainers.core.network import Network
 from sandbox.admin import wait_for_racks
 from sandbox.contract import RACK_AWARE_SELECTOR, RACKS, Broker, Keep
 from sandbox.errors import SandboxError
+from sandbox.jvm import BROKER_VERSION
 from sandbox.settings import BROKER, COMMON, CONTROLLER, new_cluster_id
 
-IMAGE: Final = os.environ.get("SANDBOX_KAFKA_IMAGE", "samerack/kafka:4.3.0")
+IMAGE: Final = os.environ.get("SANDBOX_KAFKA_IMAGE") or f"samerack/kafka:{BROKER_VERSION}"
+OLDEST_IMAGE: Final = os.environ.get("SANDBOX_OLDEST_KAFKA_IMAGE") or "samerack/kafka:3.9.2"
 _LABEL: Final = "samerack.test-owner"
 _CLIENT_PORT: Final = 9092
 _INNER_PORT: Final = 9093
@@ -61,6 +63,7 @@ class ContainerCluster:
         *,
         rack_aware: bool = True,
         properties: Mapping[str, str] | None = None,
+        image: str = IMAGE,
     ) -> None:
         """Prepares a cluster; `start` or `with` starts it.
 
@@ -68,6 +71,7 @@ class ContainerCluster:
             racks: broker id to rack; None is a broker without a rack.
             rack_aware: brokers let consumers read from a replica of their rack (KIP-392).
             properties: broker properties that are added or replaced.
+            image: of Kafka.
         """
         self._racks = dict(racks)
         self._properties = {
@@ -77,6 +81,7 @@ class ContainerCluster:
             **({"replica.selector.class": RACK_AWARE_SELECTOR} if rack_aware else {}),
             **(properties or {}),
         }
+        self._image = image
         self._cluster_id = new_cluster_id()
         self._network: Network | None = None
         self._containers: dict[int, DockerContainer] = {}
@@ -182,7 +187,7 @@ class ContainerCluster:
         network = self._network
         if network is None:
             raise SandboxError("the cluster is not started")
-        container = DockerContainer(IMAGE).with_command(["sh", "-c", _LOOP]).with_network(network)
+        container = DockerContainer(self._image).with_command(["sh", "-c", _LOOP]).with_network(network)
         container.with_network_aliases(f"node-{node}").with_kwargs(labels=_owner())
         return container if node == CONTROLLER else container.with_exposed_ports(_CLIENT_PORT)
 

@@ -1,0 +1,35 @@
+"""Leading on the oldest brokers that it is tested on: a short set of the tests of leading, run once more on these.
+
+The whole set runs there by `SANDBOX_KAFKA_VERSION=3.9.2 scripts/test --leading`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sandbox.contract import KafkaCluster
+from tests.integration.cluster import OLDEST_IMAGE, ContainerCluster
+from tests.integration.test_accepting_plans import test_languages_mix_in_one_group
+from tests.integration.test_broker_facts import (
+    enter,
+    test_a_restarted_static_leader_still_leads,
+    test_a_static_member_gets_a_new_place_without_a_rebalance,
+)
+from tests.integration.test_failures import test_a_restarted_agent_keeps_the_lead
+
+__all__ = [
+    "enter",
+    "test_a_restarted_agent_keeps_the_lead",
+    "test_a_restarted_static_leader_still_leads",
+    "test_a_static_member_gets_a_new_place_without_a_rebalance",
+    "test_languages_mix_in_one_group",
+]
+
+
+@pytest.fixture(scope="module")
+def shared_cluster() -> Iterator[KafkaCluster]:
+    """A cluster of the oldest brokers, in place of the one that all other tests share."""
+    with ContainerCluster(image=OLDEST_IMAGE) as running:
+        yield running
