@@ -5,11 +5,12 @@ A section is a file here; `model` puts them together and reads them.
 
 from common.settings.base import Section
 from common.settings.election import ElectionSettings
-from common.settings.leading import LeadingSettings, PolicySettings, RackSettings, WatchSettings
+from common.settings.leading import LeadingSettings, RackSettings, WatchSettings
 from common.settings.measuring import ClientEndpoint, MoneySettings, TrafficSettings
 from common.settings.model import Settings, load, sections
 from common.settings.pipeline import PipelineSettings
 from common.settings.pod import PodSettings, RackSource
+from common.settings.policy import PolicyRules, PolicySettings, WindowSettings
 from common.settings.publishing import PublishingSettings
 from common.settings.showing import LogSettings, WebSettings
 from common.settings.supervisor import SupervisorSettings
@@ -22,6 +23,7 @@ __all__ = [
     "MoneySettings",
     "PipelineSettings",
     "PodSettings",
+    "PolicyRules",
     "PolicySettings",
     "PublishingSettings",
     "RackSettings",
@@ -32,6 +34,7 @@ __all__ = [
     "TrafficSettings",
     "WatchSettings",
     "WebSettings",
+    "WindowSettings",
     "load",
     "sections",
 ]

@@ -1,4 +1,4 @@
-"""How the agent is present in the groups that it leads, when it acts, and where members' racks come from."""
+"""How the agent is present in the groups that it leads, how often it looks, and where members' racks come from."""
 
 from __future__ import annotations
 
@@ -108,28 +108,6 @@ class LeadingSettings(Section):
     roll_seconds: Seconds = Field(
         default=30.0, description="Pause after an attempt to get to the front of the broker's order that failed."
     )
-
-
-class PolicySettings(Section):
-    """When a rebalance is worth it."""
-
-    least_saving: float = Field(
-        default=0.05,
-        ge=0,
-        le=1,
-        description="Least saving, as a share of all partitions of the group (0.05: 5 points of cross-rack share), "
-        "for which the agent triggers a rebalance. It acts when the saving is greater.",
-    )
-    settling_seconds: float = Field(
-        default=1.0, ge=0, description="How long a change of racks or replicas must persist before it counts."
-    )
-    leader_settling_seconds: float = Field(
-        default=600.0,
-        ge=0,
-        description="How long leadership must stay away from the preferred replica before it counts.",
-    )
-    burst: int = Field(default=3, ge=1, description="Rebalances that may follow each other without a pause.")
-    refill_seconds: Seconds = Field(default=60.0, description="Time in which the budget gains one rebalance.")
 
 
 class WatchSettings(Section):

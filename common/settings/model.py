@@ -18,10 +18,11 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from common.errors import SettingsError
 from common.settings.base import Names
 from common.settings.election import ElectionSettings
-from common.settings.leading import LeadingSettings, PolicySettings, RackSettings, WatchSettings
+from common.settings.leading import LeadingSettings, RackSettings, WatchSettings
 from common.settings.measuring import MoneySettings, TrafficSettings
 from common.settings.pipeline import PipelineSettings
 from common.settings.pod import PodSettings
+from common.settings.policy import PolicySettings
 from common.settings.publishing import PublishingSettings
 from common.settings.showing import LogSettings, WebSettings
 from common.settings.supervisor import SupervisorSettings
@@ -161,11 +162,18 @@ def _nearest(dotted: str) -> str:
 
 
 def _explain(error: ValidationError) -> str:
-    first = error.errors()[0]
+    errors = error.errors()
+    # first of all what is misspelt: it is missing too
+    first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
     place = ".".join(str(part) for part in first["loc"])
+    if first["type"] == "missing" and place != "kafka":
+        return f"{place}: is missing"
     if first["type"] == "missing":
         return (
             f"{place}: is missing; give kafka: {{bootstrap.servers: HOST:PORT}} in the file, "
             "SAMERACK_KAFKA__BOOTSTRAP_SERVERS or --bootstrap-servers"
         )
+    if first["type"] == "extra_forbidden":
+        section, key = first["loc"][0], first["loc"][-1]
+        return f"{place}: no such setting{_nearest(f'{section}.{key}')}"
     return f"{place}: {first['msg'].removeprefix('Value error, ')}, got {first.get('input')!r}"

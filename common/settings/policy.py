@@ -1,0 +1,119 @@
+"""When the agent rebalances a group of its own accord, for all groups and for some of them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from fnmatch import fnmatchcase
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+from pydantic import Field, field_validator
+
+from common.settings.base import Seconds, Section
+
+
+class WindowSettings(Section):
+    """A time of day, week or month that comes again and again."""
+
+    cron: str = Field(
+        description="When it opens, as in a crontab: minute, hour, day of month, month, day of week.",
+        examples=["0 2 * * *"],
+    )
+    minutes: float = Field(gt=0, description="How long it is open.", examples=[120])
+    timezone: str = Field(
+        default="UTC", description="Time zone of `cron`, by its name in the IANA database.", examples=["Europe/Berlin"]
+    )
+
+    @field_validator("cron")
+    @classmethod
+    def _cron_parses(cls, cron: str) -> str:
+        if len(cron.split()) != 5:
+            raise ValueError("expected five fields: minute, hour, day of month, month, day of week")
+        try:
+            CronSim(cron, datetime.now(UTC))
+        except CronSimError as error:
+            raise ValueError(f"is no crontab's time ({error})") from None
+        return cron
+
+    @field_validator("timezone")
+    @classmethod
+    def _timezone_is_known(cls, timezone: str) -> str:
+        try:
+            ZoneInfo(timezone)
+        except (KeyError, OSError, ValueError):
+            raise ValueError("no such time zone here; names are as Europe/Berlin, from the system's tzdata") from None
+        return timezone
+
+
+class PolicyRules(Section):
+    """What may differ by group."""
+
+    mode: Literal["act", "propose"] = Field(
+        default="act",
+        description="`act`: trigger rebalances that are worth it. `propose`: trigger none for racks or traffic, and "
+        "tell what `act` would have done. Either way the agent leads, and plans whatever rebalance others cause.",
+    )
+    least_saving: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="Least saving, as a share of all partitions of the group (0.05: 5 points of cross-rack share), "
+        "for which the agent triggers a rebalance. It acts when the saving is greater than every least saving.",
+    )
+    least_saving_bytes_per_second: float = Field(
+        default=0.0, ge=0, description="The same in measured bytes per second; 0: whatever it is."
+    )
+    least_saving_dollars_per_day: float = Field(
+        default=0.0, ge=0, description="The same in dollars per day, by `money.prices`; 0: whatever it is."
+    )
+    unmeasured_seconds: float = Field(
+        default=600.0,
+        ge=0,
+        description="How long a rebalance waits at most for bytes to be measured, where a least saving needs them; "
+        "then the share alone decides.",
+    )
+    burst: int = Field(default=3, ge=1, description="Rebalances that may follow each other without a pause.")
+    refill_seconds: Seconds = Field(default=60.0, description="Time in which the budget gains one rebalance.")
+    most_per_hour: int = Field(default=12, ge=1, description="Most rebalances within any hour.")
+    windows: tuple[WindowSettings, ...] = Field(
+        default=(),
+        description="Times in which rebalances may be triggered; empty: always.",
+        examples=[[{"cron": "0 2 * * *", "minutes": 120, "timezone": "Europe/Berlin"}]],
+    )
+    breaker_failures: int = Field(
+        default=3,
+        ge=1,
+        description="After so many rebalances in a row that failed the agent triggers none: those that brought less "
+        "than half of what was predicted, or after which the group rebalanced again and again.",
+    )
+    breaker_seconds: Seconds = Field(
+        default=3600.0, description="How long it triggers none then; after that one, and more if that is good."
+    )
+
+
+class PolicySettings(PolicyRules):
+    """When a rebalance is worth it, for all groups."""
+
+    settling_seconds: float = Field(
+        default=1.0, ge=0, description="How long a change of racks or replicas must persist before it counts."
+    )
+    leader_settling_seconds: float = Field(
+        default=600.0,
+        ge=0,
+        description="How long leadership must stay away from the preferred replica before it counts.",
+    )
+    groups: dict[str, PolicyRules] = Field(
+        default_factory=dict,
+        description="Other rules for some groups: shell patterns (`*`, `?`, `[...]`) of group names to keys of this "
+        "section, but for the settling times; the first that matches counts. Keys that it does not name are the "
+        "section's.",
+        examples=[{"orders-*": {"mode": "propose", "least_saving": 0.1}}],
+    )
+
+    def of(self, group: str) -> PolicyRules:
+        """The rules for one group."""
+        for pattern, rules in self.groups.items():
+            if fnmatchcase(group, pattern):
+                return self.model_copy(update={name: getattr(rules, name) for name in rules.model_fields_set})
+        return self
