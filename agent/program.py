@@ -20,6 +20,8 @@ from agent.election.election import Alone, Election
 from agent.election.model import Presence, lead, observe
 from agent.errors import RefusedError
 from agent.events import Events
+from agent.events.keeper import keeper_of
+from agent.events.metrics import EventMetrics
 from agent.leading import planner
 from agent.leading.assigning import unweighed
 from agent.leading.leader import GroupLeader
@@ -83,7 +85,11 @@ class Agent:
         self.election = Election(settings, presence=_presence(settings)) if settings.election.group else None
         hosts = self._known_hosts()
         self.traffic = TrafficBoard()
-        self.events = Events(rate=self._bytes_per_second)
+        counted = EventMetrics(self.metrics.registry)
+        self.events = Events(
+            rate=self._bytes_per_second, dollars=prices.dollars, metrics=counted, most=settings.events.most
+        )
+        self._keeper = keeper_of(settings, self.events, counted)
         self._watch = ClusterWatch(
             partial(open_admin, settings.kafka),
             pause=settings.watch.cluster_seconds,
@@ -200,6 +206,7 @@ class Agent:
     def _gaps(self) -> tuple[Gap, ...]:
         """What the brokers do not allow, beside questions of measuring."""
         gaps = self._publisher.gaps() if self._publisher is not None else ()
+        gaps += self._keeper.gaps() if self._keeper is not None else ()
         refused = [(leader.group, leader.trouble) for leader in self._leaders if leader.refused and leader.trouble]
         for group, trouble in refused:
             cause, _, cure = trouble.rpartition("; ")
@@ -226,6 +233,8 @@ class Agent:
             threads["publishing"] = self._publisher
         if self.election is not None:
             threads["election"] = self.election
+        if self._keeper is not None:
+            threads["events"] = self._keeper
         return {name: "its thread has ended" for name, thread in threads.items() if not thread.is_alive()}
 
     def unready(self) -> dict[str, str]:
@@ -265,6 +274,8 @@ class Agent:
             raise
         except AgentError as error:
             log.warning("kafka-away", error=str(error))
+        if self._keeper is not None:
+            self._keeper.start()
         self.web.start()
         self._watch.start()
         if self._pods is not None:
@@ -297,6 +308,9 @@ class Agent:
         for part in (*self._leaders, self.election, self._publisher):
             if part is not None:
                 part.join(max(0.1, deadline - time.monotonic()))
+        if self._keeper is not None:
+            self._keeper.stop()  # after whoever may have something to tell
+            self._keeper.join(max(0.1, deadline - time.monotonic()))
         self.web.stop()
 
 

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from typing import get_args
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from agent import findings, report
-from agent.events import MOST_EVENTS
+from agent.events import MOST_ASKED, Kind
+from agent.events.model import all_to_json
 from agent.showing import Showing
 
 _JSON = "application/json"
@@ -28,11 +29,21 @@ def routes(showing: Showing) -> list[Route]:
         return Response(findings.to_json(showing.verdict()), media_type=_JSON)
 
     def events(request: Request) -> Response:
-        given = request.query_params.get("most", str(MOST_EVENTS))
-        if not given.isascii() or not given.isdigit() or not 1 <= int(given[:9]) <= MOST_EVENTS:
-            wrong = f"most: {given[:20]!r} is no number from 1 to {MOST_EVENTS}"
-            return JSONResponse({"error": wrong}, status_code=400)
-        found = showing.events.latest(int(given), group=request.query_params.get("group"))
-        return JSONResponse({"events": [asdict(event) for event in found]})
+        asked = request.query_params
+        given, kinds = asked.get("most", str(MOST_ASKED)), asked.getlist("kind")
+        if not given.isascii() or not given.isdigit() or not 1 <= int(given[:9]) <= MOST_ASKED:
+            return _wrong(f"most: {given[:20]!r} is no number from 1 to {MOST_ASKED}")
+        if unknown := [kind for kind in kinds if kind not in get_args(Kind)]:
+            return _wrong(f"kind: {unknown[0][:20]!r} is none of {', '.join(get_args(Kind))}")
+        try:
+            since = float(asked.get("since", "-inf"))
+        except ValueError:
+            return _wrong(f"since: {asked['since'][:20]!r} is no number of seconds since 1970")
+        found = showing.events.latest(int(given), group=asked.get("group"), kinds=kinds, since=since)
+        return Response(all_to_json(found), media_type=_JSON)
 
     return [Route("/v1/traffic", traffic), Route("/v1/findings", verdict), Route("/v1/events", events)]
+
+
+def _wrong(reason: str) -> Response:
+    return JSONResponse({"error": reason}, status_code=400)

@@ -15,11 +15,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from agent.events import Event
+from agent.events.words import duration, happened, reason
 from agent.report import PairCost, Report
 from agent.showing import Showing
 from common import words
-from common.money import SECONDS_PER_MONTH, PriceTable
+from common.money import SECONDS_PER_MONTH
 
 _EVENTS_SHOWN: Final = 30
 _GROUPS_SHOWN: Final = 200
@@ -75,13 +75,6 @@ def matrix(pairs: Iterable[PairCost], racks: Iterable[str]) -> Matrix:
     )
 
 
-def event_cost(event: Event, prices: PriceTable, share: float) -> float | None:
-    """Dollars a month at a share of what the group read at the event's time."""
-    if event.bytes_per_second is None:
-        return None
-    return prices.dollars(share * event.bytes_per_second) * SECONDS_PER_MONTH
-
-
 def environment() -> Environment:
     """The templates, escaping whatever they are given."""
     made = Environment(
@@ -94,6 +87,7 @@ def environment() -> Environment:
     made.filters.update(
         size=words.size, rate=words.rate, money=words.money, percent=words.percent, when=words.when, span=words.span
     )
+    made.filters.update(duration=duration, happened=happened, reason=reason)
     made.filters["link"] = lambda group: f"/group?name={quote(group, safe='')}"
     return made
 
@@ -119,9 +113,7 @@ def routes(showing: Showing) -> list[Route]:
 
     def page(template: str, request: Request, status: int = 200, **values: Any) -> Response:
         refresh = request.query_params.get("refresh") == "on"
-        text = templates.get_template(template).render(
-            refresh_seconds=_REFRESH_SECONDS if refresh else 0, event_cost=event_cost, **values
-        )
+        text = templates.get_template(template).render(refresh_seconds=_REFRESH_SECONDS if refresh else 0, **values)
         return HTMLResponse(text, status_code=status, headers=_HEADERS)
 
     def index(request: Request) -> Response:

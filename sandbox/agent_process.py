@@ -58,6 +58,7 @@ class AgentProcess:
             # the agents of one test are among themselves, and two on one machine are two
             "election.group": f"samerack-{'-'.join(groups)}",
             "election.identity": uuid4().hex,
+            "events.path": str(log.with_suffix(".events.db")),
             **(settings or {}),
         }
         line = [sys.executable, "-m", "agent.cli.main", "run", "-b", bootstrap]

@@ -20,6 +20,7 @@ _ROOMS: Final = (
     "verify",
     "cost",
     "top",
+    "events",
     "curve",
     "rack",
     "health",

@@ -60,6 +60,7 @@ class Teller:
         if role == self.role:
             return
         self.log.info("role", now=role, before=self.role)
+        self._events.add("role", self._group, action=role, reason=f"was {self.role}")
         self.role = role
         self.metrics.board.become(self._group, role)
         if role in INSIDE:
@@ -84,11 +85,15 @@ class Teller:
         """The agent leaves the group alone for a while."""
         self.metrics.failed(self._group, "stepped-back")
         self.log.error("steps-back", reason=str(error), seconds=error.seconds)
+        self._events.add(
+            "step-back", self._group, action="leaves", reason=str(error), detail=f"for {error.seconds:g} s at least"
+        )
         self.become(OBSERVING)
 
     def is_fenced(self) -> None:
         """Another agent has the membership, and nobody handed it over."""
         self.become(FENCED)
+        self._events.add("step-back", self._group, action="fenced", reason="another agent runs with this instance id")
         self.log.error(
             "fenced",
             cause="another agent runs with this instance id",
@@ -124,18 +129,32 @@ class Teller:
             withheld=plan.withheld,
             seconds=round(sent.seconds, 4),
         )
-        self._events.planned(
+        self._events.add(
+            "plan",
             self._group,
+            action=plan.assignor,
             assignor=plan.assignor,
-            shares=(share(plan.before), share(plan.after)),
+            generation=sent.generation,
+            seconds=sent.seconds,
+            members=sent.members,
+            partitions=len(plan.final),
+            moved=plan.after.moved,
+            share_before=share(plan.before),
+            share_after=share(plan.after),
             failure=plan.failure or "",
-            detail=f"{sent.members} members, {len(plan.final)} partitions, {plan.after.moved} moved, "
-            f"{plan.withheld} withheld for the next round",
+            detail=f"{plan.after.moved} of {len(plan.final)} partitions move, {plan.withheld} of them a round later",
         )
 
     def decided(self, decision: Decision) -> None:
         """The policy follows a trigger, or would not."""
-        self._events.decided(self._group, decision)
+        self._events.add(
+            "decision",
+            self._group,
+            action=decision.action.value,
+            reason=decision.reason.value,
+            share_before=decision.before,
+            share_after=decision.after,
+        )
         self.log.info(
             "decision",
             action=decision.action.value,

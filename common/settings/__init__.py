@@ -5,6 +5,7 @@ A section is a file here; `model` puts them together and reads them.
 
 from common.settings.base import Section
 from common.settings.election import ElectionSettings
+from common.settings.events import EventSettings
 from common.settings.leading import LeadingSettings, RackSettings, WatchSettings
 from common.settings.measuring import ClientEndpoint, MoneySettings, TrafficSettings
 from common.settings.model import Settings, load, sections
@@ -18,6 +19,7 @@ from common.settings.supervisor import SupervisorSettings
 __all__ = [
     "ClientEndpoint",
     "ElectionSettings",
+    "EventSettings",
     "LeadingSettings",
     "LogSettings",
     "MoneySettings",

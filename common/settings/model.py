@@ -18,6 +18,7 @@ from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, Settings
 from common.errors import SettingsError
 from common.settings.base import Names
 from common.settings.election import ElectionSettings
+from common.settings.events import EventSettings
 from common.settings.leading import LeadingSettings, RackSettings, WatchSettings
 from common.settings.measuring import MoneySettings, TrafficSettings
 from common.settings.pipeline import PipelineSettings
@@ -51,6 +52,7 @@ class Settings(BaseSettings):
     traffic: TrafficSettings = TrafficSettings()
     money: MoneySettings = MoneySettings()
     publishing: PublishingSettings = PublishingSettings()
+    events: EventSettings = EventSettings()
     log: LogSettings = LogSettings()
     pipeline: PipelineSettings = PipelineSettings()
 

@@ -62,10 +62,10 @@ def test_the_page_shows_bytes_money_shares_and_decisions(browser: Browser, url: 
     browser.look(width=1280)
     browser.open(url)
     texts = browser.run(_TEXTS)
-    assert {"What crosses racks", "Rack by rack", "Groups", "Decisions", "What is wrong"} <= set(texts)
+    assert {"What crosses racks", "Rack by rack", "Groups", "What happened", "What is wrong"} <= set(texts)
     assert {"43 GB", "$0.093", "near", "no rack"} <= set(texts)  # the matrix
     assert {"billing-kip848", "leading", "69 %", "67 %"} <= set(texts)  # the groups
-    assert {"rebalance", "not followed", "plan sent", "below-least-saving", "racks-changed"} <= set(texts)
+    assert {"asks to rebalance", "not followed", "plan sent", "below-least-saving", "racks-changed"} <= set(texts)
     assert "$46.01/month" in texts
     assert any(text.startswith("go back to group.protocol=classic") for text in texts)
     draw(browser, "wide")
@@ -133,7 +133,7 @@ def test_it_works_without_a_mouse(browser: Browser, url: str) -> None:
         reached.append(label)
         assert outline != "none", label
     assert reached[0] == "Skip to the content"
-    assert {"billing-kip848", "orders", "Metrics", "matrix", "groups", "decisions"} <= set(reached)
+    assert {"billing-kip848", "orders", "Metrics", "matrix", "groups", "events"} <= set(reached)
     browser.run("[...document.links].find(a => a.textContent == 'orders').focus()")
     browser.press(ENTER)
     assert browser.run("return document.querySelector('h1').textContent") == "Group orders"

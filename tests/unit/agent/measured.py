@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
 from agent.cluster import ClusterView, PartitionView, Rack
 from agent.events import Events
-from agent.leading.policy import Action, Decision, Reason
 from agent.racks import MemberRack, Source
 from agent.showing import Showing
 from agent.traffic.board import TrafficBoard
@@ -183,13 +183,13 @@ def showing(
 
 def busy_events() -> Events:
     """A ring with one of each kind of event."""
-    events = Events(rate=lambda _: 2_000_000.0, clock=lambda: 1_800_000_000.0)
+    events = Events(rate=lambda _: 2_000_000.0, dollars=shipped("aws").dollars, clock=count(1_800_000_000.0).__next__)
     for action, reason, after in (
-        (Action.REBALANCE, Reason.RACKS_CHANGED, 0.0),
-        (Action.SUPPRESS, Reason.BELOW_LEAST_SAVING, 0.44),
+        ("rebalance", "racks-changed", 0.0),
+        ("suppress", "below-least-saving", 0.44),
     ):
-        events.decided("orders", Decision(action=action, reason=reason, before=0.47, after=after))
-    events.planned("orders", assignor="optimal", shares=(0.47, 0.0), failure="", detail="3 members, 6 partitions")
+        events.add("decision", "orders", action=action, reason=reason, share_before=0.47, share_after=after)
+    events.add("plan", "orders", action="optimal", share_before=0.47, share_after=0.0, detail="3 members, 6 partitions")
     return events
 
 

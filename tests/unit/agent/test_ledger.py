@@ -1,4 +1,4 @@
-"""Decisions kept for people, money booked over time, figures shown once per snapshot, and numbers in words."""
+"""Money booked over time, figures shown once per snapshot, and numbers in words."""
 
 from __future__ import annotations
 
@@ -6,40 +6,15 @@ from dataclasses import replace
 
 import pytest
 
-from agent.events import Events
-from agent.leading.policy import Action, Decision, Reason
 from agent.ledger import Ledger
 from agent.report import PairCost
 from agent.traffic.board import TrafficBoard
 from agent.web_page import Cell, matrix
 from common import words
 from common.money import shipped
-from tests.unit.agent.measured import GB, A, B, busy, busy_events, flow, group, publish, showing, snapshot
+from tests.unit.agent.measured import GB, A, B, busy, flow, group, publish, showing, snapshot
 
 PRICES = shipped("aws")
-
-
-def test_the_ring_keeps_the_newest() -> None:
-    """The oldest events go first, and the newest are told first."""
-    events = Events(clock=lambda: 5.0, most=2)
-    for number in range(3):
-        events.decided(
-            f"g{number}", Decision(action=Action.SUPPRESS, reason=Reason.OUT_OF_BUDGET, before=0.5, after=0.1)
-        )
-    assert [event.group for event in events.latest()] == ["g2", "g1"]
-    assert [event.group for event in events.latest(1)] == ["g2"]
-
-
-def test_events_of_one_group() -> None:
-    """Another group's events are left out; each event carries the rate of its time."""
-    found = busy_events().latest(group="orders")
-    assert [(event.kind, event.action) for event in found] == [
-        ("plan", "optimal"),
-        ("decision", "suppress"),
-        ("decision", "rebalance"),
-    ]
-    assert {event.bytes_per_second for event in found} == {2_000_000.0}
-    assert busy_events().latest(group="payments") == ()
 
 
 def booked(role: str, own: float | None) -> tuple[Ledger, TrafficBoard]:

@@ -1,0 +1,127 @@
+"""What all parts of the agent tell of what happened, and where everybody reads it: bounded, in memory, newest last.
+
+Nobody here waits for a disk: what is added is handed on to listeners (the file's keeper, the publisher), which only
+take note. What must not enter: deciding, and files.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, Final
+
+from agent.events.metrics import EventMetrics
+from agent.events.model import MOST_ASKED, Event, Kind
+
+_SECONDS_PER_DAY: Final = 86_400.0
+
+
+def _unpriced(_bytes: float) -> float | None:
+    return None
+
+
+class Events:
+    """The book."""
+
+    def __init__(
+        self,
+        *,
+        rate: Callable[[str], float | None] = lambda _group: None,
+        dollars: Callable[[float], float | None] = _unpriced,
+        metrics: EventMetrics | None = None,
+        clock: Callable[[], float] = time.time,
+        most: int = MOST_ASKED,
+    ) -> None:
+        """An empty book.
+
+        Args:
+            rate: bytes per second that a group reads at the moment, or None.
+            dollars: what so many bytes cost that cross racks.
+            metrics: where to count.
+            clock: seconds since 1970.
+            most: how many events are kept; the oldest go first.
+        """
+        self._rate = rate
+        self._dollars = dollars
+        self._metrics = metrics
+        self._clock = clock
+        self._ring: deque[Event] = deque(maxlen=most)
+        self._listeners: list[Callable[[Event], None]] = []
+        self._lock = threading.Lock()
+
+    def listen(self, listener: Callable[[Event], None]) -> None:
+        """Call `listener` (quick, from whatever thread adds) with every event from now on."""
+        self._listeners.append(listener)
+
+    def remember(self, events: Iterable[Event]) -> None:
+        """Take in what was kept of former times, the oldest first; nobody is told."""
+        with self._lock:
+            present = tuple(self._ring)
+            known = {event.id for event in present}
+            self._ring.clear()
+            self._ring.extend(event for event in events if event.id not in known)
+            self._ring.extend(present)
+
+    def add(self, kind: Kind, group: str = "", *, at: float | None = None, **fields: Any) -> Event:
+        """Something happened, now unless said otherwise.
+
+        Args:
+            kind: what sort of thing.
+            group: whose; "" where it concerns the agent.
+            at: when, in seconds since 1970.
+            fields: more of `Event`; what the group reads and what its shares cost a day is put beside them.
+        """
+        rate = self._rate(group) if group else None
+        event = Event(
+            at=self._clock() if at is None else at,
+            group=group,
+            kind=kind,
+            bytes_per_second=rate,
+            dollars_per_day_before=self._cost(fields.get("share_before"), rate),
+            dollars_per_day_after=self._cost(fields.get("share_after"), rate),
+            **fields,
+        )
+        with self._lock:
+            self._ring.append(event)
+        if self._metrics is not None:
+            self._metrics.happened(kind)
+        for listener in self._listeners:
+            listener(event)
+        return event
+
+    def latest(
+        self,
+        most: int = MOST_ASKED,
+        *,
+        group: str | None = None,
+        kinds: Collection[str] = (),
+        since: float = float("-inf"),
+    ) -> tuple[Event, ...]:
+        """The newest events first.
+
+        Args:
+            most: no more than so many.
+            group: of one group only.
+            kinds: of these kinds only.
+            since: not older than this, in seconds since 1970.
+        """
+        with self._lock:
+            kept = tuple(self._ring)
+        found = [
+            event
+            for event in reversed(kept)
+            if group in (None, event.group) and event.at >= since and (not kinds or event.kind in kinds)
+        ]
+        found.sort(key=lambda event: event.at, reverse=True)  # a rebalance is told a moment after it was over
+        return tuple(found[:most])
+
+    def recent(self, group: str, since: float) -> tuple[Event, ...]:
+        """The rebalances of a group since then that the agent began, the newest first; also those before a restart."""
+        return tuple(
+            event for event in self.latest(group=group, kinds=("rebalance",), since=since) if event.cause == "agent"
+        )
+
+    def _cost(self, share: float | None, rate: float | None) -> float | None:
+        return None if share is None or rate is None else self._dollars(share * rate * _SECONDS_PER_DAY)

@@ -1,0 +1,181 @@
+"""The thread that writes events to the file: opens it, writes what waits, and tries again where that fails.
+
+Whoever adds an event only puts it in a bounded queue. While the file cannot be used the events wait, the oldest go when
+there are too many, and the agent works on. What must not enter: SQL.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from agent.events.book import Events
+from agent.events.metrics import EventMetrics
+from agent.events.model import Event
+from agent.events.place import path_of
+from agent.events.store import CorruptError, Store, StoreError, set_aside
+from agent.report import Gap
+from common.settings import Settings
+
+log = structlog.get_logger("events")
+
+MOST_WAITING: Final = 1_000
+_FIRST_PAUSE_SECONDS: Final = 1.0
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+
+
+class Keeper(threading.Thread):
+    """Keeps a book in a file."""
+
+    def __init__(  # noqa: PLR0913 - all named
+        self,
+        path: Path,
+        *,
+        events: Events,
+        metrics: EventMetrics,
+        most: int,
+        days: float,
+        most_waiting: int = MOST_WAITING,
+        first_pause_seconds: float = _FIRST_PAUSE_SECONDS,
+    ) -> None:
+        """Prepare; `start` opens the file.
+
+        Args:
+            path: the file.
+            events: the book; it remembers what the file holds.
+            metrics: where to count.
+            most: how many events the file keeps.
+            days: for how long.
+            most_waiting: how many may wait to be written.
+            first_pause_seconds: before the first new attempt; later pauses double.
+        """
+        super().__init__(name="events", daemon=True)
+        self._path = path
+        self._open: Callable[[], Store] = lambda: Store(path, most=most, days=days)
+        self._events = events
+        self._metrics = metrics
+        self._waiting: deque[Event] = deque()
+        self._most_waiting = most_waiting
+        self._first_pause_seconds = first_pause_seconds
+        self._news = threading.Condition()
+        self._stopping = False
+        self._store: Store | None = None
+        self._known = False
+        self.trouble = ""
+        """Why events are in memory only; empty while they are written."""
+        events.listen(self.take)
+
+    def start(self) -> None:
+        """Open the file, so that the book knows former times before anything happens, and begin."""
+        self._safely(self._reopen)
+        super().start()
+
+    def take(self, event: Event) -> None:
+        """Have an event written; returns at once."""
+        with self._news:
+            if len(self._waiting) >= self._most_waiting:
+                self._waiting.popleft()
+                self._metrics.dropped()
+            self._waiting.append(event)
+            self._news.notify()
+
+    def gaps(self) -> tuple[Gap, ...]:
+        """What is missing while the file cannot be used."""
+        if not self.trouble:
+            return ()
+        reason, _, cure = self.trouble.rpartition("; ")
+        return (
+            Gap(
+                what="events",
+                where=str(self._path),
+                refused=False,
+                reason=(reason or self.trouble).removeprefix(f"{self._path}: "),
+                consequence=f"a restart forgets what happened; {cure}",
+            ),
+        )
+
+    def stop(self) -> None:
+        """Write what waits, and end."""
+        with self._news:
+            self._stopping = True
+            self._news.notify()
+
+    def run(self) -> None:
+        """Write until stopped."""
+        pause = self._first_pause_seconds if self.trouble else 0.0
+        try:
+            while True:
+                stopping = self._rest(pause)
+                well = self._safely(self._write)
+                if stopping:
+                    return
+                pause = 0.0 if well else min(_LONGEST_PAUSE_SECONDS, max(2 * pause, self._first_pause_seconds))
+        finally:
+            if self._store is not None:
+                self._store.close()
+
+    def _rest(self, pause: float) -> bool:
+        """Wait for an event, or for the end of a pause; whether it is time to end."""
+        with self._news:
+            self._news.wait_for(lambda: self._stopping or bool(self._waiting and not pause), pause or None)
+            return self._stopping
+
+    def _write(self) -> None:
+        """Everything that waits."""
+        store = self._store or self._reopen()
+        with self._news:
+            written = tuple(self._waiting)
+        if not written:
+            return
+        store.add(written)
+        with self._news:
+            gone = {event.id for event in written}
+            while self._waiting and self._waiting[0].id in gone:
+                self._waiting.popleft()
+
+    def _reopen(self) -> Store:
+        try:
+            store = self._open()
+        except CorruptError as error:
+            aside = set_aside(self._path)
+            log.error("events-set-aside", reason=str(error), kept_as=str(aside))  # noqa: TRY400 - no mistake of ours
+            store = self._open()
+        try:
+            former = () if self._known else store.events()
+        except StoreError:
+            store.close()
+            raise
+        self._store, self._known = store, True
+        self._events.remember(former)
+        log.info("events-stored", path=str(self._path), events=len(former))
+        return store
+
+    def _safely(self, step: Callable[[], object]) -> bool:
+        """Whether a step did not fail; it is told once why it did."""
+        try:
+            step()
+        except StoreError as error:
+            if str(error) != self.trouble:
+                log.warning("events-in-memory", reason=str(error), consequence="a restart forgets what is not written")
+            self.trouble = str(error)
+            if self._store is not None:
+                self._store.close()
+                self._store = None
+            self._metrics.stored(well=False)
+            return False
+        self.trouble = ""
+        self._metrics.stored(well=True)
+        return True
+
+
+def keeper_of(settings: Settings, events: Events, metrics: EventMetrics) -> Keeper | None:
+    """The keeper of the file that the settings name; None where events are in memory only."""
+    path = path_of(settings)
+    if path is None:
+        return None
+    return Keeper(path, events=events, metrics=metrics, most=settings.events.most, days=settings.events.days)

@@ -1,0 +1,47 @@
+"""Where an agent keeps its events: the path of its settings, or one of its own in the user's state directory."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+from zlib import crc32
+
+from common.settings import Settings
+
+_NOWHERE: Final = ":memory:"
+_SAFE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+
+def path_of(settings: Settings, environment: Mapping[str, str] | None = None) -> Path | None:
+    """The file; None where events are kept in memory only.
+
+    The name without a path holds the agent's identity in the election, or what else tells it from others of this
+    machine: cluster, port and groups. So a restarted agent finds its file, and no two share one by accident.
+    """
+    given = settings.events.path
+    if given == _NOWHERE:
+        return None
+    if given:
+        return Path(given).expanduser()
+    environment = os.environ if environment is None else environment
+    state = environment.get("XDG_STATE_HOME", "")
+    base = Path(state) if state.startswith("/") else Path("~/.local/state").expanduser()
+    return base / "samerack" / f"events-{_name(settings)}.db"
+
+
+def _name(settings: Settings) -> str:
+    whole = "\n".join(
+        (
+            settings.election.identity or socket.gethostname(),
+            settings.kafka["bootstrap.servers"],
+            str(settings.web.port),
+            *settings.groups,
+            "",
+            *settings.traffic.groups,
+        )
+    )
+    shown = "".join(letter for letter in settings.election.identity[:40] if letter in _SAFE)
+    return f"{shown or 'port-' + str(settings.web.port)}-{crc32(whole.encode()):08x}"

@@ -1,0 +1,223 @@
+"""The file of events: SQLite in WAL mode, so that others read while one process writes. One row an event, as JSON.
+
+A writer holds a lock beside the file for as long as it lives, so that two agents never share one by accident; a killed
+one's successor gets it. Rows beyond the bounds go, the oldest first. What must not enter: threads, and when to write.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Final, Self
+
+from agent.events.model import Event, from_json, to_json
+from common.errors import AgentError
+
+_BUSY_SECONDS: Final = 2.0
+_WAL_BYTES: Final = 4 << 20
+_DAY: Final = 86_400.0
+
+Step = Callable[[sqlite3.Connection], object]
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    connection.execute(
+        "CREATE TABLE events (number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, at REAL NOT NULL, "
+        "of_group TEXT NOT NULL, kind TEXT NOT NULL, body TEXT NOT NULL)"
+    )
+    connection.execute("CREATE INDEX events_of_group ON events (of_group, at)")
+
+
+STEPS: Final[tuple[Step, ...]] = (_create,)
+"""What makes each version of the schema of the one before it; the file's version is how many it has been through."""
+
+
+class StoreError(AgentError):
+    """The file cannot be used; the message says why and what helps."""
+
+
+class CorruptError(StoreError):
+    """The file is no store of events any more; `set_aside` makes room for a new one."""
+
+
+class Store:
+    """The one writer of a file."""
+
+    def __init__(self, path: Path, *, most: int, days: float, steps: Sequence[Step] = STEPS) -> None:
+        """Open the file, and make it where there is none.
+
+        Args:
+            path: The file.
+            most: So many events are kept.
+            days: For so long.
+            steps: See `STEPS`.
+
+        Raises:
+            StoreError: It cannot be opened.
+        """
+        self._path = path
+        self._most = most
+        self._days = days
+        self._lock = _lock(path)
+        try:
+            with _told(path):
+                self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
+                try:
+                    _prepare(self._connection, path, steps)
+                except BaseException:
+                    self._connection.close()
+                    raise
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def add(self, events: Iterable[Event]) -> None:
+        """Write events, all or none; one that is there already stays as it is.
+
+        Raises:
+            StoreError: They are not written.
+        """
+        rows = [(event.id, event.at, event.group, event.kind, to_json(event).decode()) for event in events]
+        with _told(self._path), self._connection:
+            self._connection.executemany(
+                "INSERT OR IGNORE INTO events (id, at, of_group, kind, body) VALUES (?, ?, ?, ?, ?)", rows
+            )
+            self._trim()
+
+    def events(self) -> list[Event]:
+        """Everything that is kept, the oldest first.
+
+        Raises:
+            StoreError: It cannot be read.
+        """
+        with _told(self._path):
+            return list(_events(self._connection, self._most))
+
+    def close(self) -> None:
+        """Let the file go."""
+        self._connection.close()
+        os.close(self._lock)
+
+    def _trim(self) -> None:
+        self._connection.execute(
+            "DELETE FROM events WHERE at < ? OR number <= (SELECT MAX(number) FROM events) - ?",
+            (time.time() - self._days * _DAY, self._most),
+        )
+
+
+def read(path: Path, most: int) -> list[Event]:
+    """The newest events of a file, the oldest of them first; also while an agent writes to it.
+
+    Raises:
+        StoreError: There is none, or it cannot be read.
+    """
+    if not path.is_file():
+        raise StoreError(f"{path}: is no file; give the path that the agent logs as events-stored, or its events.path")
+    readable = f"{path.resolve().as_uri()}?mode=ro"
+    with _told(path), closing(sqlite3.connect(readable, uri=True, timeout=_BUSY_SECONDS)) as connection:
+        version = _version(connection)
+        if not 0 < version <= len(STEPS):
+            raise StoreError(
+                f"{path}: holds no events of this version of samerack (schema {version}, expected {len(STEPS)})"
+            )
+        return list(_events(connection, most))
+
+
+def set_aside(path: Path) -> Path:
+    """Give a file that makes no sense another name, and make room for a new one; an older one of that name goes.
+
+    Raises:
+        StoreError: It cannot be renamed.
+    """
+    aside = path.with_name(f"{path.name}.corrupt")
+    try:
+        path.replace(aside)
+        for suffix in ("-wal", "-shm"):
+            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    except OSError as error:
+        raise StoreError(f"{path}: is corrupt and cannot be set aside: {error.strerror}; remove it") from None
+    return aside
+
+
+def _lock(path: Path) -> int:
+    """The right to write, for as long as the descriptor is open.
+
+    It is a file of its own: closing any descriptor of a database makes the process lose SQLite's locks on it.
+    """
+    beside = path.with_name(f"{path.name}.lock")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}; give events.path a place that can be written to") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise StoreError(f"{path}: another agent writes to it; give each its own events.path") from None
+    return descriptor
+
+
+def _prepare(connection: sqlite3.Connection, path: Path, steps: Sequence[Step]) -> None:
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = NORMAL")  # a kill loses nothing; a power cut may lose the last seconds
+    connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES}")
+    version = _version(connection)
+    if version > len(steps):
+        raise StoreError(
+            f"{path}: was written by a newer samerack (schema {version}, this one knows {len(steps)}); give "
+            "events.path another name"
+        )
+    for number, step in enumerate(steps[version:], start=version + 1):
+        with connection:
+            connection.execute("BEGIN IMMEDIATE")
+            step(connection)
+            connection.execute(f"PRAGMA user_version = {number}")
+    if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+        raise CorruptError(f"{path}: its pages make no sense")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _events(connection: sqlite3.Connection, most: int) -> Iterator[Event]:
+    rows = connection.execute(
+        "SELECT body FROM (SELECT number, body FROM events ORDER BY number DESC LIMIT ?) ORDER BY number", (most,)
+    )
+    for (body,) in rows:
+        with suppress(ValueError):  # of a kind that only a newer version knows
+            yield from_json(body)
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    """SQLite's errors as ours, with the cure."""
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise StoreError(f"{path}: {error}; {_cure(error)}") from None
+    except sqlite3.DatabaseError as error:
+        raise CorruptError(f"{path}: is no store of events: {str(error).splitlines()[0]}") from None
+
+
+def _cure(error: sqlite3.OperationalError) -> str:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code == sqlite3.SQLITE_FULL:
+        return "make room there, or give events.path another place"
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return "another process holds it; give each agent its own events.path"
+    return "give events.path a place that can be written to"
