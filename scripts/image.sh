@@ -30,8 +30,10 @@ _fetch_wheels() {
     platforms+=(--platform "manylinux${platform}_$(uname -m)")
   done
   setup_python
+  # A Python of a virtual environment, and that of a small system, has no pip.
+  "$python" -m venv --clear "$cache/pip" || return
   for lock in agent build; do
-    retry 2 "$python" -m pip download --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: \
+    retry 2 "$cache/pip/bin/python" -m pip download --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: \
       --python-version "$version" --implementation cp "${platforms[@]}" --dest "$folder/wheels" --requirement "$root/locks/$lock.lock" || return
   done
 }
