@@ -6,10 +6,10 @@ Told of every publication. What must not enter: measuring, and prices that are n
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from agent.costs import summed
 from agent.traffic.board import Published
 from agent.traffic.model import GroupTraffic
 from common.money import PriceTable
@@ -37,24 +37,21 @@ class Ledger:
         self._prices = prices
         self._roles = roles
         self._own_share = own_share
-        self._seen: dict[str, tuple[int, int]] = {}
         self._dollars: dict[str, float] = {}
         self._lock = threading.Lock()
 
     def take(self, published: Published) -> None:
-        """Book what was read since the last publication.
+        """Book what groups that this agent counts read since the last publication.
 
         While the agent leads, at the share of the group's own assignor; else at what really crossed, since that was
         the group's own assignor's doing.
         """
         roles = self._roles()
         groups = {group.group: group for group in published.snapshot.groups}
-        for name, (known, crossing) in _volumes(published).items():
-            known_before, crossing_before = self._seen.get(name, (0, 0))
+        for name, read in summed(published.read, lambda flow: flow.key.group).items():
             group = groups.get(name)
             own = self._own_share(group) if group is not None and roles.get(name) == _LEADING else None
-            booked = crossing - crossing_before if own is None else own * (known - known_before)
-            self._seen[name] = (known, crossing)
+            booked = read.crossing if own is None else own * (read.wire_bytes - read.unknown)
             with self._lock:
                 self._dollars[name] = self._dollars.get(name, 0.0) + self._prices.dollars(booked)
 
@@ -62,13 +59,3 @@ class Ledger:
         """By group, since the agent began."""
         with self._lock:
             return dict(self._dollars)
-
-
-def _volumes(published: Published) -> dict[str, tuple[int, int]]:
-    """By group: wire bytes with both racks known, and those of them that crossed."""
-    sums: dict[str, list[int]] = defaultdict(lambda: [0, 0])
-    for key, volume in published.totals.items():
-        if key.cross_rack is not None:
-            sums[key.group][0] += volume.wire_bytes
-            sums[key.group][1] += volume.wire_bytes if key.cross_rack else 0
-    return {group: (known, crossing) for group, (known, crossing) in sums.items()}

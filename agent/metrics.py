@@ -70,6 +70,8 @@ class StatusBoard(Collector):
         """Change what the agent is to a group at once, not with its next look at the group: there may be none."""
         with self._lock:
             status = self._statuses.get(group, GroupStatus(group=group))
+            if role == "standby":  # what it saw last is for the agent that is active to tell
+                status = GroupStatus(group=group)
             first = status.first_in_order and role in ("leading", "following")
             self._statuses[group] = replace(status, role=role, first_in_order=first)
 

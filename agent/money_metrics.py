@@ -6,7 +6,7 @@ What must not enter: counting bytes (the measuring room's own metrics) and anyth
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -29,7 +29,23 @@ _FLOW_LABELS: Final = ("group", "topic", "client_rack", "replica_rack")
 class MoneyCollector(Collector):
     """The families of this room."""
 
-    def __init__(self, showing: Showing, ledger: Ledger, *, most_series: int = 20_000) -> None:
+    def __init__(
+        self,
+        showing: Showing,
+        ledger: Ledger,
+        *,
+        most_series: int = 20_000,
+        active: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            showing: The report.
+            ledger: Money since the agent began.
+            most_series: So many topics have series of their own.
+            active: Whether this agent counts any group; a standby tells no findings, as it is not told others' racks.
+        """
+        self._active = active
         self._showing = showing
         self._ledger = ledger
         self._most = most_series
@@ -94,6 +110,8 @@ class MoneyCollector(Collector):
         family = GaugeMetricFamily(
             "samerack_findings", "What `samerack verify` finds wrong, by kind.", labels=("finding",)
         )
+        if not self._active():
+            return family
         found = Counter(finding.code for finding in self._showing.verdict(at_most_seconds=_VERDICT_SECONDS).findings)
         for code in Code:
             family.add_metric((code.value,), found[code])

@@ -16,7 +16,7 @@ from agent import web_api, web_page
 from agent.cluster import SettlingTimes
 from agent.coordination import close, connect
 from agent.election.addresses import of_this_host
-from agent.election.election import Alone, Election
+from agent.election.election import Alone, Election, Standing
 from agent.election.model import Presence, lead, observe
 from agent.errors import RefusedError
 from agent.events import Events
@@ -30,7 +30,6 @@ from agent.metrics import Metrics
 from agent.money_metrics import MoneyCollector
 from agent.pod.members import PodRacks
 from agent.pod.own import own_rack, with_own_rack
-from agent.publishing.duties import publishes
 from agent.publishing.metrics import PublishingMetrics
 from agent.publishing.publisher import Publisher, ask_cluster_id
 from agent.racks import NO_HOSTS, Hosts
@@ -84,6 +83,7 @@ class Agent:
         self._pods = PodRacks(settings.pod, asked=self.metrics.pod_asked) if settings.pod.kubernetes_members else None
         self.election = Election(settings, presence=_presence(settings)) if settings.election.group else None
         hosts = self._known_hosts()
+        standing = self.election or Alone()
         self.traffic = TrafficBoard()
         counted = EventMetrics(self.metrics.registry)
         self.events = Events(
@@ -106,11 +106,14 @@ class Agent:
                 metrics=TrafficMetrics(self.metrics.registry),
                 hosts=hosts,
                 rack_aware=self._watch.selector,
+                standing=standing,
             )
             if settings.traffic.enabled
             else None
         )
-        self.metrics.registry.register(TrafficCollector(self.traffic, most_series=settings.traffic.most_series))
+        self.metrics.registry.register(
+            TrafficCollector(self.traffic, most_series=settings.traffic.most_series, mine=partial(_counts, standing))
+        )
         self._leaders = [
             GroupLeader(
                 group=group,
@@ -120,7 +123,7 @@ class Agent:
                 metrics=self.metrics,
                 events=self.events,
                 weigh=self._measuring.weights.weights if self._measuring is not None else unweighed,
-                standing=self.election or Alone(),
+                standing=standing,
                 hosts=hosts,
             )
             for group in dict.fromkeys(settings.groups)
@@ -133,7 +136,7 @@ class Agent:
                 settings,
                 metrics=PublishingMetrics(self.metrics.registry, settings.publishing.topics),
                 roles=self._roles,
-                mine=publishes(settings, self.election or Alone()),
+                mine=partial(_counts, standing),
                 cluster_id=partial(ask_cluster_id, settings.kafka),
             )
             if settings.publishing.topics
@@ -153,7 +156,14 @@ class Agent:
         )
         ledger = Ledger(prices, roles=self._roles, own_share=self.showing.own_share)
         self.traffic.listen(ledger.take)
-        self.metrics.registry.register(MoneyCollector(self.showing, ledger, most_series=settings.traffic.most_series))
+        self.metrics.registry.register(
+            MoneyCollector(
+                self.showing,
+                ledger,
+                most_series=settings.traffic.most_series,
+                active=lambda: standing.claims.any_duty,
+            )
+        )
         self.web = WebServer(
             application(
                 self.metrics,
@@ -312,6 +322,10 @@ class Agent:
             self._keeper.stop()  # after whoever may have something to tell
             self._keeper.join(max(0.1, deadline - time.monotonic()))
         self.web.stop()
+
+
+def _counts(standing: Standing, group: str) -> bool:
+    return standing.claims.of_group(group) is not None
 
 
 def _observing(settings: Settings) -> Settings:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from zlib import crc32
 
-from agent.election.model import Presence, Verdict, is_told
+from agent.election.model import Presence, Told, Verdict, is_told, lead, led_by, observed_by
 
 
 def choose(present: Mapping[str, Presence], term: int) -> dict[str, Verdict]:
@@ -34,6 +35,8 @@ def choose(present: Mapping[str, Presence], term: int) -> dict[str, Verdict]:
         chosen[duty] = max(able[duty], key=lambda member: (busy[member], crc32(present[member].identity.encode())))
         busy[chosen[duty]] += 1
     racks = racks_by_address(present.values())
+    counting = _counting(present, chosen)
+    teller = _teller(present)
     verdicts = {}
     for member in present:
         active = frozenset(duty for duty, holder in chosen.items() if holder == member)
@@ -43,8 +46,31 @@ def choose(present: Mapping[str, Presence], term: int) -> dict[str, Verdict]:
             active=active,
             deputized=frozenset(duty for duty in active if len(able[duty]) > 1),
             racks=racks if active else {},
+            counting=counting if active else frozenset(),
+            told=frozenset(told for told, holder in teller.items() if holder == member),
+            elsewhere=frozenset(told for told, holder in teller.items() if holder != member) if active else frozenset(),
         )
     return verdicts
+
+
+def _counting(present: Mapping[str, Presence], chosen: Mapping[str, str]) -> frozenset[str]:
+    """Duties by which groups are counted: all but those to lead a group that whoever leads it does not measure."""
+    unmeasured = set()
+    for member in set(chosen.values()):
+        patterns = observed_by(present[member].duties)
+        for group in led_by(duty for duty, holder in chosen.items() if holder == member):
+            if patterns and not any(fnmatchcase(group, pattern) for pattern in patterns):
+                unmeasured.add(lead(group))
+    return frozenset(chosen.keys() - unmeasured)
+
+
+def _teller(present: Mapping[str, Presence]) -> dict[Told, str]:
+    """Which agent counts what clients tell of themselves; of a client that tells two, one of them."""
+    teller: dict[Told, str] = {}
+    for member in sorted(present):
+        for told in present[member].told:
+            teller.setdefault(told, member)
+    return teller
 
 
 def racks_by_address(present: Iterable[Presence]) -> dict[str, str]:

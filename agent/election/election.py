@@ -8,6 +8,7 @@ verdict stays in force. What must not enter: leading, measuring.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from types import MappingProxyType
@@ -17,8 +18,9 @@ import structlog
 from kafka import errors as kafka_errors
 
 from agent.coordination import close, connect
+from agent.election.counting import EVERYTHING, NOTHING, Claim, Claims
 from agent.election.member import ElectionMember
-from agent.election.model import Presence, Verdict
+from agent.election.model import Presence, Told, Verdict
 from agent.errors import RefusedError
 from agent.refusals import next_pause
 from common.errors import AgentError
@@ -60,6 +62,16 @@ class Standing(Protocol):
     def listen(self, listener: Callable[[], None]) -> None:
         """Call this after every election."""
 
+    @property
+    def claims(self) -> Claims:
+        """What this agent counts, as far as it knows."""
+
+    def sure_claims(self) -> Claims | None:
+        """The same; None while another agent may have been elected without this one's knowledge."""
+
+    def tell(self, told: frozenset[Told]) -> None:
+        """Let the others know which members tell this agent what they read."""
+
 
 class Alone:
     """The standing of an agent without election: it does everything, and nobody stands by."""
@@ -77,6 +89,18 @@ class Alone:
     def listen(self, listener: Callable[[], None]) -> None:
         """Nothing ever changes."""
 
+    @property
+    def claims(self) -> Claims:
+        """Everything."""
+        return EVERYTHING
+
+    def sure_claims(self) -> Claims | None:
+        """Everything."""
+        return self.claims
+
+    def tell(self, told: frozenset[Told]) -> None:
+        """There are no others."""
+
 
 class Election(threading.Thread):
     """This agent among the others."""
@@ -92,7 +116,12 @@ class Election(threading.Thread):
         self._settings = settings
         self._presence = presence
         self._verdict: Verdict | None = None
+        self._claims = NOTHING
+        self._member: ElectionMember | None = None
+        self._elected_as = ""
+        self._told: frozenset[Told] = frozenset()
         self._refused = ""
+        self.elections = 0
         self._listeners: list[Callable[[], None]] = []
         self._wake = threading.Event()
         self._stopping = threading.Event()
@@ -140,6 +169,26 @@ class Election(threading.Thread):
         """Call this, on the election's thread, after every election."""
         self._listeners.append(listener)
 
+    @property
+    def claims(self) -> Claims:
+        """What this agent counts, as far as it knows."""
+        return EVERYTHING if self._refused else self._claims
+
+    def sure_claims(self) -> Claims | None:
+        """The same; None while another agent may have been elected without this one's knowledge."""
+        claims, verdict, member = self.claims, self._verdict, self._member
+        if self._refused or verdict is None:
+            return claims
+        if member is None or self._stopping.is_set() or not member.is_sure_of(verdict):
+            return None
+        return claims if claims is self._claims else None
+
+    def tell(self, told: frozenset[Told]) -> None:
+        """Let the others know which members tell this agent what they read: by another election."""
+        if told != self._told:
+            self._told = told
+            self._wake.set()
+
     # the thread
 
     def stop(self) -> None:
@@ -173,13 +222,15 @@ class Election(threading.Thread):
     def _session(self) -> None:
         client = connect(for_kafka_python(self._settings.kafka))
         member = ElectionMember(client, settings=self._settings.election, presence=self._presence, wake=self._wake.set)
-        member.verdict = self._verdict
+        member.verdict, member.told = self._verdict, self._told
+        self._member = member
         try:
             while not self._stopping.is_set():
                 self._turn(member)
                 self._wake.wait(_TURN_SECONDS)
                 self._wake.clear()
         finally:
+            self._member = None
             try:
                 member.leave()
             finally:
@@ -189,6 +240,9 @@ class Election(threading.Thread):
         member.poll_heartbeat()
         if member.fenced:
             raise kafka_errors.FencedInstanceIdError(self._presence.identity)
+        if member.told != self._told:
+            member.told = self._told
+            member.trigger("clients tell what they read")
         if not member.wants_join:
             return
         if not member.join(_JOIN_SECONDS):
@@ -196,7 +250,7 @@ class Election(threading.Thread):
             return
         self._refuse("")
         if member.verdict is not None:
-            self._elected(member.verdict)
+            self._elected(member.verdict, member.member_id)
 
     def _tell_fenced(self) -> None:
         log.error("fenced", identity=self._presence.identity, cure="give every agent its own election.identity")
@@ -209,14 +263,25 @@ class Election(threading.Thread):
         if changed:
             self._tell()
 
-    def _elected(self, verdict: Verdict) -> None:
+    def _elected(self, verdict: Verdict, member_id: str) -> None:
         if verdict == self._verdict:
             return
-        self._verdict = verdict
+        self._claims = self._claims_of(verdict, member_id)
+        self._verdict, self._elected_as = verdict, member_id
+        self.elections += 1
         log.info(
             "elected", term=verdict.term, agents=verdict.agents, active=sorted(verdict.active), hosts=len(verdict.racks)
         )
         self._tell()
+
+    def _claims_of(self, verdict: Verdict, member_id: str) -> Claims:
+        """The claims after an election; those go on that this agent has as the same member: it was never given up."""
+        before = self._claims.held if member_id == self._elected_as else {}
+        first = self._verdict is None and verdict.agents == 1  # nobody before this agent
+        since = float("-inf") if first else time.monotonic()
+        given: tuple[str | Told, ...] = (*verdict.active, *verdict.told)
+        held = {what: before.get(what) or Claim(what=what, term=verdict.term, since=since) for what in given}
+        return Claims(held, duties=verdict.counting, elsewhere=verdict.elsewhere)
 
     def _tell(self) -> None:
         for listener in self._listeners:

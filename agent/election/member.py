@@ -5,7 +5,9 @@ What must not enter: what an agent does with a verdict, and threads.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from typing import Any
 
 from kafka.net.compat import KafkaNetClient
 
@@ -15,6 +17,7 @@ from agent.election.model import (
     PROTOCOL,
     PROTOCOL_TYPE,
     Presence,
+    Told,
     Verdict,
     decode_presence,
     decode_verdict,
@@ -48,7 +51,10 @@ class ElectionMember(GroupMember):
             wake=wake,
         )
         self._presence = presence
+        self.told: frozenset[Told] = frozenset()
         self.verdict: Verdict | None = None
+        self.well_at = float("-inf")
+        self._sure_seconds = min(settings.session_timeout_seconds, settings.rebalance_timeout_seconds)
 
     def protocol_type(self) -> str:
         """A type of its own: nobody takes the group for one of consumers."""
@@ -57,10 +63,32 @@ class ElectionMember(GroupMember):
     def group_protocols(self) -> list[tuple[str, bytes]]:
         """What this agent is and holds."""
         verdict = self.verdict
-        presence = self._presence
+        presence = self._presence.model_copy(update={"told": tuple(sorted(self.told))})
         if verdict is not None:
             presence = presence.model_copy(update={"held": tuple(sorted(verdict.active)), "term": verdict.term})
         return [(PROTOCOL, encode(presence))]
+
+    def _process_sync_group_response(self, response: Any, send_time: float) -> Any:
+        content = super()._process_sync_group_response(response, send_time)
+        self.well_at = send_time
+        return content
+
+    def _handle_heartbeat_response(self, response: Any, send_time: float) -> Any:
+        result = super()._handle_heartbeat_response(response, send_time)  # raises where it is anything but well
+        self.well_at = send_time
+        return result
+
+    def is_sure_of(self, verdict: Verdict) -> bool:
+        """Whether no election can have taken place since the one of this verdict.
+
+        Brokers give a member up after its session, and elect without it after the time that an election waits.
+        """
+        return (
+            self.generation_id == verdict.term
+            and not self.wants_join
+            and not self.fenced
+            and time.monotonic() - self.well_at < self._sure_seconds
+        )
 
     def _take(self, content: bytes) -> None:
         verdict = decode_verdict(content)

@@ -6,8 +6,9 @@ What must not enter: choosing (`agent.election.choice`), and connections.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from ipaddress import ip_address
-from typing import Final
+from typing import Final, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -15,15 +16,31 @@ PROTOCOL_TYPE: Final = "samerack"
 PROTOCOL: Final = "samerack-v1"
 """Raised when older agents could no longer read what newer ones say; a group uses what all its members offer."""
 
+Told: TypeAlias = tuple[str, str]
+"""A group, and the id of a member of it whose client tells an agent itself what it reads."""
+
+_LEAD: Final = "lead "
+_OBSERVE: Final = "observe "
+
 
 def lead(group: str) -> str:
     """The duty to lead a group."""
-    return f"lead {group}"
+    return f"{_LEAD}{group}"
 
 
 def observe(pattern: str) -> str:
     """The duty to measure the groups of a pattern."""
-    return f"observe {pattern}"
+    return f"{_OBSERVE}{pattern}"
+
+
+def led_by(duties: Iterable[str]) -> list[str]:
+    """The groups that are to be led."""
+    return [duty.removeprefix(_LEAD) for duty in duties if duty.startswith(_LEAD)]
+
+
+def observed_by(duties: Iterable[str]) -> list[str]:
+    """The patterns that are to be measured."""
+    return [duty.removeprefix(_OBSERVE) for duty in duties if duty.startswith(_OBSERVE)]
 
 
 class Presence(BaseModel):
@@ -36,6 +53,7 @@ class Presence(BaseModel):
         duties: what it could do.
         held: what it is active for.
         term: the election that gave it `held`; of two that hold one duty, the later counts.
+        told: members whose clients bring it their own counters.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -46,6 +64,7 @@ class Presence(BaseModel):
     duties: tuple[str, ...] = ()
     held: tuple[str, ...] = ()
     term: int = 0
+    told: tuple[Told, ...] = ()
 
 
 class Verdict(BaseModel):
@@ -57,6 +76,9 @@ class Verdict(BaseModel):
         active: what it is to do.
         deputized: those of them that another agent would take over.
         racks: rack by address of every agent's host; only for an agent that has something to do.
+        counting: the duties by which groups are counted, those of all agents; only for an agent that has one.
+        told: of what this agent is told by clients, what it is to count.
+        elsewhere: what other agents are told and count; only for an agent that has something to do.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -66,6 +88,9 @@ class Verdict(BaseModel):
     active: frozenset[str] = frozenset()
     deputized: frozenset[str] = frozenset()
     racks: dict[str, str] = {}
+    counting: frozenset[str] = frozenset()
+    told: frozenset[Told] = frozenset()
+    elsewhere: frozenset[Told] = frozenset()
 
 
 def encode(said: Presence | Verdict) -> bytes:

@@ -8,7 +8,6 @@ must not enter is a clock, and records.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
@@ -49,8 +48,8 @@ class Windows:
         self._at: int | None = None
         self._open: dict[int, _Window] = {}
 
-    def add(self, totals: Totals, at: float, *, mine: Callable[[str], bool]) -> None:
-        """The totals at a moment, in seconds since 1970; what grew of a group that is not `mine` is left out."""
+    def add(self, totals: Totals, at: float) -> None:
+        """The totals at a moment, in seconds since 1970."""
         now = int(at * _MILLISECONDS)
         before = self._at
         if before is None or not 0 <= now - before <= _LONGEST_STEP_SECONDS * _MILLISECONDS:
@@ -60,7 +59,7 @@ class Windows:
             known = self._totals.get(key)
             wire_bytes = volume.wire_bytes - (known.wire_bytes if known is not None else 0)
             records = volume.records - (known.records if known is not None else 0)
-            if (wire_bytes or records) and mine(key.group):
+            if wire_bytes or records:
                 self._divide(key, wire_bytes, records, spans)
         self._totals, self._at = totals, now
 

@@ -19,10 +19,14 @@ _NOTHING: Final = Volume()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Published:
-    """A snapshot with the totals of the same moment, for readers that need both to agree."""
+    """A snapshot with the totals of the same moment, for readers that need both to agree.
+
+    `read` is what groups that this agent counts read since the publication before, whoever counts it.
+    """
 
     snapshot: TrafficSnapshot
     totals: Totals
+    read: tuple[Flow, ...] = ()
 
 
 class TrafficBoard:
@@ -46,7 +50,7 @@ class TrafficBoard:
         return self._published.snapshot
 
     def totals(self) -> Totals:
-        """Volumes since the agent began, by key."""
+        """Volumes that this agent counted since it began, by key."""
         return self._published.totals
 
     def published(self) -> Published:
@@ -61,8 +65,8 @@ class TrafficBoard:
         """Call `listener` (quick, from the cycle's thread) after each publication."""
         self._listeners.append(listener)
 
-    def publish(self, snapshot: TrafficSnapshot, counted: Iterable[Flow]) -> None:
-        """Replace the snapshot and add what was counted since the last one to the totals."""
+    def publish(self, snapshot: TrafficSnapshot, counted: Iterable[Flow], read: Iterable[Flow] = ()) -> None:
+        """Replace the snapshot and add what was counted since the last one to the totals; `read` as in `Published`."""
         with self._lock:
             totals: dict[FlowKey, Volume] = dict(self._published.totals)
             for flow in counted:
@@ -71,7 +75,7 @@ class TrafficBoard:
                     wire_bytes=before.wire_bytes + flow.volume.wire_bytes,
                     records=before.records + flow.volume.records,
                 )
-            self._published = Published(snapshot=snapshot, totals=MappingProxyType(totals))
+            self._published = Published(snapshot=snapshot, totals=MappingProxyType(totals), read=tuple(read))
             self._by_name = {group.group: group for group in snapshot.groups}
         for listener in self._listeners:
             listener(self._published)

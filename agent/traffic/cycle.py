@@ -6,22 +6,24 @@ What must not enter: asking brokers (that is `agent.traffic.looker`), and how an
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Final
 
+from agent.election.counting import Claim, Claims
+from agent.election.election import Alone, Standing
 from agent.racks import NO_HOSTS, Hosts
-from agent.traffic.attribute import Part, parts_of, with_overhead
+from agent.traffic.attribute import Part, Spans, parts_of, with_overhead
 from agent.traffic.board import TrafficBoard
 from agent.traffic.collect import Partition
 from agent.traffic.exact import ExactReads, MemberKey
 from agent.traffic.gaps import merged
 from agent.traffic.groups import ObservedMember
 from agent.traffic.looker import Look, Looker
-from agent.traffic.model import Flow, Gap, TrafficSnapshot
+from agent.traffic.model import Gap, TrafficSnapshot
 from agent.traffic.picture import Painter, Scene, Seen
 from agent.traffic.statistics import Read
-from agent.traffic.tally import Tally, count
+from agent.traffic.tally import Count, Tally, count, everybody
 from agent.traffic.weights import WeightBook
 from agent.traffic.window import Window
 from agent.traffic.wire import Wire
@@ -29,6 +31,15 @@ from common.settings import Settings
 
 _LONGEST_STEP_SECONDS: Final = 120.0
 """After a longer pause (a suspended machine) envelopes and rates of the time between are not guessed."""
+_NO_SPANS: Final = Spans(spans=(), rewound=frozenset(), uncommitted=frozenset())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Base:
+    """What was this agent's to count of a group when the look began from which its next spans are."""
+
+    claim: Claim | None
+    elsewhere: frozenset[str]
 
 
 class Cycle:
@@ -43,6 +54,7 @@ class Cycle:
         exact: ExactReads,
         weights: WeightBook,
         hosts: Hosts = NO_HOSTS,
+        standing: Standing | None = None,
     ) -> None:
         self._settings = settings
         self._looker = Looker(settings, wire, hosts)
@@ -53,6 +65,8 @@ class Cycle:
         self._window = Window(settings.traffic.window_seconds)
         self._painter = Painter(settings, weights)
         self._cycles = 0
+        self._standing = standing or Alone()
+        self._bases: dict[str, _Base] = {}
 
     def turn(
         self, *, now: float, wall: float, rack_aware: bool | None, elsewhere: Iterable[Gap] = ()
@@ -74,48 +88,87 @@ class Cycle:
         if seconds > _LONGEST_STEP_SECONDS:
             seconds = 0.0
         aware = bool(rack_aware)
+        before = self._standing.sure_claims()
         look = self._looker.look(now=now, rack_aware=aware)
+        claims = self._standing.sure_claims() if before is not None else None
+        if claims is None:
+            self._count_later(look)
         self._exact.see(
             look.groups,
             {topic: len(views) for topic, views in state.cluster.topics.items()},
             self._served_members(look, rack_aware=aware),
         )
-        flows = self._count(look, now=now, seconds=seconds, rack_aware=aware)
-        self._window.add(wall - seconds, wall, flows)
+        groups = self._count(look, claims, now=now, seconds=seconds, rack_aware=aware)
+        self._window.add(wall - seconds, wall, [flow for group in groups.values() for flow in group.flows])
         self._weights.forget(state.groups.keys() - look.groups.keys())
         self._painter.forget(state.groups.keys() - look.groups.keys())
         snapshot = self._paint(look, now=now, wall=wall, rack_aware=rack_aware)
         self._looker.done(look, now)
         gaps = merged([*snapshot.gaps, *elsewhere])
         snapshot = replace(snapshot, gaps=gaps, cycle_seconds=time.perf_counter() - started)
-        self._board.publish(snapshot, flows)
+        self._board.publish(
+            snapshot,
+            [flow for group in groups.values() for flow in group.counted],
+            [flow for name in self._mine(groups, claims) for flow in groups[name].flows],
+        )
+        if before is not None and claims is not None:
+            self._bases = {
+                name: _Base(claim=before.of_group(name), elsewhere=before.elsewhere(name)) for name in look.groups
+            }
         return snapshot
 
     # counting
 
-    def _count(self, look: Look, *, now: float, seconds: float, rack_aware: bool) -> list[Flow]:
+    def _count_later(self, look: Look) -> None:
+        """Take nothing for read: another agent may have been elected. The next look goes on where the last one did."""
+        committed = self._looker.state.committed
+        look.committed = {name: dict(committed[name]) for name in look.groups if name in committed}
+        look.spans = dict.fromkeys(look.groups, _NO_SPANS)
+
+    def _mine(self, groups: Iterable[str], claims: Claims | None) -> list[str]:
+        """The groups that this agent counts, and did when the last spans ended."""
+        return [
+            name
+            for name in groups
+            if claims is not None
+            and (claim := claims.of_group(name)) is not None
+            and name in self._bases
+            and self._bases[name].claim == claim
+        ]
+
+    def _count(
+        self, look: Look, claims: Claims | None, *, now: float, seconds: float, rack_aware: bool
+    ) -> dict[str, Count]:
+        """What each group read; of what is estimated only that counts which was this agent's at both ends."""
         known = self._exact.members(now=now)
         told: dict[str, dict[str, list[Read]]] = {}
         for (where, member), reads in self._exact.collect().items():
             told.setdefault(where, {})[member] = reads
-        flows: list[Flow] = []
+        mine = frozenset(self._mine(look.groups, claims))
+        counts: dict[str, Count] = {}
         for name, group in look.groups.items():
             owners = look.owners[name]
             parts = self._parts(name, look, seconds=seconds, rack_aware=rack_aware)
             self._weights.measured(name, parts, owners, seconds)
             members = {one.id: one for one in (*group.members, *owners.values())}
-            counted, estimated = count(
+            one = count(
                 self._tally,
                 name,
                 parts,
                 told.get(name, {}),
                 exact_members={one: members[one] for where, one in known if where == name and one in members},
                 rack_of=self._looker.rack_of,
+                counts=self._counts(name, claims) if name in mine else _nobody,
             )
-            for member_id, wire_bytes in estimated.items():
+            for member_id, wire_bytes in one.estimated.items():
                 self._exact.estimated((name, member_id), wire_bytes)
-            flows += counted
-        return flows
+            counts[name] = one
+        return counts
+
+    def _counts(self, name: str, claims: Claims | None) -> Callable[[ObservedMember | None], bool]:
+        """Whether what a group's member read is this agent's: that of members that tell other agents is not."""
+        elsewhere = self._bases[name].elsewhere | (claims.elsewhere(name) if claims is not None else frozenset())
+        return everybody if not elsewhere else lambda member: member is None or member.id not in elsewhere
 
     def _parts(self, name: str, look: Look, *, seconds: float, rack_aware: bool) -> list[Part]:
         state = self._looker.state
@@ -193,3 +246,7 @@ class Cycle:
             cycle=self._cycles,
             gaps=tuple(self._looker.gaps),
         )
+
+
+def _nobody(_member: ObservedMember | None) -> bool:
+    return False

@@ -1,8 +1,8 @@
 """Which members are known exactly: takes clients' counters, finds the member, and keeps what was read until collected.
 
 Posts come from the web's threads, the cycle collects. A member's exact bytes replace its estimate; on the first post of
-a client what was already estimated for its member is taken off, so that nothing counts twice. What must not enter:
-HTTP, and how counters are read.
+a client what was already estimated for its member is taken off, so that nothing counts twice. Between two posts counts
+what this agent had a claim to at both. What must not enter: HTTP, and how counters are read.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
+from agent.election.counting import Claim
+from agent.election.election import Alone, Standing
 from agent.traffic.collect import Partition
 from agent.traffic.groups import ObservedGroup, ObservedMember
 from agent.traffic.statistics import Counters, Read, StatisticsError, reads
@@ -31,6 +33,7 @@ class _Client:
     counters: Counters
     member: MemberKey
     heard_at: float
+    claims: frozenset[Claim]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,9 +47,15 @@ class _State:
 class ExactReads:
     """Counters of clients, by group and client."""
 
-    def __init__(self, *, began_at: float) -> None:
-        """Prepare; `began_at` is when the agent began to look, on the clock that `now` is given on."""
+    def __init__(self, *, began_at: float, standing: Standing | None = None) -> None:
+        """Prepare.
+
+        Args:
+            began_at: When the agent began to look, on the clock that `now` is given on.
+            standing: What this agent is to count; everything where it is alone.
+        """
         self._began_at = began_at
+        self._standing = standing or Alone()
         self._lock = threading.Lock()
         self._state = _State()
         self._clients: dict[tuple[str, str], _Client] = {}
@@ -63,7 +72,7 @@ class ExactReads:
             self._state.groups, self._state.partitions, self._state.serving = groups, partitions, serving
 
     def estimated(self, member: MemberKey, wire_bytes: float) -> None:
-        """Take note of bytes that were estimated for a member."""
+        """Take note of bytes that were estimated, and counted, for a member."""
         with self._lock:
             self._state.estimated[member] += round(wire_bytes)
 
@@ -93,23 +102,35 @@ class ExactReads:
             key = (group, member.id)
             name = (group, counters.client)
             before = self._clients.get(name)
-            first = before is None or before.member != key
-            known = before.counters if before is not None else None
+            sure = self._standing.sure_claims()
+            if sure is None and before is not None:
+                before.heard_at = now  # what came since will be counted once it is known by whom
+                return member
+            claims = sure.of_member(group, member.id) if sure is not None else frozenset()
             serving = self._state.serving.get(key, {})
-            found = reads(known, counters, serving) if known is not None or self._seen_from_birth(counters, now) else []
-            if first and known is None:
-                found = _less(found, self._state.estimated.pop(key, 0))
-            self._clients[name] = _Client(counters=counters, member=key, heard_at=now)
+            found: list[Read] = []
+            if before is None:
+                if claims and self._seen_from_birth(counters, now, min(claim.since for claim in claims)):
+                    found = _less(reads(None, counters, serving), self._state.estimated.pop(key, 0))
+            elif before.claims & claims:
+                found = reads(before.counters, counters, serving)
+            self._clients[name] = _Client(counters=counters, member=key, heard_at=now, claims=claims)
             self._unread.setdefault(key, []).extend(found)
             return member
 
-    def members(self, *, now: float) -> frozenset[MemberKey]:
-        """Members that are known exactly at present."""
+    def told(self, *, now: float) -> frozenset[MemberKey]:
+        """Members whose clients tell this agent what they read, at present."""
         with self._lock:
             self._clients = {
                 name: client for name, client in self._clients.items() if now - client.heard_at < STALE_SECONDS
             }
             return frozenset(client.member for client in self._clients.values())
+
+    def members(self, *, now: float) -> frozenset[MemberKey]:
+        """Members that are known exactly at present: those of them that this agent counts."""
+        told = self.told(now=now)
+        with self._lock:
+            return told & {client.member for client in self._clients.values() if client.claims}
 
     def collect(self) -> dict[MemberKey, list[Read]]:
         """What was read since the last call, by member."""
@@ -117,10 +138,10 @@ class ExactReads:
             unread, self._unread = self._unread, {}
             return unread
 
-    def _seen_from_birth(self, counters: Counters, now: float) -> bool:
+    def _seen_from_birth(self, counters: Counters, now: float, since: float) -> bool:
         if counters.age_seconds is None:
             return False
-        return counters.age_seconds <= now - self._began_at + _AT_BIRTH_SECONDS
+        return counters.age_seconds <= now - max(self._began_at - _AT_BIRTH_SECONDS, since)
 
 
 def _member(group: ObservedGroup, counters: Counters, member_id: str | None) -> ObservedMember:

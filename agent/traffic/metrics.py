@@ -6,7 +6,7 @@ Read from one published snapshot, so that a scrape never sees half of an update.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final, Self
 
@@ -27,8 +27,18 @@ _INTERNAL: Final = "internal"
 class TrafficCollector(Collector):
     """What the board shows, as metrics."""
 
-    def __init__(self, board: TrafficBoard, *, most_series: int) -> None:
+    def __init__(
+        self, board: TrafficBoard, *, most_series: int, mine: Callable[[str], bool] = lambda _group: True
+    ) -> None:
+        """Prepare.
+
+        Args:
+            board: What is shown.
+            most_series: So many topics have series of their own.
+            mine: Whether a group is this agent's to show; others' totals are empty by themselves.
+        """
         self._board = board
+        self._mine = mine
         self._most = most_series
         self._own: dict[FlowKey, FlowKey] = {}
 
@@ -43,29 +53,30 @@ class TrafficCollector(Collector):
 
     def _families(self, snapshot: TrafficSnapshot, totals: Totals) -> Iterator[Metric]:
         yield from self._consumed(totals)
+        groups = [group for group in snapshot.groups if self._mine(group.group)]
         yield _share(
             "samerack_cross_rack_share",
             "Share of consumed bytes that crossed racks in the window of traffic.window_seconds.",
-            ((group, group.shares.present_bytes) for group in snapshot.groups),
+            ((group, group.shares.present_bytes) for group in groups),
         )
         yield _share(
             "samerack_cross_rack_partition_share",
             "Share of assigned partitions that are read from another rack.",
-            ((group, group.shares.present_partitions) for group in snapshot.groups),
+            ((group, group.shares.present_partitions) for group in groups),
         )
         yield _share(
             "samerack_optimal_share",
             "Share that the best balanced assignment would read across racks.",
-            ((group, group.shares.optimal) for group in snapshot.groups),
+            ((group, group.shares.optimal) for group in groups),
         )
         yield _share(
             "samerack_random_share",
             "1 - 1/R with R racks of brokers: the share without regard to racks.",
-            ((group, group.shares.random) for group in snapshot.groups),
+            ((group, group.shares.random) for group in groups),
         )
         observed = GaugeMetricFamily("samerack_observed_groups", "Groups that are observed, by kind.", labels=["kind"])
         kinds: dict[str, int] = {}
-        for group in snapshot.groups:
+        for group in groups:
             kinds[group.kind] = kinds.get(group.kind, 0) + 1
         for kind, count in sorted(kinds.items()):
             observed.add_metric([kind], count)

@@ -64,6 +64,27 @@ class Tally:
     keys: dict[FlowKey, FlowKey] = field(default_factory=dict)
     calibrations: dict[str, Calibration] = field(default_factory=dict)
     left_over: dict[FlowKey, float] = field(default_factory=dict)
+    counted_left_over: dict[FlowKey, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """One group's cycle.
+
+    Attributes:
+        flows: what was read.
+        counted: what of it this agent is to count.
+        estimated: by member id, bytes of `counted` that are estimated.
+    """
+
+    flows: tuple[Flow, ...]
+    counted: tuple[Flow, ...]
+    estimated: Mapping[str, float]
+
+
+def everybody(_member: ObservedMember | None) -> bool:
+    """Counts whoever reads, and what nobody is known to read."""
+    return True
 
 
 def count(  # noqa: PLR0913 - one group's cycle, and all are named
@@ -74,8 +95,9 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
     *,
     exact_members: Mapping[str, ObservedMember],
     rack_of: Callable[[int | None], str],
-) -> tuple[list[Flow], dict[str, float]]:
-    """The flows of one group in one cycle, and the bytes that were estimated by member id.
+    counts: Callable[[ObservedMember | None], bool] = everybody,
+) -> Count:
+    """The flows of one group in one cycle.
 
     Args:
         tally: Memory; changed.
@@ -84,10 +106,12 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
         exact: What clients told since the last cycle, by member id.
         exact_members: Members that are known exactly at present, by id: their estimates calibrate and do not count.
         rack_of: The rack of a broker, "" where unknown.
+        counts: Whether what is estimated for a member is this agent's to count; exact bytes always are.
     """
     calibration = tally.calibrations.setdefault(group, Calibration())
     factor = calibration.factor
     sums: dict[FlowKey, list[float]] = {}
+    counted: dict[FlowKey, list[float]] = {}
     shadow = 0.0
     committed = False
     estimated: dict[str, float] = {}
@@ -98,10 +122,13 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
             committed = committed or part.records > 0
             continue
         wire_bytes = part.wire_bytes * factor
-        if member is not None:
-            estimated[member.id] = estimated.get(member.id, 0.0) + wire_bytes
         key = _key(group, part.partition[0], member, rack_of(part.broker), "estimated")
         _add(sums, key, wire_bytes, part.records)
+        if not counts(member):
+            continue
+        _add(counted, key, wire_bytes, part.records)
+        if member is not None:
+            estimated[member.id] = estimated.get(member.id, 0.0) + wire_bytes
     told = 0.0
     for member_id, reads in exact.items():
         member = exact_members.get(member_id)
@@ -109,12 +136,14 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
             told += read.wire_bytes
             key = _key(group, read.partition[0], member, rack_of(read.broker), "exact")
             _add(sums, key, read.wire_bytes, read.records)
+            _add(counted, key, read.wire_bytes, read.records)
     if told or shadow:
         calibration.add(told, shadow, committed=committed)
-    return [
-        _rounded(tally, tally.keys.setdefault(key, key), wire_bytes, round(records))
-        for key, (wire_bytes, records) in sums.items()
-    ], estimated
+    return Count(
+        flows=_rounded(sums, tally.left_over, tally.keys),
+        counted=_rounded(counted, tally.counted_left_over, tally.keys),
+        estimated=estimated,
+    )
 
 
 def _key(group: str, topic: str, member: ObservedMember | None, replica_rack: str, method: Method) -> FlowKey:
@@ -128,10 +157,15 @@ def _add(sums: dict[FlowKey, list[float]], key: FlowKey, wire_bytes: float, reco
     row[1] += records
 
 
-def _rounded(tally: Tally, key: FlowKey, wire_bytes: float, records: int) -> Flow:
+def _rounded(
+    sums: Mapping[FlowKey, list[float]], left_over: dict[FlowKey, float], keys: dict[FlowKey, FlowKey]
+) -> tuple[Flow, ...]:
     """Whole bytes; what is left over counts in the next cycle, so that nothing is lost by rounding."""
-    exact = wire_bytes + tally.left_over.pop(key, 0.0)
-    whole = int(exact)
-    if exact > whole:
-        tally.left_over[key] = exact - whole
-    return Flow(key=key, volume=Volume(wire_bytes=whole, records=records))
+    flows = []
+    for key, (wire_bytes, records) in sums.items():
+        exact = wire_bytes + left_over.pop(key, 0.0)
+        whole = int(exact)
+        if exact > whole:
+            left_over[key] = exact - whole
+        flows.append(Flow(key=keys.setdefault(key, key), volume=Volume(wire_bytes=whole, records=round(records))))
+    return tuple(flows)

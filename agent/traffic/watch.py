@@ -9,10 +9,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 import structlog
 
+from agent.election.election import Alone, Standing
 from agent.errors import RefusedError
 from agent.racks import NO_HOSTS, Hosts
 from agent.refusals import next_pause
@@ -36,6 +38,8 @@ log = structlog.get_logger("traffic")
 
 _SHARE_OF_TIME: Final = 3
 """A look may take a third of the time at most."""
+_STANDBY_SHARE: Final = 6
+"""An agent that counts no group looks so many times less often: it keeps weights for the day when it leads."""
 
 RackAware = Callable[[], bool | None]
 """Whether the brokers serve from the reader's rack; None where not asked yet; AgentError says why it is not known."""
@@ -44,7 +48,7 @@ RackAware = Callable[[], bool | None]
 class TrafficWatch(threading.Thread):
     """Measures in turns and publishes on the board."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it brings measuring and the agent together
         self,
         settings: Settings,
         *,
@@ -52,6 +56,7 @@ class TrafficWatch(threading.Thread):
         metrics: TrafficMetrics,
         rack_aware: RackAware,
         hosts: Hosts = NO_HOSTS,
+        standing: Standing | None = None,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -61,6 +66,7 @@ class TrafficWatch(threading.Thread):
             metrics: Where to count.
             rack_aware: What the brokers' replica selector does.
             hosts: What others know of client hosts.
+            standing: What this agent is to count; everything where it is alone.
 
         Raises:
             SettingsError: A Kafka setting has no counterpart in the client.
@@ -72,11 +78,22 @@ class TrafficWatch(threading.Thread):
         self._wire = Wire(for_kafka_python(settings.kafka))
         self._metrics = metrics
         self._rack_aware = rack_aware
-        self._exact = ExactReads(began_at=time.monotonic())
+        self._standing = standing or Alone()
+        self._exact = ExactReads(began_at=time.monotonic(), standing=self._standing)
         self._cycle = Cycle(
-            settings, wire=self._wire, board=board, exact=self._exact, weights=self.weights, hosts=hosts
+            settings,
+            wire=self._wire,
+            board=board,
+            exact=self._exact,
+            weights=self.weights,
+            hosts=hosts,
+            standing=self._standing,
         )
         self._stopping = threading.Event()
+        self._hurry = threading.Event()
+        self._asked = False
+        self._held: AbstractSet[object] = frozenset()
+        self._standing.listen(self._elected)
         self._told: frozenset[Gap] = frozenset()
         self._trouble = ""
         self._scraped: tuple[Gap, ...] = ()
@@ -84,6 +101,14 @@ class TrafficWatch(threading.Thread):
     def stop(self) -> None:
         """End the thread after the look under way."""
         self._stopping.set()
+        self._hurry.set()
+
+    def _elected(self) -> None:
+        """Look at once after an election that gave this agent something: from there on it counts."""
+        held = frozenset(self._standing.claims.held.values())
+        if held - self._held:
+            self._hurry.set()
+        self._held = held
 
     def run(self) -> None:
         """Look, publish, pause."""
@@ -93,10 +118,18 @@ class TrafficWatch(threading.Thread):
                 started = time.monotonic()
                 refused_pause = next_pause(refused_pause) if self._turn() else 0.0
                 took = time.monotonic() - started
-                pause = max(self._settings.poll_seconds - took, took * (_SHARE_OF_TIME - 1), refused_pause)
-                self._stopping.wait(pause)
+                self._rest(max(self._settings.poll_seconds - took, took * (_SHARE_OF_TIME - 1), refused_pause))
         finally:
             self._wire.close()
+
+    def _rest(self, seconds: float) -> None:
+        """Until the next look: a standby looks rarely, unless a client tells of itself what it does not know yet."""
+        for _ in range(_STANDBY_SHARE):
+            if self._hurry.wait(seconds) or self._asked or self._standing.claims.any_duty:
+                break
+        self._asked = False
+        if not self._stopping.is_set():
+            self._hurry.clear()
 
     def _turn(self) -> bool:
         """One look that may fail; whether the brokers refuse the agent, or the agent them."""
@@ -124,6 +157,7 @@ class TrafficWatch(threading.Thread):
         self._scraped = tuple(gap for endpoint in self._settings.client_endpoints for gap in self._scrape(endpoint))
         rack_aware, unknown = self._selector()
         now = time.monotonic()
+        self._standing.tell(self._exact.told(now=now))
         elsewhere = (*self._scraped, *unknown)
         snapshot = self._cycle.turn(now=now, wall=time.time(), rack_aware=rack_aware, elsewhere=elsewhere)
         self.last_look = now
@@ -158,6 +192,7 @@ class TrafficWatch(threading.Thread):
             return self._exact.post(group, parse(body), now=time.monotonic(), member_id=member_id)
         except StatisticsError:
             self._metrics.failed(Family.STATISTICS)
+            self._asked = True
             raise
 
     def _scrape(self, endpoint: ClientEndpoint) -> list[Gap]:

@@ -158,7 +158,8 @@ def snapshot(
 
 def publish(board: TrafficBoard, taken: TrafficSnapshot) -> None:
     """Publish a snapshot and count all that flowed in it."""
-    board.publish(taken, [one for each in taken.groups for one in each.flows])
+    flows = [one for each in taken.groups for one in each.flows]
+    board.publish(taken, flows, flows)
 
 
 def showing(

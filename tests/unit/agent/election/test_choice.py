@@ -22,6 +22,7 @@ presences = st.dictionaries(
         duties=st.lists(st.sampled_from([ORDERS, PAYMENTS, observe("*")]), unique=True).map(tuple),
         held=st.lists(st.sampled_from([ORDERS, PAYMENTS, observe("*")]), unique=True).map(tuple),
         term=st.integers(0, 5),
+        told=st.lists(st.tuples(st.sampled_from("gh"), st.sampled_from("mn")), unique=True, max_size=2).map(tuple),
     ),
     min_size=1,
     max_size=6,

@@ -27,6 +27,7 @@ def test_a_group_is_pictured_by_index() -> None:
         ("m2", 3, (0,)),
         ("m3", -1, (0,)),
     ]
+    assert [who.tells_rack for who in seen.members] == [True, True, False]
     (topic,) = seen.topics
     assert topic.name == "clicks"
     assert topic.replicas == ((2, 0), (1,), (-1,), (0, 1), (1,), (2,))
@@ -64,6 +65,8 @@ def test_members_assignment_and_replica_racks_are_told_at_once() -> None:
     assert due(told, snapshot(elsewhere), 30) == ["orders"]
     assert due(told, snapshot(elsewhere, brokers={1: A, 2: B, 3: A}), 40) == ["orders"]
     assert due(told, snapshot(elsewhere, brokers={1: A, 2: B, 3: A}), 50) == []
+    mapped = replace(elsewhere, members=(*moved.members[:2], member("m3", A, source="network")))
+    assert due(told, snapshot(mapped, brokers={1: A, 2: B, 3: A}), 60) == ["orders"]
 
 
 def test_a_group_is_not_told_twice_in_some_seconds() -> None:

@@ -19,11 +19,6 @@ def totals(wire_bytes: int, records: int = 0) -> dict[FlowKey, Volume]:
     return {KEY: Volume(wire_bytes=wire_bytes, records=records)}
 
 
-def mine(_group: str) -> bool:
-    """Every group."""
-    return True
-
-
 def shown(found: list[Counted]) -> list[tuple[int, int, int, int]]:
     """Begin and end in milliseconds after noon, bytes and records."""
     return [
@@ -34,10 +29,10 @@ def shown(found: list[Counted]) -> list[tuple[int, int, int, int]]:
 def test_a_window_is_told_once_it_is_over() -> None:
     """Differences add up in their window; what was counted before the first look is of that moment."""
     windows = Windows(60)
-    windows.add(totals(100), NOON, mine=mine)
-    windows.add(totals(150), NOON + 30, mine=mine)
+    windows.add(totals(100), NOON)
+    windows.add(totals(150), NOON + 30)
     assert windows.closed() == []
-    windows.add(totals(150), NOON + 60, mine=mine)
+    windows.add(totals(150), NOON + 60)
     assert shown(windows.closed()) == [(0, 60_000, 150, 0)]
     assert windows.closed() == windows.rest() == []
 
@@ -45,8 +40,8 @@ def test_a_window_is_told_once_it_is_over() -> None:
 def test_what_lies_on_both_sides_of_a_boundary_is_divided_by_time() -> None:
     """Two of five seconds are in the minute before; whole bytes, and none lost."""
     windows = Windows(60)
-    windows.add({}, NOON + 58, mine=mine)
-    windows.add(totals(101, 11), NOON + 63, mine=mine)
+    windows.add({}, NOON + 58)
+    windows.add(totals(101, 11), NOON + 63)
     assert shown(windows.closed()) == [(58_000, 60_000, 40, 4)]
     assert shown(windows.rest()) == [(60_000, 63_000, 61, 7)]
 
@@ -54,8 +49,8 @@ def test_what_lies_on_both_sides_of_a_boundary_is_divided_by_time() -> None:
 def test_short_windows_are_parts_of_a_minute() -> None:
     """A look over several windows leaves its share in each."""
     windows = Windows(2)
-    windows.add({}, NOON + 59, mine=mine)
-    windows.add(totals(100), NOON + 64, mine=mine)
+    windows.add({}, NOON + 59)
+    windows.add(totals(100), NOON + 64)
     assert shown(windows.closed()) == [
         (59_000, 60_000, 20, 0),
         (60_000, 62_000, 40, 0),
@@ -66,31 +61,18 @@ def test_short_windows_are_parts_of_a_minute() -> None:
 def test_what_was_read_in_a_long_pause_counts_at_its_end() -> None:
     """A machine that slept does not know when."""
     windows = Windows(60)
-    windows.add({}, NOON, mine=mine)
-    windows.add(totals(100), NOON + 3_605, mine=mine)
+    windows.add({}, NOON)
+    windows.add(totals(100), NOON + 3_605)
     assert shown(windows.rest()) == [(3_605_000, 3_605_001, 100, 0)]
 
 
 def test_a_clock_that_was_set_back_takes_nothing_back() -> None:
     """What is counted then is of that moment."""
     windows = Windows(60)
-    windows.add(totals(100), NOON + 60, mine=mine)
+    windows.add(totals(100), NOON + 60)
     assert windows.closed() == []
-    windows.add(totals(130), NOON + 10, mine=mine)
+    windows.add(totals(130), NOON + 10)
     assert shown(windows.rest()) == [(10_000, 10_001, 30, 0), (60_000, 60_001, 100, 0)]
-
-
-def test_another_agents_groups_are_left_out() -> None:
-    """What grew meanwhile is that agent's, also when this one takes over."""
-    windows, taken = (
-        Windows(60),
-        FlowKey(group="taken over", topic="t", client_rack="", replica_rack="", method="exact"),
-    )
-    windows.add({KEY: Volume(wire_bytes=7), taken: Volume(wire_bytes=100)}, NOON, mine=lambda group: group == "orders")
-    windows.add(
-        {KEY: Volume(wire_bytes=7), taken: Volume(wire_bytes=130)}, NOON + 5, mine=lambda group: group != "orders"
-    )
-    assert [(one.key, one.volume.wire_bytes) for one in windows.rest()] == [(KEY, 7), (taken, 30)]
 
 
 @given(
@@ -110,7 +92,7 @@ def test_every_byte_is_in_exactly_one_window(looks: list[tuple[float, int, int]]
         before = grown[key]
         after = Volume(wire_bytes=before.wire_bytes + wire_bytes, records=before.records + records)
         grown = {**grown, key: after}
-        windows.add(grown, at, mine=mine)
+        windows.add(grown, at)
         found += windows.closed()
     found += windows.rest()
     for key, volume in grown.items():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from agent.election.counting import NOTHING, Claim, Claims
+from agent.election.election import Alone
 from agent.racks import MemberRack
 from agent.traffic.exact import STALE_SECONDS, ExactReads
 from agent.traffic.groups import ObservedGroup, ObservedMember
@@ -47,6 +49,22 @@ def reads(*members: ObservedMember) -> ExactReads:
     exact = ExactReads(began_at=100.0)
     exact.see({"g": group(*members)}, {"t": 4}, {})
     return exact
+
+
+class Elected(Alone):
+    """An agent with some claims; None while it is not sure of them."""
+
+    def __init__(self, claims: Claims | None) -> None:
+        self.now = claims
+
+    def sure_claims(self) -> Claims | None:
+        """Those."""
+        return self.now
+
+
+def told(member_id: str, *, term: int = 1) -> Claims:
+    """A claim to what one member of group g tells."""
+    return Claims({("g", member_id): Claim(what=("g", member_id), term=term, since=0.0)})
 
 
 def collected(exact: ExactReads) -> dict[tuple[str, str], float]:
@@ -94,6 +112,46 @@ def test_silence_brings_the_estimate_back() -> None:
     exact = reads(member("m1", "c", 0))
     exact.post("g", counters(500), now=110.0)
     assert exact.members(now=110.0 + STALE_SECONDS) == frozenset()
+
+
+def test_a_standby_counts_what_it_is_told_from_the_election_on_that_says_so() -> None:
+    """Until then another agent estimates the member; between two posts both must be this agent's to count."""
+    standing = Elected(NOTHING)
+    exact = ExactReads(began_at=100.0, standing=standing)
+    exact.see({"g": group(member("m1", "c", 0))}, {"t": 4}, {})
+    exact.post("g", counters(500), now=110.0)
+    exact.post("g", counters(700), now=111.0)
+    assert exact.told(now=111.0) == {("g", "m1")}
+    assert exact.members(now=111.0) == frozenset()
+    standing.now = told("m1")
+    exact.post("g", counters(900), now=112.0)
+    exact.post("g", counters(1000), now=113.0)
+    assert exact.members(now=113.0) == {("g", "m1")}
+    assert collected(exact) == {("g", "m1"): 100.0}
+
+
+def test_what_is_told_while_an_election_may_be_under_way_is_counted_after_it() -> None:
+    """If the claim is the same then; otherwise another agent has counted it."""
+    for after, counted in ((told("m1"), 300.0), (told("m1", term=3), 0.0)):
+        standing = Elected(told("m1"))
+        exact = ExactReads(began_at=100.0, standing=standing)
+        exact.see({"g": group(member("m1", "c", 0))}, {"t": 4}, {})
+        exact.post("g", counters(500, age=1000), now=110.0)
+        standing.now = None
+        exact.post("g", counters(700), now=111.0)
+        standing.now = after
+        exact.post("g", counters(800), now=112.0)
+        assert collected(exact).get(("g", "m1")) == counted
+
+
+def test_a_young_client_is_whose_it_was_at_its_birth() -> None:
+    """What an agent that has just taken over did not see grow, the one before it may have estimated."""
+    claim = Claim(what="lead g", term=2, since=108.0)
+    exact = ExactReads(began_at=100.0, standing=Elected(Claims({}, whole=claim)))
+    exact.see({"g": group(member("m1", "c", 0))}, {"t": 4}, {})
+    exact.post("g", counters(500, age=3), now=110.0)
+    exact.post("g", counters(600, age=4), now=111.0)
+    assert collected(exact) == {("g", "m1"): 100.0}
 
 
 @pytest.mark.parametrize(

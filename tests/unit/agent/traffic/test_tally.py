@@ -38,7 +38,7 @@ def key(replica_rack: str = "a", client_rack: str = "a", method: str = "estimate
 
 def test_parts_are_summed_by_racks() -> None:
     """Unknown racks and partitions without a reader are counted, apart."""
-    flows, estimated = count(
+    one = count(
         Tally(),
         "g",
         [part(member("m", "c"), 10), part(member("m", "c"), 5), part(member("m", "c"), 7, 2), part(None, 2, None)],
@@ -46,8 +46,10 @@ def test_parts_are_summed_by_racks() -> None:
         exact_members={},
         rack_of=rack_of,
     )
+    flows = one.flows
     assert {flow.key: flow.volume.wire_bytes for flow in flows} == {key(): 15, key("b"): 7, key("", ""): 2}
-    assert estimated == {"m": 22.0}
+    assert one.estimated == {"m": 22.0}
+    assert one.counted == flows
     assert [flow.key.cross_rack for flow in flows] == [False, True, None]
 
 
@@ -55,14 +57,14 @@ def test_exact_replaces_the_estimate_of_that_member() -> None:
     """The estimate of a member that posts does not count, those of the others do."""
     one, other = member("m1", "c"), member("m2", "d")
     read = Read(partition=("t", 0), broker=2, wire_bytes=90.0, records=4)
-    flows, estimated = count(
+    counted = count(
         Tally(), "g", [part(one, 100), part(other, 50)], {"m1": [read]}, exact_members={"m1": one}, rack_of=rack_of
     )
-    assert {flow.key: flow.volume for flow in flows} == {
+    assert {flow.key: flow.volume for flow in counted.flows} == {
         key(): Volume(wire_bytes=50, records=3),
         key("b", method="exact"): Volume(wire_bytes=90, records=4),
     }
-    assert estimated == {"m2": 50.0}
+    assert counted.estimated == {"m2": 50.0}
 
 
 def test_exact_members_calibrate_the_rest() -> None:
@@ -70,9 +72,9 @@ def test_exact_members_calibrate_the_rest() -> None:
     tally, one, other = Tally(), member("m1", "c"), member("m2", "d")
     read = Read(partition=("t", 0), broker=1, wire_bytes=11e6, records=4)
     for expected in (1e6, 1e6, 1.1e6):
-        flows, _ = count(
+        flows = count(
             tally, "g", [part(one, 10e6), part(other, 1e6)], {"m1": [read]}, exact_members={"m1": one}, rack_of=rack_of
-        )
+        ).flows
         assert {flow.key: flow.volume.wire_bytes for flow in flows}[key()] == pytest.approx(expected, rel=1e-6)
 
 
@@ -99,7 +101,7 @@ def test_rounding_loses_nothing() -> None:
     tally = Tally()
     sums = 0
     for _ in range(300):
-        flows, _ = count(tally, "g", [part(None, 1 / 3, None)], {}, exact_members={}, rack_of=rack_of)
+        flows = count(tally, "g", [part(None, 1 / 3, None)], {}, exact_members={}, rack_of=rack_of).flows
         sums += sum(flow.volume.wire_bytes for flow in flows)
     assert sums in (99, 100)
 
