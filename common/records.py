@@ -74,6 +74,8 @@ class MemberState(BaseModel):
         rack: index into the state's `racks`, or UNKNOWN.
         fetches_with_rack: whether its fetches name its rack (KIP-392).
         topics: indices into the state's `topics`: what it subscribes to.
+        tells_rack: whether its subscription names its rack (KIP-881), so that its group's own assignor knows it too;
+            None where an older agent did not say.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -83,6 +85,7 @@ class MemberState(BaseModel):
     rack: int
     fetches_with_rack: bool
     topics: tuple[int, ...]
+    tells_rack: bool | None = None
 
 
 class TopicState(BaseModel):

@@ -41,8 +41,8 @@ class Group:
         rates: [P] wire bytes per second of each partition of the problem; 1 each where no rate is known at all, so that
             shares are shares of partitions then.
         broker_racks: [B] the brokers' racks, by name, as indices into the problem's racks.
-        tells_rack: [M] whether the member tells its rack in its subscription. States do not say; who fetches with its
-            rack is taken to tell it, which is so for every client but old ones.
+        tells_rack: [M] whether the member tells its rack in its subscription. Where the state of an older agent does
+            not say, who fetches with its rack is taken to tell it, which is so for every client but old ones.
     """
 
     problem: Problem
@@ -105,7 +105,11 @@ def group_of(state: GroupState) -> Group:
     of_brokers = sorted({rack for rack in state.racks[: state.broker_racks] if rack})
     problem = _with_racks(problem, of_brokers)
     rates = _rates(state)
-    tells = {member.id for member in state.members if member.fetches_with_rack}
+    tells = {
+        member.id
+        for member in state.members
+        if (member.fetches_with_rack if member.tells_rack is None else member.tells_rack)
+    }
     return Group(
         problem=replace(problem, weights=weights_of(rates)),
         rates=rates,

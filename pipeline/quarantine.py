@@ -24,7 +24,7 @@ METHODS: Final = ("estimated", "exact")
 KINDS: Final = ("classic", "consumer", "streams-classic", "streams", "other")
 _LONGEST_ID: Final = 64
 _MAY_BE_NULL: Final = frozenset({"rack_aware_fetch"})
-_MAY_BE_MISSING: Final = frozenset({"bytes_per_second"})
+_MAY_BE_MISSING: Final = frozenset({"bytes_per_second", "tells_rack"})
 
 
 def reason(settings: PipelineSettings, *, is_sample: Column, raw: Column, record: Column, now: Column) -> Column:

@@ -48,7 +48,11 @@ TRAFFIC_SAMPLE: Final = _shape(
 )
 """`common.records.TrafficSample` as JSON."""
 
-MEMBERS: Final = ArrayType(_shape(id=TEXT, client_id=TEXT, rack=INDEX, fetches_with_rack=BooleanType(), topics=INDICES))
+MEMBERS: Final = ArrayType(
+    _shape(
+        id=TEXT, client_id=TEXT, rack=INDEX, fetches_with_rack=BooleanType(), topics=INDICES, tells_rack=BooleanType()
+    )
+)
 TOPICS: Final = ArrayType(
     _shape(name=TEXT, replicas=ArrayType(INDICES), owner=INDICES, bytes_per_second=ArrayType(DoubleType()))
 )
@@ -82,6 +86,7 @@ TRAFFIC_BY_MINUTE: Final = _table(
     ("client_rack", TEXT, "Rack of the members that read; empty where unknown."),
     ("replica_rack", TEXT, "Rack of the replicas that served; empty where unknown."),
     ("method", TEXT, "`exact`: clients counted the bytes; `estimated`: from offsets and log sizes."),
+    ("agent", TEXT, "The agent that measured; null in rows of older versions, which had added up all agents."),
     ("minute", TimestampType(), "Minute in UTC in which the samples' windows begin."),
     ("bytes", COUNT, "Bytes on the wire, broker to consumer."),
     ("records", COUNT, "Records, by offsets."),
@@ -104,7 +109,12 @@ GROUP_STATES: Final = _table(
     ("rack_aware_fetch", BooleanType(), "Whether the brokers serve from the reader's rack; null where unknown."),
     ("racks", ArrayType(TEXT), "Every rack of brokers and members, by name; other columns point into it from 0."),
     ("broker_racks", INDEX, "How many of `racks` are racks of brokers; these come first."),
-    ("members", MEMBERS, "The members: `rack` is an index into `racks` or -1, `topics` are indices into `topics`."),
+    (
+        "members",
+        MEMBERS,
+        "The members: `rack` is an index into `racks` or -1, `topics` are indices into `topics`; `tells_rack` is null "
+        "where an older agent did not say.",
+    ),
     (
         "topics",
         TOPICS,
@@ -127,5 +137,5 @@ QUARANTINE: Final = _table(
 """One row for each bad record."""
 
 TABLES: Final = {"traffic_by_minute": TRAFFIC_BY_MINUTE, "group_states": GROUP_STATES, "quarantine": QUARANTINE}
-KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method", "minute")
+KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method", "agent", "minute")
 """What a row of `traffic_by_minute` is for."""

@@ -149,6 +149,7 @@ def _first_state(cast: Group) -> GroupState:
                 rack=member.rack if member.tells_rack or not cast.forgets_racks else UNKNOWN,
                 fetches_with_rack=member.tells_rack,
                 topics=everything,
+                tells_rack=member.tells_rack,
             )
             for member in cast.members
         ),
@@ -176,7 +177,7 @@ def _with_moved_replicas(state: GroupState, names: AbstractSet[str]) -> GroupSta
 
 
 def _without_racks(state: GroupState, *, forgotten: bool) -> GroupState:
-    update = {"fetches_with_rack": False, **({"rack": UNKNOWN} if forgotten else {})}
+    update = {"fetches_with_rack": False, "tells_rack": False, **({"rack": UNKNOWN} if forgotten else {})}
     members = tuple(member.model_copy(update=update) for member in state.members)
     return state.model_copy(update={"members": members})
 

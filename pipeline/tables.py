@@ -16,6 +16,7 @@ from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from common.errors import AgentError
 from common.settings.pipeline import PipelineSettings
@@ -50,7 +51,7 @@ def checkpoint(settings: PipelineSettings) -> str:
 
 
 def create(spark: SparkSession, settings: PipelineSettings) -> None:
-    """Make the tables that are not there yet.
+    """Make the tables that are not there yet, and give the columns that they lack to those of an older version.
 
     Raises:
         AgentError: The place cannot be written, or something else lies there.
@@ -58,7 +59,9 @@ def create(spark: SparkSession, settings: PipelineSettings) -> None:
     for name, shape in TABLES.items():
         with _explained(settings, name, "made"):
             maker = DeltaTable.createIfNotExists(spark).location(location(settings, name))
-            maker.addColumns(shape).partitionedBy("day").execute()
+            made = maker.addColumns(shape).partitionedBy("day").execute()
+            if not set(shape.names) <= set(made.toDF().columns):
+                append(spark.createDataFrame([], shape), settings, name)
 
 
 def check_checkpoint(spark: SparkSession, settings: PipelineSettings) -> None:
@@ -79,13 +82,15 @@ def check_checkpoint(spark: SparkSession, settings: PipelineSettings) -> None:
 
 
 def read(spark: SparkSession, settings: PipelineSettings, name: str) -> DataFrame:
-    """A table as it stands now.
+    """A table as it stands now; columns that one of an older version lacks are null.
 
     Raises:
         AgentError: It is not there or cannot be read.
     """
     with _explained(settings, name, "read"):
-        return spark.read.format("delta").load(location(settings, name))
+        rows = spark.read.format("delta").load(location(settings, name))
+    lacking = [column for column in TABLES[name].fields if column.name not in rows.columns]
+    return rows.withColumns({column.name: F.lit(None).cast(column.dataType) for column in lacking})
 
 
 def opened(spark: SparkSession, settings: PipelineSettings, name: str) -> DeltaTable:

@@ -155,7 +155,7 @@ class _Asking:
         """Everybody tells racks and fetches with them, first with the assignment as it is, then with the best."""
         world = worlds.near(self._group)
         before = self._expected(self._now)
-        if not before or (self._group.tells_rack.all() and self._group.problem.reads_any_replica.all()):
+        if not before or self._group.problem.reads_any_replica.all():
             return
         owner = self._group.problem.owner
         as_it_is = self._add(NEAR, PRESENT, world, owner, before)

@@ -80,6 +80,7 @@ def picture(group: GroupTraffic, cluster: ClusterView) -> Pictured:
                 rack=rack_index.get(member.rack.rack or "", UNKNOWN),
                 fetches_with_rack=member.rack.fetches_with_rack,
                 topics=tuple(topic_index[name] for name in subscribed.get(member.id, ())),
+                tells_rack=_tells_rack(member),
             )
             for member in group.members
         ),
@@ -152,4 +153,8 @@ def _shape(group: GroupTraffic, cluster: ClusterView, replicas: dict[str, Shape]
 
 
 def _member(member: MemberTraffic) -> Shape:
-    return (member.id, member.rack.rack, member.rack.fetches_with_rack)
+    return (member.id, member.rack.rack, member.rack.fetches_with_rack, _tells_rack(member))
+
+
+def _tells_rack(member: MemberTraffic) -> bool:
+    return member.rack.source == "subscription"

@@ -43,6 +43,7 @@ _FACTS: Final = {
     "role": pa.string(),
     "members": pa.int32(),
     "rackless": pa.int32(),
+    "telling": pa.int32(),
     "fetching": pa.int32(),
     "random": pa.float64(),
     "present": pa.float64(),
@@ -135,12 +136,14 @@ def _shares(state: GroupState) -> dict[str, Any]:
     random = 1 - 1 / racks if racks else 0.0
     reads = now.known + now.unknown
     led = state.role == LEADING
+    tells = [member.tells_rack for member in state.members]
     return {
         "kind": state.kind,
         "assignor": state.assignor,
         "role": state.role,
         "members": len(state.members),
         "rackless": sum(member.rack == UNKNOWN for member in state.members),
+        "telling": None if None in tells else sum(filter(None, tells)),
         "fetching": sum(member.fetches_with_rack for member in state.members),
         "random": random,
         "present": now.share if now.known else None,

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from common.errors import AgentError
 from common.money import SECONDS_PER_MONTH, PriceTable
-from pipeline.report import chapters, figures, losses, savings, trends
+from pipeline.report import agents, chapters, figures, losses, savings, trends
 from pipeline.report.figures import GROUP, GROUP_DAY
 from pipeline.report.model import (
     Bad,
@@ -110,14 +110,15 @@ def gathered(
             stack.callback(frame.unpersist)
             return frame
 
-        traffic = figures.within(tables.traffic, first, last)
+        told = figures.within(tables.traffic, first, last)
         states = figures.within(tables.states, first, last)
-        period, seconds, whole = _period(traffic, first, last)
-        told_by = kept(figures.agents(states))
-        daily = kept(figures.added_up(traffic, told_by, prices, "topic"))
+        period, seconds, whole = _period(told, first, last)
+        whom = kept(agents.believed(told))
+        traffic = agents.once(told, whom)
+        daily = kept(figures.added_up(traffic, prices, "topic"))
         unit = next(name for name, most in _UNITS if period.seconds <= most)
         moments = traffic.withColumn("moment", F.date_trunc(unit, F.col("minute")))
-        timeline = figures.timeline(figures.added_up(moments, told_by, prices, "moment")).collect()
+        timeline = figures.timeline(figures.added_up(moments, prices, "moment")).collect()
 
         progress("asking every group's own assignor, and the best plan")
         parts = kept(chapters.worked_out(chapters.picked(states)))
@@ -145,7 +146,7 @@ def gathered(
             losses_in_all=lost.count(),
             trends=tuple(_trend(group_days, one, top) for one in compared),
             bad=_bad(figures.within(tables.quarantine, first, asked.last or date.max)),
-            twice=told_by.where(F.col("agents") >= figures.TWICE).select(*GROUP).distinct().count(),
+            twice=agents.measured_twice(whom).count(),
             **_failed(parts),
         )
         frames = {"traffic_by_day": daily, "groups_by_day": group_days, "lost_rack_awareness": lost}

@@ -23,12 +23,13 @@ ABOUT_RANDOM: Final = 0.85
 
 FORGOT: Final = "members without rack"
 UNTOLD: Final = "members no longer tell their rack"
+UNFETCHED: Final = "members no longer fetch with their rack"
 KIP_848: Final = "moved to KIP-848, whose assignors know no racks"
 PROTOCOL: Final = "assignor changed"
 UNLED: Final = "the agent no longer leads"
 ROSE: Final = "replicas or members moved"
 
-_REMEMBERED: Final = ("kind", "assignor", "role", "members", "rackless", "fetching", "expected")
+_REMEMBERED: Final = ("kind", "assignor", "role", "members", "rackless", "telling", "fetching", "expected")
 
 
 def losses(chapters: DataFrame, groups: DataFrame, seconds: float, prices: PriceTable) -> DataFrame:
@@ -82,14 +83,15 @@ def _about_random() -> Column:
 def _cause() -> Column:
     """The first that holds, from what explains most; empty for a rise that is no loss."""
 
-    def went_up(name: str) -> Column:
-        return F.col(name) / F.col("members") > F.col(f"{name}_before") / F.col("members_before")
+    def share(name: str, when: str = "") -> Column:
+        return F.col(f"{name}{when}") / F.col(f"members{when}")
 
-    told_less = F.col("fetching") / F.col("members") < F.col("fetching_before") / F.col("members_before")
     causes = (
         ((F.col("kind") == "consumer") & (F.col("kind_before") != "consumer"), KIP_848),
-        (went_up("rackless"), FORGOT),
-        (told_less, UNTOLD),
+        (share("rackless") > share("rackless", "_before"), FORGOT),
+        # null, which holds for nothing, where an older agent did not say who tells its rack
+        (share("telling") < share("telling", "_before"), UNTOLD),
+        (share("fetching") < share("fetching", "_before"), UNFETCHED),
         ((F.col("role_before") == LEADING) & (F.col("role") != LEADING), UNLED),
         ((F.col("assignor") != F.col("assignor_before")) & (F.col("assignor") != ""), PROTOCOL),
         (_about_random(), ROSE),

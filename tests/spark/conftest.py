@@ -1,19 +1,29 @@
-"""One small session for all of Spark's tests, in folders of its own."""
+"""One small session for all of Spark's tests, in folders of its own, commands typed into it, and one broker."""
 
 from __future__ import annotations
 
+import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import pytest
+from typer.testing import CliRunner, Result
 
+from agent.cli.main import app
 from common.settings.pipeline import PipelineSettings
+from sandbox.cluster import Cluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+Typed: TypeAlias = Callable[..., Result]
+"""`samerack` with these words, and its output and exit code."""
+
+QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For processes that live for seconds: Java compiles quickly instead of well."""
 _HERE = Path(__file__).parent
 _SECONDS = 180
 
@@ -48,6 +58,14 @@ def pipeline_settings(tmp_path_factory: pytest.TempPathFactory) -> PipelineSetti
     )
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _quick_java() -> Iterator[None]:
+    """Every Java that these tests start."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(os.environ, "JDK_JAVA_OPTIONS", QUICK_JAVA)
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark(pipeline_settings: PipelineSettings) -> Iterator[SparkSession]:
     """The session of the whole run."""
@@ -57,3 +75,19 @@ def spark(pipeline_settings: PipelineSettings) -> Iterator[SparkSession]:
         warnings.simplefilter("ignore")  # a fixture is set up outside of the test's filters
         with opened(pipeline_settings, name="tests") as session:
             yield session
+
+
+@pytest.fixture(scope="session")
+def bootstrap() -> Iterator[str]:
+    """The address of a real broker; every test has topics of its own there."""
+    with Cluster({1: "rack-a"}) as cluster:
+        yield cluster.bootstrap
+
+
+@pytest.fixture
+def typed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """Types commands into this process and its session: another Java for each would take most of the time."""
+    from pipeline import session  # noqa: PLC0415 - as above
+
+    monkeypatch.setattr(session, "opened", lambda *_args, **_named: nullcontext(spark))
+    return lambda *words: CliRunner().invoke(app, list(words))

@@ -4,62 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from common.records import GroupState, MemberState, TopicState, TrafficSample, encode
+from common.records import Record, encode
 from common.settings.pipeline import PipelineSettings
+from tests.records import SAMPLE, STATE
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 SETTINGS: Final = PipelineSettings()
-MINUTE: Final = 60_000
-START: Final = int(datetime(2025, 11, 1, 12, tzinfo=UTC).timestamp() * 1000)
 
 
 def sample(number: int, **changes: Any) -> bytes:
     """A good sample, with fields as they are to be in JSON."""
-    record = TrafficSample(
-        id=f"sample-{number}",
-        agent="agent@host",
-        cluster="east",
-        group="orders",
-        topic="clicks",
-        client_rack="rack-a",
-        replica_rack="rack-b",
-        method="exact",
-        window_start=START,
-        window_end=START + MINUTE,
-        bytes=1000,
-        records=10,
-    )
-    return _changed(encode(record), changes)
+    return _changed(SAMPLE, {"id": f"sample-{number}", **changes})
 
 
 def state(number: int, **changes: Any) -> bytes:
-    """A good state of a group with one member and one topic of two partitions."""
-    record = GroupState(
-        id=f"state-{number}",
-        agent="agent@host",
-        cluster="east",
-        group="orders",
-        at=START,
-        kind="classic",
-        state="Stable",
-        assignor="range",
-        role="leading",
-        rack_aware_fetch=None,
-        racks=("rack-a", "rack-b"),
-        broker_racks=2,
-        members=(MemberState(id="m-1", client_id="app", rack=0, fetches_with_rack=True, topics=(0,)),),
-        topics=(TopicState(name="clicks", replicas=((0, 1), (1, 0)), owner=(0, -1), bytes_per_second=(1.5, 2.0)),),
-    )
-    return _changed(encode(record), changes)
+    """A good state, with fields as they are to be in JSON; `...` leaves one out."""
+    return _changed(STATE, {"id": f"state-{number}", **changes})
 
 
-def _changed(record: bytes, changes: dict[str, Any]) -> bytes:
-    fields = {**json.loads(record), **changes}
+def _changed(record: Record, changes: dict[str, Any]) -> bytes:
+    fields = {**json.loads(encode(record)), **changes}
     return json.dumps({key: value for key, value in fields.items() if value is not ...}).encode()
 
 

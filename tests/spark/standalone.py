@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -12,7 +13,6 @@ import pyspark
 
 from sandbox.processes import end, spawn, wait_for_line
 from sandbox.settings import HOST, free_ports
-from tests.spark.stream_process import QUICK_JAVA
 
 HOME: Final = Path(pyspark.__file__).parent
 _CLASSES: Final = "org.apache.spark.deploy"
@@ -21,7 +21,7 @@ _START_SECONDS: Final = 60.0
 
 def environment() -> dict[str, str]:
     """What Spark's own scripts and classes need."""
-    return {**QUICK_JAVA, "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": HOST, "SPARK_NO_DAEMONIZE": "1"}
+    return {**os.environ, "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": HOST, "SPARK_NO_DAEMONIZE": "1"}
 
 
 @contextmanager

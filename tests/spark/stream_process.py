@@ -1,4 +1,4 @@
-"""Real streams of `samerack pipeline stream`, a small real Kafka for them, and what their tables must be.
+"""Real streams of `samerack pipeline stream`, topics for them, and what their tables must be.
 
 The truth is computed here from the very messages, in plain Python: every good record counts once by its id, however
 often and however late it came; a sample belongs to the minute in which its window begins; every malformed one is in
@@ -12,44 +12,56 @@ import os
 import signal
 import subprocess
 import sys
+import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
+from common.settings import load
 from pipeline.simulate import Kind, Message, messages
 from pipeline.simulate_cast import Fleet
 from pipeline.simulate_faults import Faults, with_faults
 from pipeline.simulate_sinks import kafka
 from sandbox.admin import Admin
-from sandbox.cluster import Cluster
 from sandbox.processes import spawn, tail, wait_for_line
-from tests.spark.records import MINUTE, START
+from tests.records import MINUTE, START
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-TOPICS: Final[dict[Kind, str]] = {"sample": "samerack-traffic", "state": "samerack-states"}
-KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method")
+KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method", "agent")
 PARTITIONS: Final = 4
-QUICK_JAVA: Final = {**os.environ, "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-"""An environment for processes that live for seconds: Java compiles quickly instead of well."""
 _WAIT_SECONDS: Final = 120.0
 
 
-@contextmanager
-def topics_with(made: Iterable[Message]) -> Iterator[str]:
-    """A broker whose topics hold the messages; gives its address."""
-    with Cluster({1: "rack-a"}) as cluster:
-        with Admin(cluster.bootstrap) as admin:
-            for topic in TOPICS.values():
-                admin.create_topic(topic, [[1]] * PARTITIONS)
-        with kafka({"bootstrap.servers": cluster.bootstrap, "log_level": "0"}, TOPICS) as sink:
-            for message in made:
-                sink(message)
-        yield cluster.bootstrap
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The two topics of a test, and their broker."""
+
+    bootstrap: str
+    traffic: str
+    states: str
+
+    def flags(self) -> dict[str, object]:
+        """Settings of a stream that reads them, by their names in `pipeline`."""
+        return {"traffic_topic": self.traffic, "states_topic": self.states}
+
+
+def filled(bootstrap: str, made: Iterable[Message]) -> Source:
+    """New topics that hold the messages."""
+    name = uuid.uuid4().hex[:12]
+    source = Source(bootstrap=bootstrap, traffic=f"traffic-{name}", states=f"states-{name}")
+    topics: dict[Kind, str] = {"sample": source.traffic, "state": source.states}
+    with Admin(bootstrap) as admin:
+        for topic in topics.values():
+            admin.create_topic(topic, [[1]] * PARTITIONS)
+    with kafka({"bootstrap.servers": bootstrap, "log_level": "0"}, topics) as sink:
+        for message in made:
+            sink(message)
+    return source
 
 
 def simulated(samples: int, *, faults: Faults) -> list[Message]:
@@ -119,11 +131,22 @@ def in_tables(spark: SparkSession, folder: Path) -> Truth:
     return result
 
 
-def arguments(bootstrap: str, folder: Path, *more: str, **settings: object) -> list[str]:
+def arguments(source: Source, folder: Path, *more: str, **settings: object) -> list[str]:
     """What follows `samerack pipeline` for a stream into tables of its own."""
-    chosen = {"master": "local[2]", "tables": folder, **settings}
+    chosen = {"master": "local[2]", "tables": folder, **source.flags(), **settings}
     sets = [part for key, value in chosen.items() for part in ("-s", f"pipeline.{key}={value}")]
-    return ["stream", "-b", bootstrap, *sets, *more]
+    return ["stream", "-b", source.bootstrap, *sets, *more]
+
+
+def read_to_the_end(spark: SparkSession, source: Source, folder: Path) -> None:
+    """The same as `--once`, on the session of the tests."""
+    from pipeline import stream_run  # noqa: PLC0415 - PySpark is imported only when a test wants it
+
+    flags = {"kafka": {"bootstrap.servers": source.bootstrap}, "pipeline": {"tables": str(folder), **source.flags()}}
+    settings = load(flags=flags, environment={})
+    writer = stream_run.Writer(settings.pipeline)
+    query = stream_run.start(spark, settings, writer, to_the_end=True)
+    stream_run.follow(query, writer, Event(), lambda _: None)
 
 
 def command(*words: str) -> list[str]:
@@ -139,7 +162,7 @@ class Stream:
         self.log = log
         with log.open("wb") as out:
             # tables are in UTC, wherever the stream runs
-            environment = {**QUICK_JAVA, "TZ": "Asia/Kathmandu"}
+            environment = {**os.environ, "TZ": "Asia/Kathmandu"}
             self.process = spawn(command(*words), stdout=out, stderr=subprocess.STDOUT, env=environment)
 
     def wait_for(self, text: str) -> None:
@@ -155,7 +178,7 @@ class Stream:
         self.process.wait()
 
     def end(self) -> int:
-        """Wait for its end by itself."""
+        """Wait for its end."""
         return self.process.wait(_WAIT_SECONDS)
 
     def said(self) -> str:

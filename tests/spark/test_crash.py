@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pipeline.simulate_faults import Faults
-from tests.spark.stream_process import Stream, arguments, in_tables, simulated, topics_with, truth
+from tests.spark.stream_process import Stream, arguments, filled, in_tables, read_to_the_end, simulated, truth
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -22,30 +22,29 @@ BATCH = "records/s"
 
 
 @pytest.mark.timeout(480)  # a minute or two where nothing else runs
-def test_every_total_is_right_after_five_kills_at_random_moments(spark: SparkSession, tmp_path: Path) -> None:
+def test_every_total_is_right_after_five_kills_at_random_moments(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
     """Repeated, late and malformed records, five kill -9 and a SIGTERM: each good record counts once, bad ones stay."""
     made = simulated(SAMPLES, faults=Faults(duplicates=0.05, late=0.01, malformed=0.005))
+    expected = truth(made)
+    assert sum(samples for _, _, samples in expected.traffic.values()) == SAMPLES
     seed = time.time_ns()
     draw = random.Random(seed)  # noqa: S311 - the seed is shown when the test fails
     lives = []
-    with topics_with(made) as bootstrap:
-        words = arguments(bootstrap, tmp_path / "tables", trigger_seconds=0.1, batch_records=4000)
-        for life in range(KILLS):
-            stream = Stream(words, tmp_path / f"life-{life}.log")
-            # a life before its first batch, where tables and checkpoint are made, and one between batches, by turns
-            stream.wait_for(BATCH if life % 2 else "reading ")
-            time.sleep(draw.uniform(0, 5))
-            stream.kill(with_java=draw.random() < 0.7)
-            lives.append(stream.said())
-        asked = Stream(words, tmp_path / "asked.log")
-        asked.wait_for(BATCH)
-        asked.process.terminate()
-        assert asked.end() == 0, asked.said()
-        assert "SIGTERM: ending after this batch" in asked.log.read_text()
-        words = arguments(bootstrap, tmp_path / "tables", "--once", batch_records=50_000)
-        last = Stream(words, tmp_path / "last.log")
-        assert last.end() == 0, last.said()
-    story = f"seed {seed}\n" + "\n---\n".join([*lives, last.said()])
-    found, expected = in_tables(spark, tmp_path / "tables"), truth(made)
-    assert sum(samples for _, _, samples in expected.traffic.values()) == SAMPLES
-    assert found == expected, story
+    source, folder = filled(bootstrap, made), tmp_path / "tables"
+    words = arguments(source, folder, trigger_seconds=0.1, batch_records=4000)
+    for life in range(KILLS):
+        stream = Stream(words, tmp_path / f"life-{life}.log")
+        # a life before its first batch, where tables and checkpoint are made, and one between batches, by turns
+        stream.wait_for(BATCH if life % 2 else "reading ")
+        time.sleep(draw.uniform(0, 5))
+        stream.kill(with_java=draw.random() < 0.7)
+        lives.append(stream.said())
+    asked = Stream(words, tmp_path / "asked.log")
+    asked.wait_for(BATCH)
+    asked.process.terminate()
+    assert asked.end() == 0, asked.said()
+    assert "SIGTERM: ending after this batch" in asked.log.read_text()
+    read_to_the_end(spark, source, folder)
+    assert in_tables(spark, folder) == expected, f"seed {seed}\n" + "\n---\n".join([*lives, asked.said()])

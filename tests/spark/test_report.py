@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
@@ -22,12 +23,13 @@ from pipeline.report.gather import Asked, Tables, gathered
 from pipeline.report.model import Report
 from pipeline.simulate import messages
 from pipeline.simulate_cast import DAY, Fleet
-from tests.spark.records import MINUTE, SETTINGS, START, raw, sample, state
+from tests.records import MINUTE, START
+from tests.spark.records import SETTINGS, raw, sample, state
 
 AWS: Final = shipped("aws")
 MEMBERS: Final = [
-    {"id": "m-1", "client_id": "app-1", "rack": 0, "fetches_with_rack": False, "topics": [0]},
-    {"id": "m-2", "client_id": "app-2", "rack": 1, "fetches_with_rack": False, "topics": [0]},
+    {"id": "m-1", "client_id": "app-1", "rack": 0, "fetches_with_rack": False, "topics": [0], "tells_rack": False},
+    {"id": "m-2", "client_id": "app-2", "rack": 1, "fetches_with_rack": False, "topics": [0], "tells_rack": False},
 ]
 
 
@@ -124,17 +126,36 @@ def test_a_group_led_for_half_a_day_saves_half(spark: SparkSession) -> None:
 
 
 def test_what_two_agents_measured_counts_once(spark: SparkSession) -> None:
-    """Two agents without a common election tell of one group: its bytes are halved, and that one leads is enough."""
-    samples = [*minutes(4), *minutes(4, number=10, agent="other@host")]
+    """In each minute the agent that saw most counts, with the racks that it knows; that one leads is enough."""
+    samples = [
+        *minutes(4),
+        *minutes(4, number=10, agent="other@host", client_rack="", bytes=900),
+        *minutes(1, number=20, group="handed over", bytes=400),
+        *minutes(2, number=30, group="handed over", agent="other@host", bytes=600),
+    ]
     states = [
         state(10 * n + m, at=START + n * MINUTE, agent=agent, **facts)
         for n in range(4)
         for m, (agent, facts) in enumerate((("agent@host", LED), ("other@host", FAR)))
     ]
     made = reported(tables(spark, samples, states))
-    assert made.headline.bytes == 4000
-    assert made.twice == 1
-    assert made.groups[0].led == 1.0
+    lines = {one.group: one for one in made.groups}
+    assert (lines["orders"].bytes, lines["orders"].crossing_bytes, lines["orders"].led) == (4000, 4000, 1.0)
+    assert lines["handed over"].bytes == 1200
+    assert made.headline.unknown_bytes == 0
+    assert sum(moment.bytes for moment in made.timeline) == made.headline.bytes == 5200
+
+
+def test_an_hour_of_one_agent_after_another_is_not_measured_twice(spark: SparkSession) -> None:
+    """Only the minute of the hand-over has both; rows of older versions, without an agent, count as they are."""
+    after = [json.loads(one) for one in minutes(60, number=100, agent="other@host")][29:]
+    found = tables(spark, [*minutes(30), *(json.dumps(one).encode() for one in after)], [])
+    made = reported(found)
+    assert (made.headline.bytes, made.twice) == (60_000, 0)
+    before = found.traffic.where(F.col("agent") == "agent@host").withColumn("agent", F.lit(None).cast("string"))
+    kept = before.unionByName(found.traffic.where(F.col("agent") == "other@host"))
+    made = reported(replace(found, traffic=kept))
+    assert (made.headline.bytes, made.twice) == (61_000, 0)
 
 
 def test_groups_without_states_are_no_zeros(spark: SparkSession) -> None:
@@ -174,8 +195,8 @@ def chapter(number: int, **changes: Any) -> dict[str, Any]:
     at = datetime(2025, 11, 1, 12, tzinfo=UTC) + timedelta(hours=number)
     facts = {
         "day": at.date(), "cluster": "east", "group": "orders", "first": at, "states": 1, "kind": "classic",
-        "assignor": "range", "role": "", "members": 4, "rackless": 0, "fetching": 4, "random": 2 / 3, "present": 0.1,
-        "expected": 0.1, "own": None, "possible": 0.0, "error": None,
+        "assignor": "range", "role": "", "members": 4, "rackless": 0, "telling": 4, "fetching": 4, "random": 2 / 3,
+        "present": 0.1, "expected": 0.1, "own": None, "possible": 0.0, "error": None,
     }  # fmt: skip
     return {**facts, **changes}
 
@@ -190,8 +211,10 @@ def lost(spark: SparkSession, *told: dict[str, Any]) -> list[Row]:
 @pytest.mark.parametrize(
     ("after", "cause"),
     [
-        ({"rackless": 4, "fetching": 0, "expected": 0.66}, losses.FORGOT),
-        ({"fetching": 1, "expected": 0.4}, losses.UNTOLD),
+        ({"rackless": 4, "telling": 0, "fetching": 0, "expected": 0.66}, losses.FORGOT),
+        ({"telling": 1, "fetching": 1, "expected": 0.4}, losses.UNTOLD),
+        ({"telling": 1, "expected": 0.4}, losses.UNTOLD),
+        ({"telling": None, "fetching": 1, "expected": 0.4}, losses.UNFETCHED),
         ({"kind": "consumer", "assignor": "uniform", "expected": 0.5}, losses.KIP_848),
         ({"assignor": "roundrobin", "expected": 0.3}, losses.PROTOCOL),
         ({"expected": 0.62}, losses.ROSE),

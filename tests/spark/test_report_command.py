@@ -1,11 +1,10 @@
-"""`samerack pipeline report` as people type it, in processes of its own: the page, files, JSON, and what goes wrong."""
+"""`samerack pipeline report` as people type it: the page, files, JSON, and what goes wrong."""
 
 from __future__ import annotations
 
 import csv
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -14,17 +13,11 @@ from pyspark.sql import SparkSession
 
 from common.settings.pipeline import PipelineSettings
 from pipeline import tables
+from tests.spark.conftest import Typed
 from tests.spark.records import state
+from tests.spark.stream_process import command
 from tests.spark.test_report import LED, minutes
 from tests.spark.test_report import tables as made_of
-
-_HERE = ("-s", "pipeline.master=local[2]")
-
-
-def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The command, ended."""
-    line = [sys.executable, "-m", "agent.cli.main", "pipeline", "report", *arguments, *_HERE]
-    return subprocess.run(line, cwd=cwd, capture_output=True, text=True, timeout=110, check=False)
 
 
 @pytest.fixture
@@ -39,8 +32,10 @@ def kept(spark: SparkSession, tmp_path: Path) -> Path:
 
 
 def test_a_page_files_and_json(kept: Path, tmp_path: Path) -> None:
-    """One run gives all three, and they agree."""
-    done = run("--json", "--tables", "all", "-s", f"pipeline.tables={kept}", cwd=tmp_path)
+    """One run, in a process of its own, gives all three, and they agree."""
+    words = ["--json", "--tables", "all", "-s", f"pipeline.tables={kept}", "-s", "pipeline.master=local[2]"]
+    line = command("report", *words)
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
     assert told["headline"]["bytes"] == 4000
@@ -57,31 +52,38 @@ def test_a_page_files_and_json(kept: Path, tmp_path: Path) -> None:
     }
 
 
-def test_parquet_and_the_headline_in_words(kept: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def report(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Typed:
+    """Types the command in the test's folder."""
+    monkeypatch.chdir(tmp_path)
+    return lambda *words: typed("pipeline", "report", *words)
+
+
+def test_parquet_and_the_headline_in_words(kept: Path, report: Typed, tmp_path: Path) -> None:
     """Other prices, other files, the same bytes."""
     more = ("--tables", "all", "--format", "parquet", "--output", "sub/page.html", "-s", "money.prices=azure")
-    done = run(*more, "-s", f"pipeline.tables={kept}", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    done = report(*more, "-s", f"pipeline.tables={kept}")
+    assert done.exit_code == 0, done.stderr
     assert "costs a month      $0" in done.stdout
     assert "Azure" in done.stdout
     assert (tmp_path / "sub" / "page.html").is_file()
     assert pq.read_table(tmp_path / "all" / "groups_by_day.parquet")["bytes"].to_pylist() == [4000]
 
 
-def test_without_tables_the_cure_is_named(tmp_path: Path) -> None:
+def test_without_tables_the_cure_is_named(report: Typed, tmp_path: Path) -> None:
     """Exit code 1, one line, and no page."""
-    done = run("-s", f"pipeline.tables={tmp_path / 'none'}", cwd=tmp_path)
-    assert done.returncode == 1
+    done = report("-s", f"pipeline.tables={tmp_path / 'none'}")
+    assert done.exit_code == 1
     assert "run samerack pipeline stream first" in done.stderr
     assert not (tmp_path / "report.html").exists()
 
 
-def test_a_damaged_table_is_no_traceback(kept: Path, tmp_path: Path) -> None:
+def test_a_damaged_table_is_no_traceback(kept: Path, report: Typed) -> None:
     """Data files that are gone are noticed only when they are read."""
     for file in (kept / "traffic_by_minute").rglob("*.parquet"):
         if "_delta_log" not in file.parts:
             file.unlink()
-    done = run("-s", f"pipeline.tables={kept}", cwd=tmp_path)
-    assert done.returncode == 1
+    done = report("-s", f"pipeline.tables={kept}")
+    assert done.exit_code == 1
     assert done.stderr.splitlines()[-1].startswith("samerack: ")
     assert "cannot be read" in done.stderr

@@ -11,7 +11,7 @@ import pytest
 
 from pipeline.simulate_faults import Faults
 from tests.spark import standalone
-from tests.spark.stream_process import QUICK_JAVA, arguments, command, in_tables, simulated, topics_with, truth
+from tests.spark.stream_process import arguments, command, filled, in_tables, read_to_the_end, simulated, truth
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -27,19 +27,21 @@ def run(words: list[str], **more: object) -> str:
 
 
 @pytest.mark.timeout(240)
-def test_a_standalone_master_with_two_workers_makes_the_same_tables(spark: SparkSession, tmp_path: Path) -> None:
-    """spark-submit with the zipped package on two workers and `local[*]` agree, with each other and with arithmetic."""
+def test_a_standalone_master_with_two_workers_makes_the_same_tables(
+    spark: SparkSession, bootstrap: str, tmp_path: Path
+) -> None:
+    """spark-submit with the zip on two workers and one process alone agree, with each other and with arithmetic."""
     made = simulated(SAMPLES, faults=Faults(duplicates=0.05, late=0.01, malformed=0.005))
     files = json.loads(run(command("package", str(tmp_path / "files"), "--json")))
-    with topics_with(made) as bootstrap:
-        run(command(*arguments(bootstrap, tmp_path / "alone", "--once", master="local[*]")), env=QUICK_JAVA)
-        with standalone.master_and_workers(tmp_path, workers=2) as master:
-            submit = [str(standalone.HOME / "bin" / "spark-submit"), "--master", master]
-            submit += ["--conf", "spark.executor.memory=512m", "--conf", "spark.sql.shuffle.partitions=2"]
-            submit += ["--jars", ",".join(files["jars"]), "--py-files", files["zip"], files["program"]]
-            chosen = arguments(bootstrap, tmp_path / "submitted", "--once", "--json", master="")
-            said = run([*submit, *chosen], env=standalone.environment(), cwd=tmp_path).splitlines()
-            executors = [path for number in range(2) for path in (tmp_path / f"worker-{number}").glob("app-*/*/stderr")]
+    source = filled(bootstrap, made)
+    with standalone.master_and_workers(tmp_path, workers=2) as master:
+        submit = [str(standalone.HOME / "bin" / "spark-submit"), "--master", master]
+        submit += ["--conf", "spark.executor.memory=512m", "--conf", "spark.sql.shuffle.partitions=2"]
+        submit += ["--jars", ",".join(files["jars"]), "--py-files", files["zip"], files["program"]]
+        chosen = arguments(source, tmp_path / "submitted", "--once", "--json", master="")
+        said = run([*submit, *chosen], env=standalone.environment(), cwd=tmp_path).splitlines()
+        executors = [path for number in range(2) for path in (tmp_path / f"worker-{number}").glob("app-*/*/stderr")]
+    read_to_the_end(spark, source, tmp_path / "alone")
     # spark-submit puts standard error among standard output
     batches = [json.loads(line) for line in said if line.startswith("{")]
     assert sum(batch["records"] for batch in batches) == len(made)
@@ -59,7 +61,6 @@ def test_a_master_without_workers_is_waited_for_as_long_as_the_settings_say(tmp_
             text=True,
             timeout=100,
             check=False,
-            env=QUICK_JAVA,
         )
     assert done.returncode == 1, done.stderr
     assert f"no worker of {master} has taken the job within 3 s" in done.stderr.splitlines()[-1]

@@ -15,7 +15,8 @@ from pipeline.simulate import messages
 from pipeline.simulate_cast import Fleet
 from pipeline.simulate_faults import Faults, with_faults
 from pipeline.stream import by_minute, states
-from tests.spark.records import MINUTE, SETTINGS, START, raw, sample, state
+from tests.records import MINUTE, START
+from tests.spark.records import SETTINGS, raw, sample, state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,16 +51,18 @@ def test_samples_of_a_minute_are_added_up_by_key(spark: SparkSession) -> None:
         sample(3, **later, bytes=7),
         sample(4, replica_rack=""),
         sample(5, method="estimated"),
+        sample(8, agent="other@host"),
         sample(6, bytes=-1),
         b"nonsense",
     ]
     rows = by_minute(parsed(raw(spark, samples=values, states=[state(1)]))).collect()
-    one = ("east", "orders", "clicks", "rack-a")
+    one, who = ("east", "orders", "clicks", "rack-a"), "agent@host"
     assert {tuple(row) for row in rows} == {
-        (*one, "rack-b", "exact", NOON, 1005, 11, 2, DAY),
-        (*one, "rack-b", "exact", NOON.replace(minute=1), 7, 10, 1, DAY),
-        (*one, "", "exact", NOON, 1000, 10, 1, DAY),
-        (*one, "rack-b", "estimated", NOON, 1000, 10, 1, DAY),
+        (*one, "rack-b", "exact", who, NOON, 1005, 11, 2, DAY),
+        (*one, "rack-b", "exact", who, NOON.replace(minute=1), 7, 10, 1, DAY),
+        (*one, "", "exact", who, NOON, 1000, 10, 1, DAY),
+        (*one, "rack-b", "estimated", who, NOON, 1000, 10, 1, DAY),
+        (*one, "rack-b", "exact", "other@host", NOON, 1000, 10, 1, DAY),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tests.spark.stream_process import arguments, command, topics_with
+from tests.spark.stream_process import Source, arguments, command
 
 
 def refused(words: list[str]) -> tuple[int, str]:
@@ -16,10 +16,10 @@ def refused(words: list[str]) -> tuple[int, str]:
     return done.returncode, line
 
 
-def test_a_missing_topic_is_one_line(tmp_path: Path) -> None:
+def test_a_missing_topic_is_one_line(bootstrap: str, tmp_path: Path) -> None:
     """The topic and the settings that name it are told, and no table is made."""
-    with topics_with([]) as bootstrap:
-        code, line = refused(arguments(bootstrap, tmp_path / "tables", states_topic="nobody"))
+    source = Source(bootstrap=bootstrap, traffic="nobody", states="nobody")
+    code, line = refused(arguments(source, tmp_path / "tables"))
     assert code == 1
     assert f"topic nobody does not exist at {bootstrap}" in line
     assert "pipeline.states_topic" in line
@@ -32,6 +32,7 @@ def test_a_wrong_setting_is_one_line(tmp_path: Path) -> None:
         ("kafka.ssl.crl.location", "x", "has no counterpart"),
         ("pipeline.lost_records", "perhaps", "pipeline.lost_records: "),
     ):
-        code, line = refused([*arguments("127.0.0.1:1", tmp_path), "-s", f"{key}={value}"])
+        source = Source(bootstrap="127.0.0.1:1", traffic="t", states="s")
+        code, line = refused([*arguments(source, tmp_path), "-s", f"{key}={value}"])
         assert code == 2
         assert words in line

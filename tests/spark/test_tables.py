@@ -10,19 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.types import ArrayType, DataType, StructType
 
 from common.errors import AgentError
 from common.records import GroupState, MemberState, TopicState, TrafficSample
 from common.settings.pipeline import PipelineSettings
-from pipeline import schema, tables, tables_page
+from pipeline import schema, stream, tables, tables_page
+from tests.spark.records import raw, state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ROW = ("east", "orders", "clicks", "rack-a", "rack-b", "exact")
+ROW = ("east", "orders", "clicks", "rack-a", "rack-b", "exact", "agent@host")
 NOON = datetime(2025, 11, 1, 12)  # noqa: DTZ001 - Spark takes times without a zone; the session's is UTC
 EVERYTHING = "true"
+WRITES = 3
 
 
 @pytest.fixture
@@ -70,13 +73,13 @@ def test_writers_that_meet_begin_anew_and_lose_nothing(spark: SparkSession, sett
 
     def write(writer: str) -> None:
         own = spark.newSession()
-        for number in range(4):
+        for number in range(WRITES):
             with tables.transaction(own, writer=writer, number=number):
                 tables.add(sums(own, ("a", 1)), settings, within=EVERYTHING)
 
     with ThreadPoolExecutor() as pool:
         list(pool.map(write, ("one", "another")))
-    assert kept(spark, settings) == {"a": 8}
+    assert kept(spark, settings) == {"a": 2 * WRITES}
 
 
 def test_making_tables_again_keeps_them(spark: SparkSession, settings: PipelineSettings) -> None:
@@ -89,12 +92,40 @@ def test_making_tables_again_keeps_them(spark: SparkSession, settings: PipelineS
         assert tables.read(spark, settings, name).schema == shape
 
 
+def older(rows: DataFrame, settings: PipelineSettings, name: str) -> None:
+    """A table as a version before the rows' newest columns had made it."""
+    rows.write.format("delta").partitionBy("day").save(tables.location(settings, name))
+
+
 def test_a_table_of_an_older_version_gets_the_new_columns(spark: SparkSession, settings: PipelineSettings) -> None:
-    """Rows with a column that the table lacks are added; older rows have null there."""
-    sums(spark, ("a", 1)).drop("samples").write.format("delta").save(tables.location(settings, "traffic_by_minute"))
-    tables.append(sums(spark, ("b", 2)), settings, "traffic_by_minute")
-    rows = tables.read(spark, settings, "traffic_by_minute").collect()
-    assert {row["group"]: row["samples"] for row in rows} == {"a": None, "b": 1}
+    """It can be read as it is; the stream adds the column, and leaves older rows as they are, with null there."""
+    older(sums(spark, ("a", 1), ("b", 2)).drop("agent"), settings, "traffic_by_minute")
+
+    def found() -> set[tuple[str, str | None, int]]:
+        rows = tables.read(spark, settings, "traffic_by_minute").collect()
+        return {(row["group"], row["agent"], row["bytes"]) for row in rows}
+
+    assert found() == {("a", None, 1), ("b", None, 2)}
+    for _ in range(2):  # a table that has the column stays as it is
+        tables.create(spark, settings)
+    for size in (4, 8):
+        tables.add(sums(spark, ("b", size)), settings, within=EVERYTHING)
+    assert found() == {("a", None, 1), ("b", None, 2), ("b", "agent@host", 12)}
+
+
+def test_states_of_an_older_version_stay_beside_newer_ones(spark: SparkSession, settings: PipelineSettings) -> None:
+    """A field that members have got since is null in older states, and the record's default applies."""
+    newer = stream.states(stream.parsed(raw(spark, states=[state(1)]), settings))
+
+    old = newer.withColumn("members", F.transform("members", lambda one: one.dropFields("tells_rack")))
+    older(old.withColumn("id", F.lit("older")), settings, "group_states")
+    tables.create(spark, settings)
+    tables.append(newer, settings, "group_states")
+    rows = tables.read(spark, settings, "group_states").collect()
+    assert {row["id"]: [one["tells_rack"] for one in row["members"]] for row in rows} == {
+        "older": [None],
+        "state-1": [True],
+    }
 
 
 def test_a_missing_table_names_the_command_that_makes_it(spark: SparkSession, settings: PipelineSettings) -> None:
@@ -150,8 +181,6 @@ def test_shapes_of_records_have_the_fields_of_the_contract(model: type[BaseModel
 
 def test_a_state_passes_through_spark_unchanged(spark: SparkSession) -> None:
     """What the contract writes, the shape reads: types agree, not only names."""
-    from tests.spark.records import state  # noqa: PLC0415 - next to its only use
-
     text = state(1).decode()
     parsed: Any = (
         spark.createDataFrame([(text,)], "text string")

@@ -1,11 +1,10 @@
-"""`samerack pipeline whatif` as people type it, each in a process of its own: Spark starts and ends with it."""
+"""`samerack pipeline whatif` as people type it."""
 
 from __future__ import annotations
 
 import csv
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,23 +18,10 @@ from pipeline.simulate import messages
 from pipeline.simulate_cast import Fleet
 from pipeline.simulate_sinks import FILES, folder
 from tests.docs import blocks
+from tests.spark.conftest import Typed
+from tests.spark.stream_process import command
 
-DOCUMENTED = [command for command in blocks() if command.page == "whatif.md"]
-
-
-def run(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    """The command, ended."""
-    command = [
-        sys.executable,
-        "-m",
-        "agent.cli.main",
-        "pipeline",
-        "whatif",
-        *arguments,
-        "-s",
-        "pipeline.master=local[2]",
-    ]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=110, check=False)
+DOCUMENTED = [documented for documented in blocks() if documented.page == "whatif.md"]
 
 
 @pytest.fixture
@@ -48,8 +34,10 @@ def fleet(tmp_path: Path) -> Path:
 
 
 def test_a_folder_becomes_a_ranking_and_files(fleet: Path) -> None:
-    """JSON on standard output, every scenario of every group as CSV."""
-    result = run("fleet", "--json", "--top", "3", "--csv", "all", "--members", "rack-a=1,rack-b=1", cwd=fleet.parent)
+    """JSON on standard output of a process of its own, every scenario of every group as CSV."""
+    words = ["fleet", "--json", "--top", "3", "--csv", "all", "--members", "rack-a=1,rack-b=1"]
+    line = command("whatif", *words, "-s", "pipeline.master=local[2]")
+    result = subprocess.run(line, cwd=fleet.parent, capture_output=True, text=True, timeout=110, check=False)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout)
     assert found["totals"]["groups"] == 15
@@ -61,7 +49,7 @@ def test_a_folder_becomes_a_ranking_and_files(fleet: Path) -> None:
     assert {"present", "optimal", "lead"} <= {row["scenario"] for row in rows}
 
 
-def test_without_a_folder_the_table_is_read(fleet: Path, spark: SparkSession, tmp_path: Path) -> None:
+def test_without_a_folder_the_table_is_read(fleet: Path, spark: SparkSession, typed: Typed, tmp_path: Path) -> None:
     """`group_states` in pipeline.tables, as the stream writes it."""
     settings = PipelineSettings(tables=str(tmp_path / "tables"))
     tables.create(spark, settings)
@@ -69,26 +57,25 @@ def test_without_a_folder_the_table_is_read(fleet: Path, spark: SparkSession, tm
     states = lines.select(F.from_json("value", GROUP_STATE).alias("s")).select("s.*")
     dated = states.withColumn("at", F.timestamp_millis("at")).withColumn("day", F.to_date("at"))
     tables.append(dated, settings, "group_states")
-    result = run("-s", f"pipeline.tables={settings.tables}", cwd=tmp_path)
-    assert result.returncode == 0, result.stderr
+    result = typed("pipeline", "whatif", "-s", f"pipeline.tables={settings.tables}")
+    assert result.exit_code == 0, result.stderr
     assert result.stdout.startswith("15 groups read ")
 
 
-def test_a_folder_without_states_is_wrong_input(tmp_path: Path) -> None:
+def test_a_folder_without_states_is_wrong_input(typed: Typed) -> None:
     """Exit code 2 and which file is missing."""
-    result = run("nowhere", cwd=tmp_path)
-    assert result.returncode == 2
+    result = typed("pipeline", "whatif", "nowhere")
+    assert result.exit_code == 2
     assert "nowhere: is no file" in result.stderr
 
 
-def test_the_documentation_can_be_followed(tmp_path: Path) -> None:
+def test_the_documentation_can_be_followed(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every command of the page, one after the other in one folder."""
+    monkeypatch.chdir(tmp_path)
     assert len(DOCUMENTED) == 5
-    for command in DOCUMENTED:
-        program, *words = command.words
+    for documented in DOCUMENTED:
+        program, *words = documented.words
         assert program == "samerack"
-        done = subprocess.run(
-            [sys.executable, "-m", "agent.cli.main", *words], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, f"{command}: {done.stderr}"
+        done = typed(*words)
+        assert done.exit_code == 0, f"{documented}: {done.stderr}"
     assert list((tmp_path / "scenarios").glob("*.csv"))

@@ -7,38 +7,8 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from common.records import SCHEMA, UNKNOWN, GroupState, MemberState, TopicState, TrafficSample, encode
-
-SAMPLE = TrafficSample(
-    id="a",
-    agent="samerack@host",
-    cluster="kafka",
-    group="orders",
-    topic="events",
-    client_rack="rack-a",
-    replica_rack="",
-    method="estimated",
-    window_start=0,
-    window_end=60_000,
-    bytes=5,
-    records=1,
-)
-STATE = GroupState(
-    id="b",
-    agent="samerack@host",
-    cluster="kafka",
-    group="orders",
-    at=1,
-    kind="classic",
-    state="Stable",
-    assignor="range",
-    role="leading",
-    rack_aware_fetch=None,
-    racks=("rack-a", "rack-b"),
-    broker_racks=1,
-    members=(MemberState(id="m", client_id="c", rack=1, fetches_with_rack=True, topics=(0,)),),
-    topics=(TopicState(name="events", replicas=((0,), (UNKNOWN,)), owner=(0, UNKNOWN), bytes_per_second=(1.5, 0.0)),),
-)
+from common.records import SCHEMA, GroupState, TrafficSample, encode
+from tests.records import SAMPLE, STATE
 
 
 @pytest.mark.parametrize("record", [SAMPLE, STATE])
@@ -56,6 +26,15 @@ def test_a_field_of_a_newer_agent_is_ignored() -> None:
     """A fleet is never upgraded at once."""
     newer = {**json.loads(encode(SAMPLE)), "schema": SCHEMA + 1, "zone_id": "use1-az1"}
     assert TrafficSample.model_validate_json(json.dumps(newer)).group == "orders"
+
+
+def test_a_state_of_an_older_agent_does_not_say_who_tells_its_rack() -> None:
+    """It is read all the same."""
+    state = json.loads(encode(STATE))
+    for member in state["members"]:
+        del member["tells_rack"]
+    (member,) = GroupState.model_validate_json(json.dumps(state)).members
+    assert member.tells_rack is None
 
 
 def test_a_missing_field_is_refused() -> None:

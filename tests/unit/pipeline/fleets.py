@@ -47,6 +47,7 @@ def states(draw: st.DrawFn, *, topics: int = 3, gaps: bool = False) -> GroupStat
                 rack=draw(rack),
                 fetches_with_rack=draw(st.booleans()),
                 topics=tuple(range(count)),
+                tells_rack=draw(st.sampled_from((None, False, True))),
             )
             for number in range(members)
         ),

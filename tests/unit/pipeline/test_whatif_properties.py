@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 from assignors.consumer import range as range_assignor
 from assignors.model import AssignmentError
-from common.records import GroupState
+from common.records import GroupState, MemberState, TopicState
 from pipeline import whatif_worlds as worlds
 from pipeline.problem import Group, StateError, crossing, group_of, optimal, own, present
 from pipeline.whatif_group import COPIES, LEAD, NEAR, NEAR_LEAD, OPTIMAL, PRESENT, SKEW, Questions, outcomes
+from tests.records import STATE
 from tests.unit.pipeline.fleets import shuffled, states
 
 EXAMPLES = settings(max_examples=60, deadline=None)
@@ -80,6 +81,21 @@ def test_any_replica_never_reads_more_than_leaders_only(state: GroupState) -> No
     assert present(group).crossing <= crossing(far, group.problem.owner).crossing + TINY
     assert best(near) <= best(group) + TINY
     assert best(group) <= best(far) + TINY
+
+
+@pytest.mark.parametrize(
+    ("tells", "fetches", "told"), [(None, True, True), (None, False, False), (False, True, False), (True, False, True)]
+)
+def test_the_own_assignor_knows_the_racks_that_members_tell(*, tells: bool | None, fetches: bool, told: bool) -> None:
+    """Where an older agent did not say, those that members fetch with: then both read near, else both read far."""
+    members = tuple(
+        MemberState(id=f"m-{rack}", client_id="c", rack=rack, fetches_with_rack=fetches, topics=(0,), tells_rack=tells)
+        for rack in (0, 1)
+    )
+    far = TopicState(name="clicks", replicas=((1,), (0,)), owner=(0, 1))
+    owns = own(group_of(STATE.model_copy(update={"members": members, "topics": (far,)})), "range")
+    assert owns is not None
+    assert owns.share == (0.0 if told else 1.0)
 
 
 @EXAMPLES

@@ -1,0 +1,43 @@
+"""One good record of each kind, for all tests that read or write them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Final
+
+from common.records import GroupState, MemberState, TopicState, TrafficSample
+
+MINUTE: Final = 60_000
+START: Final = int(datetime(2025, 11, 1, 12, tzinfo=UTC).timestamp() * 1000)
+
+SAMPLE: Final = TrafficSample(
+    id="sample",
+    agent="agent@host",
+    cluster="east",
+    group="orders",
+    topic="clicks",
+    client_rack="rack-a",
+    replica_rack="rack-b",
+    method="exact",
+    window_start=START,
+    window_end=START + MINUTE,
+    bytes=1000,
+    records=10,
+)
+STATE: Final = GroupState(
+    id="state",
+    agent="agent@host",
+    cluster="east",
+    group="orders",
+    at=START,
+    kind="classic",
+    state="Stable",
+    assignor="range",
+    role="leading",
+    rack_aware_fetch=None,
+    racks=("rack-a", "rack-b"),
+    broker_racks=2,
+    members=(MemberState(id="m-1", client_id="app", rack=0, fetches_with_rack=True, topics=(0,), tells_rack=True),),
+    topics=(TopicState(name="clicks", replicas=((0, 1), (1, 0)), owner=(0, -1), bytes_per_second=(1.5, 2.0)),),
+)
+"""A group with one member and one topic of two partitions, one of which nobody owns."""
