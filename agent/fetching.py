@@ -10,14 +10,25 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import urlsplit
 
 from common.errors import AgentError
-from common.settings import WebSettings
 
 MOST_BYTES: Final = 4 << 20
 _ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - addresses that a server listens on, and ours to ask
+
+
+class Listening(Protocol):
+    """Where a server listens: `web` of the settings, without loading them."""
+
+    @property
+    def host(self) -> str:
+        """Address or name."""
+
+    @property
+    def port(self) -> int:
+        """Port."""
 
 
 class NoAnswerError(AgentError):
@@ -82,7 +93,7 @@ def ask(  # noqa: PLR0913 - a question over HTTP has these parts
     return HttpAnswer(status=answer.status, body=body)
 
 
-def address(web: WebSettings) -> str:
+def address(web: Listening) -> str:
     """Where the agent of these settings answers."""
     host = _ANY.get(web.host, web.host)
     return f"http://[{host}]:{web.port}" if ":" in host else f"http://{host}:{web.port}"

@@ -9,10 +9,12 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Mapping
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from common.errors import SettingsError
-from common.tokens import TokenSettings, tokens
+
+if TYPE_CHECKING:
+    from common.tokens import TokenSettings
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
 _OFF: Final = frozenset({"false", "f", "0"})
@@ -112,6 +114,8 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
         elif key.startswith(_SECURED_BY) and key not in FOR_BOTH:
             raise SettingsError(f"kafka.{key}: the client that leads groups has no counterpart{nearest(key)}")
     if result.get("sasl_mechanism") == "OAUTHBEARER":
+        from common.tokens import tokens  # noqa: PLC0415 - brings the whole client, and few have tokens
+
         result["sasl_oauth_token_provider"] = tokens(_token_settings(kafka))
     if result.get("security_protocol") in ("SSL", "SASL_SSL"):
         _check_files(result)
@@ -131,6 +135,8 @@ def _token_settings(kafka: Mapping[str, str]) -> TokenSettings:
     pairs = [pair.partition("=") for pair in kafka.get(_EXTENSIONS, "").split(",") if pair]
     if not all(equals for _, equals, _ in pairs):
         raise SettingsError(f"kafka.{_EXTENSIONS}: expected NAME=VALUE[,NAME=VALUE...]")
+    from common.tokens import TokenSettings  # noqa: PLC0415 - see above
+
     return TokenSettings(
         endpoint=kafka[_ENDPOINT],
         client_id=kafka[_CLIENT],

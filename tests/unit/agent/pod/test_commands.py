@@ -14,6 +14,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from agent.cli.main import app
+from agent.cli.start import is_well
 from agent.metrics import Metrics
 from agent.pod.writing import property_line
 from agent.web import WebServer, application
@@ -127,12 +128,37 @@ def test_health_is_what_the_agent_says() -> None:
     assert "no agent answers" in done.stderr
 
 
-def test_probes_load_no_solver_and_no_client() -> None:
-    """What is called every few seconds starts with the least."""
+def test_a_probe_of_an_agent_that_is_well_is_answered_at_once(tmp_path: Path) -> None:
+    """Where it listens is taken from file and environment; whatever is not plain yes is left to the command."""
+    wrong: dict[str, str] = {}
+    server = WebServer(application(Metrics(), healthy=dict, ready=lambda: wrong), host="127.0.0.1", port=0)
+    server.start()
+    file = tmp_path / "samerack.yaml"
+    file.write_text(f"web: {{port: {server.port}}}", encoding="utf-8")
+    here = {"SAMERACK_CONFIG": str(file)}
+    try:
+        assert is_well([], here)
+        assert is_well(["--ready"], here)
+        assert is_well([], {"SAMERACK_WEB__PORT": str(server.port), "SAMERACK_WEB__HOST": "0.0.0.0"})  # noqa: S104 - as a server listens
+        assert not is_well([], {**here, "SAMERACK_WEB__PORT": "x"})
+        assert not is_well([], {**here, "SAMERACK_WEB__COLOUR": "red"})
+        assert not is_well([], {"SAMERACK_CONFIG": str(tmp_path)})
+        assert not is_well(["--help"], here)
+        wrong["group orders"] = "outside"
+        assert not is_well(["--ready"], here)
+        assert is_well([], here)
+    finally:
+        server.stop()
+    assert not is_well([], here)
+
+
+def test_probes_load_next_to_nothing() -> None:
+    """What is called every few seconds starts with the least; what an init container calls, without clients."""
     program = (
-        "import sys; from typer.testing import CliRunner; from agent.cli.main import app; "
-        "CliRunner().invoke(app, ['health']); CliRunner().invoke(app, ['rack']); "
-        "print([name for name in ('numpy', 'ortools', 'confluent_kafka', 'rich') if name in sys.modules])"
+        "import sys; from agent.cli import start; start.is_well([], {'SAMERACK_WEB__PORT': '1'}); "
+        "print([name for name in ('typer', 'pydantic', 'yaml') if name in sys.modules]); "
+        "from typer.testing import CliRunner; from agent.cli.main import app; CliRunner().invoke(app, ['rack']); "
+        "print([name for name in ('numpy', 'ortools', 'confluent_kafka', 'kafka', 'rich') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"
+    assert done.stdout == "[]\n[]\n"
