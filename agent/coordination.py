@@ -86,6 +86,8 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         self._joined_unseen = False
         self._coordinator_broker: int | None = None
         self.leader_id = ""
+        self.waited_seconds = 0.0
+        """How long the last JoinGroup was parked: the slowest member's way into the rebalance."""
 
     # what a subclass gives
 
@@ -113,13 +115,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
             raise kafka_errors.CoordinatorNotAvailableError(self.coordinator_id)
         with self._lock:
             self.state = MemberState.REBALANCING
-        reason, self._reason = self._reason, ""
-        request = self._join_request(self._generation.member_id, self.group_instance_id, reason)
-        sent_at = time.monotonic()
-        # the broker parks JoinGroup until everybody is there: the slowest member's rebalance timeout, not ours
-        response = await self._manager.send(request, node_id=self.coordinator_id, request_timeout_ms=600_000)
-        self._process_join_group_response(response, sent_at)
-        self.leader_id = response.leader
+        response = await self._before_sync(await self._answered(self._send_join()))
         assignments: dict[str, bytes] = {}
         if response.leader == response.member_id and not response.skip_assignment:
             assignments = self._assign(
@@ -155,6 +151,26 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
             self._enable_heartbeat()
         return content
 
+    async def _before_sync(self, response: Any) -> Any:
+        """Between JoinGroup and SyncGroup; a subclass may join once more and give that answer instead."""
+        return response
+
+    def _send_join(self) -> Any:
+        """A future of the answer to JoinGroup; the request is on its way."""
+        reason, self._reason = self._reason, ""
+        request = self._join_request(self._generation.member_id, self.group_instance_id, reason)
+        # the broker parks JoinGroup until everybody is there: the slowest member's rebalance timeout, not ours
+        return self._manager.send(request, node_id=self.coordinator_id, request_timeout_ms=600_000)
+
+    async def _answered(self, sent: Any) -> Any:
+        """The answer to JoinGroup, taken note of."""
+        sent_at = time.monotonic()
+        response = await sent
+        self._process_join_group_response(response, sent_at)
+        self.leader_id = response.leader
+        self.waited_seconds = time.monotonic() - sent_at
+        return response
+
     def _join_request(self, member_id: str, instance_id: str | None, reason: str) -> JoinGroupRequest:
         return JoinGroupRequest(
             group_id=self.group_id,
@@ -168,9 +184,9 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
             max_version=JOIN_VERSION,
         )
 
-    def _leave_request(self, member_id: str, instance_id: str | None) -> LeaveGroupRequest:
+    def _leave_request(self, member_id: str, instance_id: str | None, reason: str = "stops") -> LeaveGroupRequest:
         identity = LeaveGroupRequest.MemberIdentity(
-            member_id=member_id, group_instance_id=instance_id, reason="samerack: stops"
+            member_id=member_id, group_instance_id=instance_id, reason=f"samerack: {reason}"
         )
         return LeaveGroupRequest(group_id=self.group_id, member_id=member_id, members=[identity])
 

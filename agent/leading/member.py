@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Protocol
 
 from agent.group import GroupView
 from protocol.model import TopicPartitions
+
+
+class Hold(Enum):
+    """How far a membership is with holding its group where everybody waits and nobody has anything."""
+
+    NONE = "none"
+    ASKED = "asked"
+    HELD = "held"
+    FAILED = "failed"
 
 
 class Member(Protocol):
@@ -14,6 +24,7 @@ class Member(Protocol):
     leader_id: str
     assigned: TopicPartitions
     pending: frozenset[str]
+    waited_seconds: float
 
     @property
     def group_id(self) -> str:
@@ -46,6 +57,10 @@ class Member(Protocol):
     @property
     def fenced(self) -> bool:
         """Whether another agent has taken this membership over."""
+
+    @property
+    def hold_state(self) -> Hold:
+        """How far it is with holding the group; FAILED where the broker gave no id to hold it with."""
 
     @property
     def wants_join(self) -> bool:
@@ -83,3 +98,12 @@ class Member(Protocol):
 
     def adopt(self, member_id: str) -> None:
         """Join under a reserved id from now on, as a member without instance id."""
+
+    def hold(self) -> None:
+        """At the end of the next JoinGroup that another leads, hold the group until `let_go`."""
+
+    def let_go(self) -> None:
+        """Let the group go on: give every reserved id back."""
+
+    def evict(self, member_id: str) -> None:
+        """Leave in the name of another member, which joins again by itself."""

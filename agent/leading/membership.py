@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from kafka import errors as kafka_errors
 from kafka.coordinator.base import Generation
@@ -19,6 +19,7 @@ from kafka.structs import MemberState
 
 from agent.coordination import LEAVE_SECONDS, Assign, GroupMember
 from agent.group import CONSUMER, GroupView, view_member
+from agent.leading.member import Hold
 from common.errors import AgentError
 from common.settings import LeadingSettings
 from protocol.consumer import decode_assignment, encode_subscription
@@ -27,6 +28,7 @@ from protocol.model import NO_PARTITIONS, Subscription
 DESCRIBE_VERSION: Final = 5
 """Version 6 turns an absent group into an error; 5 calls it Dead."""
 RESERVE_SECONDS: Final = 2.0
+_RESERVE_MS: Final = 2000
 _AGAIN_SECONDS: Final = 0.2
 
 _HARMLESS: Final = b"\xff\xff\xff\xff"
@@ -67,6 +69,7 @@ class Membership(GroupMember):
         self._offered = settings.protocols
         self._protocols = settings.protocols
         self._nudges = 0
+        self._hold = Hold.NONE
         self.pending: frozenset[str] = frozenset()
         self.assigned = NO_PARTITIONS
 
@@ -114,7 +117,10 @@ class Membership(GroupMember):
 
     def release(self, member_id: str, instance_id: str | None = None) -> None:
         """Give an id back; it need not be of this membership."""
-        self._send_beside(self._leave_request(member_id, instance_id), LEAVE_SECONDS)
+        answer = self._send_beside(self._leave_request(member_id, instance_id), LEAVE_SECONDS)
+        error = _left(answer)
+        if error not in (kafka_errors.NoError, kafka_errors.UnknownMemberIdError):
+            raise error(self.group_id)
         self.pending -= {member_id}
 
     def adopt(self, member_id: str) -> None:
@@ -142,6 +148,66 @@ class Membership(GroupMember):
             self.state = MemberState.UNJOINED
             self._reason = "looks for the front of the order"
             self.request_rejoin()
+
+    # holding the group, for `agent.leading.takeover`
+
+    @property
+    def hold_state(self) -> Hold:
+        """How far it is with that."""
+        return self._hold
+
+    def hold(self) -> None:
+        """Do not sync at the end of the next JoinGroup that another member leads, but join again, behind a brake.
+
+        Everybody has given up their partitions by then and joins again at once, and so waits in JoinGroup with nothing
+        to lose: until `let_go`, for the session timeout of this membership at most.
+        """
+        self._hold = Hold.ASKED
+
+    def let_go(self) -> None:
+        """Let the group go on: every reserved id is given back, and no more are asked for.
+
+        Raises:
+            KafkaError: The brokers did not take one; it is still in `pending`.
+        """
+        self._hold = Hold.NONE
+        for member_id in self.pending:
+            self.release(member_id)
+
+    def evict(self, member_id: str) -> None:
+        """Leave in the name of another member, which joins again by itself.
+
+        Raises:
+            KafkaError: The brokers did not take it.
+        """
+        error = _left(self._send_beside(self._leave_request(member_id, None, "takes the lead over"), LEAVE_SECONDS))
+        if error is not kafka_errors.NoError:
+            raise error(self.group_id)
+
+    async def _before_sync(self, response: Any) -> Any:
+        if self._hold is not Hold.ASKED or response.leader == response.member_id:
+            return response
+        # both go out at once, over two connections: the group's leader works out its plan meanwhile, and must not have
+        # sent it when the second arrives; the others need longer to join again than the first takes
+        self._nudges += 1
+        self._reason = "asks everybody to join once more"
+        joining = self._send_join()
+        reserving = self._manager.send(
+            self._join_request("", None, ""), node_id=self._coordinator_broker, request_timeout_ms=_RESERVE_MS
+        )
+        reserved = await reserving
+        if kafka_errors.for_code(reserved.error_code) is kafka_errors.MemberIdRequiredError:
+            self.pending |= {str(reserved.member_id)}
+            if self.hold_state is Hold.ASKED:
+                self._hold = Hold.HELD
+            else:  # it was given up meanwhile
+                await self._manager.send(
+                    self._leave_request(str(reserved.member_id), None), node_id=self._coordinator_broker
+                )
+                self.pending -= {str(reserved.member_id)}
+        else:
+            self._hold = Hold.FAILED
+        return await self._answered(joining)
 
     def describe(self, timeout: float = 5.0) -> GroupView:
         """One look at the group, over a connection that no parked JoinGroup holds.
@@ -180,3 +246,9 @@ class Membership(GroupMember):
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(_AGAIN_SECONDS)
+
+
+def _left(answer: Any) -> Any:
+    """The class of what is wrong in the answer to a LeaveGroup of one member."""
+    codes = [answer.error_code, *(member.error_code for member in answer.members or ())]
+    return kafka_errors.for_code(next((code for code in codes if code), 0))

@@ -1,0 +1,179 @@
+"""The rules of a clean takeover: when the lead of a running eager group may be taken, and when a step of it is done.
+
+A rebalance that the agent starts ends like any other: everybody has given up their partitions and waits in JoinGroup,
+which no wait of ours could prove but the answer does. Before the group's leader has sent its plan the agent joins once
+more, behind a reserved member id that holds the group up (the brake), and so begins a second rebalance, in which nobody
+has anything to lose: the brokers show every assignment empty. Then the leader's membership is ended in its name; it
+joins again at once, and the first in the broker's order, the agent, leads. Once everybody is back the brake is released.
+
+What must not enter: the network, clocks, and anything that acts (`agent.leading.taking`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from agent.group import GroupView, MemberView
+from agent.leading.order import is_first
+
+PREPARING: Final = "PreparingRebalance"
+EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
+"""Protocols whose members give up all partitions before they join."""
+MOST_TRIES: Final = 3
+"""Rebalances in which the agent tries to be faster than the group's leader; each costs the group one more."""
+HELD_SECONDS: Final = 4.0
+"""The group is held no longer: well below the least session timeout that brokers allow by default (6 s)."""
+
+
+class Step(Enum):
+    """What is being done; `docs/takeover.md` describes each."""
+
+    FRONT = "front"
+    GATHER = "gather"
+    HOLD = "hold"
+    EVICT = "evict"
+    RELEASE = "release"
+
+
+class Outcome(Enum):
+    """How a takeover, or the question for one, ended."""
+
+    ASKED = "asked"
+    RUNNING = "running"
+    LEADS = "leads"
+    REFUSED = "refused"
+    UNDONE = "undone"
+    WOULD = "would"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """Who is who in the group.
+
+    Attributes:
+        me: the agent's member id.
+        leader: the member id of the present leader.
+        static: whether the agent's membership is bound to an instance id.
+    """
+
+    me: str
+    leader: str
+    static: bool
+
+
+def refusal(look: GroupView, standing: Standing, cooperative: frozenset[str]) -> str:
+    """Why the lead of this group is not to be taken cleanly, whatever the agent's place; empty when it may be.
+
+    Args:
+        look: the group as its brokers describe it.
+        standing: who is who.
+        cooperative: protocol names whose members rebalance incrementally.
+    """
+    if not look.stable:
+        return f"it is {look.state}, not Stable; try again when it has settled"
+    if look.protocol in cooperative:
+        return (
+            f"its protocol {look.protocol} is cooperative: whoever is evicted loses partitions that it still reads; "
+            "the agent leads after the present leader's next restart"
+        )
+    if look.protocol not in EAGER:
+        return f"whether members give up everything before they join is not known of protocol {look.protocol!r}"
+    if not standing.static:
+        return "the agent is in it without an instance id, and cannot choose its place"
+    leader = member_of(look, standing.leader)
+    if leader is None:
+        return "its leader is not among its members; try again when it has settled"
+    if leader.instance_id is not None:
+        return f"its leader {leader.client_id} is a static member ({leader.instance_id}), which is never evicted"
+    strangers = [
+        one.client_id
+        for one in others(look, standing.me)
+        if one.subscription is not None and not one.subscription.topics
+    ]
+    if strangers:
+        return f"another agent may be in it: {', '.join(sorted(strangers))} reads no topic"
+    return ""
+
+
+def place_refusal(look: GroupView, standing: Standing) -> str:
+    """Why the agent would not be made the leader if the present one left; empty when it would."""
+    if is_first(look, standing.me, standing.leader):
+        return ""
+    ahead = next((one for one in look.members if one.id not in (standing.me, standing.leader)), None)
+    name = "another member" if ahead is None else ahead.client_id
+    return f"{name} would lead next, and that place cannot be had; try again after that member's next restart"
+
+
+def slow_refusal(waited_seconds: float, most_seconds: float) -> str:
+    """Why members take too long to rejoin; empty when they do not."""
+    if waited_seconds <= most_seconds:
+        return ""
+    return (
+        f"its members took {waited_seconds:.1f} s to rejoin the last time, longer than leading.takeover_wait_seconds "
+        f"({most_seconds:g} s): their heartbeat intervals or poll loops are long, and everybody would wait for the "
+        "slowest"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What a look in the middle of it says.
+
+    Attributes:
+        go: the step is done.
+        again: the group's leader was faster; nothing is lost, and it may be tried again in the rebalance under way.
+        trouble: why it has to be undone, or "".
+    """
+
+    go: bool = False
+    again: bool = False
+    trouble: str = ""
+
+
+def may_evict(before: GroupView, look: GroupView, standing: Standing) -> Verdict:
+    """Whether nobody has anything to lose any more, so that the leader may be evicted.
+
+    Args:
+        before: the group as it was when it was stable.
+        look: the group now, held by the brake.
+        standing: who is who now.
+    """
+    if look.state != PREPARING:
+        return Verdict(trouble=f"the group is {look.state} instead of {PREPARING}")
+    if any(len(one.assigned) for one in look.members):
+        return Verdict(again=True)
+    if gone := {one.id for one in before.members} - {one.id for one in look.members}:
+        return Verdict(trouble=f"members left meanwhile: {_names(before, gone)}")
+    if come := {one.id for one in look.members} - {one.id for one in before.members}:
+        return Verdict(trouble=f"members came meanwhile: {_names(look, come)}")
+    if place := place_refusal(look, standing):
+        return Verdict(trouble=place)
+    return Verdict(go=True)
+
+
+def is_back(before: GroupView, look: GroupView, evicted: str) -> Verdict:
+    """Whether everybody is in the group again after the eviction, the evicted member under another id."""
+    if look.state != PREPARING:
+        return Verdict(trouble=f"the group is {look.state} instead of {PREPARING}")
+    staying = {one.id for one in before.members} - {evicted}
+    if gone := staying - {one.id for one in look.members}:
+        return Verdict(trouble=f"members left meanwhile: {_names(before, gone)}")
+    missing = Counter(one.client_id for one in before.members) - Counter(one.client_id for one in look.members)
+    return Verdict(go=not missing)
+
+
+def others(look: GroupView, me: str) -> tuple[MemberView, ...]:
+    """All members but the agent."""
+    return tuple(one for one in look.members if one.id != me)
+
+
+def member_of(look: GroupView, member_id: str) -> MemberView | None:
+    """The member with this id."""
+    return next((one for one in look.members if one.id == member_id), None)
+
+
+def _names(look: GroupView, ids: set[str]) -> str:
+    return ", ".join(sorted(one.client_id for one in look.members if one.id in ids))
