@@ -31,7 +31,7 @@ class AgentProcess:
             agent.wait_role("leading")
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - a command line has as many parts
         self,
         bootstrap: str,
         *,
@@ -39,6 +39,7 @@ class AgentProcess:
         log: Path,
         settings: Mapping[str, object] | None = None,
         config: Path | None = None,
+        prefix: Sequence[str] = (),
     ) -> None:
         """Starts it.
 
@@ -48,6 +49,7 @@ class AgentProcess:
             log: file for its log, which is JSON lines.
             settings: dotted keys to values, as for `--set`.
             config: a file of settings.
+            prefix: a program that starts it, with the program's arguments.
         """
         self.groups = tuple(groups)
         self.log = log
@@ -61,7 +63,7 @@ class AgentProcess:
             "events.path": str(log.with_suffix(".events.db")),
             **(settings or {}),
         }
-        line = [sys.executable, "-m", "agent.cli.main", "run", "-b", bootstrap]
+        line = [*prefix, sys.executable, "-m", "agent.cli.main", "run", "-b", bootstrap]
         line += ["--config", str(config)] if config is not None else []
         line += [part for group in groups for part in ("-g", group)]
         line += [part for key, value in given.items() for part in ("-s", f"{key}={_text(value)}")]

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from confluent_kafka import Producer
+from confluent_kafka import KafkaError, Message, Producer
+
+from sandbox.errors import SandboxError
+from sandbox.members.lines import Recorder
 
 VALUE_BYTES: Final = 500
 
@@ -16,13 +20,16 @@ VALUE_BYTES: Final = 500
 class Feeder(threading.Thread):
     """Sends one record to each partition every `pause` seconds until it is closed."""
 
-    def __init__(self, bootstrap: str, partitions: Mapping[str, int], *, pause: float = 0.05) -> None:
+    def __init__(
+        self, bootstrap: str, partitions: Mapping[str, int], *, pause: float = 0.05, history: Path | None = None
+    ) -> None:
         """Prepare; entering the context starts it.
 
         Args:
             bootstrap: `bootstrap.servers`.
             partitions: topic to number of partitions.
             pause: seconds between two records of one partition.
+            history: a file that is told which records brokers have confirmed, as JSON lines.
         """
         super().__init__(name="feeder", daemon=True)
         self._producer = Producer(
@@ -31,6 +38,9 @@ class Feeder(threading.Thread):
         self._partitions = dict(partitions)
         self._pause = pause
         self._closed = threading.Event()
+        self._out = None if history is None else history.open("a", encoding="utf-8")
+        self._recorder = None if self._out is None else Recorder(self._out, gathers="written")
+        self._confirmed: Callable[[KafkaError | None, Message], None] | None = self._record if self._recorder else None
 
     def run(self) -> None:
         """Send until closed."""
@@ -39,10 +49,29 @@ class Feeder(threading.Thread):
         while not self._closed.is_set():
             for topic, count in self._partitions.items():
                 for partition in range(count):
-                    self._producer.produce(topic, value, partition=partition)
+                    self._producer.produce(topic, value, partition=partition, on_delivery=self._confirmed)
             self._producer.poll(0)
+            if self._recorder is not None:
+                self._recorder.flush_if_due()
             due += self._pause
             self._closed.wait(max(0.0, due - time.monotonic()))
+
+    def finish(self, *, timeout: float = 30.0) -> None:
+        """Stop sending, and wait until brokers have confirmed all that was sent.
+
+        Raises:
+            SandboxError: They do not in time.
+        """
+        self._closed.set()
+        self.join(5)
+        if left := self._producer.flush(timeout):
+            raise SandboxError(f"waited {timeout:.0f} s in vain until brokers confirmed {left} more records")
+        if self._recorder is not None:
+            self._recorder.flush()
+
+    def _record(self, error: KafkaError | None, message: Message) -> None:
+        if error is None and self._recorder is not None:
+            self._recorder.read(str(message.topic()), int(message.partition() or 0), int(message.offset() or 0))
 
     def __enter__(self) -> Self:
         """Start sending."""
@@ -56,3 +85,5 @@ class Feeder(threading.Thread):
         self._closed.set()
         self.join(5)
         self._producer.purge()
+        if self._out is not None:
+            self._out.close()

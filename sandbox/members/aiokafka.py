@@ -2,7 +2,7 @@
 
 import asyncio
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
@@ -22,8 +22,9 @@ _ASSIGNORS: Final[dict[str, Any]] = {
 class _Listener(ConsumerRebalanceListener):
     """Prints what happens to the partitions."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, generation: Callable[[], int]) -> None:
         self._recorder = recorder
+        self._generation = generation
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Is told what it has."""
@@ -34,7 +35,8 @@ class _Listener(ConsumerRebalanceListener):
         self._tell("revoked", revoked)
 
     def _tell(self, kind: str, partitions: Iterable[TopicPartition]) -> None:
-        self._recorder.partitions(kind, ((partition.topic, partition.partition) for partition in partitions))
+        named = [(partition.topic, partition.partition) for partition in partitions]
+        self._recorder.partitions(kind, named, generation=self._generation())
 
 
 def _consumer(settings: MemberSettings) -> Any:
@@ -58,15 +60,20 @@ async def _consume(settings: MemberSettings) -> None:
     loop.add_signal_handler(signal.SIGTERM, ended.set)
     loop.add_signal_handler(signal.SIGINT, ended.set)
     consumer = _consumer(settings)
+
+    def generation() -> int:
+        return int(getattr(consumer._coordinator, "generation", -1))  # noqa: SLF001 - it tells it nowhere else
+
     recorder.event("started", client="aiokafka", client_id=settings.client_id)
-    consumer.subscribe(topics=list(settings.topics), listener=_Listener(recorder))
+    consumer.subscribe(topics=list(settings.topics), listener=_Listener(recorder, generation))
     await consumer.start()
     try:
         while not ended.is_set():
             for partition, records in (await consumer.getmany(timeout_ms=50)).items():
                 for record in records:
                     recorder.read(partition.topic, partition.partition, record.offset)
-            recorder.flush_if_due()
+            recorder.flush()  # before anything else runs, which may commit
+            recorder.generation(generation())
     finally:
         recorder.flush()
         await consumer.stop()

@@ -2,11 +2,13 @@
 
 import json
 import signal
+import sys
+from contextlib import suppress
 from types import FrameType
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from sandbox.members.lines import MemberSettings, Recorder, parse
+from sandbox.members.lines import MemberSettings, Partition, Recorder, parse
 
 
 def _configuration(settings: MemberSettings) -> dict[str, str | int | bool]:
@@ -16,6 +18,7 @@ def _configuration(settings: MemberSettings) -> dict[str, str | int | bool]:
         "client.id": settings.client_id,
         "auto.offset.reset": "earliest",
         "auto.commit.interval.ms": 1000,
+        "enable.auto.offset.store": False,  # stored once told
         "statistics.interval.ms": 1000,
         # A broker that goes away is part of the play.
         "log_level": 3,
@@ -38,10 +41,20 @@ def _received(statistics: str) -> dict[str, int]:
     return received
 
 
+def _generation(consumer: Consumer) -> int:
+    """The generation, from librdkafka's serialised metadata: a mark of seven bytes, then the number."""
+    return int.from_bytes(bytes(consumer.consumer_group_metadata())[7:11], sys.byteorder, signed=True)
+
+
 def main() -> None:
     """Consumes until SIGTERM."""
     settings = parse(__doc__)
-    recorder = Recorder()
+
+    def store(partition: Partition, after: int) -> None:
+        with suppress(KafkaException):  # it has been revoked meanwhile
+            consumer.store_offsets(offsets=[TopicPartition(*partition, after)])
+
+    recorder = Recorder(printed=store)
     ended: list[int] = []
 
     def end(number: int, _frame: FrameType | None) -> None:
@@ -51,7 +64,12 @@ def main() -> None:
     signal.signal(signal.SIGINT, end)
 
     def told(kind: str, partitions: list[TopicPartition]) -> None:
-        recorder.partitions(kind, ((partition.topic, partition.partition) for partition in partitions))
+        named = [(partition.topic, partition.partition) for partition in partitions]
+        recorder.partitions(kind, named, generation=_generation(consumer))
+
+    def committed(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
+        if error is None:
+            recorder.committed({(one.topic, one.partition): one.offset for one in partitions if one.error is None})
 
     def failed(error: KafkaError) -> None:
         recorder.event("error", message=str(error))
@@ -60,6 +78,7 @@ def main() -> None:
         **_configuration(settings),
         "stats_cb": lambda statistics: recorder.event("statistics", brokers=_received(statistics)),
         "error_cb": failed,
+        "on_commit": committed,
     }
     consumer = Consumer(configuration)
     recorder.event("started", client="confluent", client_id=settings.client_id)
@@ -79,6 +98,7 @@ def main() -> None:
                 else:
                     recorder.read(str(message.topic()), int(message.partition() or 0), int(message.offset() or 0))
             recorder.flush_if_due()
+            recorder.generation(_generation(consumer))
     except KafkaException as error:
         recorder.event("error", message=str(error))
         raise

@@ -1,7 +1,7 @@
 """A group member on kafka-python. Its subscription carries no rack, whatever rack it fetches with."""
 
 import signal
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import FrameType
 from typing import Any, Final
 
@@ -24,8 +24,9 @@ _ASSIGNORS: Final[dict[str, Any]] = {
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no annotations
     """Prints what happens to the partitions; called on kafka-python's own thread."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, generation: Callable[[], int]) -> None:
         self._recorder = recorder
+        self._generation = generation
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         """Is told what is new."""
@@ -40,16 +41,22 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-pytho
         self._tell("lost", lost)
 
     def _tell(self, kind: str, partitions: Iterable[TopicPartition]) -> None:
-        self._recorder.partitions(kind, ((partition.topic, partition.partition) for partition in partitions))
+        named = [(partition.topic, partition.partition) for partition in partitions]
+        self._recorder.partitions(kind, named, generation=self._generation())
 
 
-def _consumer(settings: MemberSettings) -> Any:
+def _consumer(settings: MemberSettings, recorder: Recorder) -> Any:
+    def committed(offsets: Mapping[TopicPartition, Any], answer: object) -> None:
+        if not isinstance(answer, Exception):
+            recorder.committed({(one.topic, one.partition): at.offset for one, at in offsets.items()})
+
     return KafkaConsumer(
         bootstrap_servers=settings.bootstrap.split(","),
         group_id=settings.group,
         client_id=settings.client_id,
         auto_offset_reset="earliest",
         auto_commit_interval_ms=1000,
+        default_offset_commit_callback=committed,
         partition_assignment_strategy=[_ASSIGNORS[name] for name in settings.assignors or ("range",)],
         **({} if settings.rack is None else {"client_rack": settings.rack}),
         **({} if settings.instance_id is None else {"group_instance_id": settings.instance_id}),
@@ -68,15 +75,20 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-    consumer = _consumer(settings)
+    consumer = _consumer(settings, recorder)
+
+    def generation() -> int:
+        return int(consumer.group_metadata().generation_id)
+
     recorder.event("started", client="kafka-python", client_id=settings.client_id)
-    consumer.subscribe(topics=list(settings.topics), listener=_Listener(recorder))
+    consumer.subscribe(topics=list(settings.topics), listener=_Listener(recorder, generation))
     try:
         while not ended:
             for partition, records in consumer.poll(timeout_ms=50).items():
                 for record in records:
                     recorder.read(partition.topic, partition.partition, record.offset)
-            recorder.flush_if_due()
+            recorder.flush()  # before the next poll, which may commit
+            recorder.generation(generation())
     finally:
         recorder.flush()
         consumer.close()

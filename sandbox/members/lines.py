@@ -5,9 +5,9 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TextIO
 
 _GATHER_SECONDS: Final = 0.1
 
@@ -108,10 +108,28 @@ class Recorder:
     Reads of consecutive offsets are gathered for up to a tenth of a second and printed before any other event.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        out: TextIO | None = None,
+        *,
+        gathers: str = "records",
+        printed: Callable[[Partition, int], None] = lambda _partition, _next: None,
+    ) -> None:
+        """Prepare.
+
+        Args:
+            out: where lines go; standard output if not given.
+            gathers: how the lines of gathered offsets are called.
+            printed: told after a line of gathered offsets: its partition and the offset behind its last one. Only what
+                is printed may be committed, else a member that is killed in between would seem to have skipped it.
+        """
+        self._out = out or sys.stdout
+        self._gathers = gathers
+        self._printed = printed
         self._lock = threading.RLock()
-        self._runs: dict[Partition, list[int]] = {}  # first, last, count
+        self._runs: dict[Partition, list[int]] = {}  # first, last, when each was read
         self._flushed = time.monotonic()
+        self._generation = -1
 
     def event(self, kind: str, **fields: object) -> None:
         """Prints an event, after the reads that came before it."""
@@ -119,21 +137,36 @@ class Recorder:
             self.flush()
             self._print(kind, fields)
 
-    def partitions(self, kind: str, partitions: Iterable[Partition]) -> None:
-        """Prints an event about partitions."""
-        self.event(kind, partitions=sorted([topic, partition] for topic, partition in partitions))
+    def partitions(self, kind: str, partitions: Iterable[Partition], *, generation: int = -1) -> None:
+        """Prints an event about partitions, in a generation if the client says which."""
+        with self._lock:
+            self._generation = max(self._generation, generation)
+            told = {} if generation < 0 else {"generation": generation}
+            self.event(kind, partitions=sorted([topic, partition] for topic, partition in partitions), **told)
+
+    def generation(self, now: int) -> None:
+        """Prints the generation that the client says it is in, where it is another than the last one told."""
+        with self._lock:
+            if now > self._generation:
+                self._generation = now
+                self.event("joined", generation=now)
+
+    def committed(self, offsets: Mapping[Partition, int]) -> None:
+        """Prints offsets that a coordinator has confirmed: of each partition the next to be read."""
+        if offsets:
+            self.event("committed", offsets=sorted([topic, number, at] for (topic, number), at in offsets.items()))
 
     def read(self, topic: str, partition: int, offset: int) -> None:
         """Takes note of one record."""
         with self._lock:
+            now = time.monotonic_ns()
             run = self._runs.get((topic, partition))
-            if run is not None and run[1] + 1 == offset:
-                run[1] = offset
-                run[2] += 1
+            if run is not None and run[1] + 1 == offset and now - run[3] < _GATHER_SECONDS * 1e9:
+                run[1], run[3] = offset, now
                 return
             if run is not None:
                 self.flush()
-            self._runs[topic, partition] = [offset, offset, 1]
+            self._runs[topic, partition] = [offset, offset, now, now]
 
     def flush_if_due(self) -> None:
         """Prints the gathered reads when they have waited long enough."""
@@ -144,12 +177,14 @@ class Recorder:
         """Prints the gathered reads."""
         with self._lock:
             self._flushed = time.monotonic()
-            for (topic, partition), (first, last, count) in self._runs.items():
-                fields = {"topic": topic, "partition": partition, "first": first, "last": last, "count": count}
-                self._print("records", fields)
-            self._runs.clear()
+            runs, self._runs = self._runs, {}
+            for (topic, partition), (first, last, begun, ended) in runs.items():
+                fields = {"topic": topic, "partition": partition, "first": first, "last": last}
+                count, times = last - first + 1, {"begun_ns": begun, "ended_ns": ended}
+                self._print(self._gathers, {**fields, "count": count, **times})
+                self._printed((topic, partition), last + 1)
 
     def _print(self, kind: str, fields: Mapping[str, object]) -> None:
-        line = {"event": kind, "ms": time.time_ns() // 1_000_000, **fields}
-        sys.stdout.write(json.dumps(line, separators=(",", ":")) + "\n")
-        sys.stdout.flush()
+        line = {"event": kind, "ms": time.time_ns() // 1_000_000, "ns": time.monotonic_ns(), **fields}
+        self._out.write(json.dumps(line, separators=(",", ":")) + "\n")
+        self._out.flush()

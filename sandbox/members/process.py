@@ -3,16 +3,20 @@
 import json
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from sandbox.errors import SandboxError
+from sandbox.jvm import cache_folder, command
 from sandbox.members.lines import MemberSettings, Partition, command_line
 from sandbox.processes import end, spawn
 
@@ -37,6 +41,11 @@ class Event:
         count: number of records.
         brokers: for statistics, broker id to bytes received since the start.
         message: for errors.
+        ns: when it was printed, in nanoseconds of the clock that all processes of this machine share; it never jumps.
+        begun_ns: for records, when the first was read.
+        ended_ns: for records, when the last was read.
+        generation: the group's generation as the member's client knows it; -1 where it does not tell.
+        offsets: for commits, the next offset to be read of each partition.
     """
 
     kind: str
@@ -47,6 +56,17 @@ class Event:
     count: int = 0
     brokers: Mapping[int, int] | None = None
     message: str = ""
+    ns: int = 0
+    begun_ns: int = 0
+    ended_ns: int = 0
+    generation: int = -1
+    offsets: Mapping[Partition, int] | None = None
+
+
+@cache
+def _single(topic: str, partition: int) -> frozenset[Partition]:
+    """One set for each partition, however many events name it."""
+    return frozenset([(topic, partition)])
 
 
 def read_event(line: bytes) -> Event:
@@ -58,11 +78,13 @@ def read_event(line: bytes) -> Event:
     try:
         fields: dict[str, Any] = json.loads(line)
         kind = fields["event"]
-        if kind == "records":
-            partitions = frozenset([(fields["topic"], fields["partition"])])
+        if kind in {"records", "written"}:
+            partitions = _single(fields["topic"], fields["partition"])
         else:
             partitions = frozenset((topic, partition) for topic, partition in fields.get("partitions", []))
         brokers = fields.get("brokers")
+        offsets = fields.get("offsets")
+        ns = fields.get("ns", 0)
         return Event(
             kind=kind,
             ms=fields["ms"],
@@ -72,8 +94,13 @@ def read_event(line: bytes) -> Event:
             count=fields.get("count", 0),
             brokers=None if brokers is None else {int(broker): received for broker, received in brokers.items()},
             message=fields.get("message", ""),
+            ns=ns,
+            begun_ns=fields.get("begun_ns", ns),
+            ended_ns=fields.get("ended_ns", ns),
+            generation=fields.get("generation", -1),
+            offsets=None if offsets is None else {(topic, partition): at for topic, partition, at in offsets},
         )
-    except (KeyError, TypeError, json.JSONDecodeError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a line of a member: {line!r}") from error
 
 
@@ -86,12 +113,13 @@ class Member:
             member.wait(lambda: len(member.owned) == 3, "it has three partitions")
     """
 
-    def __init__(self, command: Sequence[str], *, name: str) -> None:
+    def __init__(self, command: Sequence[str], *, name: str, history: Path | None = None) -> None:
         """Starts it.
 
         Args:
             command: program and arguments.
             name: how messages call it; its client id serves well.
+            history: a file that gets every line too, as it comes.
         """
         self.name = name
         self.command = list(command)
@@ -99,6 +127,7 @@ class Member:
         self._owned: frozenset[Partition] = frozenset()
         self._errors: deque[str] = deque(maxlen=30)
         self._changed = threading.Condition()
+        self._history = history.open("ab") if history is not None else None
         self._process = spawn(self.command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self._readers = [
             threading.Thread(target=self._read, args=(self._process.stdout, self._take), daemon=True),
@@ -108,9 +137,29 @@ class Member:
             reader.start()
 
     @classmethod
-    def python(cls, client: str, settings: MemberSettings) -> Self:
+    def python(cls, client: str, settings: MemberSettings, *, history: Path | None = None) -> Self:
         """Starts a member on a Python client, a key of `PYTHON_CLIENTS`."""
-        return cls([sys.executable, "-m", PYTHON_CLIENTS[client], *command_line(settings)], name=settings.client_id)
+        line = [sys.executable, "-m", PYTHON_CLIENTS[client], *command_line(settings)]
+        return cls(line, name=settings.client_id, history=history)
+
+    @classmethod
+    def java(cls, settings: MemberSettings, *, main: str = "Member", history: Path | None = None) -> Self:
+        """Starts a member on Java's client, or another program of tests/java/consumer.
+
+        Raises:
+            SandboxError: it is not built.
+        """
+        jar = cache_folder() / "java" / "consumer.jar"
+        if not jar.exists():
+            raise SandboxError(f"{jar} is missing; scripts/setup builds it")
+        line = command(
+            f"samerack.test.{main}",
+            command_line(settings),
+            folder=Path(tempfile.gettempdir()),
+            options=["-Dlog4j2.configurationFile=member-log4j2.yaml"],
+            more=[jar],
+        )
+        return cls(line, name=settings.client_id, history=history)
 
     @property
     def events(self) -> tuple[Event, ...]:
@@ -169,7 +218,7 @@ class Member:
         end(self._process, kill=kill, timeout=20)
         for reader in self._readers:
             reader.join(5)
-        for stream in (self._process.stdout, self._process.stderr):
+        for stream in (self._process.stdout, self._process.stderr, self._history):
             if stream is not None:
                 stream.close()
 
@@ -193,6 +242,9 @@ class Member:
         except ValueError as error:
             self._complain(str(error).encode())
             return
+        if self._history is not None:
+            self._history.write(line)
+            self._history.flush()
         with self._changed:
             self._events.append(event)
             if event.kind == "assigned":

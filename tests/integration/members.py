@@ -4,26 +4,15 @@ The three Python clients come from `sandbox.members`; Java's consumer and Stream
 in tests/java/consumer, which `scripts/setup` builds into the cache.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Final
 
-from sandbox.errors import SandboxError
-from sandbox.jvm import cache_folder, command
-from sandbox.members.lines import MemberSettings, command_line
+from sandbox.members.lines import MemberSettings
 from sandbox.members.process import PYTHON_CLIENTS, Member
 
 CLIENTS: Final[tuple[str, ...]] = ("java", *PYTHON_CLIENTS)
 """Names for `start`."""
-
-
-def _java_jar() -> Path:
-    jar = cache_folder() / "java" / "consumer.jar"
-    if not jar.exists():
-        raise SandboxError(f"{jar} is missing; scripts/setup builds it")
-    return jar
 
 
 def start(client: str, settings: MemberSettings) -> Member:
@@ -36,19 +25,12 @@ def start(client: str, settings: MemberSettings) -> Member:
     Returns:
         The running member, to be stopped by the caller.
     """
-    return _java("Member", settings) if client == "java" else Member.python(client, settings)
+    return Member.java(settings) if client == "java" else Member.python(client, settings)
 
 
 def start_streams(settings: MemberSettings) -> Member:
     """Starts an instance of a Kafka Streams application without state; its group is the application id."""
-    return _java("StreamsMember", settings)
-
-
-def _java(main: str, settings: MemberSettings) -> Member:
-    folder = Path(tempfile.gettempdir())
-    options = ["-Dlog4j2.configurationFile=member-log4j2.yaml"]
-    line = command(f"samerack.test.{main}", command_line(settings), folder=folder, options=options, more=[_java_jar()])
-    return Member(line, name=settings.client_id)
+    return Member.java(settings, main="StreamsMember")
 
 
 @contextmanager

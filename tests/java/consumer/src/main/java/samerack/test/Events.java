@@ -5,12 +5,14 @@ import java.util.Collection;
 import java.util.Comparator;
 import java.util.Map;
 import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 
 /** Prints events as JSON lines on standard output. */
 final class Events {
 
     private final PrintStream out = System.out;
+    private int generation = -1;
 
     void plain(String kind) {
         print(kind, "");
@@ -24,12 +26,29 @@ final class Events {
         print("error", ",\"message\":" + quoted(message));
     }
 
-    void partitions(String kind, Collection<TopicPartition> partitions) {
+    void partitions(String kind, Collection<TopicPartition> partitions, int generation) {
+        this.generation = Math.max(this.generation, generation);
         String list = partitions.stream()
                 .sorted(Comparator.comparing(TopicPartition::topic).thenComparing(TopicPartition::partition))
                 .map(partition -> "[" + quoted(partition.topic()) + "," + partition.partition() + "]")
                 .collect(Collectors.joining(","));
-        print(kind, ",\"partitions\":[" + list + "]");
+        print(kind, ",\"partitions\":[" + list + "]" + (generation < 0 ? "" : ",\"generation\":" + generation));
+    }
+
+    /** Told where it is another than the last one told. */
+    void generation(int now) {
+        if (now > generation) {
+            generation = now;
+            print("joined", ",\"generation\":" + now);
+        }
+    }
+
+    void committed(Map<TopicPartition, OffsetAndMetadata> offsets) {
+        String list = offsets.entrySet().stream()
+                .map(entry -> "[" + quoted(entry.getKey().topic()) + "," + entry.getKey().partition() + ","
+                        + entry.getValue().offset() + "]")
+                .collect(Collectors.joining(","));
+        print("committed", ",\"offsets\":[" + list + "]");
     }
 
     void records(TopicPartition partition, long first, long last, long count) {
@@ -44,9 +63,12 @@ final class Events {
         print("statistics", ",\"brokers\":{" + list + "}");
     }
 
-    private synchronized void print(String kind, String fields) {
-        out.println("{\"event\":\"" + kind + "\",\"ms\":" + System.currentTimeMillis() + fields + "}");
-        out.flush();
+    private void print(String kind, String fields) {
+        synchronized (out) { // one line at a time, whoever prints
+            String clocks = ",\"ms\":" + System.currentTimeMillis() + ",\"ns\":" + System.nanoTime();
+            out.println("{\"event\":\"" + kind + "\"" + clocks + fields + "}");
+            out.flush();
+        }
     }
 
     private static String quoted(String text) {

@@ -9,11 +9,13 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
 import java.util.stream.Collectors;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.Metric;
 import org.apache.kafka.common.MetricName;
 import org.apache.kafka.common.TopicPartition;
@@ -21,6 +23,8 @@ import org.apache.kafka.common.errors.WakeupException;
 
 /** A group member on Kafka's Java client: consumes until SIGTERM and prints what happens to it. */
 public final class Member {
+
+    private static final Duration MOST_WAIT = Duration.ofSeconds(2);
 
     private final Events events = new Events();
 
@@ -37,6 +41,7 @@ public final class Member {
 
     private void consume(Arguments arguments) {
         CountDownLatch closed = new CountDownLatch(1);
+        arguments.properties().put(ConsumerConfig.INTERCEPTOR_CLASSES_CONFIG, CommitTeller.class.getName());
         try (KafkaConsumer<byte[], byte[]> consumer = new KafkaConsumer<>(arguments.properties())) {
             // SIGTERM runs the hook; the process ends when the hook returns, so it waits for the consumer to close.
             Runtime.getRuntime().addShutdownHook(new Thread(() -> {
@@ -53,6 +58,7 @@ public final class Member {
             long told = System.nanoTime();
             while (true) {
                 print(consumer.poll(Duration.ofMillis(50)));
+                events.generation(consumer.groupMetadata().generationId());
                 if (System.nanoTime() - told > TimeUnit.SECONDS.toNanos(1)) {
                     told = System.nanoTime();
                     events.statistics(received(consumer.metrics()));
@@ -112,20 +118,30 @@ public final class Member {
 
         @Override
         public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-            events.partitions("assigned", partitions);
+            events.partitions("assigned", partitions, generation());
         }
 
         @Override
         public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
             // The client commits by itself only before it joins, and in a cooperative rebalance goes on reading after that.
-            consumer.commitSync(partitions.stream()
-                    .collect(Collectors.toMap(Function.identity(), p -> new OffsetAndMetadata(consumer.position(p)))));
-            events.partitions("revoked", partitions);
+            try {
+                consumer.commitSync(
+                        partitions.stream().collect(Collectors.toMap(
+                                Function.identity(), p -> new OffsetAndMetadata(consumer.position(p, MOST_WAIT)))),
+                        MOST_WAIT);
+            } catch (KafkaException e) {
+                events.error(e.toString()); // whoever is next reads from the commit before
+            }
+            events.partitions("revoked", partitions, generation());
         }
 
         @Override
         public void onPartitionsLost(Collection<TopicPartition> partitions) {
-            events.partitions("lost", partitions);
+            events.partitions("lost", partitions, generation());
+        }
+
+        private int generation() {
+            return consumer.groupMetadata().generationId();
         }
     }
 }

@@ -1,0 +1,119 @@
+"""`scripts/chaos`: faults on a real cluster, with agents and without, and whether agents made anything worse."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sandbox.chaos import judging
+from sandbox.chaos.judging import Verdict
+from sandbox.chaos.means import Means
+from sandbox.chaos.run import Run, run
+from sandbox.chaos.schedule import KINDS, draw, possible
+from sandbox.chaos.world import SETUPS
+from sandbox.demo import Story, told
+from sandbox.errors import SandboxError
+from sandbox.history.model import Kind
+
+_LOG_WIDTH: Final = 240
+"""Columns where the output is no terminal's: one line for one fault."""
+
+
+def main(  # noqa: PLR0913 - one parameter for each option
+    *,
+    faults: Annotated[int, typer.Option(min=1, help="How many faults; one takes about seven seconds.")] = 30,
+    seed: Annotated[int, typer.Option(help="The same seed draws the same faults.")] = 1,
+    kind: Annotated[
+        list[str] | None, typer.Option(help="Only faults of this kind; may be given several times.")
+    ] = None,
+    with_agents: Annotated[bool, typer.Option(help="Play the schedule with agents.")] = True,
+    without_agents: Annotated[bool, typer.Option(help="Play it without any, for comparison.")] = True,
+    keep: Annotated[bool, typer.Option(help="Keep histories and logs also when nothing is wrong.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="End with one JSON document on standard output.")] = False,
+) -> None:
+    """Inject faults into three consumer groups under load, with two agents leading and again without any, and compare.
+
+    Brokers, members (Java, librdkafka, kafka-python) and agents are real processes on loopback. Exit code 0: no record
+    was lost, no partition owned twice in a generation, none stopped for two seconds longer than without an agent, and
+    every rebalance is explained. Else 1, and the histories are kept.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        console = Console(stderr=True, width=_LOG_WIDTH)
+
+    def play(story: Story) -> dict[str, Any]:
+        return _play(story, faults=faults, seed=seed, kinds=kind, runs=(with_agents, without_agents), keep=keep)
+
+    result = told(console, play)
+    _show(console, result["verdict"])
+    if as_json:
+        typer.echo(json.dumps(result["json"]))
+    if result["json"]["complaints"]:
+        raise typer.Exit(1)
+
+
+def _play(story: Story, *, faults: int, seed: int, kinds: list[str] | None, runs: tuple[bool, bool]) -> dict[str, Any]:
+    means = Means.of_this_machine()
+    for missing in means.missing():
+        story.tell(f"[yellow]{missing}[/yellow]")
+    schedule = draw(seed, faults=faults, kinds=kinds or possible(means), groups=[setup.name for setup in SETUPS])
+    folder = Path(tempfile.mkdtemp(prefix="samerack-chaos-"))
+    kept = True
+    try:
+        led, alone = (
+            _run(story, schedule, means, folder / name, with_agents=with_agents) if wanted else None
+            for name, with_agents, wanted in (("with-agents", True, runs[0]), ("without-agents", False, runs[1]))
+        )
+        verdict = judging.judge(led, alone)
+        kept = keep or bool(verdict.complaints)
+    except KeyboardInterrupt:
+        kept = False
+        raise
+    finally:
+        if kept:
+            story.tell(f"histories and logs are kept in {folder}; python -m sandbox.history checks them")
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    return {"verdict": verdict, "json": judging.as_json(verdict, seed=seed)}
+
+
+def _run(story: Story, schedule: Any, means: Means, folder: Path, *, with_agents: bool) -> Run:
+    story.tell(f"[bold]{len(schedule)} faults {'with agents' if with_agents else 'without an agent'}[/bold]")
+    try:
+        return run(schedule, with_agents=with_agents, means=means, folder=folder, tell=story.tell)
+    except SandboxError as error:
+        raise SandboxError("\n".join([str(error), *getattr(error, "__notes__", [])])) from None
+
+
+def _show(console: Console, verdict: Verdict) -> None:
+    table = Table(title="longest stop of any partition, in seconds")
+    for column, justify in (("fault", "left"), ("times", "right"), ("with agents", "right"), ("without", "right")):
+        table.add_column(column, justify=justify)  # type: ignore[arg-type]  # rich has literals of its own
+    for row in verdict.rows:
+        led, alone = (None if one is None else f"{one:.2f}" for one in (row.with_agents, row.without))
+        style = "red" if row.too_long else None
+        table.add_row(KINDS[row.kind].title, str(row.faults), led or "-", alone or "-", style=style)
+    console.print(table)
+    for name, one in (("with agents", verdict.with_agents), ("without", verdict.without)):
+        if one is not None:
+            console.print(
+                f"{name}: {len(one.outcomes)} faults in {one.seconds:.0f} s, {one.records} records, "
+                f"{judging.lost(one)} lost, {judging.count(one, Kind.OWNED_TWICE)} owned twice, "
+                f"{judging.count(one, Kind.READ_AGAIN)} read again below a commit",
+                highlight=False,
+            )
+    for complaint in verdict.complaints:
+        console.print(f"[red]{complaint}[/red]", highlight=False)
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    app()

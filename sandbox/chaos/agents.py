@@ -1,0 +1,191 @@
+"""The agents of a chaos run: two with supervisors in one election, their working processes, and who is active."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from http.client import OK
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from sandbox.agent_process import AgentProcess
+from sandbox.contract import RACKS
+from sandbox.errors import SandboxError
+from sandbox.settings import free_ports
+
+ELECTION: Final = "samerack-chaos"
+_TAKE_OVER_SECONDS: Final = 20.0
+_MOST_EVENTS: Final = 100
+
+
+class Agent:
+    """One agent: a place that is filled again after its process was killed."""
+
+    def __init__(
+        self, name: str, *, bootstrap: str, groups: Sequence[str], folder: Path, settings: Mapping[str, object]
+    ) -> None:
+        """Prepare; `start` starts it.
+
+        Args:
+            name: of the place; also its identity in the election.
+            bootstrap: `bootstrap.servers`.
+            groups: what it may lead.
+            folder: for logs.
+            settings: dotted keys to values, as for `--set`.
+        """
+        self.name = name
+        self.prefix: list[str] = []
+        self._bootstrap = bootstrap
+        self._groups = tuple(groups)
+        self._folder = folder
+        self.settings = {**settings, "election.identity": name, "web.port": free_ports(1)[0]}
+        self._lives = 0
+        self._processes: list[AgentProcess] = []
+
+    @property
+    def process(self) -> AgentProcess:
+        """The process that is there now, or was last."""
+        return self._processes[-1]
+
+    @property
+    def running(self) -> bool:
+        """Whether its supervisor is up."""
+        return bool(self._processes) and self.process.running
+
+    def start(self) -> None:
+        """Start it."""
+        self._lives += 1
+        self._processes.append(
+            AgentProcess(
+                self._bootstrap,
+                groups=self._groups,
+                log=self._folder / f"agent-{self.name}-{self._lives}.log",
+                settings=self.settings,
+                prefix=self.prefix,
+            )
+        )
+
+    def worker(self) -> int:
+        """The process id of its worker; 0 while there is none."""
+        supervisor = self.process.process.pid
+        for found in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError, ValueError, IndexError):
+                parent = int((found / "stat").read_text().rpartition(")")[2].split()[1])
+                if parent == supervisor and b"--line" in (found / "cmdline").read_bytes().split(b"\0"):
+                    return int(found.name)
+        return 0
+
+    def kill_worker(self) -> None:
+        """SIGKILL to its worker only."""
+        self._signal_worker(signal.SIGKILL)
+
+    def pause_worker(self) -> None:
+        """SIGSTOP to its worker only."""
+        self._signal_worker(signal.SIGSTOP)
+
+    def _signal_worker(self, number: signal.Signals) -> None:
+        worker = self.worker()
+        if not worker:
+            raise SandboxError(f"agent {self.name} has no worker at the moment")
+        os.kill(worker, number)
+
+    def resume(self) -> None:
+        """SIGCONT to all of it."""
+        with suppress(ProcessLookupError):
+            self.process.resume()
+
+    def role(self, group: str) -> str:
+        """What it is to a group; `unknown` while it does not say."""
+        return self.process.role(group) if self.running else "gone"
+
+    def events(self, group: str) -> list[dict[str, Any]]:
+        """What it tells of a group over HTTP, newest first; nothing while it does not answer."""
+        status, text = self.process.get(f"/v1/events?group={group}&most={_MOST_EVENTS}") if self.running else (0, "")
+        return list(json.loads(text)["events"]) if status == OK else []
+
+    def told(self, since: int = 0) -> list[dict[str, Any]]:
+        """Its log, over all of its lives, without the first `since` entries."""
+        return [event for process in self._processes for event in process.events()][since:]
+
+    def close(self) -> None:
+        """Kill what is there."""
+        if self._processes:
+            self.resume()
+            self.process.kill()
+
+
+class Agents:
+    """Both agents; a context manager that starts and kills them."""
+
+    def __init__(self, *, bootstrap: str, groups: Sequence[str], folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "racks.client_ids": {f"*-{rack}": rack for rack in RACKS.values() if rack is not None},
+            "election.group": ELECTION,
+            "leading.roll_seconds": 1,
+            # a worker that is killed every minute is the play, no crash loop
+            "supervisor.calm_seconds": 3,
+            "policy.burst": 20,
+            "policy.refill_seconds": 5,
+            "policy.most_per_hour": 1000,
+        }
+        self.groups = tuple(groups)
+        self.all = [
+            Agent(name, bootstrap=bootstrap, groups=groups, folder=folder, settings=settings) for name in ("one", "two")
+        ]
+
+    def active(self, group: str) -> Agent | None:
+        """The agent that is in a group now."""
+        return next((one for one in self.all if one.role(group) in {"leading", "following"}), None)
+
+    def roles(self) -> dict[str, tuple[str, ...]]:
+        """What each agent is to each group."""
+        return {group: tuple(one.role(group) for one in self.all) for group in self.groups}
+
+    def led(self) -> frozenset[str]:
+        """The groups that an agent leads."""
+        return frozenset(group for group, roles in self.roles().items() if "leading" in roles)
+
+    def rebalances(self, group: str) -> frozenset[int]:
+        """The generations of a group that either agent tells of, those included that it says it did not see itself."""
+        found: set[int] = set()
+        for one in self.all:
+            for event in one.events(group):
+                if event["kind"] == "rebalance" and event.get("generation") is not None:
+                    found |= set(range(event["generation"] - int(event.get("missed") or 0), event["generation"] + 1))
+        return frozenset(found)
+
+    def other(self, agent: Agent) -> Agent:
+        """The one that is not this one."""
+        return next(one for one in self.all if one is not agent)
+
+    def ensure_running(self) -> None:
+        """Start what is not running."""
+        for one in self.all:
+            if not one.running:
+                one.start()
+
+    def wait_leads(self, agent: Agent, *, timeout: float = _TAKE_OVER_SECONDS) -> None:
+        """Wait until an agent is in all groups."""
+        agent.process.wait(
+            lambda: all(agent.role(group) in {"leading", "following"} for group in self.groups),
+            f"agent {agent.name} is in all groups",
+            timeout=timeout,
+        )
+
+    def __enter__(self) -> Self:
+        """Start the first; the second follows when it leads."""
+        self.all[0].start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Kill both."""
+        for one in self.all:
+            with suppress(OSError):
+                one.close()

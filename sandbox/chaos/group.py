@@ -1,0 +1,315 @@
+"""One consumer group under load: its topic, its feeder, its members on real clients, and their histories."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+
+from sandbox.admin import Admin, wait_until
+from sandbox.errors import SandboxError
+from sandbox.feeder import Feeder
+from sandbox.history.model import History
+from sandbox.history.reading import read_history
+from sandbox.members.lines import MemberSettings, Partition
+from sandbox.members.process import Event, Member, read_event
+
+AGENT: Final = "samerack"
+"""The agents' client id in groups."""
+_PROPERTIES: Final = {
+    "heartbeat.interval.ms": "500",  # rebalances are short then, and what a fault adds shows
+    "session.timeout.ms": "6000",  # a killed member is missed after the shortest time that brokers allow
+    "reconnect.backoff.max.ms": "500",
+}
+_TELLING: Final = frozenset({"java", "confluent"})
+"""Clients that send their rack with their subscription and with their fetches."""
+_FEED_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """One place in a group: the client, and the rack it stands in."""
+
+    client: str
+    rack: str
+    number: int
+
+    @property
+    def name(self) -> str:
+        """Its client id; the agents find the rack in it."""
+        return f"{self.client}-{self.number}-{self.rack}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a group is made of.
+
+    Attributes:
+        name: of the group, and of its topic.
+        assignor: that its members use.
+        seats: client and rack of each member.
+        extra: the same for one that comes and goes.
+        placed: brokers of each partition, the leader first.
+    """
+
+    name: str
+    assignor: str
+    seats: tuple[tuple[str, str], ...]
+    extra: tuple[str, str]
+    placed: tuple[tuple[int, ...], ...]
+
+
+class Group:
+    """A running group; a context manager that ends it."""
+
+    def __init__(self, setup: Setup, *, bootstrap: str, admin: Admin, folder: Path) -> None:
+        """Prepare; entering the context starts everything.
+
+        Args:
+            setup: what it is made of.
+            bootstrap: `bootstrap.servers`.
+            admin: the cluster's administration.
+            folder: for histories, one file for each life of a member.
+        """
+        self.setup = setup
+        self.name = setup.name
+        self.seats = [
+            Seat(client=client, rack=rack, number=number) for number, (client, rack) in enumerate(setup.seats, 1)
+        ]
+        self.extra = Seat(client=setup.extra[0], rack=setup.extra[1], number=len(self.seats) + 1)
+        self.present: dict[Seat, Member] = {}
+        self._bootstrap = bootstrap
+        self._admin = admin
+        self._folder = folder
+        self._lives = 0
+        self._told: list[Member] = []
+        self._marks: dict[Member, int] = {}
+        self._written = folder / "written.jsonl"
+        self._written_mark = 0
+        self._feeder = Feeder(
+            bootstrap, {setup.name: len(setup.placed)}, pause=_FEED_SECONDS, history=self._prepared(folder)
+        )
+        self._groups = self._ask_groups()
+
+    def _prepared(self, folder: Path) -> Path:
+        folder.mkdir(parents=True, exist_ok=True)
+        return self._written
+
+    # members
+
+    def start(self, seat: Seat) -> Member:
+        """Start the member of a seat."""
+        self._lives += 1
+        history = self._folder / f"{seat.name}-{self._lives}.jsonl"
+        settings = MemberSettings(
+            bootstrap=self._bootstrap,
+            group=self.name,
+            topics=(self.name,),
+            client_id=seat.name,
+            rack=seat.rack if seat.client in _TELLING else None,
+            assignors=(self.setup.assignor,),
+            properties=_PROPERTIES,
+        )
+        if seat.client == "java":
+            member = Member.java(settings, history=history)
+        else:
+            member = Member.python(seat.client, settings, history=history)
+        self.present[seat] = member
+        self._told.append(member)
+        return member
+
+    def end(self, seat: Seat, *, kill: bool = False) -> None:
+        """End the member of a seat, in good order or with SIGKILL."""
+        self.present.pop(seat).stop(kill=kill)
+
+    def redeploy(self, seat: Seat) -> None:
+        """End the member of a seat in good order and start another, as deploys do."""
+        self.end(seat)
+        self.start(seat)
+
+    def come_or_go(self) -> str:
+        """The extra member joins or, if it is there, leaves; the answer says which."""
+        if self.extra in self.present:
+            self.end(self.extra)
+            return "leaves"
+        self.start(self.extra)
+        return "joins"
+
+    def pause(self, seat: Seat) -> None:
+        """Stop a member in the middle of what it does (SIGSTOP)."""
+        os.kill(self.present[seat].pid, signal.SIGSTOP)
+
+    def resume(self, seat: Seat) -> None:
+        """Let it go on (SIGCONT)."""
+        with suppress(ProcessLookupError):
+            os.kill(self.present[seat].pid, signal.SIGCONT)
+
+    # how it stands
+
+    def describe(self) -> Any:
+        """The group as its coordinator describes it.
+
+        Raises:
+            KafkaException: No coordinator answers.
+        """
+        try:
+            return self._groups.describe_consumer_groups([self.name], request_timeout=3.0)[self.name].result()
+        except KafkaException:
+            self._groups = self._ask_groups()  # librdkafka goes on asking a broker that coordinates no more
+            raise
+
+    def coordinator(self) -> int:
+        """The broker that coordinates the group."""
+        found: list[Any] = []
+
+        def answered() -> bool:
+            found.append(self.describe())
+            return True
+
+        wait_until(answered, f"a coordinator describes {self.name}")
+        return int(found[-1].coordinator.id)
+
+    def wait_state(self, states: Sequence[str], what: str, *, timeout: float = 15.0) -> None:
+        """Wait until the coordinator says that the group is in one of these states."""
+        wait_until(lambda: self.describe().state.name in states, f"{self.name}: {what}", timeout=timeout, pause=0.03)
+
+    def agrees(self) -> bool:
+        """Whether the group is stable, all seats are in it, and members have just what their leader gave them."""
+        described = self.describe()
+        if described.state.name != "STABLE":
+            return False
+        given = {
+            member.client_id: frozenset((p.topic, p.partition) for p in member.assignment.topic_partitions)
+            for member in described.members
+            if member.client_id != AGENT
+        }
+        owned = {seat.name: member.owned for seat, member in self.present.items()}
+        everything = [partition for partitions in owned.values() for partition in partitions]
+        return owned == given and len(everything) == len(set(everything)) == len(self.setup.placed)
+
+    def generation(self) -> int:
+        """The last generation that a member has told of."""
+        return max((event.generation for member in self.present.values() for event in member.events), default=-1)
+
+    def trouble(self) -> str:
+        """How it stands, in words, for errors."""
+        owned = {seat.name: sorted(number for _, number in one.owned) for seat, one in self.present.items()}
+        try:
+            described = self.describe()
+            seen = {
+                member.client_id: sorted(p.partition for p in member.assignment.topic_partitions)
+                for member in described.members
+            }
+            state = f"{described.state.name}, given {seen}"
+        except KafkaException as error:
+            state = f"not described: {error}"
+        said = "; ".join(f"{seat.name}: {member.complaints}" for seat, member in self.present.items())
+        return f"{self.name}: {state}; members have {owned}; they said {said}"
+
+    # what happened
+
+    def mark(self) -> None:
+        """What is told from here on belongs to the next look at `recent`."""
+        self._marks = {member: len(member.events) for member in self._told if member in self.present.values()}
+        self._told = [member for member in self._told if member in self._marks]
+        self._written_mark = self._written.stat().st_size
+
+    def recent(self) -> History:
+        """What was told since the mark."""
+        with self._written.open("rb") as file:
+            file.seek(self._written_mark)
+            lines = file.read().splitlines(keepends=True)
+        return History(
+            members={
+                f"{member.name}-{number}": member.events[self._marks.get(member, 0) :]
+                for number, member in enumerate(self._told)
+            },
+            written=tuple(read_event(line) for line in lines if line.endswith(b"\n")),
+        )
+
+    def reads_since(self, ns: int) -> frozenset[Partition]:
+        """The partitions of which somebody has read a record since then."""
+        found: set[Partition] = set()
+        for member in self.present.values():
+            for event in reversed(member.events):
+                if event.ns < ns:
+                    break
+                if event.kind == "records" and event.begun_ns >= ns:
+                    found |= event.partitions
+        return frozenset(found)
+
+    def finish(self, *, timeout: float = 60.0) -> History:
+        """Stop the load, wait until everything is read, end the members in good order; the whole history.
+
+        Raises:
+            SandboxError: What was written is not confirmed or not read in time.
+        """
+        self._feeder.finish()
+        ends: dict[Partition, int] = {}
+        for event in read_history([self._written]).written:
+            for partition in event.partitions:
+                ends[partition] = max(ends.get(partition, -1), event.last)
+        # the reads of members that have ended need not be asked: whoever is there reads to the end
+        wait_until(
+            lambda: all(self._read_to(partition) >= last for partition, last in ends.items()),
+            f"everything written to {self.name} is read",
+            timeout=timeout,
+        )
+        for seat in list(self.present):
+            self.end(seat)
+        return read_history(sorted(self._folder.glob("*.jsonl")))
+
+    def _read_to(self, partition: Partition) -> int:
+        found = -1
+        for member in self.present.values():
+            for event in reversed(member.events):
+                if event.kind == "records" and partition in event.partitions:
+                    found = max(found, event.last)
+                    break
+        return found
+
+    def _ask_groups(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200})
+
+    def __enter__(self) -> Self:
+        """Create the topic, begin to feed it, start the members."""
+        self._admin.create_topic(self.name, self.setup.placed)
+        self._feeder.__enter__()
+        for seat in self.seats:
+            self.start(seat)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """End the members in haste, and the load."""
+        for member in self.present.values():
+            with suppress(OSError, SandboxError):
+                member.stop(kill=True)
+        self._feeder.__exit__(kind, error, trace)
+
+
+def generations(history: History) -> frozenset[int]:
+    """Every generation that members told of."""
+    return frozenset(
+        event.generation for events in history.members.values() for event in events if event.generation >= 0
+    )
+
+
+def now_ns() -> int:
+    """The clock that all processes of this machine share."""
+    return time.monotonic_ns()
+
+
+def last_words(events: Sequence[Event]) -> int:
+    """When a member was last heard of."""
+    return events[-1].ns if events else 0

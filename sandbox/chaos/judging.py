@@ -1,0 +1,163 @@
+"""Whether a run with agents did its groups more harm than the same run without: pure functions of two runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sandbox.chaos.run import Outcome, Run
+from sandbox.chaos.schedule import KINDS
+from sandbox.history.model import Kind
+
+MARGIN_SECONDS: Final = 2.0
+"""So much longer than without an agent a fault may stop a partition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One kind of fault, with agents and without.
+
+    Attributes:
+        kind: its name.
+        faults: how many there were.
+        with_agents: the longest stop, in seconds; None if there was no such run.
+        without: the same without agents.
+    """
+
+    kind: str
+    faults: int
+    with_agents: float | None
+    without: float | None
+
+    @property
+    def too_long(self) -> bool:
+        """Whether agents made it worse by more than the margin."""
+        if self.with_agents is None or self.without is None:
+            return False
+        return self.with_agents > self.without + MARGIN_SECONDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What both runs say.
+
+    Attributes:
+        rows: by kind of fault.
+        complaints: what is wrong, in words; empty if nothing is.
+        with_agents: the run with agents, if there was one.
+        without: the run without.
+    """
+
+    rows: tuple[Row, ...]
+    complaints: tuple[str, ...]
+    with_agents: Run | None
+    without: Run | None
+
+
+def judge(with_agents: Run | None, without: Run | None) -> Verdict:
+    """Compare.
+
+    What a fault costs differs from one time to the next, with where heartbeats happen to stand: a fault with agents is
+    held against the longest stop of all faults of its kind without.
+    """
+    rows = tuple(_rows(with_agents, without))
+    complaints = [complaint for run in (with_agents, without) if run is not None for complaint in _wrong(run)]
+    longest = {row.kind: row.without for row in rows}
+    for outcome in with_agents.outcomes if with_agents is not None else ():
+        base = longest[outcome.drawn.kind]
+        if base is not None and outcome.stop > base + MARGIN_SECONDS:
+            complaints.append(f"{_named(outcome)}: stopped {outcome.stop:.2f} s, without an agent {base:.2f} s at most")
+        complaints += [
+            f"{_named(outcome)}: nothing explains why {group} went to generation {', '.join(map(str, unexplained))}"
+            for group, unexplained in outcome.unexplained.items()
+        ]
+    return Verdict(rows=rows, complaints=tuple(complaints), with_agents=with_agents, without=without)
+
+
+def as_json(verdict: Verdict, *, seed: int) -> dict[str, Any]:
+    """The verdict for programs."""
+    runs = {"with_agents": verdict.with_agents, "without": verdict.without}
+    return {
+        "seed": seed,
+        "complaints": list(verdict.complaints),
+        "kinds": [
+            {"kind": row.kind, "faults": row.faults, "stop_with": row.with_agents, "stop_without": row.without}
+            for row in verdict.rows
+        ],
+        **{name: None if run is None else _run_json(run) for name, run in runs.items()},
+    }
+
+
+def _rows(with_agents: Run | None, without: Run | None) -> list[Row]:
+    def longest(run: Run | None, kind: str) -> tuple[int, float | None]:
+        found = [outcome.stop for outcome in run.outcomes if outcome.drawn.kind == kind] if run is not None else []
+        return len(found), max(found) if found else None
+
+    rows = []
+    for kind in KINDS:
+        count, led = longest(with_agents, kind)
+        other, alone = longest(without, kind)
+        if count or other:
+            rows.append(Row(kind=kind, faults=max(count, other), with_agents=led, without=alone))
+    return rows
+
+
+def _wrong(run: Run) -> list[str]:
+    """What no fault may do; stops and times without an owner are judged fault by fault."""
+    wrong = []
+    for group, findings in run.findings.items():
+        for finding in findings:
+            near = [one for one in run.outcomes if one.since_ns <= finding.since_ns]
+            after = f", after {_named(near[-1])}" if near else ""
+            wrong.append(f"{group}: {finding}{after}")
+    return wrong
+
+
+def lost(run: Run) -> int:
+    """Records that nobody read."""
+    return sum(
+        finding.offsets[1] - finding.offsets[0] + 1
+        for findings in run.findings.values()
+        for finding in findings
+        if finding.kind is Kind.SKIPPED and finding.offsets is not None
+    )
+
+
+def count(run: Run, kind: Kind) -> int:
+    """Findings of one kind."""
+    return sum(finding.kind is kind for findings in run.findings.values() for finding in findings)
+
+
+def _named(outcome: Outcome) -> str:
+    drawn = outcome.drawn
+    return f"fault {drawn.number} ({KINDS[drawn.kind].title}; {drawn.group}, {outcome.target})"
+
+
+def _run_json(run: Run) -> dict[str, Any]:
+    return {
+        "seconds": round(run.seconds, 1),
+        "records": run.records,
+        "lost": lost(run),
+        "owned_twice": count(run, Kind.OWNED_TWICE),
+        "read_again": count(run, Kind.READ_AGAIN),
+        "longest_stop": _longest(run.outcomes),
+        "faults": [
+            {
+                "number": outcome.drawn.number,
+                "kind": outcome.drawn.kind,
+                "group": outcome.drawn.group,
+                "target": outcome.target,
+                "stops": {name: round(seconds, 3) for name, seconds in outcome.stops.items()},
+                "generations": dict(outcome.rebalances),
+                "unexplained": {name: list(found) for name, found in outcome.unexplained.items()},
+                "settled_seconds": round(outcome.seconds, 2),
+                "led": outcome.led,
+            }
+            for outcome in run.outcomes
+        ],
+    }
+
+
+def _longest(outcomes: Sequence[Outcome]) -> float:
+    return round(max((outcome.stop for outcome in outcomes), default=0.0), 3)

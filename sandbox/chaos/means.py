@@ -1,0 +1,119 @@
+"""What a machine lets a chaos run do to its agents: cut their network, bend their clock, fill their disk.
+
+Each has a condition outside our power: root with iptables, a C compiler, root with tmpfs. Where it is not met the kinds
+of faults that need it are left out, and the run says so.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+from sandbox.chaos.agents import Agent
+from sandbox.chaos.network import Network
+from sandbox.errors import SandboxError
+
+BENT: Final = 1
+"""The agent whose clock can be bent: the second only, so that one shows that the other's ways are not due to that."""
+_SOURCE: Final = Path(__file__).parent / "clock.c"
+_CLOCK: Final = "clock"
+_DISK: Final = "disk"
+_DISK_SIZE: Final = "4m"
+_FILLING: Final = "filling"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What is possible.
+
+    Attributes:
+        network: agents can be cut off.
+        clock: one agent's clock can be bent.
+        disk: agents keep their events on a small disk of their own, which can be filled.
+    """
+
+    network: bool
+    clock: bool
+    disk: bool
+
+    @classmethod
+    def of_this_machine(cls) -> Self:
+        """Look."""
+        return cls(
+            network=Network.possible(),
+            clock=shutil.which("cc") is not None,
+            disk=os.geteuid() == 0 and all(map(shutil.which, ("mount", "umount"))),
+        )
+
+    def missing(self) -> list[str]:
+        """What is left out and why, in words."""
+        conditions = {
+            "no network is cut, none hit between JoinGroup and SyncGroup: root, iptables, setpriv": self.network,
+            "no clock jumps: a C compiler (cc)": self.clock,
+            "no disk is full: root": self.disk,
+        }
+        return [f"{what} would be needed" for what, met in conditions.items() if not met]
+
+    def prepare(self, agents: Sequence[Agent], folder: Path) -> None:
+        """Let the agents be started so that all this can be done to them; `clean` undoes it.
+
+        Raises:
+            SandboxError: The compiler or the kernel refuses.
+        """
+        for number, agent in enumerate(agents):
+            if self.network:
+                agent.prefix += Network.prefix(number)
+            disk = _disk(folder, agent)
+            disk.mkdir(parents=True)
+            if self.disk:
+                _do("mount", "-t", "tmpfs", "-o", f"size={_DISK_SIZE}", "samerack-chaos", str(disk))
+            agent.settings["events.path"] = str(disk / "events.db")
+        if self.clock:
+            bend(folder, 0)
+            library = folder / "clock.so"
+            _do("cc", "-shared", "-fPIC", "-O2", "-o", str(library), str(_SOURCE))
+            agents[BENT].prefix += ["env", f"LD_PRELOAD={library}", f"CHAOS_CLOCK={folder / _CLOCK}"]
+
+    def clean(self, agents: Sequence[Agent], folder: Path) -> None:
+        """Give the disks back; their events are kept."""
+        for agent in agents if self.disk else ():
+            disk = _disk(folder, agent)
+            kept = {file.name: file.read_bytes() for file in disk.glob("events.db*")}
+            with suppress(SandboxError):
+                _do("umount", "--lazy", str(disk))
+            for name, content in kept.items():
+                (disk / name).write_bytes(content)
+
+
+def bend(folder: Path, seconds: int) -> None:
+    """Let the bent agent's clock on the wall be so much ahead from now on."""
+    with (folder / _CLOCK).open("r+b" if (folder / _CLOCK).exists() else "wb") as clock:
+        clock.write(seconds.to_bytes(8, "little", signed=True))
+
+
+def fill(folder: Path, agent: Agent) -> None:
+    """Leave no byte free on the disk of an agent's events."""
+    with suppress(OSError), (_disk(folder, agent) / _FILLING).open("wb", buffering=0) as filling:
+        while True:
+            filling.write(bytes(4096))
+
+
+def empty(folder: Path, agent: Agent) -> None:
+    """Give the space back."""
+    (_disk(folder, agent) / _FILLING).unlink(missing_ok=True)
+
+
+def _disk(folder: Path, agent: Agent) -> Path:
+    return folder / f"{_DISK}-{agent.name}"
+
+
+def _do(*line: str) -> None:
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)  # noqa: S603 - ours, without a shell
+    if done.returncode:
+        raise SandboxError(f"{' '.join(line)}: {done.stderr.strip()}")

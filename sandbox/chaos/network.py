@@ -1,0 +1,88 @@
+"""Cuts agents off from the network: the kernel drops whatever processes of one group id send.
+
+Only what an agent *sends* is dropped: requests never arrive, while answers to those that had arrived still reach it,
+which is the harsher way to be half connected. The rules carry our process id; those whose process is gone are removed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from sandbox.errors import SandboxError
+
+_MARK: Final = "samerack-chaos-"
+_GROUP_ID: Final = 47_000
+
+
+class Network:
+    """The rules of one run; `close` removes them."""
+
+    def __init__(self, *, enabled: bool) -> None:
+        """Remove what killed runs left, where that is possible."""
+        self._cut: set[int] = set()
+        if enabled:
+            _remove_leftovers()
+
+    @staticmethod
+    def possible() -> bool:
+        """Whether this process may make such rules."""
+        return os.geteuid() == 0 and all(map(shutil.which, ("iptables", "setpriv"))) and _works()
+
+    @staticmethod
+    def prefix(number: int) -> list[str]:
+        """What starts a program so that it can be cut off, alone of its number."""
+        identity = str(_GROUP_ID + number)
+        return ["setpriv", "--regid", identity, "--clear-groups", "--pdeathsig", "KILL"]
+
+    def cut(self, number: int) -> None:
+        """Drop what programs of this number send."""
+        if number not in self._cut:
+            _iptables("-I", "OUTPUT", *_rule(number))
+            self._cut.add(number)
+
+    def mend(self, number: int) -> None:
+        """Let it through again."""
+        if number in self._cut:
+            _iptables("-D", "OUTPUT", *_rule(number))
+            self._cut.discard(number)
+
+    def close(self) -> None:
+        """Let everything through again."""
+        for number in sorted(self._cut):
+            with suppress(SandboxError):
+                self.mend(number)
+
+
+def _rule(number: int) -> Sequence[str]:
+    owner = ["-m", "owner", "--gid-owner", str(_GROUP_ID + number)]
+    return [*owner, "-p", "tcp", "-m", "comment", "--comment", f"{_MARK}{os.getpid()}", "-j", "DROP"]
+
+
+def _iptables(*arguments: str) -> str:
+    done = subprocess.run(["iptables", "-w", *arguments], capture_output=True, text=True, check=False, timeout=20)  # noqa: S603, S607 - ours, without a shell
+    if done.returncode:
+        raise SandboxError(f"iptables {' '.join(arguments)}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _works() -> bool:
+    try:
+        _iptables("-S", "OUTPUT")
+    except (SandboxError, OSError, subprocess.SubprocessError):
+        return False
+    return True
+
+
+def _remove_leftovers() -> None:
+    for line in _iptables("-S", "OUTPUT").splitlines():
+        owner = re.search(rf"{_MARK}(\d+)", line)
+        if owner and not Path(f"/proc/{owner[1]}").exists():
+            with suppress(SandboxError):
+                _iptables("-D", *line.replace('"', "").split()[1:])

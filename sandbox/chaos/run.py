@@ -1,0 +1,176 @@
+"""One run: a schedule against a world, fault by fault, and what each cost; then the whole history, checked."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from sandbox.chaos.fault import Drawn, Fault
+from sandbox.chaos.group import generations, now_ns
+from sandbox.chaos.means import Means
+from sandbox.chaos.schedule import KINDS
+from sandbox.chaos.world import World
+from sandbox.history.checker import check
+from sandbox.history.model import Bounds, Finding
+from sandbox.history.spans import longest_stop, stops
+
+_LEAST_STOP: Final = 0.05
+"""Seconds; the feeder's pause is shorter, and so is what is no stop."""
+_TELLING_SECONDS: Final = 3.0
+"""An agent looks at each group once a second, and one that was killed has to start first."""
+_BOUNDS: Final = Bounds(unowned=60.0, stop=60.0)
+"""Stops are judged fault by fault; these are for what no fault may do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What one fault cost.
+
+    Attributes:
+        drawn: the fault.
+        target: what it happened to, in words.
+        seconds: from its injection until all groups had settled.
+        stops: the longest stop of each group's partitions, in seconds.
+        rebalances: how many generations each group went through.
+        unexplained: groups with generations that neither an agent tells of nor the fault explains.
+        led: how many groups an agent led afterwards, before anything was done for it; None without agents.
+        since_ns: when it was injected.
+        until_ns: when all had settled.
+    """
+
+    drawn: Drawn
+    target: str
+    seconds: float
+    stops: Mapping[str, float]
+    rebalances: Mapping[str, int]
+    unexplained: Mapping[str, tuple[int, ...]]
+    led: int | None
+    since_ns: int
+    until_ns: int
+
+    @property
+    def stop(self) -> float:
+        """The longest of its stops."""
+        return max(self.stops.values(), default=0.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """What a whole run cost.
+
+    Attributes:
+        outcomes: of each fault.
+        findings: what was wrong over the whole run, by group.
+        records: how many records were written.
+        seconds: how long it took.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    findings: Mapping[str, tuple[Finding, ...]]
+    records: int
+    seconds: float
+
+
+def run(
+    schedule: Sequence[Drawn],
+    *,
+    with_agents: bool,
+    means: Means,
+    folder: Path,
+    tell: Callable[[str], None],
+) -> Run:
+    """Play a schedule.
+
+    Args:
+        schedule: the faults.
+        with_agents: whether agents lead the groups.
+        means: what this machine lets us do.
+        folder: for histories and logs.
+        tell: is told what happens.
+
+    Raises:
+        SandboxError: Something did not settle; the error says which fault it was.
+    """
+    begun = time.monotonic()
+    with World(folder=folder, with_agents=with_agents, means=means, tell=tell) as world:
+        outcomes = []
+        for drawn in schedule:
+            outcome = _suffer(KINDS[drawn.kind](drawn, world), world)
+            outcomes.append(outcome)
+            tell(_line(outcome, len(schedule)))
+            world.take_the_lead()
+        tell("everything written is read to its end, and the histories are checked")
+        histories = {name: group.finish() for name, group in world.groups.items()}
+    return Run(
+        outcomes=tuple(outcomes),
+        findings={name: tuple(check(history, _BOUNDS)) for name, history in histories.items()},
+        records=sum(event.count for history in histories.values() for event in history.written),
+        seconds=time.monotonic() - begun,
+    )
+
+
+def _suffer(fault: Fault, world: World) -> Outcome:
+    world.mark()
+    before = world.generations()
+    since = now_ns()
+    try:
+        try:
+            if fault.on_agents and world.agents is None:
+                fault.target = "nothing happens"
+            else:
+                fault.inject()
+        finally:
+            fault.heal()
+        world.wait_settled()
+    except Exception as error:
+        error.add_note(f"fault {fault.drawn.number}: {fault.title}, {fault.drawn.group}, {fault.target}")
+        raise
+    until = now_ns()
+    recent = {name: group.recent() for name, group in world.groups.items()}
+    new = {name: [one for one in sorted(generations(recent[name])) if one > before[name]] for name in recent}
+    return Outcome(
+        drawn=fault.drawn,
+        target=fault.target,
+        seconds=(until - since) / 1e9,
+        stops={
+            name: longest_stop(stops(history, least=_LEAST_STOP), since_ns=since, until_ns=until)
+            for name, history in recent.items()
+        },
+        rebalances={name: len(found) for name, found in new.items()},
+        unexplained=_unexplained(fault, world, new),
+        led=None if world.agents is None else len(world.agents.led()),
+        since_ns=since,
+        until_ns=until,
+    )
+
+
+def _unexplained(fault: Fault, world: World, new: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+    """The new generations that the fault does not explain and that no agent tells of, also not a little later."""
+    agents = world.agents
+    if agents is None:
+        return {}
+    asked = {name: found for name, found in new.items() if found and name not in fault.explains()}
+    until, left = time.monotonic() + _TELLING_SECONDS, dict[str, tuple[int, ...]]()
+    while True:
+        told = {name: agents.rebalances(name) for name in asked}
+        left = {name: rest for name, found in asked.items() if (rest := tuple(sorted(set(found) - told[name])))}
+        if not left or time.monotonic() > until:
+            return left
+        time.sleep(0.2)
+
+
+def _line(outcome: Outcome, faults: int) -> str:
+    drawn, kind = outcome.drawn, KINDS[outcome.drawn.kind]
+    rebalances = sum(outcome.rebalances.values())
+    words = f"{drawn.number}/{faults} {kind.title} ({drawn.group}: {outcome.target}): "
+    words += (
+        f"longest stop [bold]{outcome.stop:.2f} s[/bold], {rebalances} generations, settled in {outcome.seconds:.1f} s"
+    )
+    if outcome.led is not None:
+        words += f", {outcome.led} led"
+    if outcome.unexplained:
+        words += f", [red]unexplained: {dict(outcome.unexplained)}[/red]"
+    return words

@@ -1,0 +1,116 @@
+"""The data: a history, the spans of time in which members owned partitions, and findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from sandbox.members.lines import Partition
+from sandbox.members.process import Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class History:
+    """One group.
+
+    Attributes:
+        members: name to events in the order of their printing. A member that was killed just says nothing more: what it
+            had it had until then.
+        written: the feeder's events; empty where nobody took note.
+    """
+
+    members: Mapping[str, tuple[Event, ...]]
+    written: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """How long, in seconds, is too long.
+
+    Attributes:
+        unowned: a partition that nobody owns.
+        stop: a partition that nobody reads although it has records to read.
+    """
+
+    unowned: float
+    stop: float
+
+
+class Kind(StrEnum):
+    """What can be wrong."""
+
+    OWNED_TWICE = "owned twice"
+    UNOWNED = "owned by nobody"
+    SKIPPED = "skipped"
+    READ_AGAIN = "read again"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that was wrong.
+
+    Attributes:
+        kind: what.
+        partition: of which partition.
+        since_ns: when it began.
+        until_ns: when it was over.
+        members: whom it concerns.
+        offsets: the first and the last offset of records that were skipped or read again.
+    """
+
+    kind: Kind
+    partition: Partition
+    since_ns: int
+    until_ns: int
+    members: tuple[str, ...] = ()
+    offsets: tuple[int, int] | None = None
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasted."""
+        return (self.until_ns - self.since_ns) / 1e9
+
+    def __str__(self) -> str:
+        """In words."""
+        topic, number = self.partition
+        words = f"{self.kind.value}: {topic}-{number}"
+        if self.offsets is not None:
+            words += f", offsets {self.offsets[0]} to {self.offsets[1]}"
+        if self.members:
+            words += f", by {' and '.join(self.members)}"
+        return f"{words}, {self.seconds:.3f} s from {self.since_ns / 1e9:.3f} s"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A time in which a member owned a partition.
+
+    Attributes:
+        member: who.
+        partition: what.
+        since_ns: when it was assigned.
+        until_ns: when it was revoked or lost, or when the member was last heard of.
+        generations: the first and the last generation in which it owned it; None where its client tells none.
+    """
+
+    member: str
+    partition: Partition
+    since_ns: int
+    until_ns: int
+    generations: tuple[int, int] | None = field(default=None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stop:
+    """A time in which nobody read a partition although there was a record to read."""
+
+    partition: Partition
+    since_ns: int
+    until_ns: int
+
+    @property
+    def seconds(self) -> float:
+        """How long it lasted."""
+        return (self.until_ns - self.since_ns) / 1e9

@@ -1,0 +1,40 @@
+"""Reads histories from files of JSON lines, one file for each member and one for the feeder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from sandbox.errors import SandboxError
+from sandbox.history.model import History
+from sandbox.members.process import Event, read_event
+
+
+def read_history(files: Iterable[Path]) -> History:
+    """The history in files of one group; a file's name without its ending is the member's.
+
+    A last line that is cut off is what a killed member leaves: it is ignored.
+
+    Raises:
+        SandboxError: A file cannot be read, or a line is none of a member's.
+    """
+    members: dict[str, tuple[Event, ...]] = {}
+    written: list[Event] = []
+    for file in files:
+        events = _read(file)
+        written += [event for event in events if event.kind == "written"]
+        told = tuple(event for event in events if event.kind != "written")
+        if told:
+            members[file.stem] = told
+    return History(members=members, written=tuple(written))
+
+
+def _read(file: Path) -> list[Event]:
+    try:
+        lines = file.read_bytes().splitlines(keepends=True)
+    except OSError as error:
+        raise SandboxError(f"cannot read {file}: {error.strerror}; it should hold a member's JSON lines") from None
+    try:
+        return [read_event(line) for line in lines if line.endswith(b"\n")]
+    except ValueError as error:
+        raise SandboxError(f"{file}: {error}; it should hold a member's JSON lines only") from None
