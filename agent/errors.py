@@ -5,14 +5,6 @@ from __future__ import annotations
 from common.errors import AgentError
 
 
-class StepBackError(AgentError):
-    """The agent had better be outside a group for a while; it leaves properly and says why."""
-
-    def __init__(self, reason: str, seconds: float) -> None:
-        super().__init__(reason)
-        self.seconds = seconds
-
-
 class NotAllowedError(AgentError):
     """The brokers know who asks and do not allow it: only whoever gives permissions can change that."""
 

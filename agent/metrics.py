@@ -15,6 +15,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from agent.leading.policy import EXEMPT, Reason
+from agent.leading.stepping_back import Cause
+from agent.supervisor.memory import resident_bytes
 
 FOLLOWED = (
     *sorted(EXEMPT, key=lambda reason: reason.value),
@@ -191,6 +193,24 @@ class Metrics:
             ["group"],
             registry=self.registry,
         )
+        self._step_backs = Counter(
+            "samerack_step_backs_total",
+            "Times that the agent left a group alone, by cause; docs/operating.md tells when it comes back.",
+            ["group", "cause"],
+            registry=self.registry,
+        )
+        self._join_to_sync = Histogram(
+            "samerack_join_to_sync_seconds",
+            "Time from the brokers' answer to JoinGroup to SyncGroup: the group waits for the agent, its leader.",
+            ["group"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        Gauge(
+            "samerack_memory_bytes",
+            "Resident memory of the working process; beyond supervisor.memory_mib it is replaced.",
+            registry=self.registry,
+        ).set_function(resident_bytes)
         self._looks = Histogram(
             "samerack_look_seconds", "Time of one look at the cluster.", buckets=_SECONDS, registry=self.registry
         )
@@ -218,6 +238,9 @@ class Metrics:
         """Show a group from the start, its counters at 0: a rate misses the first event where no 0 came before it."""
         self.board.publish(GroupStatus(group=group))
         self._plan_seconds.labels(group)
+        self._join_to_sync.labels(group)
+        for cause in Cause:
+            self._step_backs.labels(group, cause.value)
         self._rolls.labels(group)
         for assignor in ASSIGNORS:
             self._plans.labels(group, assignor)
@@ -244,6 +267,14 @@ class Metrics:
     def failed(self, group: str, kind: str) -> None:
         """Something failed."""
         self._errors.labels(group, kind).inc()
+
+    def answered(self, group: str, seconds: float) -> None:
+        """The agent, as the leader, let the group wait so long between JoinGroup and SyncGroup."""
+        self._join_to_sync.labels(group).observe(seconds)
+
+    def stepped_back(self, group: str, cause: Cause) -> None:
+        """The agent leaves a group alone for a while."""
+        self._step_backs.labels(group, cause.value).inc()
 
     def rolled(self, group: str) -> None:
         """The agent took another place in the broker's order."""

@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Final
 
-from agent.group import CONSUMER, EMPTY_STATES, GroupView, MemberView, endangers
+from agent.group import CONSUMER, EMPTY_STATES, GroupView, endangers
 from agent.leading.order import SOUND_PROTOCOLS, offers_safe_place
+from agent.leading.stepping_back import SteppingBack
 from agent.leading.teller import OBSERVING, Teller
 from agent.watch import ClusterWatch
 from common.settings import LeadingSettings
@@ -17,10 +19,15 @@ from common.settings import LeadingSettings
 _CLASSIC: Final = frozenset({"classic", "unknown"})
 
 
+def fit() -> str:
+    """Nothing speaks against these brokers."""
+    return ""
+
+
 class Admission:
     """Whether the agent may be in one group."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - there are as many reasons against it
         self,
         *,
         group: str,
@@ -28,6 +35,8 @@ class Admission:
         watch: ClusterWatch,
         group_type: Callable[[str], str],
         teller: Teller,
+        unfit: Callable[[], str] = fit,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Nothing has been asked yet.
 
@@ -37,7 +46,11 @@ class Admission:
             watch: What the agent may see.
             group_type: The type of a group by name, for telling classic groups from those that brokers assign.
             teller: Who is told of reasons against it.
+            unfit: Why nobody can be led on these brokers; nothing where that is possible.
+            clock: Seconds, monotonic.
         """
+        self.stepping = SteppingBack(clock)
+        self._unfit = unfit
         self._group = group
         self._leading = leading
         self._watch = watch
@@ -45,12 +58,12 @@ class Admission:
         self._teller = teller
         self._judged: GroupView | None = None
         self._refusal = ""
-        self._unseen: frozenset[str] = frozenset()
+        self._trouble = ""
 
     @property
-    def is_blind(self) -> bool:
-        """Whether the agent stayed out because it may not see topics of the group."""
-        return bool(self._unseen)
+    def is_troubled(self) -> bool:
+        """Whether the agent stays out because of something that somebody had better mend."""
+        return bool(self._trouble) or self.stepping.is_out
 
     def forget(self) -> None:
         """Ask anew at the next look."""
@@ -58,12 +71,17 @@ class Admission:
 
     def admits(self, view: GroupView) -> bool:
         """Whether the rule and the brokers let the agent in; a group that has not settled yet does not."""
+        if self.stepping.is_out:
+            self._teller.trouble = self.stepping.reason
+            self._teller.become(OBSERVING)
+            return False
         if not is_settled(view):
             return False
         unseen = self._watch.unseen(self._group)
-        if view is not self._judged or unseen != self._unseen:
-            reason = blind(unseen) or refusal(view, self._leading)
-            self._unseen, self._teller.trouble, self._teller.refused = unseen, blind(unseen), bool(unseen)
+        trouble = blind(unseen) or self._unfit() or (foreign(view, self._leading) if self.stepping.is_wary else "")
+        if view is not self._judged or trouble != self._trouble:
+            reason = trouble or refusal(view, self._leading)
+            self._trouble, self._teller.trouble, self._teller.refused = trouble, trouble, bool(unseen)
             if not reason and (kind := self._group_type(self._group)) not in _CLASSIC:
                 reason = f"the brokers assign it (group type {kind})"
             if reason and reason != self._refusal:
@@ -101,15 +119,36 @@ def refusal(view: GroupView, leading: LeadingSettings) -> str:
             "its members use roundrobin with subscription v0, and kafka-python 3's roundrobin fails on a member "
             "without topics; if none is kafka-python 3, set leading.roundrobin_tolerates"
         )
-    if view.protocol not in SOUND_PROTOCOLS and any(_is_agent(member, leading) for member in view.members):
-        return "another agent is in it, or this one before its last end: its session has to run out first"
+    if view.protocol not in SOUND_PROTOCOLS and (reason := foreign(view, leading)):
+        return reason
     if not offers_safe_place(view, ""):
         return "its leader would give partitions to a member without topics, whatever its place"
     return ""
 
 
-def _is_agent(member: MemberView, leading: LeadingSettings) -> bool:
-    """A member without topics and without our instance id: with it, joining would just take that membership over."""
-    return (
-        member.subscription is not None and not member.subscription.topics and member.instance_id != leading.instance_id
-    )
+def foreign(view: GroupView, leading: LeadingSettings, member_id: str = "") -> str:
+    """Which member is another agent, in words; empty where there is none.
+
+    That is a member without topics and without our instance id: with it, joining would just take that membership over.
+    In groups whose protocol is sound agents are static members; another there is a consumer whose topics do not exist.
+
+    Args:
+        view: The group without the agent itself.
+        leading: The agent's instance id.
+        member_id: Ask about this member only.
+    """
+    for member in view.members:
+        if (
+            member.subscription is not None
+            and not member.subscription.topics
+            and member.instance_id != leading.instance_id
+            and (member.instance_id is not None or view.protocol not in SOUND_PROTOCOLS)
+            and member_id in ("", member.id)
+        ):
+            if member.instance_id is None:
+                return f"another agent ({member.id}) is in it, or this one before its end: its session has to run out"
+            return (
+                f"another agent ({member.instance_id}) is in it; give agents that may lead the same groups one "
+                "leading.instance_id and one election.group"
+            )
+    return ""

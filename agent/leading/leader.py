@@ -16,7 +16,6 @@ from kafka import errors as kafka_errors
 from agent.coordination import close, connect
 from agent.election.election import Alone, Standing
 from agent.election.model import lead
-from agent.errors import StepBackError
 from agent.events import Events
 from agent.leading.admission import Admission
 from agent.leading.assigning import Assigning, Weigh, unweighed
@@ -24,12 +23,14 @@ from agent.leading.judge import Judge
 from agent.leading.membership import Membership
 from agent.leading.seat import Seat
 from agent.leading.session import Parts, Session
+from agent.leading.stepping_back import Cause, StepBackError
 from agent.leading.teller import FENCED, INSIDE, OUTSIDE, STANDBY, Teller
 from agent.metrics import Metrics
 from agent.racks import NO_HOSTS, Hosts
-from agent.refusals import is_refusal, next_pause
+from agent.refusals import explained, is_refusal
 from agent.supervisor.line import Presence
 from agent.watch import ClusterWatch
+from assignors.model import AssignmentError
 from common.errors import AgentError
 from common.kafka_config import for_kafka_python
 from common.settings import Settings
@@ -141,19 +142,19 @@ class GroupLeader(threading.Thread):
 
     def run(self) -> None:
         """Stay with the group until stopped; whatever breaks is counted, logged and tried again."""
-        refused_pause = 0.0
         while not self._stopping.is_set():
             pause = _RETRY_SECONDS
             try:
                 self._stay()
-                refused_pause = 0.0
             except StepBackError as error:
-                pause = error.seconds
-                self._teller.steps_back(error)
+                self._step_back(error)
+            except AssignmentError as error:
+                self._step_back(StepBackError(Cause.PLANS_FAILED, f"no plan passes the check: {error}"))
             except (kafka_errors.KafkaError, AgentError) as error:
-                refused_pause = next_pause(refused_pause) if is_refusal(error) else 0.0
-                pause = max(pause, refused_pause)
-                self._teller.failed("refused" if refused_pause else "kafka", error, pause)
+                refused = is_refusal(error)
+                if refused:
+                    pause = max(pause, self._parts.admission.stepping.step_back(Cause.NOT_ALLOWED, explained(error)))
+                self._teller.failed("refused" if refused else "kafka", error, pause)
             except Exception as error:  # noqa: BLE001 - the group must not be left because of a mistake of ours
                 self._teller.broke(error, pause)
             if self._is_wanted():
@@ -161,6 +162,9 @@ class GroupLeader(threading.Thread):
             else:
                 self._wake.wait(pause)  # an election wakes it
                 self._wake.clear()
+
+    def _step_back(self, error: StepBackError) -> None:
+        self._teller.steps_back(error, self._parts.admission.stepping.step_back(error.cause, str(error)))
 
     def _stay(self) -> None:
         """One membership, while this agent is wanted."""

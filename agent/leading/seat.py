@@ -12,16 +12,14 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from agent.errors import StepBackError
 from agent.group import GroupView
 from agent.leading.member import Member
 from agent.leading.order import SOUND_PROTOCOLS, front_is_free, is_exposed, is_first, is_well_behind, members_before
+from agent.leading.stepping_back import Cause, StepBackError
 from agent.metrics import Metrics
 
 _MOST_ROLLS: Final = 64
 _MOST_RETURNS: Final = 3
-_STEP_BACK_SECONDS: Final = 600.0
-_REENTER_SECONDS: Final = 2.0
 
 
 class Seat:
@@ -70,7 +68,7 @@ class Seat:
             if chosen and members_before(look, chosen) == 1:
                 break
         if not chosen:
-            raise StepBackError("its leader may give partitions to the agent in every place", _STEP_BACK_SECONDS)
+            raise StepBackError(Cause.NO_PLACE)
         membership.adopt(chosen)
         self._log.info("place-chosen", members_before=members_before(look, chosen))
 
@@ -85,7 +83,7 @@ class Seat:
             return self._return_partitions(membership)
         if not membership.is_static:
             if exposed:
-                raise StepBackError("the members before the agent have left", _REENTER_SECONDS)
+                raise StepBackError(Cause.PLACE_LOST)
             return self._return_partitions(membership)
         front = front_is_free(look, membership.member_id, membership.leader_id)
         if not front and not exposed:
@@ -104,7 +102,7 @@ class Seat:
                 return True
         self._wait(rolls=_MOST_ROLLS)
         if is_exposed(look, membership.member_id):
-            raise StepBackError("its leader may give partitions to the agent in every place", _STEP_BACK_SECONDS)
+            raise StepBackError(Cause.NO_PLACE)
         return True
 
     def _wait(self, *, rolls: int) -> None:
@@ -119,7 +117,7 @@ class Seat:
             return False
         self._metrics.failed(membership.group_id, "assigned-to-agent")
         if self._returned >= _MOST_RETURNS:
-            raise StepBackError(f"its leader gave {count} partitions to the agent again", _STEP_BACK_SECONDS)
+            raise StepBackError(Cause.GIVEN_PARTITIONS, f"its leader gave {count} partitions to the agent again")
         self._returned += 1
         self._log.error("returns-partitions", partitions=count, leader=membership.leader_id)
         membership.nudge()

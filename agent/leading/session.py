@@ -13,15 +13,15 @@ from typing import Final
 
 from kafka import errors as kafka_errors
 
-from agent.errors import StepBackError
 from agent.group import GroupView
-from agent.leading.admission import Admission, blind
-from agent.leading.assigning import Assigning
+from agent.leading.admission import Admission, blind, foreign
+from agent.leading.assigning import Assigning, Sent
 from agent.leading.judge import Evaluation, Judge
 from agent.leading.member import Member
 from agent.leading.order import is_first
 from agent.leading.policy import Action
 from agent.leading.seat import Seat
+from agent.leading.stepping_back import Cause, Round, StepBackError
 from agent.leading.teller import FOLLOWING, INSIDE, LEADING, OBSERVING, Teller
 from agent.racks import NO_HOSTS, Hosts
 from agent.watch import ClusterWatch
@@ -31,8 +31,6 @@ TURN_SECONDS: Final = 0.2
 _PARKED_SECONDS: Final = 0.15
 """While JoinGroup is parked the group is described this often: only there do hosts of new members show."""
 _JOIN_SECONDS: Final = 0.15
-_SHORTLY_SECONDS: Final = 2.0
-_CONVERTED_SECONDS: Final = 600.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +78,8 @@ class Session:
         self._look: GroupView | None = None
         self._others: GroupView | None = None
         self._look_at = float("-inf")
+        self._well_at: float | None = None
+        self._asked = False
         self._told = parts.assigning.sent
         self._forget_looks()
 
@@ -102,10 +102,9 @@ class Session:
         member = self.member
         if self._parts.clock() >= self._look_at:
             self._look_again()
+        self._heed_loss()
         if member.is_outside:
-            if self._look is None or self._others is None:
-                return TURN_SECONDS
-            if not (self._is_expected(self._look) or self._parts.admission.admits(self._others)):
+            if self._look is None or self._others is None or not self._may_join(self._look, self._others):
                 return TURN_SECONDS
             if not member.member_id:
                 self._parts.seat.enter(member, self._look)
@@ -117,10 +116,12 @@ class Session:
         if self._look is None or self._others is None or not self._look.stable:
             return _PARKED_SECONDS
         if unseen := self._parts.watch.unseen(self._parts.group):
-            self._teller.trouble, self._teller.refused = blind(unseen), True
-            raise StepBackError(self._teller.trouble, _SHORTLY_SECONDS)
+            raise StepBackError(Cause.NOT_ALLOWED, blind(unseen))
+        self._well_at = self._parts.clock()
         if member.leading:
             return self._lead(self._others)
+        if other := foreign(self._others, self._parts.settings.leading, member.leader_id):
+            raise StepBackError(Cause.FOREIGN_AGENT, other)
         self._evaluate(self._others)
         if self._parts.seat.keep(member, self._look):
             self._forget_looks()
@@ -129,12 +130,25 @@ class Session:
 
     def _forget_looks(self) -> None:
         """What was seen is of the past: look anew before anything is decided."""
-        self._look = self._others = None
+        self._look = self._others = self._well_at = None
         self._look_at = float("-inf")
         self._parts.judge.forget()
         self._parts.admission.forget()
 
     # in or out
+
+    def _may_join(self, look: GroupView, others: GroupView) -> bool:
+        admission = self._parts.admission
+        return (self._is_expected(look) and not admission.stepping.is_out) or admission.admits(others)
+
+    def _heed_loss(self) -> None:
+        """A membership that was well a moment ago and is gone was taken from the agent."""
+        if self._well_at is None or self.member.member_id:
+            return
+        well_at, self._well_at = self._well_at, None
+        if self._parts.clock() - well_at < self._parts.settings.leading.session_timeout_seconds / 2:
+            self._teller.log.warning("membership-lost")
+            self._parts.admission.stepping.lost()
 
     def _is_expected(self, look: GroupView) -> bool:
         """Whether the group has this instance id and waits for it: an agent that died here is to take its place up."""
@@ -157,15 +171,30 @@ class Session:
         self._forget_looks()
         parts.seat.reconsider()
         if not member.leader_id:
-            raise StepBackError("it has no classic leader any more: its brokers assign it", _CONVERTED_SECONDS)
+            raise StepBackError(Cause.CONVERTED)
         teller.become(LEADING if member.leading else FOLLOWING)
-        sent = parts.assigning.sent
-        if sent is not None and sent is not self._told and member.leading:
+        told, self._told = self._told, parts.assigning.sent
+        sent = self._told
+        if sent is not None and sent is not told and member.leading:
             parts.judge.planned(sent)
             teller.planned(sent)
+            self._answer_for(sent)
         else:
             teller.joined(generation=member.generation_id, leader=member.leader_id)
-        self._told = sent
+
+    def _answer_for(self, sent: Sent) -> None:
+        """Hold a plan against what the group did after the last one."""
+        asked, self._asked = self._asked, False
+        plan = sent.plan
+        self._parts.admission.stepping.planned(
+            Round(
+                at=self._parts.clock(),
+                members=frozenset(plan.problem.members),
+                failed=plan.failure is not None,
+                withheld=plan.withheld > 0,
+                asked=asked,
+            )
+        )
 
     # looking
 
@@ -189,7 +218,7 @@ class Session:
         if others == self._others:
             others = self._others  # the same object keeps what was worked out for it
         self._look, self._others = look, others
-        if self._teller.role in (*INSIDE, OBSERVING) and not self._parts.admission.is_blind:
+        if self._teller.role in (*INSIDE, OBSERVING) and not self._parts.admission.is_troubled:
             self._teller.trouble = ""
         assigning.see(others)
         self._publish(others, first=is_first(look, member.member_id, member.leader_id))
@@ -215,6 +244,7 @@ class Session:
         if decision.action is Action.REBALANCE:
             self._teller.decided(decision)
             self._forget_looks()
+            self._asked = True
             self.member.trigger(decision.reason.value)
             return 0.0
         if decision.action is Action.SUPPRESS and news:

@@ -11,12 +11,12 @@ from typing import Final
 import structlog
 
 from agent.cluster import SettledCluster
-from agent.errors import StepBackError
 from agent.events import Events
 from agent.group import GroupView
 from agent.leading import planner
 from agent.leading.assigning import Sent
 from agent.leading.policy import Action, Decision, Situation, share
+from agent.leading.stepping_back import Cause, StepBackError
 from agent.metrics import GroupStatus, Metrics
 from agent.racks import Hosts, rack_warnings
 from agent.refusals import explained
@@ -81,18 +81,20 @@ class Teller:
         self.metrics.failed(self._group, "internal")
         self.log.exception("failed", kind="internal", error=str(error), retry_seconds=retry_seconds)
 
-    def steps_back(self, error: StepBackError) -> None:
+    def steps_back(self, error: StepBackError, seconds: float) -> None:
         """The agent leaves the group alone for a while."""
-        self.metrics.failed(self._group, "stepped-back")
-        self.log.error("steps-back", reason=str(error), seconds=error.seconds)
+        self.metrics.stepped_back(self._group, error.cause)
+        self.log.error("steps-back", cause=error.cause.value, reason=str(error), seconds=seconds)
+        self.trouble, self.refused = str(error), error.cause is Cause.NOT_ALLOWED
         self._events.add(
-            "step-back", self._group, action="leaves", reason=str(error), detail=f"for {error.seconds:g} s at least"
+            "step-back", self._group, action="leaves", reason=str(error), detail=f"for {seconds:g} s at least"
         )
         self.become(OBSERVING)
 
     def is_fenced(self) -> None:
         """Another agent has the membership, and nobody handed it over."""
         self.become(FENCED)
+        self.metrics.stepped_back(self._group, Cause.FENCED)
         self._events.add("step-back", self._group, action="fenced", reason="another agent runs with this instance id")
         self.log.error(
             "fenced",

@@ -8,7 +8,6 @@ clients of Kafka, and anything else that could hang or grow here.
 from __future__ import annotations
 
 import json
-import os
 import signal
 import socket
 import subprocess
@@ -17,13 +16,13 @@ import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from types import FrameType
 from typing import Final
 
 import structlog
 
 from agent.supervisor.line import Presence, decode
+from agent.supervisor.memory import resident_bytes
 from common.settings import SupervisorSettings
 
 log = structlog.get_logger("supervisor")
@@ -73,11 +72,7 @@ class Worker:
 
     def memory_mib(self) -> float:
         """Resident memory; 0 when it is gone."""
-        try:
-            pages = int(Path(f"/proc/{self.process.pid}/statm").read_text(encoding="ascii").split()[1])
-        except (OSError, IndexError):
-            return 0.0
-        return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+        return resident_bytes(self.process.pid) / 2**20
 
     def kill(self) -> None:
         """End it at once, also when it is stopped."""

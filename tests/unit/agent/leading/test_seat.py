@@ -8,12 +8,12 @@ from typing import cast
 import pytest
 import structlog
 
-from agent.errors import StepBackError
 from agent.group import GroupView
 from agent.leading.admission import refusal
 from agent.leading.membership import Membership
 from agent.leading.order import is_exposed, members_before
 from agent.leading.seat import Seat
+from agent.leading.stepping_back import StepBackError
 from agent.metrics import Metrics
 from common.settings import LeadingSettings
 from protocol.java import spread_hash

@@ -1,0 +1,284 @@
+"""When the agent had better leave a group alone, for how long, and when it comes back: a pure state machine.
+
+Each cause has one rule (`RULES`). Out of the group the agent goes on looking at it. Time comes in as an argument. What
+must not enter: clients, and what a look at the group tells (`agent.leading.admission`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final
+
+from common.errors import AgentError
+
+CALM_SECONDS: Final = 600.0
+"""A pause begins anew once the agent has been back for so long, or for as long as its last pause if that is longer."""
+MOST_FAILED: Final = 3
+"""So many plans in a row that were not the optimal one: the group's own leader would do as well."""
+MOST_REJECTED: Final = 3
+SOON_SECONDS: Final = 10.0
+"""A rebalance so soon after a plan, of the same members and not asked for by the agent, is held against the plan."""
+MOST_LOST: Final = 3
+LOST_SECONDS: Final = 600.0
+"""So many lost memberships in that time are no accident."""
+
+
+class Cause(StrEnum):
+    """Why the agent is out."""
+
+    FENCED = "fenced"
+    CONVERTED = "converted"
+    FOREIGN_AGENT = "foreign-agent"
+    EVICTED = "evicted"
+    NOT_ALLOWED = "not-allowed"
+    PLANS_FAILED = "plans-failed"
+    PLANS_REJECTED = "plans-rejected"
+    GIVEN_PARTITIONS = "given-partitions"
+    NO_PLACE = "no-safe-place"
+    PLACE_LOST = "place-lost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """What follows from one cause.
+
+    Attributes:
+        seen: what the agent sees.
+        first_seconds: its first pause.
+        most_seconds: the longest; a pause is twice the one before it.
+        gone: what has to be gone as well, beside the end of the pause; empty where the agent just tries again.
+    """
+
+    seen: str
+    first_seconds: float
+    most_seconds: float
+    gone: str = ""
+
+
+RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
+    {
+        Cause.FENCED: Rule(
+            seen="another agent with this instance id has taken the membership over",
+            first_seconds=0,
+            most_seconds=0,
+            gone="an election has made this agent the active one again; without `election.group`, a restart",
+        ),
+        Cause.CONVERTED: Rule(
+            seen="the group has no classic leader any more: a member of the new protocol (KIP-848) has converted it",
+            first_seconds=5,
+            most_seconds=600,
+            gone="the brokers call the group classic",
+        ),
+        Cause.FOREIGN_AGENT: Rule(
+            seen="another member without topics leads, under another instance id",
+            first_seconds=5,
+            most_seconds=600,
+            gone="it is no member any more",
+        ),
+        Cause.EVICTED: Rule(
+            seen=f"the membership was lost {MOST_LOST} times in {LOST_SECONDS / 60:g} minutes, while the agent ran",
+            first_seconds=60,
+            most_seconds=3600,
+        ),
+        Cause.NOT_ALLOWED: Rule(
+            seen="the brokers do not allow being in the group, or seeing its topics",
+            first_seconds=2,
+            most_seconds=60,
+            gone="the group's topics may be seen",
+        ),
+        Cause.PLANS_FAILED: Rule(
+            seen=f"no plan passes the check, or {MOST_FAILED} plans in a row were the fall-back's",
+            first_seconds=60,
+            most_seconds=3600,
+        ),
+        Cause.PLANS_REJECTED: Rule(
+            seen=f"{MOST_REJECTED} plans in a row were each followed within {SOON_SECONDS:g} s by a rebalance of the "
+            "same members that the agent did not ask for",
+            first_seconds=60,
+            most_seconds=3600,
+        ),
+        Cause.GIVEN_PARTITIONS: Rule(
+            seen="the group's leader goes on giving partitions to the agent",
+            first_seconds=600,
+            most_seconds=3600,
+        ),
+        Cause.NO_PLACE: Rule(
+            seen="the group's leader may give partitions to the agent in every place",
+            first_seconds=600,
+            most_seconds=3600,
+        ),
+        Cause.PLACE_LOST: Rule(
+            seen="the members before a dynamic agent have left, so that it might be given partitions",
+            first_seconds=2,
+            most_seconds=60,
+        ),
+    }
+)
+
+
+class StepBackError(AgentError):
+    """The agent had better be outside a group for a while; it leaves properly and says why."""
+
+    def __init__(self, cause: Cause, reason: str = "") -> None:
+        super().__init__(reason or RULES[cause].seen)
+        self.cause = cause
+
+
+# how long
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pause:
+    """The last pause for one cause."""
+
+    seconds: float
+    until: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What is remembered of one group: the last pause for each cause, and the last cause."""
+
+    pauses: Mapping[Cause, Pause] = field(default_factory=dict)
+    last: Cause | None = None
+
+    def is_out(self, now: float) -> bool:
+        """Whether a pause lasts."""
+        return any(now < pause.until for pause in self.pauses.values())
+
+    def seconds(self, cause: Cause) -> float:
+        """Length of the last pause for a cause."""
+        pause = self.pauses.get(cause)
+        return pause.seconds if pause is not None else 0.0
+
+
+def stepped_back(standing: Standing, cause: Cause, now: float) -> Standing:
+    """The standing after a cause has come, for the first time or again."""
+    rule, last = RULES[cause], standing.pauses.get(cause)
+    again = last is not None and now - last.until < max(CALM_SECONDS, last.seconds)
+    seconds = min(rule.most_seconds, 2 * last.seconds) if last is not None and again else rule.first_seconds
+    return Standing(pauses={**standing.pauses, cause: Pause(seconds=seconds, until=now + seconds)}, last=cause)
+
+
+# what a group does with the agent's plans
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Round:
+    """One plan that went to the group.
+
+    Attributes:
+        at: when, in seconds.
+        members: ids of the members that it was for.
+        failed: it is the fall-back's.
+        withheld: partitions were withheld for a round that follows it.
+        asked: the agent itself had asked for the rebalance.
+    """
+
+    at: float
+    members: frozenset[str]
+    failed: bool = False
+    withheld: bool = False
+    asked: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """How it goes with one group."""
+
+    failed: int = 0
+    rejected: int = 0
+    last: Round | None = None
+    lost: tuple[float, ...] = ()
+
+    @property
+    def cause(self) -> Cause | None:
+        """What is wrong with it."""
+        if self.failed >= MOST_FAILED:
+            return Cause.PLANS_FAILED
+        if self.rejected >= MOST_REJECTED:
+            return Cause.PLANS_REJECTED
+        return Cause.EVICTED if len(self.lost) >= MOST_LOST else None
+
+
+def planned(course: Course, sent: Round) -> Course:
+    """The course after a plan."""
+    last = course.last
+    rejected = (
+        last is not None
+        and not last.withheld
+        and not sent.asked
+        and sent.members == last.members
+        and sent.at - last.at < SOON_SECONDS
+    )
+    return replace(
+        course,
+        failed=course.failed + 1 if sent.failed else 0,
+        rejected=course.rejected + 1 if rejected else 0,
+        last=sent,
+    )
+
+
+def lost(course: Course, now: float) -> Course:
+    """The course after the membership was lost without the agent's doing."""
+    return replace(course, lost=(*(one for one in course.lost if now - one < LOST_SECONDS), now))
+
+
+# both together, for one group
+
+
+class SteppingBack:
+    """What is remembered of one group for as long as the agent runs."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Nothing is held against the group yet.
+
+        Args:
+            clock: Seconds, monotonic.
+        """
+        self._clock = clock
+        self._standing = Standing()
+        self._course = Course()
+        self.reason = ""
+        """Why the agent is out, or was last."""
+
+    @property
+    def is_out(self) -> bool:
+        """Whether a pause lasts."""
+        return self._standing.is_out(self._clock())
+
+    @property
+    def is_wary(self) -> bool:
+        """Whether the agent last made room for a foreign agent, so that it stays out of groups that have one."""
+        return self._standing.last is Cause.FOREIGN_AGENT
+
+    def step_back(self, cause: Cause, reason: str) -> float:
+        """The agent is out because of this; the answer is for how many seconds at least."""
+        self._standing = stepped_back(self._standing, cause, self._clock())
+        self._course = replace(self._course, failed=0, rejected=0, last=None, lost=self._course.lost[1:])
+        self.reason = reason
+        return self._standing.seconds(cause)
+
+    def planned(self, sent: Round) -> None:
+        """A plan went to the group.
+
+        Raises:
+            StepBackError: It was one too many.
+        """
+        self._heed(planned(self._course, sent))
+
+    def lost(self) -> None:
+        """The membership was lost without the agent's doing.
+
+        Raises:
+            StepBackError: It was one time too many.
+        """
+        self._heed(lost(self._course, self._clock()))
+
+    def _heed(self, course: Course) -> None:
+        self._course = course
+        if course.cause is not None:
+            raise StepBackError(course.cause)

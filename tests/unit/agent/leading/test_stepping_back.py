@@ -1,0 +1,156 @@
+"""What takes the agent out of a group, for how long, and when the pause begins anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent.leading.stepping_back import (
+    CALM_SECONDS,
+    LOST_SECONDS,
+    MOST_FAILED,
+    MOST_LOST,
+    MOST_REJECTED,
+    RULES,
+    SOON_SECONDS,
+    Cause,
+    Course,
+    Round,
+    Standing,
+    StepBackError,
+    SteppingBack,
+    lost,
+    planned,
+    stepped_back,
+)
+
+A_B = frozenset({"a", "b"})
+TIMED = [cause for cause in Cause if RULES[cause].first_seconds]
+
+
+@pytest.mark.parametrize("cause", TIMED)
+def test_a_pause_doubles_up_to_its_limit(cause: Cause) -> None:
+    """What comes again right after the agent has come back keeps it out twice as long, and no longer than stated."""
+    rule, standing, now = RULES[cause], Standing(), 0.0
+    expected = rule.first_seconds
+    for _ in range(12):
+        standing = stepped_back(standing, cause, now)
+        assert standing.seconds(cause) == expected
+        assert standing.is_out(now + expected - 0.01)
+        now += expected
+        assert not standing.is_out(now)
+        expected = min(rule.most_seconds, 2 * expected)
+    assert expected == rule.most_seconds
+
+
+def test_after_calm_the_pause_begins_anew() -> None:
+    """Back for ten minutes, or as long as the last pause if that is longer, the agent starts with the first pause."""
+    standing = stepped_back(Standing(), Cause.PLANS_FAILED, 0)
+    soon = stepped_back(standing, Cause.PLANS_FAILED, 60 + CALM_SECONDS - 1)
+    assert soon.seconds(Cause.PLANS_FAILED) == 120
+    later = stepped_back(standing, Cause.PLANS_FAILED, 60 + CALM_SECONDS)
+    assert later.seconds(Cause.PLANS_FAILED) == 60
+    longest = standing
+    for now in (60, 180, 420, 900, 1860, 3780):
+        longest = stepped_back(longest, Cause.PLANS_FAILED, now)
+    assert longest.seconds(Cause.PLANS_FAILED) == 3600
+    over = 3780 + 3600
+    assert stepped_back(longest, Cause.PLANS_FAILED, over + CALM_SECONDS).seconds(Cause.PLANS_FAILED) == 3600
+    assert stepped_back(longest, Cause.PLANS_FAILED, over + 3600).seconds(Cause.PLANS_FAILED) == 60
+
+
+def test_each_cause_has_a_pause_of_its_own() -> None:
+    """One cause does not lengthen another's pause, and the longer of two keeps the agent out."""
+    standing = stepped_back(stepped_back(Standing(), Cause.PLANS_FAILED, 0), Cause.CONVERTED, 1)
+    assert (standing.seconds(Cause.PLANS_FAILED), standing.seconds(Cause.CONVERTED)) == (60, 5)
+    assert standing.is_out(59)
+    assert not standing.is_out(60)
+
+
+def test_three_failed_plans_in_a_row_are_enough() -> None:
+    """A plan that is the optimal one again begins the count anew."""
+    course = Course()
+    for number, failed in enumerate((True, True, False, True, True)):
+        course = planned(course, Round(at=60.0 * number, members=A_B, failed=failed))
+        assert course.cause is None
+    assert planned(course, Round(at=300, members=A_B, failed=True)).cause is Cause.PLANS_FAILED
+    assert MOST_FAILED == 3
+
+
+def _after(*rounds: Round) -> Course:
+    course = Course()
+    for one in rounds:
+        course = planned(course, one)
+    return course
+
+
+def test_a_group_that_rebalances_after_each_plan_rejects_them() -> None:
+    """The first plan is no answer to another; three more, each soon after the one before, are."""
+    first = Round(at=0, members=A_B)
+    rounds = [replace(first, at=3.0 * number) for number in range(MOST_REJECTED + 1)]
+    assert _after(*rounds[:-1]).cause is None
+    assert _after(*rounds).cause is Cause.PLANS_REJECTED
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        Round(at=9, members=frozenset({"a", "b", "c"})),
+        Round(at=9, members=A_B, asked=True),
+        Round(at=6 + SOON_SECONDS, members=A_B),
+    ],
+    ids=["another member", "asked for", "later"],
+)
+def test_other_rebalances_are_not_held_against_the_plan(harmless: Round) -> None:
+    """Neither those of newcomers, nor the agent's own, nor those that come later."""
+    assert _after(*(Round(at=at, members=A_B) for at in (0, 3, 6)), harmless).cause is None
+
+
+def test_the_second_round_is_part_of_a_cooperative_plan() -> None:
+    """After a round that withheld partitions another has to come."""
+    rounds = [Round(at=number, members=A_B, withheld=number % 2 == 0) for number in range(8)]
+    assert _after(*rounds).rejected < MOST_REJECTED
+    assert _after(*(Round(at=number, members=A_B, withheld=True) for number in range(8))).cause is None
+
+
+def test_a_membership_lost_again_and_again_was_taken() -> None:
+    """Three times in ten minutes; those longer ago are forgotten."""
+    course = lost(lost(Course(), 0), 1)
+    assert course.cause is None
+    assert lost(course, LOST_SECONDS - 1).cause is Cause.EVICTED
+    assert lost(course, LOST_SECONDS).cause is None
+    assert MOST_LOST == 3
+
+
+def test_a_group_is_remembered() -> None:
+    """What comes one time too many is raised; while the pause lasts the agent is out, and says why."""
+    now = [100.0]
+    stepping = SteppingBack(lambda: now[0])
+    assert not stepping.is_out
+    stepping.lost()
+    stepping.lost()
+    with pytest.raises(StepBackError) as caught:
+        stepping.lost()
+    assert caught.value.cause is Cause.EVICTED
+    assert str(caught.value) == RULES[Cause.EVICTED].seen
+    assert stepping.step_back(caught.value.cause, str(caught.value)) == 60
+    assert (stepping.is_out, stepping.reason, stepping.is_wary) == (True, RULES[Cause.EVICTED].seen, False)
+    now[0] += 60
+    assert not stepping.is_out
+    with pytest.raises(StepBackError):
+        stepping.lost()  # the next eviction is one too many at once
+    stepping.step_back(Cause.FOREIGN_AGENT, "another agent leads")
+    assert stepping.is_wary
+
+
+def test_failed_plans_are_counted_anew_after_a_pause() -> None:
+    """Back in the group, the agent has three plans again."""
+    stepping = SteppingBack(lambda: 0.0)
+    failed = Round(at=0, members=A_B, failed=True)
+    for _ in range(2):
+        stepping.planned(failed)
+        stepping.planned(failed)
+        with pytest.raises(StepBackError):
+            stepping.planned(failed)
+        stepping.step_back(Cause.PLANS_FAILED, "")
