@@ -24,7 +24,15 @@ FOLLOWED = (
     Reason.MEMBERS_RACKS_CHANGED,
     Reason.TRAFFIC_CHANGED,
 )
-NOT_FOLLOWED = (Reason.BELOW_LEAST_SAVING, Reason.OUT_OF_BUDGET)
+PROPOSED = tuple(reason for reason in FOLLOWED if reason not in EXEMPT)
+NOT_FOLLOWED = (
+    Reason.BELOW_LEAST_SAVING,
+    Reason.NOT_MEASURED,
+    Reason.OUTSIDE_WINDOW,
+    Reason.BREAKER_OPEN,
+    Reason.OUT_OF_BUDGET,
+    Reason.HOURLY_CAP,
+)
 ASSIGNORS = ("optimal", "range")
 GROUP_ERRORS = ("internal", "kafka", "leave", "plan", "refused")
 WATCH_ERROR = "watch"
@@ -38,7 +46,8 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 class GroupStatus:
     """What is known of a group at one moment; None where nothing is known yet.
 
-    `first_in_order` tells whether the agent leads next when the present leader goes.
+    `first_in_order` tells whether the agent leads next when the present leader goes; `waits` why a rebalance that would
+    save something is not made, and `waits_until` when that ends (seconds since 1970), as far as it is known.
     """
 
     group: str
@@ -52,6 +61,13 @@ class GroupStatus:
     cross_rack: int | None = None
     possible_cross_rack: int | None = None
     budget: float | None = None
+    mode: str = ""
+    waits: str = ""
+    waits_until: float | None = None
+    breaker_open: bool | None = None
+    breaker_cause: str = ""
+    saved_bytes_per_second: float | None = None
+    saved_dollars_per_day: float | None = None
     rack_warnings: int = 0
     rack_sources: Mapping[str, int] = field(default_factory=dict)
 
@@ -75,6 +91,8 @@ class StatusBoard(Collector):
             if role == "standby":  # what it saw last is for the agent that is active to tell
                 status = GroupStatus(group=group)
             first = status.first_in_order and role in ("leading", "following")
+            if role != "leading":
+                status = replace(status, waits="", waits_until=None)
             self._statuses[group] = replace(status, role=role, first_in_order=first)
 
     def all(self) -> tuple[GroupStatus, ...]:
@@ -87,6 +105,7 @@ class StatusBoard(Collector):
         statuses = self.all()
         yield _labelled("samerack_group_state", _STATE, "state", statuses)
         yield _labelled("samerack_group_role", "1 for what the agent is to the group.", "role", statuses)
+        yield _labelled("samerack_group_mode", _MODE, "mode", [status for status in statuses if status.mode])
         for name, text, attribute in _GAUGES:
             family = GaugeMetricFamily(name, text, labels=["group"])
             for status in statuses:
@@ -100,6 +119,7 @@ class StatusBoard(Collector):
 _STATE = (
     "1 for the present state of the group, as Kafka names it: Stable, Empty and so on; Unknown before the first look."
 )
+_MODE = "1 for the group's mode, act or propose; absent before the first look."
 _GAUGES = (
     ("samerack_first_in_order", "1 when the agent leads next if the present leader goes.", "first_in_order"),
     ("samerack_members", "Members of the group other than the agent.", "members"),
@@ -119,6 +139,21 @@ _GAUGES = (
         "samerack_budget_rebalances",
         "Rebalances that the agent may trigger now, with fractions while the budget refills.",
         "budget",
+    ),
+    (
+        "samerack_breaker_open",
+        "1 while the agent triggers no rebalance for racks or traffic, as too many brought too little.",
+        "breaker_open",
+    ),
+    (
+        "samerack_possible_saving_bytes_per_second",
+        "Bytes per second that a rebalance led by the agent would keep in their rack; absent while not measured.",
+        "saved_bytes_per_second",
+    ),
+    (
+        "samerack_possible_saving_dollars_per_day",
+        "Dollars per day that those bytes cost.",
+        "saved_dollars_per_day",
     ),
     (
         "samerack_rack_warnings",
@@ -172,6 +207,12 @@ class Metrics:
         self._rebalances = Counter(
             "samerack_rebalances_total",
             "Rebalances that the agent triggered, by reason.",
+            ["group", "reason"],
+            registry=self.registry,
+        )
+        self._proposals = Counter(
+            "samerack_proposals_total",
+            "Rebalances that the agent would have triggered in mode act, by reason.",
             ["group", "reason"],
             registry=self.registry,
         )
@@ -246,6 +287,8 @@ class Metrics:
             self._plans.labels(group, assignor)
         for reason in FOLLOWED:
             self._rebalances.labels(group, reason.value)
+        for reason in PROPOSED:
+            self._proposals.labels(group, reason.value)
         for reason in NOT_FOLLOWED:
             self._suppressed.labels(group, reason.value)
         for kind in GROUP_ERRORS:
@@ -259,6 +302,10 @@ class Metrics:
     def rebalanced(self, group: str, reason: str) -> None:
         """The agent triggered a rebalance."""
         self._rebalances.labels(group, reason).inc()
+
+    def proposed(self, group: str, reason: str) -> None:
+        """The agent would have triggered a rebalance, but only proposes."""
+        self._proposals.labels(group, reason).inc()
 
     def suppressed(self, group: str, reason: str) -> None:
         """The agent did not follow a trigger."""

@@ -25,6 +25,7 @@ from agent.events.metrics import EventMetrics
 from agent.leading import planner
 from agent.leading.assigning import unweighed
 from agent.leading.leader import GroupLeader
+from agent.leading.measured import UNMEASURED, check_least_savings, measured
 from agent.ledger import Ledger
 from agent.metrics import Metrics
 from agent.money_metrics import MoneyCollector
@@ -70,6 +71,7 @@ class Agent:
         self._kafka = settings.kafka
         for_kafka_python(self._kafka)  # raises before anything is started
         prices = price_table(settings.money)
+        check_least_savings(settings, prices)
         planner.warm_up()
         self._hand_over_seconds = settings.election.hand_over_seconds
         self.metrics = Metrics()
@@ -125,6 +127,9 @@ class Agent:
                 weigh=self._measuring.weights.weights if self._measuring is not None else unweighed,
                 standing=standing,
                 hosts=hosts,
+                measured=(
+                    measured(self.traffic, self._measuring.weights) if self._measuring is not None else UNMEASURED
+                ),
             )
             for group in dict.fromkeys(settings.groups)
         ]

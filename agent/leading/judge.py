@@ -1,23 +1,42 @@
 """What a stable group looks like beside the plan that it could have, and whether that is worth a rebalance now.
 
-Works out a situation once per look, cluster, weights and knowledge of hosts, and keeps the policy's budget. What must
+Works out a situation once per look, cluster, weights and knowledge of hosts, and keeps the policy's state. What must
 not enter: the membership, and telling anybody.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
 
 from agent.cluster import SettledCluster, replica_racks
 from agent.group import GroupView, topics_of
 from agent.leading import planner
 from agent.leading.assigning import Assigning, Sent
-from agent.leading.policy import Budget, Decision, Reason, Rules, Situation, decide, full
+from agent.leading.measured import UNMEASURED, Measured, byte_rates
+from agent.leading.policy import (
+    SECONDS_PER_DAY,
+    Action,
+    Breaker,
+    Decision,
+    Reason,
+    Situation,
+    decide,
+    fresh,
+    remembering,
+    rules_of,
+)
 from agent.racks import Hosts
 from agent.traffic.weights import Weights
 from agent.watch import ClusterWatch
+from common.money import price_table
 from common.settings import Settings
+
+_RATES_SECONDS: Final = 5.0
+"""Rates of all partitions are summed up anew after that long: it takes a loop over them."""
+_HOUR_SECONDS: Final = 3600.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -28,15 +47,41 @@ class Evaluation:
     cluster: SettledCluster
     weights: Weights | None
     hosts: object
+    plan: planner.Plan
     situation: Situation
-    reason: Reason | None = None
-    """Why the policy last decided as it did."""
+    rates_at: float = float("-inf")
+    """When the rates of the situation were summed up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """How the policy stands to a group.
+
+    Attributes:
+        mode: act or propose.
+        decision: The last one about the group as it is; None while the agent does not lead it, or it rebalances.
+        tokens: What is left of the bucket.
+        breaker: What became of the last rebalances.
+        saved_bytes_per_second: What a rebalance now would keep in its rack; None while it is not measured.
+        saved_dollars_per_day: The same in dollars.
+    """
+
+    mode: str
+    decision: Decision | None
+    tokens: float
+    breaker: Breaker
+    saved_bytes_per_second: float | None = None
+    saved_dollars_per_day: float | None = None
+
+
+def _never(_since: float) -> Iterable[float]:
+    return ()
 
 
 class Judge:
     """Judges one group."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - everything that a rebalance is decided by comes together here
         self,
         *,
         settings: Settings,
@@ -44,8 +89,12 @@ class Judge:
         assigning: Assigning,
         hosts: Hosts,
         clock: Callable[[], float],
+        group: str = "",
+        wall: Callable[[], float] = time.time,
+        measured: Measured = UNMEASURED,
+        recent: Callable[[float], Iterable[float]] = _never,
     ) -> None:
-        """A judge with a full budget.
+        """A judge with a full bucket.
 
         Args:
             settings: All settings.
@@ -53,17 +102,32 @@ class Judge:
             assigning: What is known for planning the group, and the last plan sent.
             hosts: What others know of client hosts.
             clock: Seconds, monotonic.
+            group: The group's name, by which it may have rules of its own.
+            wall: Seconds since 1970.
+            measured: What is measured of the group.
+            recent: When rebalances for racks or traffic were triggered since a moment, also before a restart; both in
+                seconds since 1970.
         """
         self._settings = settings
         self._watch = watch
         self._assigning = assigning
         self._hosts = hosts
         self._clock = clock
-        policy = settings.policy
-        self._rules = Rules(least_saving=policy.least_saving, burst=policy.burst, refill_seconds=policy.refill_seconds)
-        self._budget: Budget = full(self._rules, clock())
+        self._group = group
+        self._wall = wall
+        self._measured = measured
+        self._recent = recent
+        self._policy = settings.policy.of(group)
+        self._prices = price_table(settings.money)
+        self._rules = rules_of(self._policy, dollars_per_byte=self._prices.dollars_per_byte)
+        self._state = fresh(self._rules, clock())
+        self._began, self._began_wall = clock(), wall()
         self._evaluation: Evaluation | None = None
+        self._decision: Decision | None = None
+        self._told: tuple[Reason, int] | None = None
         self._rounds = 0
+        self._conditions = 0
+        self._under: tuple[object, ...] = ()
 
     @property
     def situation(self) -> Situation | None:
@@ -71,27 +135,51 @@ class Judge:
         return self._evaluation.situation if self._evaluation is not None else None
 
     @property
-    def tokens(self) -> float:
-        """What is left of the budget."""
-        return self._budget.tokens
+    def outlook(self) -> Outlook:
+        """How the policy stands to the group now."""
+        rates = self.situation.rates if self.situation is not None else None
+        saved = max(0.0, rates.saving) if rates is not None else None
+        return Outlook(
+            mode=self._policy.mode,
+            decision=self._decision,
+            tokens=self._state.budget.tokens,
+            breaker=self._state.breaker,
+            saved_bytes_per_second=saved,
+            saved_dollars_per_day=self._prices.dollars(saved * SECONDS_PER_DAY) if saved is not None else None,
+        )
 
     def forget(self) -> None:
         """What was worked out is of the past."""
         self._evaluation = None
+        self._decision = None
 
     def planned(self, sent: Sent) -> None:
         """A plan went to the group."""
         self._rounds = self._rounds + 1 if sent.plan.withheld else 0
 
     def decide(self, evaluation: Evaluation) -> tuple[Decision, bool]:
-        """What to do about the group that the agent leads, and whether that is another answer than the last one."""
-        self._budget, decision = decide(self._budget, evaluation.situation, self._clock(), self._rules)
-        news = decision.reason is not evaluation.reason
-        evaluation.reason = decision.reason
-        return decision, news
+        """What to do about the group that the agent leads, and whether that is to be told."""
+        now, wall = self._clock(), self._wall()
+        self._measure(evaluation, now)
+        self._state, decision = decide(self._state, evaluation.situation, now, wall, self._rules)
+        self._decision = decision
+        if decision.action in (Action.REBALANCE, Action.PROPOSE):
+            self._told = None
+            return decision, True
+        if decision.action is Action.NOTHING:
+            return decision, False
+        news = (decision.reason, evaluation.situation.conditions)
+        told, self._told = self._told, news
+        return decision, news != told
 
-    def evaluate(self, view: GroupView, *, leading: bool) -> tuple[Evaluation | None, bool]:
-        """The situation of a stable group, None while its topics are not known; and whether it was worked out anew."""
+    def evaluate(self, view: GroupView, *, leading: bool, generation: int = 0) -> tuple[Evaluation | None, bool]:
+        """The situation of a stable group, None while its topics are not known; and whether it was worked out anew.
+
+        Args:
+            view: The group without the agent.
+            leading: Whether the agent leads it.
+            generation: The group's, where it is known.
+        """
         cluster, weights, hosts = self._watch.cluster, self._assigning.weights(), self._hosts.version()
         last = self._evaluation
         if (
@@ -110,11 +198,14 @@ class Judge:
         problem = planner.problem_of(members, cluster, mode, weights=weights)
         plan = planner.make_plan(problem, mode)
         sent = self._assigning.sent if leading else None
+        self._see_conditions(problem.members, cluster, hosts)
+        self._recall()
         self._evaluation = Evaluation(
             view=view,
             cluster=cluster,
             weights=weights,
             hosts=hosts,
+            plan=plan,
             situation=Situation(
                 present=plan.before,
                 possible=plan.after,
@@ -124,6 +215,29 @@ class Judge:
                 racks_changed=sent is None
                 or any(replica_racks(sent.cluster, topic) != replica_racks(cluster, topic) for topic in topics),
                 traffic_changed=sent is not None and sent.weights != weights,
+                generation=generation,
+                conditions=self._conditions,
             ),
         )
+        self._measure(self._evaluation, self._clock())
         return self._evaluation, True
+
+    def _measure(self, evaluation: Evaluation, now: float) -> None:
+        """Put what is measured now into the situation."""
+        situation, rates = evaluation.situation, evaluation.situation.rates
+        if now - evaluation.rates_at >= _RATES_SECONDS:
+            known = self._measured.rates(self._group)
+            rates = byte_rates(evaluation.plan, known) if known is not None else None
+            evaluation.rates_at = now
+        evaluation.situation = replace(situation, rates=rates, crossing=self._measured.crossing(self._group))
+
+    def _see_conditions(self, *conditions: object) -> None:
+        """Number the conditions under which the group is planned: members, cluster and what is known of hosts."""
+        if conditions != self._under:
+            self._under, self._conditions = conditions, self._conditions + 1
+
+    def _recall(self) -> None:
+        """Count for the hour what was triggered before this judge began: by this agent before a restart."""
+        since = self._wall() - _HOUR_SECONDS
+        former = [self._began_wall - at for at in self._recent(since) if at < self._began_wall]
+        self._state = remembering(self._state, (self._began - ago for ago in former))

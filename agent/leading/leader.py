@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from kafka import errors as kafka_errors
@@ -20,7 +21,9 @@ from agent.events import Events
 from agent.leading.admission import Admission
 from agent.leading.assigning import Assigning, Weigh, unweighed
 from agent.leading.judge import Judge
+from agent.leading.measured import UNMEASURED, Measured
 from agent.leading.membership import Membership
+from agent.leading.policy import EXEMPT, Action
 from agent.leading.seat import Seat
 from agent.leading.session import Parts, Session
 from agent.leading.stepping_back import Cause, StepBackError
@@ -54,6 +57,7 @@ class GroupLeader(threading.Thread):
         weigh: Weigh = unweighed,
         standing: Standing | None = None,
         hosts: Hosts = NO_HOSTS,
+        measured: Measured = UNMEASURED,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -67,6 +71,7 @@ class GroupLeader(threading.Thread):
             weigh: The measured weights of the group's partitions.
             standing: Whether this agent or another is to lead the group; without it, this one.
             hosts: What others know of client hosts.
+            measured: What is measured of the group.
         """
         super().__init__(name=f"group-{group}", daemon=True)
         self.group = group
@@ -89,7 +94,16 @@ class GroupLeader(threading.Thread):
                 group=group, leading=settings.leading, watch=watch, group_type=group_type, teller=self._teller
             ),
             assigning=self._assigning,
-            judge=Judge(settings=settings, watch=watch, assigning=self._assigning, hosts=hosts, clock=time.monotonic),
+            judge=Judge(
+                settings=settings,
+                watch=watch,
+                assigning=self._assigning,
+                hosts=hosts,
+                clock=time.monotonic,
+                group=group,
+                measured=measured,
+                recent=partial(_triggered, events, group),
+            ),
             seat=Seat(retry_seconds=settings.leading.roll_seconds, metrics=metrics, log=self._teller.log),
             hosts=hosts,
         )
@@ -223,3 +237,13 @@ class GroupLeader(threading.Thread):
             self._teller.failed("leave", error, _RETRY_SECONDS)
         if self._teller.role not in (FENCED, STANDBY):
             self._teller.become(OUTSIDE)
+
+
+def _triggered(events: Events, group: str, since: float) -> tuple[float, ...]:
+    """When the agent triggered rebalances for racks or traffic since then, also before a restart."""
+    exempt = {reason.value for reason in EXEMPT}
+    return tuple(
+        event.at
+        for event in events.latest(group=group, kinds=("decision",), since=since)
+        if event.action == Action.REBALANCE.value and event.reason not in exempt
+    )

@@ -231,7 +231,7 @@ class Session:
             situation=parts.judge.situation,
             cluster=parts.watch.cluster,
             hosts=parts.hosts,
-            tokens=parts.judge.tokens,
+            outlook=parts.judge.outlook,
         )
 
     # leading
@@ -241,19 +241,20 @@ class Session:
         if evaluation is None:
             return TURN_SECONDS
         decision, news = self._parts.judge.decide(evaluation)
-        if decision.action is Action.REBALANCE:
+        if news:
             self._teller.decided(decision)
+        self._teller.broken(self._parts.judge.outlook)
+        if decision.action is Action.REBALANCE:
             self._forget_looks()
             self._asked = True
             self.member.trigger(decision.reason.value)
             return 0.0
-        if decision.action is Action.SUPPRESS and news:
-            self._teller.decided(decision)
         return TURN_SECONDS
 
     def _evaluate(self, view: GroupView) -> Evaluation | None:
         leading = self._teller.role == LEADING
-        evaluation, anew = self._parts.judge.evaluate(view, leading=leading)
+        generation = self.member.generation_id
+        evaluation, anew = self._parts.judge.evaluate(view, leading=leading, generation=generation)
         if anew:
             self._publish(view, first=leading)
         return evaluation

@@ -15,12 +15,14 @@ from agent.events import Events
 from agent.group import GroupView
 from agent.leading import planner
 from agent.leading.assigning import Sent
-from agent.leading.policy import Action, Decision, Situation, share
+from agent.leading.judge import Outlook
+from agent.leading.policy import Action, Decision, Reason, Situation, share
 from agent.leading.stepping_back import Cause, StepBackError
 from agent.metrics import GroupStatus, Metrics
 from agent.racks import Hosts, rack_warnings
 from agent.refusals import explained
 from common.settings import Settings
+from common.words import when
 
 OUTSIDE: Final = "outside"
 STANDBY: Final = "standby"
@@ -49,6 +51,7 @@ class Teller:
         self._events = events
         self.log = structlog.get_logger("leader").bind(group=group)
         self._warned: tuple[str, ...] = ()
+        self._broken = False
         self.role = OUTSIDE
         self.trouble = ""
         """What keeps the agent from its work at the moment; empty while nothing does."""
@@ -148,7 +151,7 @@ class Teller:
         )
 
     def decided(self, decision: Decision) -> None:
-        """The policy follows a trigger, or would not."""
+        """The policy follows a trigger, proposes to, or would not."""
         self._events.add(
             "decision",
             self._group,
@@ -163,11 +166,30 @@ class Teller:
             reason=decision.reason.value,
             cross_rack_share_before=round(decision.before, 4),
             cross_rack_share_after=round(decision.after, 4),
+            until=when(decision.until) if decision.until is not None else None,
         )
         if decision.action is Action.REBALANCE:
             self.metrics.rebalanced(self._group, decision.reason.value)
+        elif decision.action is Action.PROPOSE:
+            self.metrics.proposed(self._group, decision.reason.value)
         else:
             self.metrics.suppressed(self._group, decision.reason.value)
+
+    def broken(self, outlook: Outlook) -> None:
+        """Say when the breaker has opened, or closed again."""
+        is_open = outlook.breaker.opened is not None
+        if is_open == self._broken:
+            return
+        self._broken = is_open
+        cause, failures = outlook.breaker.cause, outlook.breaker.failures
+        action = "open" if is_open else "close"
+        self._events.add("breaker", self._group, action=action, reason="breaker-open" if is_open else "", detail=cause)
+        if is_open:
+            self.log.error(
+                "breaker-open", failures=failures, cause=cause, consequence="no rebalance for racks or traffic"
+            )
+        else:
+            self.log.info("breaker-closed")
 
     # how it is
 
@@ -179,7 +201,7 @@ class Teller:
         situation: Situation | None,
         cluster: SettledCluster,
         hosts: Hosts,
-        tokens: float,
+        outlook: Outlook,
     ) -> None:
         """The group's status, for the board.
 
@@ -189,8 +211,10 @@ class Teller:
             situation: What its assignment costs and could cost, where that is known.
             cluster: The settled cluster.
             hosts: What others know of client hosts.
-            tokens: What is left of the policy's budget.
+            outlook: How the policy stands to it.
         """
+        decision = outlook.decision
+        waits = decision is not None and (decision.action is Action.SUPPRESS or decision.reason is Reason.PROPOSED)
         members = planner.members_of_view(view, self._settings.racks, hosts)
         known = {member.rack.rack for member in members if member.rack.rack is not None}
         brokers = {rack for rack in cluster.brokers.values() if isinstance(rack, str)}
@@ -211,7 +235,14 @@ class Teller:
                 partitions=sum(len(member.assigned) for member in view.members) if view.stable else None,
                 cross_rack=situation.present.cross_rack if situation is not None else None,
                 possible_cross_rack=situation.possible.cross_rack if situation is not None else None,
-                budget=tokens,
+                budget=outlook.tokens,
+                mode=outlook.mode,
+                waits=decision.reason.value if decision is not None and waits else "",
+                waits_until=decision.until if decision is not None else None,
+                breaker_open=outlook.breaker.opened is not None,
+                breaker_cause=outlook.breaker.cause,
+                saved_bytes_per_second=outlook.saved_bytes_per_second,
+                saved_dollars_per_day=outlook.saved_dollars_per_day,
                 rack_warnings=len(warnings),
                 rack_sources=Counter(member.rack.source for member in members),
             )

@@ -32,13 +32,13 @@ class WeightBook:
         """A group's weights by topic and partition; None while its rates are not known."""
         return self._weights.get(group)
 
-    def rates(self, group: str) -> Mapping[Partition, float] | None:
-        """The same of all its partitions, as they are while one reads; None until something of it was measured."""
-        return self._rates.get(group) if group in self._weights else None
-
     def rate(self, group: str, partition: Partition) -> float | None:
         """Smoothed wire bytes per second."""
         return self._rates.get(group, {}).get(partition)
+
+    def rates(self, group: str) -> Mapping[Partition, float] | None:
+        """The same by partition, as they are while one reads them; None until something of it was measured."""
+        return self._rates.get(group) if group in self._weights else None
 
     def measured(self, group: str, parts: Iterable[Part], owned: Iterable[Partition], seconds: float) -> None:
         """Take in what was read in one cycle; owned partitions of which nothing was read have a rate of 0."""

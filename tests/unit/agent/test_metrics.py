@@ -103,8 +103,8 @@ def test_the_page_names_every_reason_and_kind() -> None:
 
 
 def test_every_reason_is_counted_somewhere() -> None:
-    """A decision is either followed, suppressed or no decision at all."""
-    assert {*FOLLOWED, *NOT_FOLLOWED, Reason.NOTHING_TO_GAIN} == set(Reason)
+    """A decision is either followed, suppressed or no decision at all, as where a proposal stands."""
+    assert {*FOLLOWED, *NOT_FOLLOWED, Reason.PROPOSED, Reason.NOTHING_TO_GAIN} == set(Reason)
 
 
 def test_the_exposition_has_no_times_of_creation() -> None:

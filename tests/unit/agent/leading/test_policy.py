@@ -1,63 +1,26 @@
-"""`policy.decide`: every branch, and a budget that no sequence of situations can overdraw."""
+"""`policy.decide`: every rung of the ladder, and what is remembered from one decision to the next."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.leading.policy import (
     EXEMPT,
     MOST_ROUNDS,
     Action,
-    Budget,
     Decision,
     Reason,
-    Rules,
     Situation,
-    decide,
-    full,
+    remembering,
+    rules_of,
     share,
 )
-from assignors.model import Cost
-
-RULES = Rules(least_saving=0.05, burst=3, refill_seconds=60.0)
-FULL = full(RULES, 0.0)
-EMPTY = Budget(tokens=0.0, at=0.0)
-
-
-def cost(cross_rack: int, assigned: int = 100) -> Cost:
-    """A plan that reads so many of its partitions across racks."""
-    return Cost(
-        imbalance=0,
-        sum_of_squares=0,
-        cross_rack=cross_rack,
-        cross_rack_weight=cross_rack,
-        moved=0,
-        unassigned=0,
-        assigned_weight=assigned,
-    )
-
-
-def situation(
-    present: int = 0,
-    possible: int = 0,
-    *,
-    partitions_changed: bool = False,
-    withheld: int = 0,
-    rounds: int = 0,
-    racks_changed: bool = True,
-) -> Situation:
-    """A led group of 100 partitions."""
-    return Situation(
-        present=cost(present),
-        possible=cost(possible),
-        partitions_changed=partitions_changed,
-        withheld=withheld,
-        rounds=rounds,
-        racks_changed=racks_changed,
-    )
-
+from common.settings import PolicyRules
+from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Run, cost, situation
 
 CASES = {
     "nothing to gain": (situation(7, 7), Action.NOTHING, Reason.NOTHING_TO_GAIN),
@@ -66,6 +29,11 @@ CASES = {
     "exactly the least saving": (situation(35, 30), Action.SUPPRESS, Reason.BELOW_LEAST_SAVING),
     "just more": (situation(36, 30), Action.REBALANCE, Reason.RACKS_CHANGED),
     "members' racks": (situation(36, 30, racks_changed=False), Action.REBALANCE, Reason.MEMBERS_RACKS_CHANGED),
+    "traffic": (
+        situation(36, 30, racks_changed=False, traffic_changed=True),
+        Action.REBALANCE,
+        Reason.TRAFFIC_CHANGED,
+    ),
     "partitions changed": (situation(partitions_changed=True), Action.REBALANCE, Reason.PARTITIONS_CHANGED),
     "second round": (situation(withheld=1, rounds=1), Action.REBALANCE, Reason.SECOND_ROUND),
     "second round first": (
@@ -74,67 +42,167 @@ CASES = {
         Reason.SECOND_ROUND,
     ),
 }
+NEEDED = [case for case, _, reason in CASES.values() if reason in EXEMPT]
+BARRED = {
+    "propose": replace(RULES, proposes=True),
+    "outside of windows": replace(RULES, windows=(NIGHT,)),
+    "no hour left": replace(RULES, most_per_hour=0),
+}
 
 
 @pytest.mark.parametrize(("case", "action", "reason"), CASES.values(), ids=CASES.keys())
 def test_each_situation_has_its_decision(case: Situation, action: Action, reason: Reason) -> None:
     """With a full budget the situation alone decides, and the decision names the shares before and after."""
-    _, decision = decide(FULL, case, 0.0, RULES)
-    assert decision == Decision(action=action, reason=reason, before=share(case.present), after=share(case.possible))
+    assert Run().decide(case) == Decision(
+        action=action, reason=reason, before=share(case.present), after=share(case.possible)
+    )
 
 
-@pytest.mark.parametrize("case", [case for case, _, reason in CASES.values() if reason in EXEMPT])
-def test_exempt_reasons_spend_nothing(case: Situation) -> None:
-    """Partitions and second rounds are followed on an empty budget too, and leave it as it was."""
-    for budget in (FULL, EMPTY):
-        left, decision = decide(budget, case, 0.0, RULES)
-        assert decision.action is Action.REBALANCE
-        assert left == budget
+@pytest.mark.parametrize("case", NEEDED)
+@pytest.mark.parametrize("rules", BARRED.values(), ids=BARRED.keys())
+def test_what_a_group_needs_is_followed_whatever_bars_the_rest(rules: object, case: Situation) -> None:
+    """Partitions and second rounds are followed in any mode, at any time, on an empty budget, and spend nothing."""
+    assert isinstance(rules, type(RULES))
+    run = Run(rules=rules)
+    run.spend(3)
+    assert run.decide(case).action is Action.REBALANCE
+    assert run.state.budget.tokens == 0
+    assert run.state.budget.spent == ()
 
 
 def test_a_rebalance_for_racks_spends_a_token() -> None:
-    """Each one costs one token, and without one the trigger is suppressed."""
-    budget = FULL
-    for left in (2.0, 1.0, 0.0):
-        budget, decision = decide(budget, situation(50), 0.0, RULES)
-        assert (decision.action, budget.tokens) == (Action.REBALANCE, left)
-    budget, decision = decide(budget, situation(50), 0.0, RULES)
-    assert (decision.action, decision.reason) == (Action.SUPPRESS, Reason.OUT_OF_BUDGET)
+    """Each one costs one token, and without one the trigger is suppressed until the next comes."""
+    run = Run()
+    for left, conditions in ((2.0, 0), (1.0, 1), (0.0, 2)):
+        assert run.decide(situation(50, conditions=conditions)).action is Action.REBALANCE
+        assert run.state.budget.tokens == left
+    waits = run.decide(situation(50, conditions=3))
+    assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.OUT_OF_BUDGET, MIDNIGHT + 60)
 
 
-@pytest.mark.parametrize(("now", "action"), [(59.9, Action.SUPPRESS), (60.0, Action.REBALANCE)])
-def test_an_empty_budget_gains_one_token_in_the_refill_time(now: float, action: Action) -> None:
+@pytest.mark.parametrize(("after", "action"), [(59.9, Action.SUPPRESS), (60.0, Action.REBALANCE)])
+def test_an_empty_budget_gains_one_token_in_the_refill_time(after: float, action: Action) -> None:
     """After a storm one trigger is followed per refill time."""
-    assert decide(EMPTY, situation(50), now, RULES)[1].action is action
+    run = Run()
+    run.spend(3)
+    assert run.decide(situation(50), after=after).action is action
 
 
 def test_the_budget_is_shown_refilled_without_a_trigger() -> None:
     """Looking at a group that is well as it is refills the budget, so that its gauge tells the truth."""
-    assert decide(EMPTY, situation(), 90.0, RULES)[0].tokens == 1.5
-    assert decide(EMPTY, situation(), 1e6, RULES)[0].tokens == 3.0
+    run = Run()
+    run.spend(3)
+    run.decide(situation(), after=90)
+    assert run.state.budget.tokens == 1.5
+    run.decide(situation(), after=1e6)
+    assert run.state.budget.tokens == 3.0
 
 
 def test_a_clock_that_steps_back_gives_nothing() -> None:
     """Time that was refilled once is not refilled again."""
-    budget, _ = decide(Budget(tokens=0.0, at=100.0), situation(), 40.0, RULES)
-    assert decide(budget, situation(), 100.0, RULES)[0].tokens == 0.0
+    run = Run(now=100.0)
+    run.spend(3)
+    run.decide(situation(), after=-60)
+    run.decide(situation(), after=60)
+    assert run.state.budget.tokens == 0.0
+
+
+def test_no_more_in_an_hour_than_the_cap() -> None:
+    """Tokens or not: after the cap a trigger waits until the first of the hour is an hour old."""
+    run = Run(rules=replace(RULES, burst=9, most_per_hour=2))
+    assert run.decide(situation(50)).action is Action.REBALANCE
+    assert run.decide(situation(50, conditions=1), after=600).action is Action.REBALANCE
+    waits = run.decide(situation(50, conditions=2), after=600)
+    assert (waits.reason, waits.until) == (Reason.HOURLY_CAP, MIDNIGHT + 3600)
+    assert run.decide(situation(50, conditions=2), after=2399).action is Action.SUPPRESS
+    assert run.decide(situation(50, conditions=2), after=1).action is Action.REBALANCE
+
+
+def test_what_was_triggered_before_a_restart_counts_for_the_hour() -> None:
+    """A crash loop triggers no more in an hour than the cap; to be told twice of it changes nothing."""
+    run = Run(rules=replace(RULES, most_per_hour=2), now=5000.0)
+    for _ in range(2):
+        run.state = remembering(run.state, [1401.0, 1500.0])
+    waits = run.decide(situation(50))
+    assert (waits.reason, waits.until) == (Reason.HOURLY_CAP, MIDNIGHT + 5001)
+    assert run.decide(situation(50), after=1).action is Action.REBALANCE
+
+
+def test_outside_of_windows_a_trigger_waits_for_the_next_to_open() -> None:
+    """The decision tells when that is; it is followed then, and until the window closes."""
+    run = Run(rules=replace(RULES, windows=(NIGHT,)))
+    waits = run.decide(situation(50))
+    assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.OUTSIDE_WINDOW, MIDNIGHT + 7200)
+    assert run.decide(situation(50), after=7199).action is Action.SUPPRESS
+    assert run.decide(situation(50), after=1).action is Action.REBALANCE
+    assert run.decide(situation(50, conditions=1), after=7199).action is Action.REBALANCE
+    assert run.decide(situation(50, conditions=2), after=1).action is Action.SUPPRESS
+
+
+def test_a_saving_must_exceed_the_least_in_bytes_too() -> None:
+    """Half of the partitions may carry next to nothing; what is exactly the least is not enough."""
+    run = Run(rules=replace(RULES, least_bytes_per_second=400.0))
+    enough, too_little = situation(50, rates=(500.1, 100.0)), situation(50, rates=(500.0, 100.0))
+    assert run.decide(too_little).reason is Reason.BELOW_LEAST_SAVING
+    assert run.decide(enough).action is Action.REBALANCE
+    assert run.decide(situation(4, rates=(1000.0, 0.0))).reason is Reason.BELOW_LEAST_SAVING
+
+
+def test_bytes_that_are_not_measured_are_waited_for_and_not_for_ever() -> None:
+    """Then the share alone decides; once measured, the wait begins anew when they are missing again."""
+    run = Run(rules=replace(RULES, least_bytes_per_second=400.0, unmeasured_seconds=600.0))
+    waits = run.decide(situation(50), after=5)
+    assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.NOT_MEASURED, MIDNIGHT + 605)
+    assert run.decide(situation(50), after=599).reason is Reason.NOT_MEASURED
+    assert run.decide(situation(50), after=1).action is Action.REBALANCE
+    assert run.decide(situation(50, rates=(500.0, 400.0))).reason is Reason.BELOW_LEAST_SAVING
+    assert run.decide(situation(50, conditions=1)).reason is Reason.NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("least", "bytes_per_second"),
+    [
+        ({}, 0.0),
+        ({"least_saving_bytes_per_second": 300.0}, 300.0),
+        ({"least_saving_dollars_per_day": 8.64}, 100.0),
+        ({"least_saving_bytes_per_second": 300.0, "least_saving_dollars_per_day": 8.64}, 300.0),
+        ({"least_saving_bytes_per_second": 30.0, "least_saving_dollars_per_day": 8.64}, 100.0),
+    ],
+)
+def test_the_greater_of_bytes_and_dollars_counts(least: dict[str, float], bytes_per_second: float) -> None:
+    """Both must be exceeded, and dollars are bytes at a price."""
+    rules = rules_of(PolicyRules.model_validate(least), dollars_per_byte=1e-6)
+    assert rules.least_bytes_per_second == pytest.approx(bytes_per_second)
+
+
+def test_a_proposal_is_made_once_and_spends_what_a_rebalance_would() -> None:
+    """It stands while nothing changes; what is gained since by more than the least saving is proposed anew."""
+    run = Run(rules=replace(RULES, proposes=True))
+    assert run.decide(situation(50, 30)).action is Action.PROPOSE
+    stands = run.decide(situation(50, 30), after=1000)
+    assert (stands.action, stands.reason) == (Action.NOTHING, Reason.PROPOSED)
+    assert run.decide(situation(55, 30)).reason is Reason.PROPOSED
+    assert run.decide(situation(56, 30)).action is Action.PROPOSE
+    assert run.state.budget.tokens == 2.0
+    assert run.decide(situation(7, 7)).reason is Reason.NOTHING_TO_GAIN
+    assert run.decide(situation(50, 30)).action is Action.PROPOSE
 
 
 def test_second_rounds_end() -> None:
     """A member that never gives up a partition causes a bounded number of second rounds."""
     last, after = (situation(withheld=1, rounds=rounds) for rounds in (MOST_ROUNDS, MOST_ROUNDS + 1))
-    assert decide(FULL, last, 0.0, RULES)[1].reason is Reason.SECOND_ROUND
-    assert decide(FULL, after, 0.0, RULES)[1].action is Action.NOTHING
+    assert Run().decide(last).reason is Reason.SECOND_ROUND
+    assert Run().decide(after).action is Action.NOTHING
 
 
 def test_what_a_stuck_member_withholds_is_no_new_partition_for_ever() -> None:
     """A withheld partition has no owner; once the rounds are over it is followed within the budget, then suppressed."""
     stuck = situation(withheld=1, rounds=MOST_ROUNDS + 1, partitions_changed=True)
-    budget, reasons = FULL, []
-    for _ in range(20):
-        budget, decision = decide(budget, stuck, 0.0, RULES)
-        reasons.append(decision.action is Action.REBALANCE and decision.reason)
-    assert reasons == [Reason.PARTITIONS_CHANGED] * 3 + [False] * 17
+    for rules, most in ((RULES, 3), (replace(RULES, most_per_hour=2), 2)):
+        run = Run(rules=rules)
+        decisions = [run.decide(stuck) for _ in range(20)]
+        followed = [one.reason for one in decisions if one.action is Action.REBALANCE]
+        assert followed == [Reason.PARTITIONS_CHANGED] * most
 
 
 def test_share_of_nothing_is_nothing() -> None:
@@ -145,39 +213,5 @@ def test_share_of_nothing_is_nothing() -> None:
 @given(least=st.integers(0, 100), present=st.integers(0, 100), possible=st.integers(0, 100))
 def test_acts_exactly_beyond_the_least_saving(least: int, present: int, possible: int) -> None:
     """In whole points: a saving above the least acts, the least itself does not, whatever floats make of it."""
-    rules = Rules(least_saving=least / 100, burst=1, refill_seconds=60.0)
-    _, decision = decide(full(rules, 0.0), situation(present, possible), 0.0, rules)
-    assert (decision.action is Action.REBALANCE) == (present - possible > least)
-
-
-STEPS = st.lists(
-    st.tuples(
-        st.floats(0.0, 100.0),
-        st.builds(
-            situation,
-            st.integers(0, 100),
-            st.integers(0, 100),
-            partitions_changed=st.booleans(),
-            withheld=st.integers(0, 2),
-            rounds=st.integers(0, MOST_ROUNDS + 2),
-            racks_changed=st.booleans(),
-        ),
-    ),
-    max_size=40,
-)
-
-
-@settings(max_examples=100)
-@given(steps=STEPS, burst=st.integers(1, 4), refill=st.floats(1.0, 300.0))
-def test_no_history_overdraws_the_budget(steps: list[tuple[float, Situation]], burst: int, refill: float) -> None:
-    """Over any history at most the burst and one per refill time are spent, and the bucket stays in its bounds."""
-    rules = Rules(least_saving=0.05, burst=burst, refill_seconds=refill)
-    budget, now, spent = full(rules, 0.0), 0.0, 0
-    for pause, case in steps:
-        now += pause
-        budget, decision = decide(budget, case, now, rules)
-        assert 0.0 <= budget.tokens <= burst
-        stuck = case.withheld and case.rounds > MOST_ROUNDS
-        if decision.action is Action.REBALANCE and (stuck or decision.reason not in EXEMPT):
-            spent += 1
-        assert spent <= burst + now / refill + 1e-6
+    run = Run(rules=replace(RULES, least_saving=least / 100))
+    assert (run.decide(situation(present, possible)).action is Action.REBALANCE) == (present - possible > least)

@@ -1,0 +1,91 @@
+"""What measuring tells the policy: bytes per second of partitions, and what really crossed racks.
+
+Read from memory that the cycle of measuring keeps. What must not enter: measuring, and deciding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.leading.planner import Plan
+from agent.leading.policy import ByteRates, Crossing
+from agent.traffic.board import TrafficBoard
+from agent.traffic.collect import Partition
+from agent.traffic.weights import WeightBook
+from assignors.evaluate import cross_rack_mask
+from common.errors import SettingsError
+from common.money import PriceTable
+from common.settings import Settings
+
+
+def _nothing(_group: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Where figures of a group come from; either answers None while it has none.
+
+    Attributes:
+        rates: wire bytes per second by partition.
+        crossing: what crossed racks in the window of measuring.
+    """
+
+    rates: Callable[[str], Mapping[Partition, float] | None] = _nothing
+    crossing: Callable[[str], Crossing | None] = _nothing
+
+
+UNMEASURED = Measured()
+
+
+def measured(board: TrafficBoard, weights: WeightBook) -> Measured:
+    """From what is measured."""
+
+    def crossing(name: str) -> Crossing | None:
+        group = board.group(name)
+        share = group.shares.present_bytes if group is not None else None
+        return None if share is None else Crossing(share=share, since=board.latest().window_start)
+
+    return Measured(rates=weights.rates, crossing=crossing)
+
+
+def byte_rates(plan: Plan, rates: Mapping[Partition, float]) -> ByteRates:
+    """What the group reads, and reads across racks as it is and by the plan."""
+    problem = plan.problem
+    row = np.array(
+        [
+            rates.get((problem.topics[topic], number), 0.0)
+            for topic, number in zip(problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)
+        ]
+    )
+    return ByteRates(
+        whole=float(row.sum()),
+        present=float(row[cross_rack_mask(problem, problem.owner)].sum()),
+        possible=float(row[cross_rack_mask(problem, plan.final)].sum()),
+    )
+
+
+def check_least_savings(settings: Settings, prices: PriceTable) -> None:
+    """That every least saving can be judged.
+
+    Raises:
+        SettingsError: Bytes are asked for that nobody measures, or dollars where bytes cost none.
+    """
+    for place, rules in (
+        ("policy", settings.policy),
+        *((f"policy.groups.{pattern}", rules) for pattern, rules in settings.policy.groups.items()),
+    ):
+        needs_bytes = rules.least_saving_bytes_per_second or rules.least_saving_dollars_per_day
+        if needs_bytes and not settings.traffic.enabled:
+            key = "bytes_per_second" if rules.least_saving_bytes_per_second else "dollars_per_day"
+            raise SettingsError(
+                f"{place}.least_saving_{key}: needs measured bytes; set traffic.enabled to true, or leave this away"
+            )
+        if rules.least_saving_dollars_per_day and not prices.dollars_per_byte:
+            raise SettingsError(
+                f"{place}.least_saving_dollars_per_day: bytes across racks cost nothing by {prices.provider}'s prices, "
+                "so that nothing is ever worth it; give least_saving_bytes_per_second, or other money.prices"
+            )

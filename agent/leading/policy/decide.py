@@ -1,0 +1,150 @@
+"""The ladder: from what is known of a group to what is done about it, and what is remembered for the next time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from agent.leading.policy import breaker as breakers
+from agent.leading.policy import budget as budgets
+from agent.leading.policy.breaker import Breaker
+from agent.leading.policy.budget import Budget
+from agent.leading.policy.model import TOLERANCE, Action, Decision, Reason, Rules, Situation, share
+from agent.leading.policy.windows import next_opening
+
+_Refusal: TypeAlias = tuple[Reason, float | None]
+"""Why not, and until when (seconds since 1970), as far as that is known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """What one decision leaves to the next.
+
+    Attributes:
+        budget: What may be spent.
+        breaker: What became of the last rebalances.
+        unmeasured: Since when bytes are waited for (seconds, monotonic).
+        proposed: The saving of the proposal that stands; None while none does.
+    """
+
+    budget: Budget
+    breaker: Breaker
+    unmeasured: float | None = None
+    proposed: float | None = None
+
+
+def fresh(rules: Rules, now: float) -> State:
+    """The state at the start: a full budget, a closed breaker."""
+    return State(budget=budgets.full(rules, now), breaker=Breaker())
+
+
+def remembering(state: State, times: Iterable[float]) -> State:
+    """The state, with rebalances of the last hour that were triggered before it began (seconds, monotonic)."""
+    return replace(state, budget=budgets.remembering(state.budget, times))
+
+
+def decide(state: State, situation: Situation, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
+    """One decision about a group in Stable that the agent leads, and the state after it.
+
+    Args:
+        state: The state before it.
+        situation: What is known of the group.
+        now: Seconds, monotonic.
+        wall: The same moment, in seconds since 1970.
+        rules: What the settings say.
+    """
+    state = replace(
+        state,
+        budget=budgets.refilled(state.budget, now, rules),
+        breaker=breakers.reviewed(state.breaker, situation, now, wall, rules),
+    )
+    if situation.withheld and not situation.stuck:
+        return _follow(state, situation, Reason.SECOND_ROUND)
+    if situation.partitions_changed:
+        if not situation.stuck:
+            return _follow(state, situation, Reason.PARTITIONS_CHANGED)
+        if budgets.refusal(state.budget, rules) is None:
+            # what is withheld has no owner, which looks like a new partition: followed for ever, but for the budget
+            return _follow(replace(state, budget=budgets.spent(state.budget)), situation, Reason.PARTITIONS_CHANGED)
+    return _judge(state, situation, now, wall, rules)
+
+
+def _judge(state: State, situation: Situation, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
+    """What a rebalance would save, and whether that is enough."""
+    saving = share(situation.present) - share(situation.possible)
+    if saving <= TOLERANCE:
+        return replace(state, proposed=None), _decision(situation, Action.NOTHING, Reason.NOTHING_TO_GAIN)
+    if saving <= rules.least_saving + TOLERANCE:
+        return replace(state, proposed=None), _decision(situation, Action.SUPPRESS, Reason.BELOW_LEAST_SAVING)
+    state, weighed = _weigh(state, situation, now, wall, rules)
+    if weighed is not None:
+        return state, _decision(situation, Action.SUPPRESS, *weighed)
+    if state.proposed is not None and saving <= state.proposed + rules.least_saving + TOLERANCE:
+        return state, _decision(situation, Action.NOTHING, Reason.PROPOSED)
+    state, barred = _barred(state, situation, now, wall, rules)
+    if barred is not None:
+        return state, _decision(situation, Action.SUPPRESS, *barred)
+    return _act(state, situation, now, rules)
+
+
+def _weigh(state: State, situation: Situation, now: float, wall: float, rules: Rules) -> tuple[State, _Refusal | None]:
+    """Why the saving in bytes is not enough; None where it is, does not matter or was waited for in vain."""
+    if not rules.least_bytes_per_second:
+        return state, None
+    if situation.rates is not None:
+        too_little = situation.rates.saving <= rules.least_bytes_per_second
+        return replace(state, unmeasured=None), (Reason.BELOW_LEAST_SAVING, None) if too_little else None
+    since = now if state.unmeasured is None else state.unmeasured
+    left = since + rules.unmeasured_seconds - now
+    return replace(state, unmeasured=since), (Reason.NOT_MEASURED, wall + left) if left > 0 else None
+
+
+def _barred(state: State, situation: Situation, now: float, wall: float, rules: Rules) -> tuple[State, _Refusal | None]:
+    """Why a rebalance that is worth it must wait, and until when; None where it need not."""
+    opening = next_opening(rules.windows, wall) if rules.windows else None
+    if opening is not None:
+        return state, (Reason.OUTSIDE_WINDOW, opening)
+    if breakers.is_open(state.breaker, now, rules):
+        return state, _broken(state.breaker, now, wall, rules)
+    refusal = budgets.refusal(state.budget, rules)
+    if refusal is not None:
+        reason, until = refusal
+        return state, (reason, wall + until - now)
+    state = replace(state, breaker=breakers.superseded(state.breaker, situation, now, rules))
+    if breakers.is_open(state.breaker, now, rules):
+        return state, _broken(state.breaker, now, wall, rules)
+    return state, None
+
+
+def _broken(breaker: Breaker, now: float, wall: float, rules: Rules) -> _Refusal:
+    closes = (breaker.opened or 0.0) + rules.breaker_seconds
+    return Reason.BREAKER_OPEN, wall + closes - now if closes > now else None
+
+
+def _act(state: State, situation: Situation, now: float, rules: Rules) -> tuple[State, Decision]:
+    """Trigger a rebalance, or tell that one would be triggered."""
+    reason = Reason.TRAFFIC_CHANGED if situation.traffic_changed else Reason.MEMBERS_RACKS_CHANGED
+    reason = Reason.RACKS_CHANGED if situation.racks_changed else reason
+    state = replace(state, budget=budgets.spent(state.budget))
+    if rules.proposes:
+        saving = share(situation.present) - share(situation.possible)
+        return replace(state, proposed=saving), _decision(situation, Action.PROPOSE, reason)
+    state = replace(state, breaker=breakers.tried(state.breaker, situation, now))
+    return state, _decision(situation, Action.REBALANCE, reason)
+
+
+def _follow(state: State, situation: Situation, reason: Reason) -> tuple[State, Decision]:
+    """Trigger a rebalance that the group needs."""
+    state = replace(state, breaker=breakers.followed(state.breaker))
+    return state, _decision(situation, Action.REBALANCE, reason)
+
+
+def _decision(situation: Situation, action: Action, reason: Reason, until: float | None = None) -> Decision:
+    return Decision(
+        action=action,
+        reason=reason,
+        before=share(situation.present),
+        after=share(situation.possible),
+        until=until,
+    )

@@ -1,0 +1,176 @@
+"""What the policy knows, rules by and answers: values without behaviour."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from assignors.model import Cost
+from common.settings import PolicyRules, WindowSettings
+
+SECONDS_PER_DAY: Final = 86_400.0
+
+
+class Reason(Enum):
+    """Why a rebalance is triggered or proposed, or was not."""
+
+    PARTITIONS_CHANGED = "partitions-changed"
+    SECOND_ROUND = "second-round"
+    RACKS_CHANGED = "racks-changed"
+    MEMBERS_RACKS_CHANGED = "member-racks-changed"
+    TRAFFIC_CHANGED = "traffic-changed"
+    BELOW_LEAST_SAVING = "below-least-saving"
+    NOT_MEASURED = "not-measured"
+    OUTSIDE_WINDOW = "outside-window"
+    BREAKER_OPEN = "breaker-open"
+    OUT_OF_BUDGET = "out-of-budget"
+    HOURLY_CAP = "hourly-cap"
+    PROPOSED = "proposed"
+    NOTHING_TO_GAIN = "nothing-to-gain"
+
+
+class Action(Enum):
+    """What to do now."""
+
+    REBALANCE = "rebalance"
+    PROPOSE = "propose"
+    SUPPRESS = "suppress"
+    NOTHING = "nothing"
+
+
+EXEMPT: Final = frozenset({Reason.PARTITIONS_CHANGED, Reason.SECOND_ROUND})
+"""Followed whatever mode, windows, budget and breaker say."""
+MOST_ROUNDS: Final = 5
+"""A cooperative rebalance needs two rounds; a member that never gives up a partition must not cause them for ever."""
+TOLERANCE: Final = 1e-9
+"""Shares are quotients of integers: a saving of exactly the least saving must not act because of rounding."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """One group's rules: those of its settings, with both least savings in bytes and dollars as one of bytes.
+
+    Attributes:
+        proposes: Whether rebalances for racks and traffic are told instead of triggered.
+        least_saving: As a share of partitions, by weight.
+        least_bytes_per_second: 0 where bytes do not matter.
+        unmeasured_seconds: How long to wait for bytes to be measured.
+        burst: The bucket's size.
+        refill_seconds: Seconds per new token.
+        most_per_hour: Rebalances within any hour.
+        windows: When rebalances may be triggered; none: always.
+        breaker_failures: Failures in a row that open the breaker.
+        breaker_seconds: How long it stays open.
+    """
+
+    least_saving: float
+    burst: int
+    refill_seconds: float
+    most_per_hour: int
+    proposes: bool = False
+    least_bytes_per_second: float = 0.0
+    unmeasured_seconds: float = 0.0
+    windows: tuple[WindowSettings, ...] = ()
+    breaker_failures: int = 3
+    breaker_seconds: float = 3600.0
+
+
+def rules_of(policy: PolicyRules, *, dollars_per_byte: float) -> Rules:
+    """The rules that settings and prices make."""
+    least_dollars = policy.least_saving_dollars_per_day
+    least_priced = least_dollars / (SECONDS_PER_DAY * dollars_per_byte) if least_dollars else 0.0
+    return Rules(
+        proposes=policy.mode == "propose",
+        least_saving=policy.least_saving,
+        least_bytes_per_second=max(policy.least_saving_bytes_per_second, least_priced),
+        unmeasured_seconds=policy.unmeasured_seconds,
+        burst=policy.burst,
+        refill_seconds=policy.refill_seconds,
+        most_per_hour=policy.most_per_hour,
+        windows=policy.windows,
+        breaker_failures=policy.breaker_failures,
+        breaker_seconds=policy.breaker_seconds,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ByteRates:
+    """Bytes per second, measured: all of a group's, those across racks by the assignment in force, and by the plan."""
+
+    whole: float
+    present: float
+    possible: float
+
+    @property
+    def saving(self) -> float:
+        """Bytes per second that would stay in their rack."""
+        return self.present - self.possible
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Crossing:
+    """What was really seen to cross racks: a share of all bytes, since a moment (seconds since 1970) until now."""
+
+    share: float
+    since: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Situation:
+    """What is known of a led group in Stable.
+
+    Attributes:
+        present: Cost of the assignment in force, under the racks that count now.
+        possible: Cost of the plan that a rebalance would bring.
+        partitions_changed: Whether the assignment in force lacks partitions that exist, or has some that do not.
+        withheld: Partitions that the last cooperative round kept back.
+        rounds: Rounds in a row that kept something back.
+        racks_changed: Whether racks, replicas or leaders changed since the assignment was made.
+        traffic_changed: Whether the weights of partitions did.
+        rates: Bytes per second under either plan; None while they are not measured.
+        crossing: What crossed racks in the last minutes; None where it is not measured.
+        generation: The group's; 0 where it is not known.
+        conditions: Another number whenever members, racks or replicas are others than before.
+    """
+
+    present: Cost
+    possible: Cost
+    partitions_changed: bool
+    withheld: int
+    rounds: int
+    racks_changed: bool
+    traffic_changed: bool = False
+    rates: ByteRates | None = None
+    crossing: Crossing | None = None
+    generation: int = 0
+    conditions: int = 0
+
+    @property
+    def stuck(self) -> bool:
+        """Whether something is withheld that more rounds will not bring."""
+        return bool(self.withheld) and self.rounds > MOST_ROUNDS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What to do and why.
+
+    Attributes:
+        action: What.
+        reason: Why.
+        before: Cross-rack share of the assignment in force.
+        after: The same of the plan.
+        until: When what it waits for ends (seconds since 1970), as far as that is known.
+    """
+
+    action: Action
+    reason: Reason
+    before: float
+    after: float
+    until: float | None = None
+
+
+def share(cost: Cost) -> float:
+    """The cross-rack share of a plan, by weight, between 0 and 1."""
+    return cost.cross_rack_weight / cost.assigned_weight if cost.assigned_weight else 0.0

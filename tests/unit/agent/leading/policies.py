@@ -1,0 +1,81 @@
+"""Short ways to write down situations of a group, and a group that lives through decisions; no rules of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from agent.leading.policy import ByteRates, Crossing, Decision, Rules, Situation, State, decide, fresh
+from assignors.model import Cost
+from common.settings import WindowSettings
+
+RULES = Rules(least_saving=0.05, burst=3, refill_seconds=60.0, most_per_hour=100)
+MIDNIGHT = 1_800_057_600.0
+"""2027-01-16 00:00 UTC."""
+NIGHT = WindowSettings(cron="0 2 * * *", minutes=120)
+
+
+def cost(cross_rack: int, assigned: int = 100) -> Cost:
+    """A plan that reads so many of its partitions across racks."""
+    return Cost(
+        imbalance=0,
+        sum_of_squares=0,
+        cross_rack=cross_rack,
+        cross_rack_weight=cross_rack,
+        moved=0,
+        unassigned=0,
+        assigned_weight=assigned,
+    )
+
+
+def situation(
+    present: int = 0,
+    possible: int = 0,
+    *,
+    partitions_changed: bool = False,
+    withheld: int = 0,
+    rounds: int = 0,
+    racks_changed: bool = True,
+    traffic_changed: bool = False,
+    rates: tuple[float, float] | None = None,
+    crossing: tuple[float, float] | None = None,
+    generation: int = 0,
+    conditions: int = 0,
+) -> Situation:
+    """A led group of 100 partitions that reads 1,000 bytes per second: `rates` are those across racks, now and then."""
+    return Situation(
+        present=cost(present),
+        possible=cost(possible),
+        partitions_changed=partitions_changed,
+        withheld=withheld,
+        rounds=rounds,
+        racks_changed=racks_changed,
+        traffic_changed=traffic_changed,
+        rates=ByteRates(whole=1000.0, present=rates[0], possible=rates[1]) if rates is not None else None,
+        crossing=Crossing(share=crossing[0], since=crossing[1]) if crossing is not None else None,
+        generation=generation,
+        conditions=conditions,
+    )
+
+
+@dataclass(slots=True, kw_only=True)
+class Run:
+    """Decisions one after the other; the clock on the wall began at `wall` when the monotonic one was 0."""
+
+    rules: Rules = RULES
+    wall: float = MIDNIGHT
+    now: float = 0.0
+    state: State = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.state = fresh(self.rules, self.now)
+
+    def decide(self, case: Situation, *, after: float = 0.0) -> Decision:
+        """What is decided so many seconds after the last decision."""
+        self.now += after
+        self.state, decision = decide(self.state, case, self.now, self.wall + self.now, self.rules)
+        return decision
+
+    def spend(self, tokens: float) -> None:
+        """Take tokens out of the bucket."""
+        budget = self.state.budget
+        self.state = replace(self.state, budget=replace(budget, tokens=budget.tokens - tokens))
