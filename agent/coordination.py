@@ -88,6 +88,8 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         self.leader_id = ""
         self.waited_seconds = 0.0
         """How long the last JoinGroup was parked: the slowest member's way into the rebalance."""
+        self.kept_waiting: list[float] = []
+        """Seconds from each answer to JoinGroup that made this member plan to its SyncGroup, until somebody takes them."""
 
     # what a subclass gives
 
@@ -115,7 +117,9 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
             raise kafka_errors.CoordinatorNotAvailableError(self.coordinator_id)
         with self._lock:
             self.state = MemberState.REBALANCING
-        response = await self._before_sync(await self._answered(self._send_join()))
+        first = await self._answered(self._send_join())
+        answered_at = time.monotonic()
+        response = await self._before_sync(first)
         assignments: dict[str, bytes] = {}
         if response.leader == response.member_id and not response.skip_assignment:
             assignments = self._assign(
@@ -139,6 +143,8 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
             max_version=SYNC_VERSION,
         )
         sent_at = time.monotonic()
+        if assignments:
+            self.kept_waiting.append(sent_at - answered_at)
         answer = await self._manager.send(sync, node_id=self.coordinator_id)
         content: bytes = self._process_sync_group_response(answer, sent_at)
         self._take(bytes(content))

@@ -198,6 +198,8 @@ class GroupLeader(threading.Thread):
             while self._is_wanted() and not self._ends(membership):
                 self._wake.wait(session.turn())
                 self._wake.clear()
+                while membership.kept_waiting:
+                    self._teller.metrics.answered(self.group, membership.kept_waiting.pop(0))
         except kafka_errors.FencedInstanceIdError:
             self._give_way()
         finally:
