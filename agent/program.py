@@ -143,6 +143,7 @@ class Agent:
                 roles=self._roles,
                 mine=partial(_counts, standing),
                 cluster_id=partial(ask_cluster_id, settings.kafka),
+                election=lambda: settings.election.group if self.election and not self.election.refused else "",
             )
             if settings.publishing.topics
             else None

@@ -17,6 +17,9 @@ SCHEMA: Final = 1
 UNKNOWN: Final = -1
 """Where an index would stand: a rack that nobody knows, a partition that nobody owns."""
 
+LEADING: Final = "leading"
+"""The role of an agent that leads a group."""
+
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Id = Annotated[str, Field(min_length=1, max_length=64)]
 
@@ -53,6 +56,8 @@ class TrafficSample(Record):
         window_end: the moment after the last; the sample belongs to the minute of `window_start`.
         bytes: wire bytes.
         records: records, by offsets.
+        election: the election whose agents count each byte once among them, by its Kafka group; "" where the agent
+            counts everything itself, whoever else does.
     """
 
     topic: str
@@ -63,6 +68,7 @@ class TrafficSample(Record):
     window_end: Count
     bytes: Count
     records: Count
+    election: str = ""
 
 
 class MemberState(BaseModel):

@@ -23,7 +23,7 @@ MOST: Final = 2**50
 METHODS: Final = ("estimated", "exact")
 KINDS: Final = ("classic", "consumer", "streams-classic", "streams", "other")
 _LONGEST_ID: Final = 64
-_MAY_BE_NULL: Final = frozenset({"rack_aware_fetch"})
+_MAY_BE_NULL: Final = frozenset({"election", "rack_aware_fetch"})
 _MAY_BE_MISSING: Final = frozenset({"bytes_per_second", "tells_rack"})
 
 

@@ -45,6 +45,7 @@ TRAFFIC_SAMPLE: Final = _shape(
     window_end=COUNT,
     bytes=COUNT,
     records=COUNT,
+    election=TEXT,
 )
 """`common.records.TrafficSample` as JSON."""
 
@@ -86,7 +87,12 @@ TRAFFIC_BY_MINUTE: Final = _table(
     ("client_rack", TEXT, "Rack of the members that read; empty where unknown."),
     ("replica_rack", TEXT, "Rack of the replicas that served; empty where unknown."),
     ("method", TEXT, "`exact`: clients counted the bytes; `estimated`: from offsets and log sizes."),
-    ("agent", TEXT, "The agent that measured; null in rows of older versions, which had added up all agents."),
+    (
+        "counted_by",
+        TEXT,
+        "The election whose agents counted this among them, else the agent that counted alone; null in rows of older "
+        "versions, which had added up everybody.",
+    ),
     ("minute", TimestampType(), "Minute in UTC in which the samples' windows begin."),
     ("bytes", COUNT, "Bytes on the wire, broker to consumer."),
     ("records", COUNT, "Records, by offsets."),
@@ -137,5 +143,5 @@ QUARANTINE: Final = _table(
 """One row for each bad record."""
 
 TABLES: Final = {"traffic_by_minute": TRAFFIC_BY_MINUTE, "group_states": GROUP_STATES, "quarantine": QUARANTINE}
-KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method", "agent", "minute")
+KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method", "counted_by", "minute")
 """What a row of `traffic_by_minute` is for."""

@@ -26,6 +26,8 @@ Kind: TypeAlias = Literal["sample", "state"]
 _DEALT_BY: Final = {"uniform": "sticky", "stream": "range", "streams": "range"}
 """Which assignor deals for those that brokers or Kafka Streams have; none of them is rack-aware."""
 _NOISE: Final = 0.1
+_ELECTION: Final = "samerack"
+"""The default of the agents' settings."""
 
 
 class Message(NamedTuple):
@@ -234,6 +236,7 @@ def _flows(state: GroupState, prefix: str) -> tuple[_Flow, ...]:
                 "client_rack": state.racks[client] if client != UNKNOWN else "",
                 "replica_rack": state.racks[replica],
                 "method": "estimated",
+                "election": _ELECTION,
             }
             body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).removeprefix("{").removesuffix("}")
             # unknown racks count as -1: shifted, so that the id has no double minus

@@ -88,13 +88,17 @@ def once(records: DataFrame, settings: PipelineSettings) -> DataFrame:
 
 def by_minute(records: DataFrame) -> DataFrame:
     """The samples among parsed records, added up by minute: rows of `traffic_by_minute`."""
-    minute = F.date_trunc("minute", F.col("moment")).alias("minute")
+    alone = F.coalesce(F.col("election"), F.lit("")) == ""
+    made = {
+        "minute": F.date_trunc("minute", F.col("moment")),
+        "counted_by": F.when(alone, F.col("agent")).otherwise(F.col("election")),
+    }
     sums = (
         F.sum("bytes").alias("bytes"),
         F.sum("records").alias("records"),
         F.count(F.lit(1)).alias("samples"),
     )
-    keys = [minute if name == "minute" else F.col(name) for name in KEY]
+    keys = [made.get(name, F.col(name)).alias(name) for name in KEY]
     added = records.where(F.col("sort") == SAMPLE).groupBy(*keys, "day").agg(*sums)
     return added.select(*TRAFFIC_BY_MINUTE.names)
 

@@ -19,9 +19,10 @@ through Delta (Spark, or any other reader of its log): beside the files of a tab
 more. This page is made from the shapes in the code.
 """
 _ABOUT: Final = {
-    "traffic_by_minute": "One row for each cluster, group, topic, pair of racks, method, agent and minute. A sample\n"
-    "counts once, and one that comes late is added to its row, however late it is. Agents without a common election\n"
-    "that measure the same group have rows each: take one agent for each group and minute, as the report does.",
+    "traffic_by_minute": "One row for each cluster, group, topic, pair of racks, method, `counted_by` and minute. A\n"
+    "sample counts once, and one that comes late is added to its row, however late it is. Agents without a common\n"
+    "election that measure the same group have rows each: take one `counted_by` for each group and minute, as the\n"
+    "report does.",
     "group_states": "One row for each state of a group that an agent has published; `samerack pipeline whatif` puts\n"
     "them to any assignor.",
     "quarantine": "One row for each record that is none, as it came, with the first reason that holds. It counts in\n"

@@ -23,6 +23,7 @@ SAMPLE: Final = TrafficSample(
     window_end=START + MINUTE,
     bytes=1000,
     records=10,
+    election="samerack",
 )
 STATE: Final = GroupState(
     id="state",

@@ -42,7 +42,7 @@ _LAST_SECONDS: Final = 1.5
 class Publisher(threading.Thread):
     """Publishes what it is told of; `take` is for the board."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all named
         self,
         settings: Settings,
         *,
@@ -50,6 +50,7 @@ class Publisher(threading.Thread):
         roles: Callable[[], Mapping[str, str]],
         mine: Callable[[str], bool],
         cluster_id: Callable[[], str],
+        election: Callable[[], str],
     ) -> None:
         """Prepare; `start` begins.
 
@@ -59,6 +60,7 @@ class Publisher(threading.Thread):
             roles: what the agent is to each group.
             mine: whether this agent is the one to publish a group's state; samples are of what it counted.
             cluster_id: asks the measured cluster for its id; raises AgentError.
+            election: the election with whose other agents this one counts each byte once; "" while it counts alone.
 
         Raises:
             SettingsError: librdkafka refuses a setting, or nothing is measured that could be published.
@@ -82,6 +84,7 @@ class Publisher(threading.Thread):
         self._number = 0
         self._roles = roles
         self._mine = mine
+        self._election = election
         self._metrics = metrics
         self._windows = Windows(asked.every_seconds)
         self._interval = 0
@@ -186,6 +189,7 @@ class Publisher(threading.Thread):
             window_end=counted.end,
             bytes=counted.volume.wire_bytes,
             records=counted.volume.records,
+            election=self._election(),
         )
         self._add(Kind.SAMPLE, key.group, make)
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from common.errors import AgentError
 from common.money import SECONDS_PER_MONTH, PriceTable
-from pipeline.report import agents, chapters, figures, losses, savings, trends
+from pipeline.report import chapters, figures, losses, once, savings, trends
 from pipeline.report.figures import GROUP, GROUP_DAY
 from pipeline.report.model import (
     Bad,
@@ -113,8 +113,8 @@ def gathered(
         told = figures.within(tables.traffic, first, last)
         states = figures.within(tables.states, first, last)
         period, seconds, whole = _period(told, first, last)
-        whom = kept(agents.believed(told))
-        traffic = agents.once(told, whom)
+        whom = kept(once.believed(told))
+        traffic = once.once(told, whom)
         daily = kept(figures.added_up(traffic, prices, "topic"))
         unit = next(name for name, most in _UNITS if period.seconds <= most)
         moments = traffic.withColumn("moment", F.date_trunc(unit, F.col("minute")))
@@ -146,7 +146,7 @@ def gathered(
             losses_in_all=lost.count(),
             trends=tuple(_trend(group_days, one, top) for one in compared),
             bad=_bad(figures.within(tables.quarantine, first, asked.last or date.max)),
-            twice=agents.measured_twice(whom).count(),
+            twice=once.measured_twice(whom).count(),
             **_failed(parts),
         )
         frames = {"traffic_by_day": daily, "groups_by_day": group_days, "lost_rack_awareness": lost}

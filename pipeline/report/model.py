@@ -209,7 +209,7 @@ class Report:
         groups: the dearest first; lists hold as many as were asked for.
         savers: the groups with most saved and possible together.
         losses_in_all: how many there are, shown or not.
-        twice: groups that several agents measured at once.
+        twice: groups that agents without a common election measured side by side.
         failed: groups whose states could not be worked out.
         failure: what was wrong with one of them.
         bad: records in quarantine.

@@ -32,7 +32,7 @@ from tests.records import MINUTE, START
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method", "agent")
+KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method")
 PARTITIONS: Final = 4
 _WAIT_SECONDS: Final = 120.0
 
@@ -102,7 +102,7 @@ def truth(made: Iterable[Message]) -> Truth:
         if message.kind == "state":
             result.states[record["id"]] += 1
             continue
-        key = (*(record[name] for name in KEY), record["window_start"] // MINUTE)
+        key = (*(record[name] for name in KEY), record["election"], record["window_start"] // MINUTE)
         size, records, samples = result.traffic.get(key, (0, 0, 0))
         result.traffic[key] = (size + record["bytes"], records + record["records"], samples + 1)
     return result
@@ -117,7 +117,7 @@ def in_tables(spark: SparkSession, folder: Path) -> Truth:
         .selectExpr("*", "unix_millis(minute) div 60000 AS number", "to_date(minute) = day AS in_its_day")
         .toLocalIterator()
     ):
-        key = (*(row[name] for name in KEY), row["number"])
+        key = (*(row[name] for name in KEY), row["counted_by"], row["number"])
         assert key not in result.traffic, f"{key} has two rows"
         assert row["in_its_day"], key
         result.traffic[key] = (row["bytes"], row["records"], row["samples"])

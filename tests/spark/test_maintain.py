@@ -23,7 +23,7 @@ TODAY = date(2025, 11, 10)
 def rows(spark: SparkSession, day: date, size: int) -> DataFrame:
     """One row of traffic of a day."""
     minute = datetime(day.year, day.month, day.day, 12)  # noqa: DTZ001 - the session's zone is UTC
-    row = ("east", "orders", "clicks", "rack-a", "rack-b", "exact", "agent@host", minute, size, 1, 1, day)
+    row = ("east", "orders", "clicks", "rack-a", "rack-b", "exact", "samerack", minute, size, 1, 1, day)
     return spark.createDataFrame([row], schema.TRAFFIC_BY_MINUTE)
 
 

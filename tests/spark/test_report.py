@@ -125,13 +125,14 @@ def test_a_group_led_for_half_a_day_saves_half(spark: SparkSession) -> None:
     assert line.month.possible == 0  # no more: the agent leads now
 
 
-def test_what_two_agents_measured_counts_once(spark: SparkSession) -> None:
-    """In each minute the agent that saw most counts, with the racks that it knows; that one leads is enough."""
+def test_what_is_measured_side_by_side_counts_once(spark: SparkSession) -> None:
+    """Without a common election who saw most counts in each minute, with its racks; that one leads is enough."""
+    other = {"agent": "other@host", "election": ""}
     samples = [
         *minutes(4),
-        *minutes(4, number=10, agent="other@host", client_rack="", bytes=900),
+        *minutes(4, number=10, client_rack="", bytes=900, **other),
         *minutes(1, number=20, group="handed over", bytes=400),
-        *minutes(2, number=30, group="handed over", agent="other@host", bytes=600),
+        *minutes(2, number=30, group="handed over", bytes=600, **other),
     ]
     states = [
         state(10 * n + m, at=START + n * MINUTE, agent=agent, **facts)
@@ -144,17 +145,24 @@ def test_what_two_agents_measured_counts_once(spark: SparkSession) -> None:
     assert lines["handed over"].bytes == 1200
     assert made.headline.unknown_bytes == 0
     assert sum(moment.bytes for moment in made.timeline) == made.headline.bytes == 5200
+    assert made.twice == 2
 
 
-def test_an_hour_of_one_agent_after_another_is_not_measured_twice(spark: SparkSession) -> None:
-    """Only the minute of the hand-over has both; rows of older versions, without an agent, count as they are."""
-    after = [json.loads(one) for one in minutes(60, number=100, agent="other@host")][29:]
-    found = tables(spark, [*minutes(30), *(json.dumps(one).encode() for one in after)], [])
+def test_what_agents_of_one_election_counted_adds_up(spark: SparkSession) -> None:
+    """Of one member what its client told the agent beside it, of the others what the elected one estimated."""
+    samples = [*minutes(4), *minutes(4, number=10, agent="beside@host", bytes=1), *minutes(1, number=20, bytes=20)]
+    made = reported(tables(spark, samples, []))
+    assert (made.headline.bytes, made.twice) == (4024, 0)
+
+
+def test_a_count_that_follows_another_is_not_beside_it(spark: SparkSession) -> None:
+    """Only the minute of the hand-over has both; rows of older versions, of nobody's count, count as they are."""
+    after = minutes(60, number=100, agent="other@host", election="")[29:]
+    found = tables(spark, [*minutes(30), *after], [])
     made = reported(found)
     assert (made.headline.bytes, made.twice) == (60_000, 0)
-    before = found.traffic.where(F.col("agent") == "agent@host").withColumn("agent", F.lit(None).cast("string"))
-    kept = before.unionByName(found.traffic.where(F.col("agent") == "other@host"))
-    made = reported(replace(found, traffic=kept))
+    old = F.when(F.col("counted_by") != "samerack", F.col("counted_by"))
+    made = reported(replace(found, traffic=found.traffic.withColumn("counted_by", old)))
     assert (made.headline.bytes, made.twice) == (61_000, 0)
 
 

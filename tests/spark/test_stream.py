@@ -43,7 +43,7 @@ def _in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_samples_of_a_minute_are_added_up_by_key(spark: SparkSession) -> None:
-    """Samples of one key and minute make one row, others rows of their own, whatever else is among the records."""
+    """Samples of one key and minute make one row, whichever agent of an election counted them; others have theirs."""
     later = {"window_start": START + MINUTE, "window_end": START + MINUTE + 1}
     values = [
         sample(1),
@@ -51,18 +51,21 @@ def test_samples_of_a_minute_are_added_up_by_key(spark: SparkSession) -> None:
         sample(3, **later, bytes=7),
         sample(4, replica_rack=""),
         sample(5, method="estimated"),
-        sample(8, agent="other@host"),
+        sample(7, agent="other@host"),
+        sample(8, agent="other@host", election=""),
+        sample(9, agent="old@host", election=...),
         sample(6, bytes=-1),
         b"nonsense",
     ]
     rows = by_minute(parsed(raw(spark, samples=values, states=[state(1)]))).collect()
-    one, who = ("east", "orders", "clicks", "rack-a"), "agent@host"
+    one, who = ("east", "orders", "clicks", "rack-a"), "samerack"
     assert {tuple(row) for row in rows} == {
-        (*one, "rack-b", "exact", who, NOON, 1005, 11, 2, DAY),
+        (*one, "rack-b", "exact", who, NOON, 2005, 21, 3, DAY),
         (*one, "rack-b", "exact", who, NOON.replace(minute=1), 7, 10, 1, DAY),
         (*one, "", "exact", who, NOON, 1000, 10, 1, DAY),
         (*one, "rack-b", "estimated", who, NOON, 1000, 10, 1, DAY),
         (*one, "rack-b", "exact", "other@host", NOON, 1000, 10, 1, DAY),
+        (*one, "rack-b", "exact", "old@host", NOON, 1000, 10, 1, DAY),
     }
 
 

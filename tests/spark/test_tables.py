@@ -22,7 +22,7 @@ from tests.spark.records import raw, state
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-ROW = ("east", "orders", "clicks", "rack-a", "rack-b", "exact", "agent@host")
+ROW = ("east", "orders", "clicks", "rack-a", "rack-b", "exact", "samerack")
 NOON = datetime(2025, 11, 1, 12)  # noqa: DTZ001 - Spark takes times without a zone; the session's is UTC
 EVERYTHING = "true"
 WRITES = 3
@@ -99,18 +99,18 @@ def older(rows: DataFrame, settings: PipelineSettings, name: str) -> None:
 
 def test_a_table_of_an_older_version_gets_the_new_columns(spark: SparkSession, settings: PipelineSettings) -> None:
     """It can be read as it is; the stream adds the column, and leaves older rows as they are, with null there."""
-    older(sums(spark, ("a", 1), ("b", 2)).drop("agent"), settings, "traffic_by_minute")
+    older(sums(spark, ("a", 1), ("b", 2)).drop("counted_by"), settings, "traffic_by_minute")
 
     def found() -> set[tuple[str, str | None, int]]:
         rows = tables.read(spark, settings, "traffic_by_minute").collect()
-        return {(row["group"], row["agent"], row["bytes"]) for row in rows}
+        return {(row["group"], row["counted_by"], row["bytes"]) for row in rows}
 
     assert found() == {("a", None, 1), ("b", None, 2)}
     for _ in range(2):  # a table that has the column stays as it is
         tables.create(spark, settings)
     for size in (4, 8):
         tables.add(sums(spark, ("b", size)), settings, within=EVERYTHING)
-    assert found() == {("a", None, 1), ("b", None, 2), ("b", "agent@host", 12)}
+    assert found() == {("a", None, 1), ("b", None, 2), ("b", "samerack", 12)}
 
 
 def test_states_of_an_older_version_stay_beside_newer_ones(spark: SparkSession, settings: PipelineSettings) -> None:

@@ -41,6 +41,7 @@ def publisher(given: Settings, *, cluster_id: str = "id-of-cluster") -> Publishe
         roles=lambda: {"orders": "leading"},
         mine=lambda group: group == "orders",
         cluster_id=ask,
+        election=lambda: "samerack",
     )
 
 
