@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.process_tree import TreeWatch
+from benchmarks.process_tree import run_watched
 from common.settings import load
 from pipeline.simulate import Kind, messages
 from pipeline.simulate_cast import Fleet
@@ -76,28 +74,19 @@ def _fill(bootstrap: str) -> int:
 
 def _run(name: str, bootstrap: str, folder: Path) -> dict[str, Any]:
     """One way in a process of its own, and the memory of that process and all of its children."""
-    command = [sys.executable, "-m", "benchmarks.pipeline_stream", name, bootstrap, str(folder)]
-    begun = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own module
-    watch = TreeWatch(process.pid)
-    watch.start()
-    output, _ = process.communicate()
-    seconds = time.perf_counter() - begun
-    watch.over.set()
-    if process.returncode:
-        raise SystemExit(f"{name} ended with {process.returncode}")
-    batches = [json.loads(line) for line in output.splitlines()]
+    run = run_watched("benchmarks.pipeline_stream", name, bootstrap, str(folder))
+    batches = run.lines
     warm = batches[1:-1] or batches  # Java compiles during the first, and the last one is not full
     found = {
-        "seconds": seconds,
-        "cpu_seconds": watch.cpu_seconds,
+        "seconds": run.seconds,
+        "cpu_seconds": run.cpu_seconds,
         "records_per_second": sum(batch["records"] for batch in warm) / sum(batch["seconds"] for batch in warm),
         "first_records_per_second": batches[0]["records"] / batches[0]["seconds"],
         "batches": len(batches),
         "records": sum(batch["records"] for batch in batches),
-        "peak_bytes": watch.peak_bytes,
+        "peak_bytes": run.peak_bytes,
     }
-    sys.stderr.write(f"{name}: {found['records_per_second']:,.0f} records/s, {watch.peak_bytes / 2**20:,.0f} MiB\n")
+    sys.stderr.write(f"{name}: {found['records_per_second']:,.0f} records/s, {run.peak_bytes / 2**20:,.0f} MiB\n")
     return found
 
 

@@ -6,14 +6,13 @@ What must not enter: layout of the page.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.process_tree import TreeWatch
+from benchmarks.process_tree import run_watched
 from pipeline.simulate import messages
 from pipeline.simulate_cast import Fleet
 from pipeline.simulate_sinks import folder
@@ -41,28 +40,19 @@ def _fleet(groups: int) -> dict[str, Any]:
         with folder(place) as sink:
             for message in messages(Fleet(groups=groups, days=0.0001, partitions=PARTITIONS, members=MEMBERS)):
                 sink(message)
-        begun = time.perf_counter()
-        command = [sys.executable, "-m", "benchmarks.pipeline_whatif", name]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own module
-        watch = TreeWatch(process.pid)
-        watch.start()
-        output, _ = process.communicate()
-        seconds = time.perf_counter() - begun
-        watch.over.set()
-    if process.returncode:
-        raise SystemExit(f"{groups} groups: ended with {process.returncode}")
-    found: dict[str, Any] = json.loads(output.splitlines()[-1])
+        run = run_watched("benchmarks.pipeline_whatif", name)
+    found = run.lines[-1]
     result = {
         "groups": groups,
         **found,
         "groups_per_second": groups / found["working_seconds"],
-        "seconds": seconds,
-        "cpu_seconds": watch.cpu_seconds,
-        "peak_bytes": watch.peak_bytes,
+        "seconds": run.seconds,
+        "cpu_seconds": run.cpu_seconds,
+        "peak_bytes": run.peak_bytes,
     }
     sys.stderr.write(
-        f"{groups:,} groups: {result['groups_per_second']:,.0f} a second, {seconds:.0f} s in all, "
-        f"{watch.cpu_seconds:.0f} s of processors, {watch.peak_bytes / 2**20:,.0f} MiB\n"
+        f"{groups:,} groups: {result['groups_per_second']:,.0f} a second, {run.seconds:.0f} s in all, "
+        f"{run.cpu_seconds:.0f} s of processors, {run.peak_bytes / 2**20:,.0f} MiB\n"
     )
     return result
 
