@@ -71,7 +71,7 @@ def test_every_alert_rule_evaluates(running: Running) -> None:
     """Prometheus has evaluated each rule without an error."""
     wait_until(lambda: all(rule["health"] == "ok" for rule in running.prometheus.rules()), "rules were evaluated")
     rules = running.prometheus.rules()
-    assert len(rules) == 10
+    assert len(rules) == 11
     assert [rule["lastError"] for rule in rules if rule.get("lastError")] == []
 
 

@@ -1,0 +1,69 @@
+"""What the election tells Prometheus."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+
+from agent.election.election import Election
+from agent.election.metrics import ElectionCollector
+from agent.election.model import Presence, Verdict, lead, observe
+from common.settings import load
+
+SETTINGS = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}}, environment={})
+
+
+def shown(election: Election | None) -> dict[str, float]:
+    """Values by name and label."""
+    registry = CollectorRegistry()
+    registry.register(ElectionCollector(election))
+    return {
+        " ".join((sample.name.removeprefix("samerack_"), *sample.labels.values())): sample.value
+        for family in registry.collect()
+        for sample in family.samples
+    }
+
+
+def test_an_elected_agent_tells_what_it_is_for() -> None:
+    """How many took part, what it holds, and whose racks it knows."""
+    election = Election(SETTINGS, presence=Presence(identity="a"))
+    assert shown(election) == {
+        "election_agents": 0,
+        "acts_alone": 0,
+        "duties lead": 0,
+        "duties observe": 0,
+        "known_hosts": 0,
+        "elections_total": 0,
+    }
+    active = frozenset({lead("orders"), lead("payments"), observe("*")})
+    election._elected(Verdict(term=1, agents=3, active=active, racks={"10.0.0.1": "a"}), "m")
+    election._elected(Verdict(term=2, agents=2, active=active, racks={"10.0.0.1": "a"}), "m")
+    assert shown(election) == {
+        "election_agents": 2,
+        "acts_alone": 0,
+        "duties lead": 2,
+        "duties observe": 1,
+        "known_hosts": 1,
+        "elections_total": 2,
+    }
+
+
+def test_an_agent_that_acts_alone_says_so() -> None:
+    """Without a group for it, and where the brokers refuse it."""
+    assert shown(None)["acts_alone"] == 1
+    election = Election(SETTINGS, presence=Presence(identity="a"))
+    election._refuse("not allowed")
+    assert shown(election)["acts_alone"] == 1
+
+
+def test_claims_go_on_while_the_agent_stays_the_same_member() -> None:
+    """One that was given up meanwhile counts anew: another agent may have counted."""
+    election = Election(SETTINGS, presence=Presence(identity="a"))
+    verdict = Verdict(term=3, agents=2, active=frozenset({observe("*")}), counting=frozenset({observe("*")}))
+    election._elected(verdict, "m")
+    first = election.claims.of_group("orders")
+    assert first is not None
+    election._elected(verdict.model_copy(update={"term": 4}), "m")
+    assert election.claims.of_group("orders") == first
+    election._elected(verdict.model_copy(update={"term": 6}), "n")
+    assert election.claims.of_group("orders") not in (None, first)
+    assert election.sure_claims() is None  # it is in no group now
