@@ -18,9 +18,11 @@ RUN cd /opt/samerack/lib/python3*/site-packages \
  && find . -type d \( -name tests -o -name test \) -prune -exec rm -rf {} + \
  && find . -type f \( -name '*.pyi' -o -name '*.pxd' -o -name '*.h' -o -name '*.a' -o -name '*.lib' \) -delete
 # Bytecode that is never held against its source: the file system is read-only, and the same sources give the same bytes.
+# What goes into the image stands below /packages with the folders above it: folders that COPY has to make have its time.
 ARG SOURCE_DATE_EPOCH=0
 RUN PYTHONHASHSEED=0 python3 -m compileall -q --invalidation-mode unchecked-hash /opt/samerack/lib \
- && find /opt/samerack -exec touch --no-dereference --date "@${SOURCE_DATE_EPOCH}" {} +
+ && mkdir -p /packages/opt && cp --archive --link /opt/samerack /packages/opt/samerack \
+ && find /packages -exec touch --no-dereference --date "@${SOURCE_DATE_EPOCH}" {} +
 
 # --- samerack itself, as a wheel that is built without a network -------------------------------------------------------
 FROM dependencies AS build
@@ -55,8 +57,8 @@ LABEL org.opencontainers.image.title="samerack" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.base.name="${BASE}"
 # Two layers: another version of samerack with the same dependencies brings the second, small one only.
-COPY --from=dependencies /opt/samerack /opt/samerack
-COPY --from=build /own/opt/samerack /opt/samerack
+COPY --from=dependencies /packages /
+COPY --from=build /own /
 # One thread for linear algebra, of which planning has next to none: a pool for each core is only memory.
 ENV PATH=/opt/samerack/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 OPENBLAS_NUM_THREADS=1
 USER 65532:65532

@@ -128,6 +128,16 @@ print(json.dumps([solved, flow.optimal_cost(), there, [name for name in sys.modu
     assert json.loads(pods.run("python", entrypoint=PYTHON, command=["-c", program])) == [True, 21, [], []]
 
 
+def test_every_time_in_the_image_is_the_one_it_was_built_with(pods: Pods) -> None:
+    """Folders too, the one that it all stands in included: only so have layers of two builds the same digest."""
+    program = """
+import os
+places = ["/opt", *(os.path.join(top, name) for top, folders, files in os.walk("/opt") for name in (*folders, *files))]
+print(len(places) > 5000, [place for place in places if os.lstat(place).st_mtime != 0][:5])
+"""
+    assert pods.run("python", entrypoint=PYTHON, command=["-c", program]) == "True []\n"
+
+
 def test_the_image_is_small_and_says_what_it_is() -> None:
     """What is added to the base stays within bounds; a new version alone is a small layer; user and labels are set."""
     docker = DockerClient().client
