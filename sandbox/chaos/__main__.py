@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -48,10 +49,10 @@ def main(  # noqa: PLR0913 - one parameter for each option
     if not console.is_terminal:
         console = Console(stderr=True, width=_LOG_WIDTH)
 
-    def play(story: Story) -> dict[str, Any]:
-        return _play(story, faults=faults, seed=seed, kinds=kind, runs=(with_agents, without_agents), keep=keep)
-
-    result = told(console, play)
+    asked = _Asked(
+        faults=faults, seed=seed, kinds=tuple(kind or ()), with_agents=with_agents, without=without_agents, keep=keep
+    )
+    result = told(console, lambda story: _play(story, asked))
     _show(console, result["verdict"])
     if as_json:
         typer.echo(json.dumps(result["json"]))
@@ -59,20 +60,36 @@ def main(  # noqa: PLR0913 - one parameter for each option
         raise typer.Exit(1)
 
 
-def _play(story: Story, *, faults: int, seed: int, kinds: list[str] | None, runs: tuple[bool, bool]) -> dict[str, Any]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """The options."""
+
+    faults: int
+    seed: int
+    kinds: tuple[str, ...]
+    with_agents: bool
+    without: bool
+    keep: bool
+
+
+def _play(story: Story, asked: _Asked) -> dict[str, Any]:
     means = Means.of_this_machine()
     for missing in means.missing():
         story.tell(f"[yellow]{missing}[/yellow]")
-    schedule = draw(seed, faults=faults, kinds=kinds or possible(means), groups=[setup.name for setup in SETUPS])
+    groups = [setup.name for setup in SETUPS]
+    schedule = draw(asked.seed, faults=asked.faults, kinds=asked.kinds or possible(means), groups=groups)
     folder = Path(tempfile.mkdtemp(prefix="samerack-chaos-"))
     kept = True
     try:
         led, alone = (
             _run(story, schedule, means, folder / name, with_agents=with_agents) if wanted else None
-            for name, with_agents, wanted in (("with-agents", True, runs[0]), ("without-agents", False, runs[1]))
+            for name, with_agents, wanted in (
+                ("with-agents", True, asked.with_agents),
+                ("without-agents", False, asked.without),
+            )
         )
         verdict = judging.judge(led, alone)
-        kept = keep or bool(verdict.complaints)
+        kept = asked.keep or bool(verdict.complaints)
     except KeyboardInterrupt:
         kept = False
         raise
@@ -81,7 +98,7 @@ def _play(story: Story, *, faults: int, seed: int, kinds: list[str] | None, runs
             story.tell(f"histories and logs are kept in {folder}; python -m sandbox.history checks them")
         else:
             shutil.rmtree(folder, ignore_errors=True)
-    return {"verdict": verdict, "json": judging.as_json(verdict, seed=seed)}
+    return {"verdict": verdict, "json": judging.as_json(verdict, seed=asked.seed)}
 
 
 def _run(story: Story, schedule: Any, means: Means, folder: Path, *, with_agents: bool) -> Run:

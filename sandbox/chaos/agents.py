@@ -150,6 +150,13 @@ class Agents:
         """The groups that an agent leads."""
         return frozenset(group for group, roles in self.roles().items() if "leading" in roles)
 
+    def leader(self, group: str) -> str:
+        """The member id of the group's leader, as the agent in it has heard; "" if none has."""
+        agent = self.active(group)
+        told = agent.told() if agent is not None else []
+        heard = [event for event in told if event["event"] == "joined" and event.get("group") == group]
+        return str(heard[-1].get("leader", "")) if heard else ""
+
     def rebalances(self, group: str) -> frozenset[int]:
         """The generations of a group that either agent tells of, those included that it says it did not see itself."""
         found: set[int] = set()

@@ -31,11 +31,12 @@ class _InRebalance(Fault):
         super().__init__(drawn, world)
         slow = [seat for seat in self.group.seats if seat in self.group.present]
         self._slow = self.pick(slow)
-        self._agent: Agent | None = None
 
     def inject(self) -> None:
         """Rebalance the group, and hit its agent at the step."""
-        agent = self._agent = self.agent()
+        agent = self.agent()
+        if agent is not None and agent.role(self.drawn.group) != "leading":
+            raise SandboxError(f"agent {agent.name} does not lead {self.drawn.group}, so that it cannot be hit in that")
         group, network = self.group, self.world.network
         before = 0 if agent is None else len(agent.told())
         group.pause(self._slow)

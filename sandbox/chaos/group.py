@@ -21,7 +21,7 @@ from sandbox.feeder import Feeder
 from sandbox.history.model import History
 from sandbox.history.reading import read_history
 from sandbox.members.lines import MemberSettings, Partition
-from sandbox.members.process import Event, Member, read_event
+from sandbox.members.process import Member, read_event
 
 AGENT: Final = "samerack"
 """The agents' client id in groups."""
@@ -32,7 +32,7 @@ _PROPERTIES: Final = {
 }
 _TELLING: Final = frozenset({"java", "confluent"})
 """Clients that send their rack with their subscription and with their fetches."""
-_FEED_SECONDS: Final = 0.02
+_FEED_SECONDS: Final = 0.04
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,8 +308,3 @@ def generations(history: History) -> frozenset[int]:
 def now_ns() -> int:
     """The clock that all processes of this machine share."""
     return time.monotonic_ns()
-
-
-def last_words(events: Sequence[Event]) -> int:
-    """When a member was last heard of."""
-    return events[-1].ns if events else 0

@@ -44,8 +44,11 @@ SETUPS: Final = (
     ),
 )
 """Eager in three languages, cooperative in two, eager in one."""
+_PRESENT: Final = frozenset({"leading", "following"})
 _START_SECONDS: Final = 60.0
 _SETTLE_SECONDS: Final = 60.0
+_MOST_DEPLOYS: Final = 6
+"""In a cooperative group the agent keeps the place that it chose, and every member before it has its turn."""
 _QUIET_SECONDS: Final = 0.5
 
 
@@ -108,40 +111,41 @@ class World:
             raise SandboxError(f"{error}\n{trouble}\nagents: {self.agents and self.agents.roles()}") from None
         return since[-1]
 
-    def take_the_lead(self, *, timeout: float = 30.0) -> None:
-        """Wait until agents are in all groups; where none leads, deploy the member that does, so that one can.
+    def wait_agents(self, *, timeout: float = 40.0) -> None:
+        """Start agents that do not run, and wait until one is in each group, and the other stands by.
 
         Raises:
-            SandboxError: An agent does not come back.
+            SandboxError: One does not come back; with what they are.
         """
         if self.agents is None:
             return
         agents = self.agents
         agents.ensure_running()
-        present = {"leading", "following"}
+
+        def back() -> bool:
+            roles = agents.roles().values()
+            return all(set(pair) & _PRESENT and set(pair) - _PRESENT <= {"standby"} for pair in roles)
+
         try:
-            wait_until(
-                lambda: (
-                    all(present & set(roles) for roles in agents.roles().values())
-                    and not any({"unknown", "gone"} & set(roles) for roles in agents.roles().values())
-                ),
-                "agents are in all groups again",
-                timeout=timeout,
-            )
+            wait_until(back, "agents are in all groups again", timeout=timeout)
         except SandboxError as error:
             raise SandboxError(f"{error}: {agents.roles()}") from None
-        for name in sorted(self.groups.keys() - agents.led()):
-            self._deploy_leader(agents, name)
 
-    def _deploy_leader(self, agents: Agents, name: str) -> None:
-        group, agent = self.groups[name], agents.active(name)
-        if agent is None or not agent.process.reaches(lambda: agent.process.first_in_order(name), seconds=2.0):
+    def take_the_lead(self) -> None:
+        """Where no agent leads a group, deploy the member that does, until one leads or it has been tried often."""
+        agents = self.agents
+        if agents is None:
             return
-        joined = [event for event in agent.told() if event["event"] == "joined" and event.get("group") == name]
-        leader = str(joined[-1].get("leader", "")) if joined else ""
-        for seat in [seat for seat in group.present if leader.startswith(seat.name)]:
-            group.redeploy(seat)
-            self.wait_settled()
+        for name, group in sorted(self.groups.items()):
+            tries = 0
+            while name not in agents.led() and tries < _MOST_DEPLOYS:
+                tries += 1
+                leader = agents.leader(name)
+                for seat in [seat for seat in group.present if leader.startswith(seat.name)]:
+                    self._tell(f"[dim]no agent leads {name}: {seat.name} leads it and is deployed[/dim]")
+                    group.redeploy(seat)
+                self.wait_settled()
+                self.wait_agents()
 
     def mark(self) -> None:
         """What happens from here on is of the next fault."""
@@ -167,6 +171,7 @@ class World:
                 self.agents = stack.enter_context(agents)
                 agents.wait_leads(agents.all[0], timeout=_START_SECONDS)  # first in an empty group: it leads
                 agents.all[1].start()
+                self.wait_agents(timeout=_START_SECONDS)
             self._tell(
                 "three groups start" + (", led by an agent with a second one standing by" if self.agents else "")
             )
@@ -175,7 +180,8 @@ class World:
                     setup, bootstrap=self.cluster.bootstrap, admin=self.admin, folder=self.folder / setup.name
                 )
                 self.groups[setup.name] = stack.enter_context(group)
-            self.wait_settled(timeout=_START_SECONDS)
+                self.wait_settled(timeout=_START_SECONDS)  # one after the other: on two cores all at once starve agents
+            self.wait_agents(timeout=_START_SECONDS)
             self.take_the_lead()
             self._stack = stack.pop_all()
         return self
