@@ -24,6 +24,8 @@ from common.records import UNKNOWN, GroupState
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
+LEADABLE: Final = frozenset({"classic", "consumer"})
+"""Kinds of groups that an agent leads, or could if the group used the classic protocol."""
 _GREATEST_RATE: Final = 1e15
 """Bytes per second that no partition has; what is more is a mistake of the state, and would not fit into weights."""
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from assignors.consumer.own import own_plan
 from assignors.model import Int32Array
-from common.records import SCHEMA, UNKNOWN, GroupState, MemberState, TopicState, encode
+from common.records import LEADING, SCHEMA, UNKNOWN, GroupState, MemberState, TopicState, encode
 from pipeline.problem import group_of, led_plan
 from pipeline.simulate_cast import DAY, Fleet, Group, cast_of
 
@@ -26,8 +26,8 @@ Kind: TypeAlias = Literal["sample", "state"]
 _DEALT_BY: Final = {"uniform": "sticky", "stream": "range", "streams": "range"}
 """Which assignor deals for those that brokers or Kafka Streams have; none of them is rack-aware."""
 _NOISE: Final = 0.1
-_ELECTION: Final = "samerack"
-"""The default of the agents' settings."""
+_END: Final = ',"election":"samerack"}'
+"""How every sample ends: with the election that agents take part in by default."""
 
 
 class Message(NamedTuple):
@@ -77,7 +77,7 @@ def messages(fleet: Fleet) -> Iterator[Message]:
             size, scale = actor.cast.record_bytes, factor * fleet.step_seconds
             for head, tail, rate in actor.flows:
                 count = int(rate * scale)
-                line = f'{head}{start}{tail}{middle}{count},"records":{count // size}}}'
+                line = f'{head}{start}{tail}{middle}{count},"records":{count // size}{_END}'
                 yield Message("sample", actor.key, line.encode(), start)
 
 
@@ -200,7 +200,7 @@ def _assigned(state: GroupState, *, led: bool) -> GroupState:
                 topic.model_copy(update={"owner": owner})
                 for topic, owner in zip(state.topics, _owners(state, group.problem.members, plan), strict=True)
             ),
-            "role": "leading" if led else "",
+            "role": LEADING if led else "",
         }
     )
 
@@ -236,7 +236,6 @@ def _flows(state: GroupState, prefix: str) -> tuple[_Flow, ...]:
                 "client_rack": state.racks[client] if client != UNKNOWN else "",
                 "replica_rack": state.racks[replica],
                 "method": "estimated",
-                "election": _ELECTION,
             }
             body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).removeprefix("{").removesuffix("}")
             # unknown racks count as -1: shifted, so that the id has no double minus

@@ -17,9 +17,9 @@ from assignors.consumer.own import own_plan
 from assignors.evaluate import cross_rack_mask
 from assignors.model import NOBODY, Int32Array
 from common.errors import SettingsError
-from common.records import GroupState
+from common.records import LEADING, GroupState
 from pipeline import whatif_worlds as worlds
-from pipeline.problem import Crossing, Group, crossing, group_of, led_plan
+from pipeline.problem import LEADABLE, Crossing, Group, crossing, group_of, led_plan
 
 PRESENT: Final = "present"
 OWN: Final = "own"
@@ -32,10 +32,6 @@ NEAR: Final = "near"
 NEAR_LEAD: Final = "near-lead"
 COPIES: Final = "copies"
 MOVE: Final = "move"
-
-LEADABLE: Final = frozenset({"classic", "consumer"})
-"""Kinds that an agent leads, or would if the group used the classic protocol."""
-LEADING: Final = "leading"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

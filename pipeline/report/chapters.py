@@ -17,14 +17,11 @@ from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
 
 from assignors.model import AssignmentError
-from common.records import UNKNOWN, GroupState
-from pipeline.problem import Crossing, Group, StateError, crossing, group_of, led_plan, own, present
+from common.records import LEADING, UNKNOWN, GroupState
+from pipeline.problem import LEADABLE, Crossing, Group, StateError, crossing, group_of, led_plan, own, present
 from pipeline.report.figures import GROUP, GROUP_DAY
 from pipeline.schema import GROUP_STATE
 
-LEADING: Final = "leading"
-LEADABLE: Final = frozenset({"classic", "consumer"})
-"""Kinds that an agent leads, or could if the group used the classic protocol."""
 _TASKS_PER_CORE: Final = 8
 """Groups differ in size: small tasks keep all cores busy to the end, and show progress."""
 

@@ -7,44 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Final
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from common.errors import AgentError
 from common.money import SECONDS_PER_MONTH, PriceTable
-from pipeline.report import chapters, figures, losses, once, savings, trends
+from pipeline.report import chapters, figures, losses, once, savings, trends, values
 from pipeline.report.figures import GROUP, GROUP_DAY
-from pipeline.report.model import (
-    Bad,
-    Day,
-    GroupLine,
-    Headline,
-    Loss,
-    Moment,
-    Money,
-    Mover,
-    Pair,
-    Period,
-    Report,
-    TopicLine,
-    Trend,
-)
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-_Value = TypeVar("_Value", bound="DataclassInstance")
+from pipeline.report.model import Period, Report
 
 _MINUTE: Final = 60.0
 _UNITS: Final = (("minute", 3 * 3600.0), ("hour", 4 * 86400.0), ("day", float("inf")))
 """How the timeline is drawn, by the longest period of each."""
-_UNIT_SECONDS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86400.0}
-_MOST_PAIRS: Final = 144
-"""Twelve racks by twelve: what a page can show."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,20 +112,20 @@ def gathered(
             period=period,
             prices=prices,
             made=datetime.now(UTC).replace(microsecond=0),
-            headline=_headline(groups, scale),
-            pairs=_pairs(daily),
+            headline=values.headline(groups, scale),
+            pairs=values.pairs(daily),
             unit=unit,
-            timeline=tuple(_moment(row, unit, seconds) for row in timeline),
-            days=tuple(_day(row, seconds) for row in days),
-            groups=_lines(groups.orderBy(F.desc("dollars"), F.desc("bytes"), *GROUP), top, scale),
-            savers=_lines(_by_savings(groups), top, scale),
-            topics=_topics(daily, top, scale),
-            losses=tuple(_loss(row) for row in lost.limit(top).collect()),
+            timeline=tuple(values.moment(row, unit, seconds) for row in timeline),
+            days=tuple(values.day(row, seconds) for row in days),
+            groups=values.lines(groups.orderBy(F.desc("dollars"), F.desc("bytes"), *GROUP), top, scale),
+            savers=values.lines(values.by_savings(groups), top, scale),
+            topics=values.topics(daily, top, scale),
+            losses=tuple(values.loss(row) for row in lost.limit(top).collect()),
             losses_in_all=lost.count(),
-            trends=tuple(_trend(group_days, one, top) for one in compared),
-            bad=_bad(figures.within(tables.quarantine, first, asked.last or date.max)),
+            trends=tuple(values.trend(group_days, one, top) for one in compared),
+            bad=values.bad(figures.within(tables.quarantine, first, asked.last or date.max)),
             twice=once.measured_twice(whom).count(),
-            **_failed(parts),
+            **values.failed(parts),
         )
         frames = {"traffic_by_day": daily, "groups_by_day": group_days, "lost_rack_awareness": lost}
         yield Gathered(report=report, frames=frames, days=tuple(row["day"] for row in days))
@@ -174,18 +152,15 @@ def _days(traffic: DataFrame, asked: Asked) -> tuple[date, date]:
     return first, last
 
 
-def _utc(naive: datetime) -> datetime:
-    """Spark gives its session's time, which is UTC, in the zone of this machine."""
-    return naive.astimezone(UTC)
-
-
 def _period(traffic: DataFrame, first: date, last: date) -> tuple[Period, dict[date, float], tuple[date, ...]]:
     """The period, the seconds measured of each day, and the days that were measured as a whole."""
     rows = figures.covered(traffic).collect()
-    ends = {row["day"]: (_utc(row["first"]), _utc(row["last"]) + timedelta(seconds=_MINUTE)) for row in rows}
+    ends = {
+        row["day"]: (values.utc(row["first"]), values.utc(row["last"]) + timedelta(seconds=_MINUTE)) for row in rows
+    }
     whole = tuple(day for day, (begin, end) in ends.items() if trends.whole(day, begin, end))
     seconds = {
-        day: _UNIT_SECONDS["day"] if day in whole else (end - begin).total_seconds()
+        day: values.UNIT_SECONDS["day"] if day in whole else (end - begin).total_seconds()
         for day, (begin, end) in ends.items()
     }
     period = Period(
@@ -196,119 +171,3 @@ def _period(traffic: DataFrame, first: date, last: date) -> tuple[Period, dict[d
         seconds=sum(seconds.values()),
     )
     return period, seconds, whole
-
-
-def _headline(groups: DataFrame, scale: float) -> Headline:
-    columns = ("bytes", "crossing_bytes", "unknown_bytes", "exact_bytes", "judged_bytes", "saved_bytes")
-    row = groups.agg(
-        *(F.sum(name).alias(name) for name in (*columns, "possible_bytes", "dollars")),
-        *(F.sum(f"{name}_dollars").alias(f"{name}_dollars") for name in ("saved", "possible")),
-        F.count(F.lit(1)).alias("groups"),
-        F.sum((F.col("role") == chapters.LEADING).cast("int")).alias("led_groups"),
-        F.countDistinct("cluster").alias("clusters"),
-    ).collect()[0]
-    return Headline(
-        **{name: row[name] for name in (*columns, "possible_bytes", "dollars", "groups", "clusters")},
-        led_groups=row["led_groups"] or 0,
-        share=_share(row),
-        month=_money(row, scale),
-    )
-
-
-def _share(row: Row) -> float | None:
-    known = row["bytes"] - row["unknown_bytes"]
-    return row["crossing_bytes"] / known if known else None
-
-
-def _money(row: Row, scale: float) -> Money:
-    saved, possible = row["saved_dollars"], row["possible_dollars"]
-    return Money(
-        spent=row["dollars"] * scale,
-        saved=None if saved is None else saved * scale,
-        possible=None if possible is None else possible * scale,
-    )
-
-
-def _pairs(daily: DataFrame) -> tuple[Pair, ...]:
-    rows = figures.totals(daily, "client_rack", "replica_rack").orderBy(F.desc("bytes")).limit(_MOST_PAIRS).collect()
-    return tuple(_from(Pair, row) for row in rows)
-
-
-def _moment(row: Row, unit: str, seconds: Mapping[date, float]) -> Moment:
-    at = _utc(row["moment"])
-    length = min(_UNIT_SECONDS[unit], seconds[at.date()]) if unit == "day" else _UNIT_SECONDS[unit]
-    return Moment(
-        at=at,
-        bytes=row["bytes"],
-        crossing_bytes=row["crossing_bytes"],
-        dollars_per_month=row["dollars"] / length * SECONDS_PER_MONTH,
-    )
-
-
-def _day(row: Row, seconds: Mapping[date, float]) -> Day:
-    return _from(Day, row, seconds=seconds[row["day"]])
-
-
-def _by_savings(groups: DataFrame) -> DataFrame:
-    # what was lost counts as much as what was saved
-    both = F.abs(F.coalesce("saved_dollars", F.lit(0.0))) + F.coalesce("possible_dollars", F.lit(0.0))
-    return groups.withColumn("both", both).where(F.col("both") > 0).orderBy(F.desc("both"), *GROUP)
-
-
-def _lines(groups: DataFrame, top: int, scale: float) -> tuple[GroupLine, ...]:
-    return tuple(
-        _from(
-            GroupLine,
-            row,
-            kind=row["kind"] or "",
-            assignor=row["assignor"] or "",
-            share=_share(row),
-            led=row["led_bytes"] / row["bytes"] if row["led_bytes"] is not None and row["bytes"] else None,
-            month=_money(row, scale),
-        )
-        for row in groups.limit(top).collect()
-    )
-
-
-def _topics(daily: DataFrame, top: int, scale: float) -> tuple[TopicLine, ...]:
-    sums = daily.groupBy("cluster", "topic").agg(
-        F.countDistinct("group").alias("groups"),
-        *(F.sum(name).alias(name) for name in ("bytes", "crossing_bytes", "dollars")),
-    )
-    rows = sums.orderBy(F.desc("dollars"), F.desc("bytes"), "cluster", "topic").limit(top).collect()
-    return tuple(_from(TopicLine, row, dollars_per_month=row["dollars"] * scale) for row in rows)
-
-
-def _loss(row: Row) -> Loss:
-    return _from(Loss, row, at=_utc(row["at"]))
-
-
-def _trend(group_days: DataFrame, compared: trends.Spans, top: int) -> Trend:
-    moved = trends.movers(group_days, compared)
-    sums = moved.agg(F.sum("earlier").alias("earlier"), F.sum("later").alias("later")).collect()[0]
-    return Trend(
-        name=compared.name,
-        earlier_from=compared.earlier[0],
-        later_from=compared.later[0],
-        days=len(compared.later),
-        earlier=sums["earlier"] or 0.0,
-        later=sums["later"] or 0.0,
-        movers=tuple(_from(Mover, row) for row in moved.where(F.col("change") != 0).limit(top).collect()),
-    )
-
-
-def _bad(quarantine: DataFrame) -> tuple[Bad, ...]:
-    counted = quarantine.groupBy("reason").agg(F.count(F.lit(1)).alias("records"))
-    return tuple(_from(Bad, row) for row in counted.orderBy(F.desc("records"), "reason").collect())
-
-
-def _failed(parts: DataFrame) -> dict[str, Any]:
-    wrong = parts.where(F.col("error").isNotNull())
-    row = wrong.agg(F.countDistinct(*GROUP).alias("failed"), F.min("error").alias("failure")).collect()[0]
-    return {"failed": row["failed"], "failure": row["failure"] or ""}
-
-
-def _from(made: type[_Value], row: Row, /, **more: Any) -> _Value:
-    """A value of this kind from the row's columns of the same names."""
-    have = row.asDict()
-    return made(**{one.name: have[one.name] for one in fields(made) if one.name not in more}, **more)

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from common.money import SECONDS_PER_MONTH, PriceTable
-from pipeline.report.chapters import LEADING
+from common.records import LEADING
 from pipeline.report.figures import GROUP
 
 LEAST_RISE: Final = 0.05

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from common.money import PriceTable
-from pipeline.report.chapters import LEADING
+from common.records import LEADING
 from pipeline.report.figures import GROUP, GROUP_DAY
 
 _FACTS: Final = ("kind", "assignor", "role", "members", "rackless", "random", "present", "possible")

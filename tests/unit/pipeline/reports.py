@@ -7,21 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from common.money import shipped
-from pipeline.report.model import (
-    Bad,
-    Day,
-    GroupLine,
-    Headline,
-    Loss,
-    Moment,
-    Money,
-    Mover,
-    Pair,
-    Period,
-    Report,
-    TopicLine,
-    Trend,
-)
+from pipeline.report import model
 
 _FIRST = date(2026, 11, 1)
 _BEGIN = datetime(2026, 11, 1, tzinfo=UTC)
@@ -29,10 +15,10 @@ _DAYS = 14
 _RACKS = ("rack-a", "rack-b", "rack-c")
 
 
-def line(number: int, **changes: Any) -> GroupLine:
+def line(number: int, **changes: Any) -> model.GroupLine:
     """One group; the first are the dearest."""
     spent = 900.0 / number
-    made = GroupLine(
+    made = model.GroupLine(
         cluster=f"kafka-{number % 2 + 1}",
         group=f"orders-{number}",
         kind="classic",
@@ -44,20 +30,20 @@ def line(number: int, **changes: Any) -> GroupLine:
         share=1 / 3,
         random=2 / 3,
         led=1.0 if number % 2 else 0.0,
-        month=Money(spent=spent, saved=spent / 2 if number % 2 else 0.0, possible=spent / 4),
+        month=model.Money(spent=spent, saved=spent / 2 if number % 2 else 0.0, possible=spent / 4),
     )
     return replace(made, **changes)
 
 
-def report(**changes: Any) -> Report:
+def report(**changes: Any) -> model.Report:
     """Two weeks of a fleet with everything that a page shows."""
     groups = (
         line(1, group="reports <b>&amp;</b> $HOME $PATH", rackless=2),
         *(line(number) for number in range(2, 13)),
         line(13, group="a-group-with-a-name-that-is-as-long-as-somebody-thought-that-it-had-to-be.v2"),
     )
-    made = Report(
-        period=Period(
+    made = model.Report(
+        period=model.Period(
             first=_FIRST,
             last=_FIRST + timedelta(days=_DAYS - 1),
             begin=_BEGIN,
@@ -66,7 +52,7 @@ def report(**changes: Any) -> Report:
         ),
         prices=shipped("aws"),
         made=datetime(2026, 11, 15, 6, tzinfo=UTC),
-        headline=Headline(
+        headline=model.Headline(
             bytes=120_000_000_000_000,
             crossing_bytes=41_000_000_000_000,
             unknown_bytes=4_000_000_000_000,
@@ -76,13 +62,13 @@ def report(**changes: Any) -> Report:
             possible_bytes=30_500_000_000_000.0,
             share=41 / 116,
             dollars=763.69,
-            month=Money(spent=1659.27, saved=890.34, possible=1234.33),
+            month=model.Money(spent=1659.27, saved=890.34, possible=1234.33),
             groups=412,
             led_groups=155,
             clusters=2,
         ),
         pairs=tuple(
-            Pair(
+            model.Pair(
                 client_rack=client,
                 replica_rack=replica,
                 bytes=(20 if client == replica else 6 + 2 * place) * 1_000_000_000_000,
@@ -93,7 +79,7 @@ def report(**changes: Any) -> Report:
         ),
         unit="day",
         timeline=tuple(
-            Moment(
+            model.Moment(
                 at=_BEGIN + timedelta(days=day),
                 bytes=9_000_000_000_000,
                 crossing_bytes=3_000_000_000_000,
@@ -102,7 +88,7 @@ def report(**changes: Any) -> Report:
             for day in range(_DAYS)
         ),
         days=tuple(
-            Day(
+            model.Day(
                 day=_FIRST + timedelta(days=day),
                 groups=412,
                 bytes=9_000_000_000_000,
@@ -117,7 +103,7 @@ def report(**changes: Any) -> Report:
         groups=groups,
         savers=groups,
         topics=tuple(
-            TopicLine(
+            model.TopicLine(
                 cluster="kafka-1",
                 topic=f"orders-{number}.0",
                 groups=3,
@@ -128,7 +114,7 @@ def report(**changes: Any) -> Report:
             for number in range(1, 6)
         ),
         losses=(
-            Loss(
+            model.Loss(
                 cluster="kafka-1",
                 group="orders-2",
                 at=datetime(2026, 11, 6, 13, 20, tzinfo=UTC),
@@ -145,7 +131,7 @@ def report(**changes: Any) -> Report:
         ),
         losses_in_all=3,
         trends=(
-            Trend(
+            model.Trend(
                 name="week over week",
                 earlier_from=_FIRST,
                 later_from=_FIRST + timedelta(days=7),
@@ -153,12 +139,12 @@ def report(**changes: Any) -> Report:
                 earlier=420.0,
                 later=344.0,
                 movers=(
-                    Mover(cluster="kafka-1", group="orders-2", earlier=100.0, later=40.0),
-                    Mover(cluster="kafka-2", group="orders-3", earlier=0.0, later=12.0),
+                    model.Mover(cluster="kafka-1", group="orders-2", earlier=100.0, later=40.0),
+                    model.Mover(cluster="kafka-2", group="orders-3", earlier=0.0, later=12.0),
                 ),
             ),
         ),
-        bad=(Bad(reason="no JSON object", records=17),),
+        bad=(model.Bad(reason="no JSON object", records=17),),
         twice=1,
         failed=1,
         failure="a topic occurs twice",
@@ -166,9 +152,9 @@ def report(**changes: Any) -> Report:
     return replace(made, **changes)
 
 
-def empty() -> Report:
+def empty() -> model.Report:
     """A minute of one group that nobody leads and that crosses nothing."""
-    nothing = Money(spent=0.0, saved=None, possible=None)
+    nothing = model.Money(spent=0.0, saved=None, possible=None)
     whole = report()
     return replace(
         whole,
@@ -200,7 +186,7 @@ def empty() -> Report:
     )
 
 
-def unjudged() -> Report:
+def unjudged() -> model.Report:
     """The same, where no states were published."""
     found = empty()
     return replace(found, headline=replace(found.headline, judged_bytes=0))

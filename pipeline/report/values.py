@@ -1,0 +1,173 @@
+"""Rows of the report's frames -> its values; only what is shown is collected.
+
+What must not enter: how figures are worked out, and in which order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from datetime import UTC, date, datetime
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+
+from common.money import SECONDS_PER_MONTH
+from common.records import LEADING
+from pipeline.report import figures, trends
+from pipeline.report.figures import GROUP
+from pipeline.report.model import (
+    Bad,
+    Day,
+    GroupLine,
+    Headline,
+    Loss,
+    Moment,
+    Money,
+    Mover,
+    Pair,
+    TopicLine,
+    Trend,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_Value = TypeVar("_Value", bound="DataclassInstance")
+
+UNIT_SECONDS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86400.0}
+_MOST_PAIRS: Final = 144
+"""Twelve racks by twelve: what a page can show."""
+
+
+def utc(naive: datetime) -> datetime:
+    """Spark gives its session's time, which is UTC, in the zone of this machine."""
+    return naive.astimezone(UTC)
+
+
+def headline(groups: DataFrame, scale: float) -> Headline:
+    """The fleet, from `savings.by_group`; `scale` is from dollars of the period to a month."""
+    columns = ("bytes", "crossing_bytes", "unknown_bytes", "exact_bytes", "judged_bytes", "saved_bytes")
+    row = groups.agg(
+        *(F.sum(name).alias(name) for name in (*columns, "possible_bytes", "dollars")),
+        *(F.sum(f"{name}_dollars").alias(f"{name}_dollars") for name in ("saved", "possible")),
+        F.count(F.lit(1)).alias("groups"),
+        F.sum((F.col("role") == LEADING).cast("int")).alias("led_groups"),
+        F.countDistinct("cluster").alias("clusters"),
+    ).collect()[0]
+    return Headline(
+        **{name: row[name] for name in (*columns, "possible_bytes", "dollars", "groups", "clusters")},
+        led_groups=row["led_groups"] or 0,
+        share=_share(row),
+        month=_money(row, scale),
+    )
+
+
+def _share(row: Row) -> float | None:
+    known = row["bytes"] - row["unknown_bytes"]
+    return row["crossing_bytes"] / known if known else None
+
+
+def _money(row: Row, scale: float) -> Money:
+    saved, possible = row["saved_dollars"], row["possible_dollars"]
+    return Money(
+        spent=row["dollars"] * scale,
+        saved=None if saved is None else saved * scale,
+        possible=None if possible is None else possible * scale,
+    )
+
+
+def pairs(daily: DataFrame) -> tuple[Pair, ...]:
+    """The pairs of racks that read most."""
+    rows = figures.totals(daily, "client_rack", "replica_rack").orderBy(F.desc("bytes")).limit(_MOST_PAIRS).collect()
+    return tuple(_from(Pair, row) for row in rows)
+
+
+def moment(row: Row, unit: str, seconds: Mapping[date, float]) -> Moment:
+    """A moment of the timeline; of a day that was measured in part, at the rate of that part."""
+    at = utc(row["moment"])
+    length = min(UNIT_SECONDS[unit], seconds[at.date()]) if unit == "day" else UNIT_SECONDS[unit]
+    return Moment(
+        at=at,
+        bytes=row["bytes"],
+        crossing_bytes=row["crossing_bytes"],
+        dollars_per_month=row["dollars"] / length * SECONDS_PER_MONTH,
+    )
+
+
+def day(row: Row, seconds: Mapping[date, float]) -> Day:
+    """One day of the fleet."""
+    return _from(Day, row, seconds=seconds[row["day"]])
+
+
+def by_savings(groups: DataFrame) -> DataFrame:
+    """The groups with most saved and possible together."""
+    # what was lost counts as much as what was saved
+    both = F.abs(F.coalesce("saved_dollars", F.lit(0.0))) + F.coalesce("possible_dollars", F.lit(0.0))
+    return groups.withColumn("both", both).where(F.col("both") > 0).orderBy(F.desc("both"), *GROUP)
+
+
+def lines(groups: DataFrame, top: int, scale: float) -> tuple[GroupLine, ...]:
+    """The first of these groups."""
+    return tuple(
+        _from(
+            GroupLine,
+            row,
+            kind=row["kind"] or "",
+            assignor=row["assignor"] or "",
+            share=_share(row),
+            led=row["led_bytes"] / row["bytes"] if row["led_bytes"] is not None and row["bytes"] else None,
+            month=_money(row, scale),
+        )
+        for row in groups.limit(top).collect()
+    )
+
+
+def topics(daily: DataFrame, top: int, scale: float) -> tuple[TopicLine, ...]:
+    """The dearest topics."""
+    sums = daily.groupBy("cluster", "topic").agg(
+        F.countDistinct("group").alias("groups"),
+        *(F.sum(name).alias(name) for name in ("bytes", "crossing_bytes", "dollars")),
+    )
+    rows = sums.orderBy(F.desc("dollars"), F.desc("bytes"), "cluster", "topic").limit(top).collect()
+    return tuple(_from(TopicLine, row, dollars_per_month=row["dollars"] * scale) for row in rows)
+
+
+def loss(row: Row) -> Loss:
+    """A group that lost rack awareness."""
+    return _from(Loss, row, at=utc(row["at"]))
+
+
+def trend(group_days: DataFrame, compared: trends.Spans, top: int) -> Trend:
+    """Two spans of days, and the groups that changed most."""
+    moved = trends.movers(group_days, compared)
+    sums = moved.agg(F.sum("earlier").alias("earlier"), F.sum("later").alias("later")).collect()[0]
+    return Trend(
+        name=compared.name,
+        earlier_from=compared.earlier[0],
+        later_from=compared.later[0],
+        days=len(compared.later),
+        earlier=sums["earlier"] or 0.0,
+        later=sums["later"] or 0.0,
+        movers=tuple(_from(Mover, row) for row in moved.where(F.col("change") != 0).limit(top).collect()),
+    )
+
+
+def bad(quarantine: DataFrame) -> tuple[Bad, ...]:
+    """What is in quarantine, by reason."""
+    counted = quarantine.groupBy("reason").agg(F.count(F.lit(1)).alias("records"))
+    return tuple(_from(Bad, row) for row in counted.orderBy(F.desc("records"), "reason").collect())
+
+
+def failed(parts: DataFrame) -> dict[str, Any]:
+    """The report's `failed` and `failure`."""
+    wrong = parts.where(F.col("error").isNotNull())
+    row = wrong.agg(F.countDistinct(*GROUP).alias("failed"), F.min("error").alias("failure")).collect()[0]
+    return {"failed": row["failed"], "failure": row["failure"] or ""}
+
+
+def _from(made: type[_Value], row: Row, /, **more: Any) -> _Value:
+    """A value of this kind from the row's columns of the same names."""
+    have = row.asDict()
+    return made(**{one.name: have[one.name] for one in fields(made) if one.name not in more}, **more)
