@@ -1,0 +1,42 @@
+"""The model of a group's coordinator, on which the agent is simulated, against the coordinator of a real broker.
+
+With SAMERACK_RECORD=1 what the broker answered is kept for the unit tests, in `tests/data/coordinator`.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+from sandbox.contract import KafkaCluster
+from tests.simulator.broker_desk import record
+from tests.simulator.desk import Record, play
+from tests.simulator.scenarios import SCENARIOS
+
+_DATA: Final = Path(__file__).parents[1] / "data" / "coordinator"
+_AT_ONCE: Final = 11
+
+
+def test_the_model_answers_as_a_broker(cluster: KafkaCluster, group: str) -> None:
+    """Every scenario brings the same answers, requests that are parked among them, and the same order of members."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        running = {
+            name: pool.submit(record, cluster.bootstrap, f"{group}-{name}", scenario)
+            for name, scenario in SCENARIOS.items()
+        }
+        records: dict[str, Record] = {name: future.result() for name, future in running.items()}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # kafka-python leaves sockets to the collector
+        gc.collect()
+    if os.environ.get("SAMERACK_RECORD"):
+        for name, told in records.items():
+            text = json.dumps({"ids": told.names.ids, "answers": told.lines}, indent=1)
+            (_DATA / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+    differing = [name for name, told in records.items() if play(SCENARIOS[name], told.names.ids) != told.lines]
+    for name in differing:
+        assert play(SCENARIOS[name], records[name].names.ids) == records[name].lines, differing

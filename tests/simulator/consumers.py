@@ -1,0 +1,335 @@
+"""Members as clients of each language bring them: what they offer, when they notice a rebalance, and what they own.
+
+They are driven by events; a client's own leader assigns with the project's assignors. What must not enter: the agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from random import Random
+from typing import Final
+
+from assignors.build import MemberInput, build_problem
+from assignors.consumer.registry import ASSIGNORS, DEFAULTS
+from assignors.model import NOBODY
+from assignors.transfer import withhold
+from protocol.claims import COOPERATIVE_STICKY, claims
+from protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from protocol.java import put_order, string_hash
+from protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions, from_pairs, to_pairs
+from tests.simulator.group import Error, Join, Joined, Protocols, Synced
+from tests.simulator.network import Host, Network
+from tests.simulator.place import Place
+from tests.simulator.timeline import Timeline
+
+Partition = tuple[str, int]
+_AGAIN_MS: Final = 100
+_METADATA_MS: Final = 1000
+_SOUND: Final = ("range", "roundrobin")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kind:
+    """One kind of client.
+
+    Attributes:
+        version: Of its subscription.
+        tells_rack: Whether the subscription carries the rack; else only the client id does.
+        heartbeat_ms, session_ms, rebalance_ms: Its timers.
+        poll_ms: How long it may work on records before it notices that it is to rejoin.
+        static: Whether it has an instance id, and so does not leave when it ends.
+    """
+
+    version: int = 3
+    tells_rack: bool = True
+    heartbeat_ms: int = 500
+    session_ms: int = 10_000
+    rebalance_ms: int = 30_000
+    poll_ms: int = 50
+    static: bool = False
+
+
+KINDS: Final = {
+    "java": Kind(),
+    "default": Kind(heartbeat_ms=3000, session_ms=45_000, rebalance_ms=300_000, poll_ms=200),
+    "slow": Kind(poll_ms=4000),
+    "librdkafka": Kind(heartbeat_ms=3000, poll_ms=1000),
+    "kafka-python": Kind(version=0, tells_rack=False, heartbeat_ms=1000),
+    "static": Kind(static=True),
+}
+
+
+class Consumer:
+    """One member."""
+
+    def __init__(
+        self,
+        name: str,
+        kind: Kind,
+        *,
+        rack: str,
+        topics: tuple[str, ...],
+        protocols: tuple[str, ...],
+        timeline: Timeline,
+        network: Network,
+        place: Place,
+        random: Random,
+        owns: Callable[[Consumer], None],
+    ) -> None:
+        """A client that has not started.
+
+        Args:
+            name: Its client id ends with its rack.
+            kind: How it behaves.
+            rack: Where it is.
+            topics: What it reads.
+            protocols: Names that it offers, the first before the others.
+            timeline: Time.
+            network: The way to the coordinator.
+            place: The cluster, as it knows it when it has to assign.
+            random: For how long it takes to notice.
+            owns: Told whenever what it owns, or its generation, changes.
+        """
+        self.name, self.kind, self.rack, self.topics = name, kind, rack, topics
+        self.host = Host(timeline)
+        self._protocols = protocols
+        self._timeline, self._network, self._place, self._random, self._owns = timeline, network, place, random, owns
+        self._instance = name if kind.static else None
+        self._attempt = 0
+        self._rejoins = False
+        self._protocol = ""
+        self._planned_for: tuple[int, ...] = ()
+        self.cooperative = protocols[0] == COOPERATIVE_STICKY
+        self.member_id = ""
+        self.generation = -1
+        self.leading = False
+        self.stable = False
+        self.owned: frozenset[Partition] = frozenset()
+        self.failure = ""
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._place.listeners.append(self._metadata_changes)
+        self._join()
+        self._beat_later()
+
+    def leave(self) -> None:
+        """End in good order."""
+        if self.member_id and not self.kind.static:
+            self._network.leave(self.host, self.member_id, self._instance, lambda _: None)
+        self.crash()
+
+    def crash(self) -> None:
+        """End at once."""
+        if self.host.alive:
+            self.host.kill()
+            self._place.listeners.remove(self._metadata_changes)
+        self._take(frozenset())
+
+    # joining
+
+    def _offer(self) -> Protocols:
+        owned = _as_runs(self.owned) if self.cooperative and self.kind.version > 0 else NO_PARTITIONS
+        metadata = encode_subscription(
+            Subscription(
+                version=self.kind.version,
+                topics=self.topics,
+                owned=owned,
+                generation=self.generation if len(owned) else -1,
+                rack=self.rack if self.kind.tells_rack else None,
+            )
+        )
+        return tuple((name, metadata) for name in self._protocols)
+
+    def _join(self) -> None:
+        if not self.cooperative or not self.member_id:
+            self._take(frozenset())
+        self.stable = self._rejoins = False
+        self._attempt += 1
+        attempt = self._attempt
+        request = Join(
+            member_id=self.member_id,
+            instance_id=self._instance,
+            protocols=self._offer(),
+            session_ms=self.kind.session_ms,
+            rebalance_ms=self.kind.rebalance_ms,
+            client_id=self.name,
+        )
+
+        def answer(joined: Joined) -> None:
+            if attempt == self._attempt:
+                self._joined(joined)
+
+        self._network.join(self.host, request, answer)
+
+    def _joined(self, answer: Joined) -> None:
+        if self._failed(answer.error, answer.member_id):
+            return
+        self.member_id, self.generation, self._protocol = answer.member_id, answer.generation, answer.protocol
+        self.leading = answer.leader == answer.member_id
+        self._owns(self)
+        plan: dict[str, bytes] = {}
+        if self.leading and not answer.skip_assignment:
+            plan = assign(answer, self._place)
+        self._planned_for = self._counts()
+        attempt = self._attempt
+
+        def synced(said: Synced) -> None:
+            if attempt == self._attempt:
+                self._synced(said)
+
+        self._network.sync(
+            self.host,
+            member_id=self.member_id,
+            instance_id=self._instance,
+            generation=self.generation,
+            protocol=self._protocol,
+            assignments=plan.items(),
+            answer=synced,
+        )
+
+    def _synced(self, answer: Synced) -> None:
+        if self._failed(answer.error, self.member_id):
+            return
+        assigned = frozenset(_pairs(answer.assignment))
+        revoked = self.owned - assigned
+        self._take(assigned)
+        self.stable = True
+        if self.cooperative and revoked:
+            self._join()
+
+    def _failed(self, error: Error, member_id: str) -> bool:
+        """What a client does about an error; whether there was one."""
+        if error is Error.NONE:
+            return False
+        if error in (Error.FENCED_INSTANCE_ID, Error.INCONSISTENT_GROUP_PROTOCOL):
+            self.failure = error.name
+            self.crash()
+            return True
+        if error is Error.MEMBER_ID_REQUIRED:
+            self.member_id = member_id
+        elif error in (Error.UNKNOWN_MEMBER_ID, Error.ILLEGAL_GENERATION):
+            if error is Error.UNKNOWN_MEMBER_ID:
+                self.member_id = ""
+            self.generation = -1
+            self._take(frozenset())
+        wait = _AGAIN_MS if error is Error.NOT_COORDINATOR else 0
+        self.host.later(wait, self._join)
+        return True
+
+    # while all is well
+
+    def _beat_later(self) -> None:
+        self.host.later(self.kind.heartbeat_ms, self._beat, repeats=True)
+
+    def _beat(self) -> None:
+        self._beat_later()
+        if not self.stable or self._rejoins:
+            if self._rejoins:
+                self._network.heartbeat(self.host, self.member_id, self._instance, self.generation, lambda _: None)
+            return
+        attempt = self._attempt
+
+        def answer(error: Error) -> None:
+            if attempt == self._attempt and self.stable and not self._rejoins:
+                self._heard(error)
+
+        self._network.heartbeat(self.host, self.member_id, self._instance, self.generation, answer)
+
+    def _heard(self, error: Error) -> None:
+        if error is Error.REBALANCE_IN_PROGRESS:
+            self._rejoin_at_next_poll()
+        elif error not in (Error.NONE, Error.NOT_COORDINATOR):
+            self.stable = False
+            self._failed(error, self.member_id)
+
+    def _rejoin_at_next_poll(self) -> None:
+        self._rejoins = True
+        attempt = self._attempt
+
+        def rejoin() -> None:
+            if attempt == self._attempt:
+                self._join()
+
+        self.host.later(self._random.randrange(self.kind.poll_ms + 1), rejoin)
+
+    def _counts(self) -> tuple[int, ...]:
+        return tuple(len(self._place.topics.get(topic, ())) for topic in self.topics)
+
+    def _metadata_changes(self) -> None:
+        """A leader looks after the topics: others are told by it."""
+
+        def look() -> None:
+            if self.stable and self.leading and not self._rejoins and self._counts() != self._planned_for:
+                self._rejoin_at_next_poll()
+
+        self.host.later(_METADATA_MS, look)
+
+    def _take(self, owned: frozenset[Partition]) -> None:
+        if owned != self.owned:
+            self.owned = owned
+            self._owns(self)
+
+
+@lru_cache(maxsize=4096)
+def _pairs(content: bytes) -> tuple[Partition, ...]:
+    return tuple(to_pairs(decode_assignment(content).partitions)) if content else ()
+
+
+@lru_cache(maxsize=4096)
+def _as_runs(owned: frozenset[Partition]) -> TopicPartitions:
+    return from_pairs(sorted(owned))
+
+
+_subscription = lru_cache(maxsize=4096)(decode_subscription)
+
+
+def assign(joined: Joined, place: Place) -> dict[str, bytes]:
+    """The plan of a client that leads.
+
+    As in Java, `sticky` and `cooperative-sticky` take a member without topics that comes first in their table for one
+    that reads what the others read.
+    """
+    topics = {
+        topic: tuple(tuple(place.racks[broker] for broker in replicas) for replicas in partitions)
+        for topic, partitions in place.topics.items()
+    }
+    members = []
+    first = put_order([member_id for member_id, _, _ in joined.members], string_hash)[0]
+    subscriptions = {member_id: _subscription(metadata) for member_id, _, metadata in joined.members}
+    everything = tuple({topic for one in subscriptions.values() for topic in one.topics})
+    for member_id, instance_id, _ in joined.members:
+        subscription = subscriptions[member_id]
+        wanted = subscription.topics
+        if not wanted and member_id == first and joined.protocol not in _SOUND:
+            wanted = everything
+        owned, generation = claims(subscription, joined.protocol)
+        by_topic: dict[str, list[int]] = {}
+        for topic, number in to_pairs(owned):
+            by_topic.setdefault(topic, []).append(number)
+        members.append(
+            MemberInput(
+                id=member_id,
+                topics=wanted,
+                rack=subscription.rack,
+                instance_id=instance_id,
+                owned=by_topic,
+                generation=generation,
+            )
+        )
+    problem = build_problem(topics={topic: topics[topic] for topic in everything if topic in topics}, members=members)
+    assignor = ASSIGNORS[joined.protocol]
+    owner = assignor.assign(problem, DEFAULTS)
+    if assignor.cooperative:
+        owner = withhold(problem, owner)
+    given: dict[str, list[Partition]] = {member: [] for member in problem.members}
+    for index, member in enumerate(owner.tolist()):
+        if member != NOBODY:
+            partition = problem.topics[problem.topic_of[index]], int(problem.number_of[index])
+            given[problem.members[member]].append(partition)
+    return {
+        member: encode_assignment(Assignment(version=0, partitions=_as_runs(frozenset(pairs))))
+        for member, pairs in given.items()
+    }

@@ -1,0 +1,252 @@
+"""A classic group as its coordinator keeps it, and what clients and coordinator say to each other, as values.
+
+The order of members is that of the coordinator's hash table. What must not enter: time, and what a request leads to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from protocol.java import FIRST_TABLE, put_order, spread_hash, string_hash
+
+
+class Error(IntEnum):
+    """Kafka's error codes, as far as a group's coordinator answers with them."""
+
+    UNKNOWN_SERVER_ERROR = -1
+    NONE = 0
+    COORDINATOR_NOT_AVAILABLE = 15
+    NOT_COORDINATOR = 16
+    ILLEGAL_GENERATION = 22
+    INCONSISTENT_GROUP_PROTOCOL = 23
+    UNKNOWN_MEMBER_ID = 25
+    REBALANCE_IN_PROGRESS = 27
+    MEMBER_ID_REQUIRED = 79
+    FENCED_INSTANCE_ID = 82
+
+
+class State(IntEnum):
+    """States of a classic group that exists; one that does not is described as Dead."""
+
+    EMPTY = 0
+    PREPARING = 1
+    COMPLETING = 2
+    STABLE = 3
+
+
+NAMES = {
+    State.EMPTY: "Empty",
+    State.PREPARING: "PreparingRebalance",
+    State.COMPLETING: "CompletingRebalance",
+    State.STABLE: "Stable",
+}
+Protocols = tuple[tuple[str, bytes], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """A JoinGroup request, version 9."""
+
+    member_id: str
+    instance_id: str | None
+    protocols: Protocols
+    session_ms: int
+    rebalance_ms: int
+    protocol_type: str = "consumer"
+    client_id: str = "client"
+    client_host: str = "10.0.0.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Joined:
+    """Its answer; `members` (id, instance id, metadata) are told to the leader only."""
+
+    error: Error = Error.NONE
+    member_id: str = ""
+    generation: int = -1
+    protocol: str = ""
+    leader: str = ""
+    skip_assignment: bool = False
+    members: tuple[tuple[str, str | None, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Synced:
+    """The answer to SyncGroup."""
+
+    error: Error = Error.NONE
+    assignment: bytes = b""
+
+
+@dataclass(slots=True, kw_only=True)
+class DescribedMember:
+    """One member of a DescribeGroups answer, by the names of kafka-python's."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    member_metadata: bytes
+    member_assignment: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A DescribeGroups answer, version 5."""
+
+    state: str
+    protocol_type: str = ""
+    protocol: str = ""
+    members: tuple[DescribedMember, ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class GroupMember:
+    """One member; the callbacks stand for requests that are parked."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_ms: int
+    rebalance_ms: int
+    protocols: Protocols
+    assignment: bytes = b""
+    is_new: bool = False
+    joining: Callable[[Joined], None] | None = None
+    syncing: Callable[[Synced], None] | None = None
+
+    def metadata(self, protocol: str) -> bytes:
+        """What it said for this protocol."""
+        return dict(self.protocols).get(protocol, b"")
+
+
+class Table:
+    """Members by id, listed as java.util.HashMap does: by bucket, then as they came; the table never shrinks."""
+
+    def __init__(self) -> None:
+        self._members: dict[str, GroupMember] = {}
+        self._buckets = FIRST_TABLE
+        self._listed: tuple[GroupMember, ...] | None = ()
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, member_id: str) -> bool:
+        return member_id in self._members
+
+    def __iter__(self) -> Iterator[GroupMember]:
+        if self._listed is None:
+            mask = self._buckets - 1
+            self._listed = tuple(sorted(self._members.values(), key=lambda member: spread_hash(member.id) & mask))
+        return iter(self._listed)
+
+    def get(self, member_id: str) -> GroupMember | None:
+        """A member, or None."""
+        return self._members.get(member_id)
+
+    def put(self, member: GroupMember) -> None:
+        """A new member, last in its bucket."""
+        self._members[member.id] = member
+        while len(self._members) > self._buckets * 3 // 4:
+            self._buckets *= 2
+        self._listed = None
+
+    def pop(self, member_id: str) -> GroupMember | None:
+        """The member that goes, or None."""
+        self._listed = None
+        return self._members.pop(member_id, None)
+
+
+@dataclass(slots=True, kw_only=True)
+class Group:
+    """What the coordinator knows of one group."""
+
+    state: State = State.EMPTY
+    before: State = State.EMPTY
+    generation: int = 0
+    protocol_type: str = ""
+    protocol: str = ""
+    leader: str = ""
+    members: Table = field(default_factory=Table)
+    static: dict[str, str] = field(default_factory=dict)
+    pending: dict[str, str] = field(default_factory=dict)
+    """Ids that were given out and have not joined yet, and for which client."""
+    unsynced: set[str] = field(default_factory=set)
+    new_member: bool = False
+
+    def become(self, state: State) -> None:
+        """Another state."""
+        self.before, self.state = self.state, state
+
+    def add(self, member: GroupMember) -> None:
+        """A member more; the first one leads."""
+        if member.instance_id is not None:
+            self.static[member.instance_id] = member.id
+        self.leader = self.leader or member.id
+        self.members.put(member)
+        self.pending.pop(member.id, None)
+
+    def remove(self, member_id: str) -> None:
+        """A member or a pending id less; if it led, the first of the others does."""
+        member = self.members.pop(member_id)
+        if member is not None and member.instance_id is not None:
+            self.static.pop(member.instance_id, None)
+        if self.leader == member_id:
+            self.leader = next((other.id for other in self.members), "")
+        self.pending.pop(member_id, None)
+        self.unsynced.discard(member_id)
+
+    def all_joined(self) -> bool:
+        """Whether nobody is waited for."""
+        return not self.pending and all(member.joining is not None for member in self.members)
+
+    def supports(self, protocol_type: str, protocols: Protocols) -> bool:
+        """Whether somebody with these protocols can join."""
+        if self.state is State.EMPTY:
+            return bool(protocol_type and protocols)
+        return protocol_type == self.protocol_type and bool({name for name, _ in protocols} & self.common())
+
+    def common(self) -> set[str]:
+        """Protocols that all members have."""
+        names = [{name for name, _ in member.protocols} for member in self.members]
+        return set.intersection(*names) if names else set()
+
+    def elected_protocol(self) -> str:
+        """The vote: each member's first of the common ones; the most votes win, the first in hash order of equals."""
+        common = self.common()
+        votes: dict[str, int] = {}
+        for member in self.members:
+            choice = next(name for name, _ in member.protocols if name in common)
+            votes[choice] = votes.get(choice, 0) + 1
+        return max(put_order(votes, string_hash), key=lambda name: votes[name])  # max keeps the first of equals
+
+    def rebalance_ms(self) -> int:
+        """The longest that a member asks the group to wait for it."""
+        return max((member.rebalance_ms for member in self.members), default=0)
+
+    def told(self) -> tuple[tuple[str, str | None, bytes], ...]:
+        """The members as the leader is told of them."""
+        return tuple((member.id, member.instance_id, member.metadata(self.protocol)) for member in self.members)
+
+    def described(self) -> Described:
+        """As anybody sees it: metadata and protocol only where it is stable."""
+        stable = self.state is State.STABLE
+        return Described(
+            state=NAMES[self.state],
+            protocol_type=self.protocol_type,
+            protocol=self.protocol if stable else "",
+            members=tuple(
+                DescribedMember(
+                    member_id=member.id,
+                    group_instance_id=member.instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    member_metadata=member.metadata(self.protocol) if stable else b"",
+                    member_assignment=member.assignment,
+                )
+                for member in self.members
+            ),
+        )

@@ -1,0 +1,336 @@
+"""What must hold in every simulated world, at every moment and at rest, by what is so and not by what agents say.
+
+A violation raises with what was found and how it came to be. Faults that cost a group time excuse so much of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from agent.cluster import SettledCluster
+from agent.leading import planner
+from agent.leading.policy import share
+from agent.racks import member_rack
+from protocol.consumer import decode_subscription
+from protocol.model import from_pairs
+from tests.simulator.agent import settings
+from tests.simulator.group import Described, State
+from tests.simulator.supervised import Witness
+
+if TYPE_CHECKING:
+    from tests.simulator.consumers import Consumer, Partition
+    from tests.simulator.process import Process
+    from tests.simulator.supervised import SupervisedAgent
+    from tests.simulator.world import World
+
+_SLACK_MS: Final = 6000
+"""Three rounds of a rebalance with everything else that takes a moment."""
+_KILLED_MS: Final = 2300
+"""What the death of an agent's process may cost: the supervisor replaces it."""
+_AGENT_SESSION_MS: Final = 9500
+_PENDING_MS: Final = 3000
+_MOST_IN_REST: Final = 4
+_LONGEST_TALE: Final = 60
+
+
+class ViolationError(AssertionError):
+    """Something that must hold does not."""
+
+
+class Judgement(Witness):
+    """Judges one world."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._tale: deque[str] = deque(maxlen=_LONGEST_TALE)
+        self._found: str | None = None
+        self._excused_until = 0
+        self._unstable_since: int | None = None
+        self._state: tuple[int, State] | None = None
+        self._triggers: dict[int, list[int]] = defaultdict(list)
+        self._pending_since: dict[str, int] = {}
+        self._stopping: dict[str, int] = {}
+        self._changed_at = 0
+        self._generations: deque[int] = deque(maxlen=64)
+        self._last: Described | None = None
+        self.former: Described | None = None
+        """The group as it was described in a generation before this one."""
+
+    def tell(self, what: str) -> None:
+        """One line of the tale of this world."""
+        self._tale.append(f"{self._world.timeline.seconds():10.3f} {what}")
+
+    def fail(self, what: str) -> None:
+        """Take note of a violation; it is raised by `deliver`, outside of anybody's code."""
+        if self._found is None:
+            self.tell(what)
+            self._found = what + "\n" + "\n".join(self._tale)
+
+    def deliver(self) -> None:
+        """Raise what was found.
+
+        Raises:
+            ViolationError: Something was.
+        """
+        if self._found is not None:
+            raise ViolationError(self._found)
+
+    # excuses
+
+    def excuse(self, what: str, milliseconds: int) -> None:
+        """Something happens that may cost the group so much time beyond a rebalance."""
+        now = self._world.timeline.now
+        self.tell(what)
+        self._changed_at = now
+        self._excused_until = max(self._excused_until, now) + milliseconds
+
+    def excused_ms(self) -> int:
+        """What is left of the excuses."""
+        return max(0, self._excused_until - self._world.timeline.now)
+
+    def stops(self, agent: SupervisedAgent) -> None:
+        """An agent is told to end: it has to be gone soon."""
+        self.excuse(f"{agent.name} is told to end", self._world.slowest_ms())
+        self._stopping[agent.name] = self._world.timeline.now
+
+    def freezes(self, agent: SupervisedAgent, milliseconds: int, *, whole: bool) -> None:
+        """An agent is stopped for a while."""
+        cost = min(milliseconds, _AGENT_SESSION_MS) if whole else _KILLED_MS + 1000
+        self.excuse(f"{agent.name} stops for {milliseconds} ms, whole={whole}", cost + self._world.slowest_ms())
+
+    # what agents do
+
+    def begins(self, agent: SupervisedAgent, process: Process) -> None:  # noqa: ARG002 - it has just begun
+        """A process more."""
+        self.tell(f"{agent.name} has a process")
+
+    def steps(self, agent: SupervisedAgent, process: Process, step: str) -> None:  # noqa: ARG002 - the agent says enough
+        """An agent's membership goes on."""
+        self.tell(f"{agent.name}: {step}")
+        if step == "join-sent" and self._world.setting.forbidden:
+            group = self._world.coordinator.group
+            if group is not None and group.state is not State.EMPTY:
+                self.fail(f"{agent.name} joins a group that it may not")
+
+    def triggers(self, agent: SupervisedAgent, process: Process, reason: str) -> None:
+        """An agent asks for a rebalance: it needs a reason that is one, and budget."""
+        self.tell(f"{agent.name} triggers: {reason}")
+        now = self._world.timeline.now
+        if reason in ("second-round", "partitions-changed"):
+            if not self._incomplete() and self._world.network.outdated is None:
+                self.fail(f"{agent.name} rebalances for {reason}, and every partition is read")
+            elif self._world.network.outdated is not None and not self._incomplete():
+                self.fail(f"{agent.name} rebalances for {reason} because of an outdated look")
+            return
+        if reason == "nudge":
+            return
+        policy = settings(agent.instance_id).policy
+        times = self._triggers[id(process)]
+        times.append(now)
+        for index, first in enumerate(times):
+            count = len(times) - index
+            if count > policy.burst + (now - first) / 1000 / policy.refill_seconds + 1e-6:
+                self.fail(f"{agent.name} rebalances {count} times in {(now - first) / 1000:.1f} s, beyond its budget")
+
+    def killed(self, agent: SupervisedAgent) -> None:
+        """A process of an agent is dead."""
+        self.excuse(f"{agent.name} is killed", _KILLED_MS + self._world.slowest_ms())
+
+    def given_up(self, agent: SupervisedAgent) -> None:
+        """An agent's supervisor does not start it again for a while, and leaves for it as far as it knows."""
+        self.excuse(f"{agent.name} is left alone", _AGENT_SESSION_MS)
+
+    def breaks(self, agent: SupervisedAgent, error: Exception) -> None:
+        """A mistake of the agent's own."""
+        self.fail(f"{agent.name} makes a mistake: {type(error).__name__}: {error}")
+
+    # what members own
+
+    def owns(self, consumer: Consumer) -> None:
+        """What a client owns has changed, or its generation."""
+        if not consumer.owned:
+            return
+        for other in self._world.consumers:
+            if other is consumer or other.generation != consumer.generation or not other.host.alive:
+                continue
+            both = other.owned & consumer.owned
+            if both:
+                names = f"{other.name} and {consumer.name}"
+                self.fail(f"{min(both)} is owned by {names} in generation {consumer.generation}")
+
+    # at every moment
+
+    def looks(self) -> None:
+        """A look at the group."""
+        world = self._world
+        now = world.timeline.now
+        group = world.coordinator.group
+        state = (group.generation, group.state) if group is not None else None
+        if state != self._state:
+            self.tell(f"generation {state[0]}, {state[1].name}" if state is not None else "no group")
+            if state is not None and (self._state is None or state[0] != self._state[0]):
+                self._generations.append(now)
+            self._state = state
+        if group is None:
+            return
+        if group.state is State.STABLE:
+            described = group.described()
+            if self._last is not None and {one.member_id for one in self._last.members} != {
+                one.member_id for one in described.members
+            }:
+                self.former = self._last
+            self._last = described
+        self._look_at_rebalance(now, stable=group.state in (State.STABLE, State.EMPTY))
+        self._look_at_pending(now, dict(group.pending))
+        self._look_at_stopping(now)
+        self._look_at_pace()
+
+    def _look_at_rebalance(self, now: int, *, stable: bool) -> None:
+        if stable:
+            self._unstable_since = None
+            return
+        if self._unstable_since is None:
+            self._unstable_since = now
+        until = max(self._unstable_since, self._excused_until) + _SLACK_MS + self._world.slowest_ms()
+        if now > until:
+            self.fail(f"a rebalance lasts for {(now - self._unstable_since) / 1000:.1f} s")
+
+    def _look_at_pending(self, now: int, pending: dict[str, str]) -> None:
+        """A living agent gives back the ids that it does not use."""
+        living = {agent.name for agent in self._world.agents if agent.up}
+        self._pending_since = {one: self._pending_since.get(one, now) for one in pending}
+        for one, since in self._pending_since.items():
+            late = now - max(since, self._excused_until) > _PENDING_MS
+            if pending[one] in living and late:
+                self.fail(f"{pending[one]} keeps the pending id {one}")
+
+    def _look_at_stopping(self, now: int) -> None:
+        """Who was told to end leaves, or hands its place over."""
+        group = self._world.coordinator.group
+        for name, since in tuple(self._stopping.items()):
+            agent = next(one for one in self._world.agents if one.name == name)
+            if agent.wanted:
+                del self._stopping[name]
+            elif group is not None and now > max(since, self._excused_until) + _AGENT_SESSION_MS:
+                del self._stopping[name]
+                if any(member.client_id == name for member in group.members):
+                    self.fail(f"{name} has ended and is still in the group")
+
+    def _look_at_pace(self) -> None:
+        """While nobody changes anything, generations come to an end."""
+        since = max(self._changed_at, self._excused_until) + 60_000
+        late = [at for at in self._generations if at > since]
+        if len(late) > _MOST_IN_REST:
+            self.fail(f"{len(late)} generations although nothing has changed since {since / 1000:.0f} s")
+
+    # at rest
+
+    def never_settles(self, why: str) -> None:
+        """It was waited for long enough.
+
+        Raises:
+            ViolationError: Always.
+        """
+        self.fail(f"never settles: {why or 'generations go on'}")
+        self.deliver()
+
+    def settled(self, *, rested: bool = False) -> None:
+        """Nothing moves: everything is read, and where an agent leads, at the least cost.
+
+        Args:
+            rested: The agents' budgets have been refilled.
+
+        Raises:
+            ViolationError: It is not so.
+        """
+        missing = self._unread()
+        if missing:
+            self.fail(f"nobody reads {sorted(missing)}")
+        group = self._world.coordinator.group
+        agents = {agent.name: agent for agent in self._world.agents}
+        if group is not None:
+            inside = [member for member in group.members if member.client_id in agents]
+            if len(inside) > 1 and not self._world.setting.strangers:
+                self.fail(f"{[member.client_id for member in inside]} are both in the group")
+            leader = next((member for member in inside if member.id == group.leader), None)
+            if leader is not None:
+                self._look_at_plan(leader.client_id, rested=rested)
+        self.deliver()
+
+    def _incomplete(self) -> bool:
+        """Whether the plan in force leaves something out, or has something that is gone; or members come and go."""
+        group = self._world.coordinator.group
+        if group is None or group.state is not State.STABLE:
+            return True
+        return bool(self._unassigned())
+
+    def _unread(self) -> set[Partition]:
+        """Partitions of subscribed topics that nobody owns."""
+        return self._beyond([one.owned for one in self._world.consumers if one.host.alive])
+
+    def _unassigned(self) -> set[Partition]:
+        """Partitions that the plan in force gives to nobody."""
+        from tests.simulator.consumers import _pairs  # noqa: PLC0415
+
+        group = self._world.coordinator.group
+        return set() if group is None else self._beyond([frozenset(_pairs(one.assignment)) for one in group.members])
+
+    def _beyond(self, owned: list[frozenset[Partition]]) -> set[Partition]:
+        world = self._world
+        wanted = {topic for one in world.consumers if one.host.alive for topic in one.topics}
+        everything = {(topic, number) for topic in wanted for number in range(len(world.place.topics[topic]))}
+        return everything.symmetric_difference(set().union(*owned)) if wanted else set()
+
+    def _look_at_plan(self, name: str, *, rested: bool) -> None:
+        """The plan in force reads as little across racks as one can."""
+        world = self._world
+        group = world.coordinator.group
+        assert group is not None
+        agent = next(one for one in world.agents if one.name == name)
+        configured = settings(agent.instance_id)
+        mode = planner.mode_of(group.protocol, configured.leading, rack_aware_fetch=True)
+        members = []
+        living = {one.member_id: one for one in world.consumers if one.host.alive}
+        for member in group.members:
+            if member.client_id == name or member.id not in living:
+                continue
+            subscription = decode_subscription(member.metadata(group.protocol))
+            members.append(
+                planner.PlanMember(
+                    id=member.id,
+                    instance_id=member.instance_id,
+                    subscription=subscription,
+                    rack=member_rack(
+                        configured.racks,
+                        subscription=subscription,
+                        client_id=member.client_id,
+                        client_host=member.client_host,
+                    ),
+                    owned=from_pairs(sorted(living[member.id].owned)),
+                )
+            )
+        cluster = self._settled_cluster()
+        problem = planner.problem_of(members, cluster, mode)
+        plan = planner.make_plan(problem, mode)
+        saving = share(plan.before) - share(plan.after)
+        if saving > configured.policy.least_saving + 1e-9 and rested:
+            self.fail(
+                f"{name} leads a group that reads {share(plan.before):.0%} across racks, not {share(plan.after):.0%}"
+            )
+        if bool(np.any(problem.owner < 0)):
+            self.fail(f"{name} leads a group in which something is not read")
+
+    def _settled_cluster(self) -> SettledCluster:
+        from agent.cluster import SettledPartition  # noqa: PLC0415
+
+        place = self._world.place
+        return SettledCluster(
+            brokers=dict(place.racks),
+            topics={
+                topic: tuple(SettledPartition(leader=replicas[0], replicas=replicas) for replicas in partitions)
+                for topic, partitions in place.topics.items()
+            },
+        )

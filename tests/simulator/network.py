@@ -1,0 +1,137 @@
+"""Processes and the way between them and the coordinator: requests take a moment, and answers reach only the living."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from tests.simulator.coordinator import Coordinator
+from tests.simulator.group import Described, Error, Join, Joined, Synced
+from tests.simulator.timeline import Action, Event, Timeline
+
+LATENCY_MS: Final = 2
+Answer = TypeVar("Answer")
+
+
+class Host:
+    """One process: can be killed, and stopped for a while, after which all that came meanwhile happens at once."""
+
+    def __init__(self, timeline: Timeline) -> None:
+        self._timeline = timeline
+        self._backlog: list[Action] = []
+        self.alive = True
+        self.stopped = False
+
+    def later(self, milliseconds: int, action: Action, *, repeats: bool = False) -> Event:
+        """Plan something that this process does."""
+        return self._timeline.after(milliseconds, partial(self.do, action), repeats=repeats)
+
+    def do(self, action: Action) -> None:
+        """Do it now, or when it goes on, or never."""
+        if self.alive and self.stopped:
+            self._backlog.append(action)
+        elif self.alive:
+            action()
+
+    def stop(self) -> None:
+        """As SIGSTOP."""
+        self.stopped = True
+
+    def go_on(self) -> None:
+        """As SIGCONT."""
+        self.stopped = False
+        backlog, self._backlog = self._backlog, []
+        for action in backlog:
+            self.do(action)
+
+    def kill(self) -> None:
+        """As SIGKILL."""
+        self.alive = False
+        self._backlog.clear()
+
+
+class Network:
+    """The way to the group's coordinator, which may be nowhere for a while."""
+
+    def __init__(self, timeline: Timeline, coordinator: Coordinator) -> None:
+        self._timeline = timeline
+        self.coordinator = coordinator
+        self.available = True
+        self.outdated: Described | None = None
+        """What a coordinator that has just taken the group over still shows of it."""
+
+    def join(self, host: Host, request: Join, answer: Callable[[Joined], None]) -> None:
+        """JoinGroup."""
+        refused = Joined(error=Error.NOT_COORDINATOR, member_id=request.member_id)
+        self._send(host, partial(self.coordinator.join, request), refused, answer)
+
+    def sync(
+        self,
+        host: Host,
+        *,
+        member_id: str,
+        instance_id: str | None,
+        generation: int,
+        protocol: str,
+        assignments: Iterable[tuple[str, bytes]],
+        answer: Callable[[Synced], None],
+    ) -> None:
+        """SyncGroup."""
+        deliver = partial(
+            self._sync,
+            member_id=member_id,
+            instance_id=instance_id,
+            generation=generation,
+            protocol=protocol,
+            assignments=tuple(assignments),
+        )
+        self._send(host, deliver, Synced(error=Error.NOT_COORDINATOR), answer)
+
+    def _sync(self, answer: Callable[[Synced], None], **fields: Any) -> None:
+        self.coordinator.sync(**fields, answer=answer)
+
+    def heartbeat(
+        self, host: Host, member_id: str, instance_id: str | None, generation: int, answer: Callable[[Error], None]
+    ) -> None:
+        """Heartbeat."""
+
+        def deliver(back: Callable[[Error], None]) -> None:
+            back(self.coordinator.heartbeat(member_id, instance_id, generation))
+
+        self._send(host, deliver, Error.NOT_COORDINATOR, answer)
+
+    def leave(self, host: Host, member_id: str, instance_id: str | None, answer: Callable[[Error], None]) -> None:
+        """LeaveGroup."""
+
+        def deliver(back: Callable[[Error], None]) -> None:
+            back(self.coordinator.leave(member_id, instance_id))
+
+        self._send(host, deliver, Error.NOT_COORDINATOR, answer)
+
+    def describe(self, host: Host, answer: Callable[[Described | None], None]) -> None:
+        """DescribeGroups; None while there is no coordinator."""
+
+        def deliver(back: Callable[[Described | None], None]) -> None:
+            back(self.outdated or self.coordinator.describe())
+
+        self._send(host, deliver, None, answer)
+
+    def _send(
+        self,
+        host: Host,
+        deliver: Callable[[Callable[[Answer], None]], None],
+        refused: Answer,
+        answer: Callable[[Answer], None],
+    ) -> None:
+        def back(content: Answer) -> None:
+            host.later(LATENCY_MS, partial(answer, content), repeats=True)
+
+        def arrive() -> None:
+            if self.available:
+                deliver(back)
+            else:
+                back(refused)
+
+        if host.alive:
+            self._timeline.after(LATENCY_MS, arrive, repeats=True)

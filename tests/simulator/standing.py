@@ -1,0 +1,127 @@
+"""The agents' election in virtual time: who takes part, what each is told, and when. Choosing is the real thing.
+
+What must not enter: what an agent does with a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from agent.election.choice import choose
+from agent.election.model import Presence, Verdict, lead
+from tests.simulator.network import Host
+from tests.simulator.timeline import Timeline
+
+VERDICT_MS: Final = 60
+GOODBYE_MS: Final = 200
+SESSION_MS: Final = 5000
+
+
+class SimulatedStanding:
+    """What one process knows of the election."""
+
+    def __init__(self, host: Host) -> None:
+        self.host = host
+        self.verdict: Verdict | None = None
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def term(self) -> int:
+        """Number of the last election."""
+        return self.verdict.term if self.verdict is not None else 0
+
+    def is_active(self, duty: str) -> bool:
+        """Whether this agent is to do it."""
+        return self.verdict is not None and duty in self.verdict.active
+
+    def has_deputy(self, duty: str) -> bool:
+        """Whether another agent would."""
+        return self.verdict is not None and duty in self.verdict.deputized
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call this after every election."""
+        self._listeners.append(listener)
+
+    def take(self, verdict: Verdict) -> None:
+        """The outcome of an election."""
+        self.verdict = verdict
+        for listener in self._listeners:
+            listener()
+
+
+class SimulatedElection:
+    """All agents of one election group."""
+
+    def __init__(self, timeline: Timeline, group: str) -> None:
+        self._timeline = timeline
+        self._duty = lead(group)
+        self._standings: dict[str, SimulatedStanding] = {}
+        self._verdicts: dict[str, Verdict] = {}
+        self._term = 0
+
+    def enter(self, identity: str, host: Host) -> SimulatedStanding:
+        """A process takes part; one that comes back within its session is told what it was told before."""
+        known = identity in self._standings
+        standing = self._standings[identity] = SimulatedStanding(host)
+        if known and identity in self._verdicts:
+            verdict = self._verdicts[identity]
+            host.later(VERDICT_MS, partial(standing.take, verdict))
+        else:
+            self._timeline.after(VERDICT_MS, self.elect)
+        return standing
+
+    def leave(self, identity: str) -> None:
+        """A process says goodbye."""
+        self._standings.pop(identity, None)
+        self._timeline.after(GOODBYE_MS, self.elect)
+
+    def falls_silent(self, identity: str) -> None:
+        """A process is dead, or stopped: the others hear of it when its session is over, unless it comes back."""
+        standing = self._standings.get(identity)
+
+        def expire() -> None:
+            same = standing is not None and self._standings.get(identity) is standing
+            if same and standing is not None and (not standing.host.alive or standing.host.stopped):
+                del self._standings[identity]
+                self._verdicts.pop(identity, None)
+                self.elect()
+
+        self._timeline.after(SESSION_MS, expire)
+
+    def comes_back(self, identity: str, standing: SimulatedStanding) -> None:
+        """A process that was stopped goes on; if the others have elected without it, it takes part anew."""
+        if identity not in self._standings and standing.host.alive:
+            self._standings[identity] = standing
+            self._timeline.after(VERDICT_MS, self.elect)
+
+    def elect(self, *, other: bool = False) -> None:
+        """An election.
+
+        Args:
+            other: Somebody else than now is to be active, as when an agent's duties change.
+        """
+        present = {identity: standing for identity, standing in self._standings.items() if standing.host.alive}
+        if not present:
+            return
+        self._term += 1
+        holders = {name for name, verdict in self._verdicts.items() if self._duty in verdict.active}
+        said = {}
+        for identity in present:
+            known = self._verdicts.get(identity)
+            barred = other and len(present) > 1 and identity in holders
+            said[identity] = Presence(
+                identity=identity,
+                duties=() if barred else (self._duty,),
+                held=() if known is None or barred else tuple(known.active),
+                term=0 if known is None else known.term,
+            )
+        for identity, verdict in choose(said, self._term).items():
+            self._verdicts[identity] = verdict
+            standing = self._standings[identity]
+            standing.host.later(VERDICT_MS, partial(standing.take, verdict))
+
+    def active(self) -> frozenset[str]:
+        """Who was told to lead last."""
+        return frozenset(name for name, verdict in self._verdicts.items() if self._duty in verdict.active)

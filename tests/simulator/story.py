@@ -1,0 +1,198 @@
+"""Stories: what happens to a simulated world step by step. Hypothesis tells them, and shortens what ends badly.
+
+A story is deterministic: the same steps lead to the same end. What must not enter: what happens, and what must hold.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hypothesis import HealthCheck, Phase, seed, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
+
+from tests.simulator.consumers import KINDS
+from tests.simulator.place import RACKS
+from tests.simulator.world import STEPS, Setting, World
+
+STEPS_OF_A_STORY: Final = 24
+_NUMBERS: Final = st.integers(0, 7)
+_AGENTS: Final = st.integers(0, 1)
+_MOST_CLIENTS: Final = 7
+_PROTOCOLS: Final = ("range", "cooperative-sticky", "roundrobin", "sticky")
+_SETTINGS: Final = st.builds(
+    Setting,
+    seed=st.integers(0, 2**32),
+    protocol=st.sampled_from(_PROTOCOLS),
+    partitions=st.integers(1, 12),
+    agents=st.integers(1, 2),
+    strangers=st.booleans(),
+    forbidden=st.sampled_from((False, False, False, False, False, False, False, True)),
+)
+
+
+def _within(*milliseconds: int) -> st.SearchStrategy[int]:
+    return st.sampled_from(milliseconds)
+
+
+class Story(RuleBasedStateMachine):
+    """Anything may happen at any time; in the end everything settles."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World(Setting())
+
+    @initialize(setting=_SETTINGS, clients=st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=4))
+    def begin(self, setting: Setting, clients: list[str]) -> None:
+        """A group with an agent."""
+        self.world = World(setting)
+        self.world.start_agent(0)
+        for number, kind in enumerate(clients):
+            self._join(kind, RACKS[number % len(RACKS)])
+
+    def _join(self, kind: str, rack: str) -> None:
+        world = self.world
+        if world.setting.protocol == "roundrobin" and kind == "kafka-python":
+            kind = "java"  # the agent does not join those, and says why
+        if sum(one.host.alive for one in world.consumers) < _MOST_CLIENTS:
+            world.join(kind, rack)
+
+    # time
+
+    @rule(milliseconds=_within(5, 50, 150, 400, 1000, 2500, 6000))
+    def some_time_passes(self, milliseconds: int) -> None:
+        """A moment."""
+        self.world.wait(milliseconds)
+
+    @rule()
+    def it_settles(self) -> None:
+        """As long as it takes."""
+        self.world.settle()
+
+    @rule(hours=_within(1, 24))
+    def hours_pass(self, hours: int) -> None:
+        """In peace."""
+        self.world.sleep(hours * 3_600_000)
+
+    # clients
+
+    @rule(kind=st.sampled_from(sorted(KINDS)), rack=st.sampled_from(RACKS))
+    def a_client_joins(self, kind: str, rack: str) -> None:
+        """A deploy, or more load."""
+        self._join(kind, rack)
+
+    @rule(number=_NUMBERS)
+    def a_client_leaves(self, number: int) -> None:
+        """A deploy, or less load."""
+        self.world.leave(number)
+
+    @rule(number=_NUMBERS)
+    def a_client_crashes(self, number: int) -> None:
+        """Killed."""
+        self.world.crash(number)
+
+    @rule(number=_NUMBERS, milliseconds=_within(300, 3000, 12_000))
+    def a_client_stops(self, number: int, milliseconds: int) -> None:
+        """A long collection of garbage."""
+        self.world.pause(number, milliseconds)
+
+    # agents
+
+    @rule(number=_AGENTS)
+    def an_agent_starts(self, number: int) -> None:
+        """For the first time, or again."""
+        self.world.start_agent(number)
+
+    @rule(number=_AGENTS)
+    def an_agent_ends(self, number: int) -> None:
+        """SIGTERM."""
+        self.world.stop_agent(number)
+
+    @rule(number=_AGENTS)
+    def an_agent_is_killed(self, number: int) -> None:
+        """SIGKILL of the process."""
+        self.world.kill_agent(number)
+
+    @rule(number=_AGENTS, step=st.sampled_from(STEPS))
+    def an_agent_is_killed_at(self, number: int, step: str) -> None:
+        """SIGKILL of the process at its next such step."""
+        self.world.kill_agent(number, step)
+
+    @rule(number=_AGENTS, milliseconds=_within(300, 900, 3000, 12_000), whole=st.booleans())
+    def an_agent_stops(self, number: int, milliseconds: int, *, whole: bool) -> None:
+        """SIGSTOP and SIGCONT."""
+        self.world.freeze_agent(number, milliseconds, whole=whole)
+
+    @rule()
+    def another_is_elected(self) -> None:
+        """For whatever reason."""
+        self.world.elect_other()
+
+    # the cluster
+
+    @rule(milliseconds=_within(50, 1000, 4000), outdated=st.booleans())
+    def the_coordinator_moves(self, milliseconds: int, *, outdated: bool) -> None:
+        """A broker is restarted."""
+        self.world.move_coordinator(milliseconds, outdated=outdated)
+
+    @rule(number=_NUMBERS, milliseconds=_within(700, 5000, 20_000))
+    def a_broker_bounces(self, number: int, milliseconds: int) -> None:
+        """Absent for a while."""
+        self.world.bounce_broker(number, milliseconds)
+
+    @rule(number=_NUMBERS, rack=st.sampled_from(RACKS))
+    def a_broker_changes_its_rack(self, number: int, rack: str) -> None:
+        """Moved."""
+        self.world.move_rack(number, rack)
+
+    @rule(number=st.integers(0, 23), broker=_NUMBERS)
+    def a_replica_moves(self, number: int, broker: int) -> None:
+        """Reassigned."""
+        self.world.move_replica(number, broker)
+
+    @rule(count=st.integers(1, 3))
+    def partitions_come(self, count: int) -> None:
+        """The topic grows."""
+        self.world.add_partitions(count)
+
+    @rule(milliseconds=_within(2000, 15_000))
+    def looks_fail(self, milliseconds: int) -> None:
+        """Metadata cannot be had."""
+        self.world.hide_cluster(milliseconds)
+
+    def teardown(self) -> None:
+        """Everything settles, and stays."""
+        try:
+            self.world.sleep(3_600_000)
+        finally:
+            self.world.close()
+
+
+def tell(number: int, *, stories: int = 1, steps: int = STEPS_OF_A_STORY, shorten: bool = True) -> None:
+    """Play the stories of one seed.
+
+    Args:
+        number: The seed.
+        stories: How many, beside the simplest of all, which always comes first.
+        steps: Of each.
+        shorten: Whether one that ends badly is shortened, which takes a while.
+
+    Raises:
+        ViolationError: One ended badly; the shortest that does is printed.
+    """
+    phases = (Phase.generate, Phase.shrink) if shorten else (Phase.generate,)
+    told = settings(
+        max_examples=stories + 1,
+        stateful_step_count=steps,
+        database=None,
+        deadline=None,
+        phases=phases,
+        suppress_health_check=list(HealthCheck),
+        report_multiple_bugs=False,
+    )
+
+    @seed(number)
+    class Told(Story):
+        """The stories of this seed."""
+
+    run_state_machine_as_test(Told, settings=told)

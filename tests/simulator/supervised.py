@@ -1,0 +1,241 @@
+"""One agent with its supervisor, in virtual time: a process that dies is replaced, or its groups are left for it.
+
+The rules are those of `agent.supervisor.supervisor`, whose own code is made of processes and sockets.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Final, Protocol
+
+from agent.leading.leader import GroupLeader
+from agent.supervisor.line import Presence
+from common.settings import SupervisorSettings
+from tests.simulator.agent import build
+from tests.simulator.network import Host, Network
+from tests.simulator.place import Place, Watch
+from tests.simulator.process import Process
+from tests.simulator.standing import SimulatedElection, SimulatedStanding
+from tests.simulator.timeline import Timeline
+
+START_MS: Final = 1300
+"""From the start of a process to its first request, as measured."""
+_NOTICE_MS: Final = 100
+_TOLD_MS: Final = 200
+"""What happened in the last moments before a death was not told to the supervisor any more."""
+_LEAVING_MS: Final = 500
+_FREE_DEATHS: Final = 2
+_MOST_PAUSE_MS: Final = 30_000
+HAND_OVER_SECONDS: Final = 2.0
+_RULES: Final = SupervisorSettings()
+
+
+class SupervisedAgent:
+    """One agent."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        instance_id: str,
+        timeline: Timeline,
+        network: Network,
+        place: Place,
+        election: SimulatedElection | None,
+        witness: Witness,
+    ) -> None:
+        """An agent that is not started.
+
+        Args:
+            name: Its client id, and its identity in the election.
+            instance_id: `leading.instance_id`.
+            timeline: Time.
+            network: The way to the group's coordinator.
+            place: The cluster.
+            election: Of the agents; None for an agent alone.
+            witness: Told of what its processes do.
+        """
+        self.name, self.instance_id = name, instance_id
+        self._timeline, self._network, self._place, self._election = timeline, network, place, election
+        self._witness = witness
+        self._deaths: deque[int] = deque()
+        self._told: list[tuple[int, frozenset[Presence]]] = []
+        self._known: frozenset[Presence] = frozenset()
+        self._observes_until = 0
+        self._armed = ""
+        self._watch: Watch | None = None
+        self.standing: SimulatedStanding | None = None
+        self.process: Process | None = None
+        self.leader: GroupLeader | None = None
+        self.wanted = False
+
+    @property
+    def up(self) -> bool:
+        """Whether its process runs."""
+        return self.process is not None and self.process.host.alive and not self.process.ended
+
+    @property
+    def at_work(self) -> bool:
+        """Whether it is where it should be: running if it is wanted, and gone if it is not."""
+        resting = self._timeline.now < self._observes_until
+        stopped = self.process is not None and self.process.host.stopped
+        return not stopped and (self.up == self.wanted or resting) and (self._watch is None or self._watch.settled)
+
+    def start(self) -> None:
+        """Start the supervisor with its process."""
+        if not self.wanted:
+            self.wanted = True
+            self._timeline.after(START_MS, self._begin)
+
+    def stop(self) -> None:
+        """As SIGTERM."""
+        self.wanted = False
+        process, leader = self.process, self.leader
+        if process is None or leader is None or not self.up:
+            if self._election is not None:
+                self._election.leave(self.name)
+            return
+        process.host.do(lambda: leader.stop(hand_over_seconds=HAND_OVER_SECONDS))
+        if self._election is not None:
+            self._election.leave(self.name)
+
+    def arm(self, step: str) -> None:
+        """Have the process die at the next such step."""
+        self._armed = step
+
+    def kill(self) -> None:
+        """As SIGKILL of the process."""
+        if self.up and self.process is not None:
+            process = self.process
+            self._witness.killed(self)
+            self._end(process)
+            if self._election is not None:
+                self._election.falls_silent(self.name)
+            self._timeline.after(_NOTICE_MS, self._bury)
+
+    def freeze(self, milliseconds: int, *, whole: bool) -> None:
+        """As SIGSTOP, and SIGCONT later.
+
+        Args:
+            milliseconds: For how long.
+            whole: The supervisor, too; else it kills the process that does not beat.
+        """
+        process = self.process
+        if not self.up or process is None or process.host.stopped:
+            return
+        process.host.stop()
+        if self._election is not None:
+            self._election.falls_silent(self.name)
+
+        def go_on() -> None:
+            if process.host.alive:
+                process.host.go_on()
+                if self._election is not None and self.standing is not None:
+                    self._election.comes_back(self.name, self.standing)
+
+        def hangs() -> None:
+            if process.host.alive and process.host.stopped:
+                self.kill()
+
+        self._timeline.after(milliseconds, go_on)
+        if not whole:
+            self._timeline.after(round(_RULES.hang_seconds * 1000) + _NOTICE_MS, hangs)
+
+    # the process
+
+    def _begin(self) -> None:
+        if not self.wanted or self.up:
+            return
+        process = Process(
+            self.name, timeline=self._timeline, network=self._network, changed=self._changed, triggered=self._triggered
+        )
+        self._watch = Watch(process.host, self._timeline, self._place)
+        self.standing = self._election.enter(self.name, process.host) if self._election is not None else None
+        leader = build(
+            process,
+            instance_id=self.instance_id,
+            watch=self._watch,
+            standing=self.standing,
+            broke=lambda error: self._witness.breaks(self, error),
+        )
+        process.presences = leader.presences
+        self.process, self.leader = process, leader
+        self._told = []
+        self._witness.begins(self, process)
+        process.run(leader.run)
+
+    def _end(self, process: Process) -> None:
+        process.kill()
+        if self._watch is not None:
+            self._watch.end()
+            self._watch = None
+
+    def _changed(self, process: Process, step: str) -> None:
+        if process is not self.process:
+            return
+        now = self._timeline.now
+        self._told.append((now, process.presences()))
+        self._witness.steps(self, process, step)
+        if self._armed and self._armed == step:
+            self._armed = ""
+            self.kill()
+
+    def _triggered(self, process: Process, reason: str) -> None:
+        self._witness.triggers(self, process, reason)
+
+    def _bury(self) -> None:
+        now = self._timeline.now
+        known = [presences for at, presences in self._told if at <= now - _NOTICE_MS - _TOLD_MS]
+        if self._told:
+            self._known = known[-1] if known else self._known
+        calm = round(_RULES.calm_seconds * 1000)
+        self._deaths.append(now)
+        while now - self._deaths[0] > calm:
+            self._deaths.popleft()
+        count = len(self._deaths)
+        pending = frozenset(one for one in self._known if one.pending)
+        self._leave(pending)
+        self._known -= pending
+        pause = 0 if count <= _FREE_DEATHS else min(_MOST_PAUSE_MS, 1000 * 2 ** (count - _FREE_DEATHS - 1))
+        if count >= _RULES.most_deaths:
+            pause = calm
+            self._observes_until = now + calm
+            self._deaths.clear()
+        if pause:
+            self._witness.given_up(self)
+            self._leave(self._known)
+            self._known = frozenset()
+        if self.wanted:
+            self._timeline.after(START_MS + pause, self._begin)
+
+    def _leave(self, present: frozenset[Presence]) -> None:
+        """By a process of its own, which takes a moment."""
+        host = Host(self._timeline)
+
+        def leave() -> None:
+            for one in sorted(present, key=lambda one: one.member_id):
+                self._network.leave(host, one.member_id, one.instance_id, lambda _: None)
+
+        self._timeline.after(_LEAVING_MS, leave)
+
+
+class Witness(Protocol):
+    """Who is told what agents do."""
+
+    def begins(self, agent: SupervisedAgent, process: Process) -> None:
+        """A new process."""
+
+    def steps(self, agent: SupervisedAgent, process: Process, step: str) -> None:
+        """A step of a membership."""
+
+    def triggers(self, agent: SupervisedAgent, process: Process, reason: str) -> None:
+        """A rebalance is about to be asked for."""
+
+    def killed(self, agent: SupervisedAgent) -> None:
+        """A process is dead."""
+
+    def given_up(self, agent: SupervisedAgent) -> None:
+        """No process is started for a while."""
+
+    def breaks(self, agent: SupervisedAgent, error: Exception) -> None:
+        """The agent made a mistake of its own."""

@@ -1,0 +1,325 @@
+"""Everything together: one group, its coordinator, its clients, the agents, the cluster; and what can happen to them.
+
+Each thing that can happen is one method; between two of them time passes. What must hold: `tests.simulator.judgement`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+from typing import Final
+from uuid import UUID
+
+from tests.simulator.agent import GROUP
+from tests.simulator.consumers import KINDS, Consumer
+from tests.simulator.coordinator import Coordinator
+from tests.simulator.group import State
+from tests.simulator.judgement import Judgement
+from tests.simulator.network import Network
+from tests.simulator.place import RACKS, Place
+from tests.simulator.standing import SimulatedElection
+from tests.simulator.supervised import START_MS, SupervisedAgent
+from tests.simulator.timeline import Timeline
+
+TOPIC: Final = "t"
+_TURN_MS: Final = 500
+_CALM_TURNS: Final = 12
+_PATIENCE_MS: Final = 150_000
+STEPS: Final = ("join-sent", "join-answered", "sync-sent", "synced", "reserved", "released", "reset")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a story begins with.
+
+    Attributes:
+        seed: For ids and for how long things take.
+        protocol: Which the group uses.
+        partitions: How many the topic has.
+        agents: How many there are: 1, or 2 that elect one of them.
+        strangers: Whether the second agent has an instance id of its own and no election, as by mistake.
+        forbidden: Whether the group is one that the agent may not join.
+    """
+
+    seed: int = 0
+    protocol: str = "range"
+    partitions: int = 6
+    agents: int = 1
+    strangers: bool = False
+    forbidden: bool = False
+
+
+class World:
+    """One simulated world."""
+
+    def __init__(self, setting: Setting) -> None:
+        """Nobody is there yet.
+
+        Args:
+            setting: What the story begins with.
+        """
+        self.setting = setting
+        self.random = Random(setting.seed)  # noqa: S311 - a story is to be told again
+        self.timeline = Timeline()
+        self.place = Place()
+        self.place.topics[TOPIC] = [self._replicas(number) for number in range(setting.partitions)]
+        self.coordinator = Coordinator(self.timeline, new_id=self._new_id)
+        self.network = Network(self.timeline, self.coordinator)
+        self.consumers: list[Consumer] = []
+        self.judgement = Judgement(self)
+        elected = setting.agents > 1 and not setting.strangers
+        self.election = SimulatedElection(self.timeline, GROUP) if elected else None
+        self.agents = [
+            SupervisedAgent(
+                f"samerack-{number}",
+                instance_id=f"samerack-{number}" if setting.strangers else "samerack",
+                timeline=self.timeline,
+                network=self.network,
+                place=self.place,
+                election=self.election,
+                witness=self.judgement,
+            )
+            for number in range(setting.agents)
+        ]
+        self._names = 0
+        self.timeline.after(0, self._look)
+
+    def close(self) -> None:
+        """End everybody."""
+        for agent in self.agents:
+            agent.wanted = False
+            if agent.process is not None:
+                agent.process.kill()
+
+    # time
+
+    def wait(self, milliseconds: int) -> None:
+        """Let time pass."""
+        self.timeline.run(milliseconds)
+        self.judgement.deliver()
+
+    def settle(self) -> None:
+        """Let time pass until nothing moves any more; what must hold then is looked at."""
+        calm = 0
+        waited = 0
+        seen: tuple[object, ...] = ()
+        while calm < _CALM_TURNS:
+            self.wait(_TURN_MS)
+            waited += _TURN_MS
+            now = self._signature()
+            calm = calm + 1 if now == seen and self.at_rest() else 0
+            seen = now
+            if waited > _PATIENCE_MS + self.judgement.excused_ms():
+                self.judgement.never_settles(self.unrest())
+        self.judgement.settled()
+
+    def sleep(self, milliseconds: int) -> None:
+        """Settle, then let hours pass in which nothing happens."""
+        self.settle()
+        left = milliseconds
+        while left > 0:
+            left -= self.timeline.leap(left)
+            self.settle()
+            left -= _TURN_MS * _CALM_TURNS
+        self.judgement.settled(rested=True)
+
+    def at_rest(self) -> bool:
+        """Whether everybody is where they should be."""
+        return not self.unrest()
+
+    def unrest(self) -> str:
+        """Who is not; empty when all are."""
+        group = self.coordinator.group
+        if not self.network.available or self.network.outdated is not None:
+            return "the coordinator moves"
+        for agent in self.agents:
+            if not agent.at_work:
+                return f"{agent.name} is not where it should be"
+        living = {one.member_id for one in self.consumers if one.host.alive}
+        for one in self.consumers:
+            if one.host.alive and (one.host.stopped or not one.stable):
+                return f"{one.name} is not in the group"
+        if group is None:
+            return ""
+        if group.state not in (State.STABLE, State.EMPTY) or group.pending:
+            return f"the group is in {group.state.name} with {len(group.pending)} pending ids"
+        agents = {agent.name for agent in self.agents if agent.up}
+        for member in group.members:
+            if member.client_id not in agents and member.id not in living:
+                return f"{member.client_id} is in the group and gone"
+        return ""
+
+    # what can happen to clients
+
+    def join(self, kind: str, rack: str) -> None:
+        """A client comes."""
+        self._names += 1
+        java = kind == "java" and self.setting.protocol == "range"
+        protocol = "own" if self.setting.forbidden else self.setting.protocol
+        consumer = Consumer(
+            f"{kind}-{self._names}-{rack}",
+            KINDS[kind],
+            rack=rack,
+            topics=(TOPIC,),
+            protocols=(protocol, "cooperative-sticky") if java and not self.setting.forbidden else (protocol,),
+            timeline=self.timeline,
+            network=self.network,
+            place=self.place,
+            random=self.random,
+            owns=self.judgement.owns,
+        )
+        self.consumers.append(consumer)
+        self.judgement.excuse(f"{consumer.name} joins", self.slowest_ms())
+        consumer.start()
+
+    def leave(self, number: int) -> None:
+        """A client goes; a static one does not say so."""
+        if (one := self._living(number)) is not None:
+            session = one.kind.session_ms if one.kind.static else 0
+            self.judgement.excuse(f"{one.name} leaves", self.slowest_ms() + session)
+            one.leave()
+
+    def crash(self, number: int) -> None:
+        """A client is killed."""
+        if (one := self._living(number)) is not None:
+            self.judgement.excuse(f"{one.name} crashes", self.slowest_ms() + one.kind.session_ms)
+            one.crash()
+
+    def pause(self, number: int, milliseconds: int) -> None:
+        """A client is stopped for a while."""
+        if (one := self._living(number)) is not None and not one.host.stopped:
+            self.judgement.excuse(f"{one.name} stops", self.slowest_ms() + milliseconds + one.kind.session_ms)
+            one.host.stop()
+            self.timeline.after(milliseconds, one.host.go_on)
+
+    # what can happen to agents
+
+    def start_agent(self, number: int) -> None:
+        """An agent is started."""
+        agent = self.agents[number % len(self.agents)]
+        if not agent.wanted:
+            self.judgement.excuse(f"{agent.name} starts", START_MS + self.slowest_ms())
+        agent.start()
+
+    def stop_agent(self, number: int) -> None:
+        """An agent is told to end."""
+        agent = self.agents[number % len(self.agents)]
+        if agent.wanted:
+            self.judgement.stops(agent)
+            agent.stop()
+
+    def kill_agent(self, number: int, step: str = "") -> None:
+        """An agent's process is killed, at once or at its next such step."""
+        agent = self.agents[number % len(self.agents)]
+        if step:
+            agent.arm(step)
+        else:
+            agent.kill()
+
+    def freeze_agent(self, number: int, milliseconds: int, *, whole: bool) -> None:
+        """An agent's process is stopped for a while, or the agent with its supervisor."""
+        agent = self.agents[number % len(self.agents)]
+        if agent.up:
+            self.judgement.freezes(agent, milliseconds, whole=whole)
+            agent.freeze(milliseconds, whole=whole)
+
+    def elect_other(self) -> None:
+        """The agents elect another of them."""
+        if self.election is not None:
+            self.judgement.excuse("another agent is elected", self.slowest_ms())
+            self.election.elect(other=True)
+
+    # what can happen to the cluster
+
+    def move_coordinator(self, milliseconds: int, *, outdated: bool) -> None:
+        """Another broker coordinates the group after a while; it may show a former state of it at first."""
+        if not self.network.available:
+            return
+        self.judgement.excuse("the coordinator moves", milliseconds + self.slowest_ms() + 2000)
+        self.network.available = False
+        before = self.judgement.former
+        self.coordinator.unload()
+
+        def load() -> None:
+            self.coordinator.load()
+            self.network.available = True
+            if outdated and before is not None:
+                self.network.outdated = before
+                self.timeline.after(1500, up_to_date)
+
+        def up_to_date() -> None:
+            self.network.outdated = None
+
+        self.timeline.after(milliseconds, load)
+
+    def bounce_broker(self, number: int, milliseconds: int) -> None:
+        """A broker is gone for a while."""
+        broker = 1 + number % len(self.place.racks)
+        self.place.absent.add(broker)
+        self.place.changed()
+
+        def back() -> None:
+            self.place.absent.discard(broker)
+            self.place.changed()
+
+        self.timeline.after(milliseconds, back)
+
+    def move_rack(self, number: int, rack: str) -> None:
+        """A broker stands in another rack."""
+        self.place.racks[1 + number % len(self.place.racks)] = rack
+        self._cluster_changes()
+
+    def move_replica(self, number: int, broker: int) -> None:
+        """A partition is moved to another broker."""
+        partitions = self.place.topics[TOPIC]
+        partitions[number % len(partitions)] = (1 + broker % len(self.place.racks),)
+        self._cluster_changes()
+
+    def add_partitions(self, count: int) -> None:
+        """The topic gets more partitions."""
+        partitions = self.place.topics[TOPIC]
+        if len(partitions) + count <= 24:
+            partitions += [self._replicas(len(partitions) + number) for number in range(count)]
+            self._cluster_changes()
+
+    def hide_cluster(self, milliseconds: int) -> None:
+        """Looks at the cluster fail for a while."""
+        self.place.hidden = True
+
+        def show() -> None:
+            self.place.hidden = False
+
+        self.timeline.after(milliseconds, show)
+
+    # inside
+
+    def slowest_ms(self) -> int:
+        """How long the slowest client takes to notice a rebalance."""
+        kinds = [one.kind for one in self.consumers if one.host.alive]
+        return max((kind.heartbeat_ms + kind.poll_ms for kind in kinds), default=0)
+
+    def _cluster_changes(self) -> None:
+        self.judgement.excuse("the cluster changes", self.slowest_ms())
+        self.place.changed()
+
+    def _living(self, number: int) -> Consumer | None:
+        living = [one for one in self.consumers if one.host.alive]
+        return living[number % len(living)] if living else None
+
+    def _replicas(self, number: int) -> tuple[int, ...]:
+        return (1 + (number * 2 + self.setting.seed) % len(RACKS),)
+
+    def _new_id(self, begin: str) -> str:
+        return f"{begin}-{UUID(int=self.random.getrandbits(128), version=4)}"
+
+    def _signature(self) -> tuple[object, ...]:
+        group = self.coordinator.group
+        roles: Sequence[object] = [agent.leader and agent.process for agent in self.agents]
+        return (group and (group.generation, group.state, group.leader, len(group.members)), *roles)
+
+    def _look(self) -> None:
+        """The group is looked at in turns, so that what lasts too long is seen while it does."""
+        self.judgement.looks()
+        self.timeline.after(_TURN_MS, partial(self._look), repeats=True)
