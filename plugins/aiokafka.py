@@ -8,6 +8,7 @@ sent. It rebalances eagerly, so there is no `cooperative-sticky`. What must not 
 
 from __future__ import annotations
 
+from functools import partial
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from aiokafka.coordinator.protocol import ConsumerProtocol, ConsumerProtocolMemb
 
 from assignors.consumer.registry import Options
 from assignors.model import AssignmentError
-from plugins.planning import EAGER, NOTHING, Owned, Replicas, Wishes, plan, subscription_of
+from plugins.planning import EAGER, NOTHING, Owned, Replicas, Wishes, plan, racks_of_replicas, subscription_of
 from protocol.consumer import decode_subscription
 from protocol.model import from_pairs
 
@@ -90,9 +91,7 @@ class Assignor(AbstractPartitionAssignor):
             AssignmentError: there is no plan that may be sent.
         """
         sent = [(member, None, decode_subscription(metadata.sent)) for member, metadata in members.items()]
-        topics = {topic for _, _, subscription in sent for topic in subscription.topics}
-        found = {topic: _replicas(cluster, topic) for topic in topics}
-        return plan(self._wishes, sent, {topic: replicas for topic, replicas in found.items() if replicas is not None})
+        return plan(self._wishes, sent, partial(_replicas, cluster))
 
     def on_assignment(self, assignment: Any) -> None:  # type: ignore[override]  # see metadata
         """Remember what the consumer got; aiokafka does not tell in which generation."""
@@ -101,14 +100,6 @@ class Assignor(AbstractPartitionAssignor):
 
 
 def _replicas(cluster: Any, topic: str) -> Replicas | None:
-    """Racks of the replicas of each partition, the leader's first; None where the topic is not known."""
-    partitions = cluster._partitions.get(topic)  # noqa: SLF001 - no public method tells of replicas
-    if not partitions:
-        return None
-    racks = {broker.nodeId: broker.rack for broker in cluster.brokers()}
-    result: list[tuple[str | None, ...]] = []
-    for number in range(max(partitions) + 1):
-        found = partitions.get(number)
-        replicas = [] if found is None else sorted(found.replicas, key=lambda node: node != found.leader)
-        result.append(tuple(racks.get(node) for node in replicas))
-    return tuple(result)
+    partitions = cluster._partitions.get(topic, {})  # noqa: SLF001 - no public method tells of replicas
+    placed = {number: (one.leader, one.replicas) for number, one in partitions.items()}
+    return racks_of_replicas(placed, {broker.nodeId: broker.rack for broker in cluster.brokers()})

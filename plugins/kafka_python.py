@@ -7,12 +7,13 @@ What must not enter: planning; it is the same for all clients (`plugins.planning
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
 
 from assignors.consumer.registry import Options
-from plugins.planning import EAGER, NOTHING, Owned, Replicas, Wishes, plan, subscription_of
+from plugins.planning import EAGER, NOTHING, Owned, Replicas, Wishes, plan, racks_of_replicas, subscription_of
 from protocol.consumer import decode_subscription
 from protocol.model import from_pairs
 
@@ -73,9 +74,7 @@ class Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python
             (member.member_id, member.group_instance_id, decode_subscription(member.metadata.encode()))
             for member in members
         ]
-        topics = {topic for _, _, subscription in sent for topic in subscription.topics}
-        found = {topic: _replicas(cluster, topic) for topic in topics}
-        return plan(self._wishes, sent, {topic: replicas for topic, replicas in found.items() if replicas is not None})
+        return plan(self._wishes, sent, partial(_replicas, cluster))
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
         """Remember what the consumer got."""
@@ -84,14 +83,6 @@ class Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python
 
 
 def _replicas(cluster: Any, topic: str) -> Replicas | None:
-    """Racks of the replicas of each partition, the leader's first; None where the topic is not known."""
-    partitions = cluster._partitions.get(topic)  # noqa: SLF001 - no public method tells of replicas
-    if not partitions:
-        return None
-    racks = {broker.node_id: broker.rack for broker in cluster.brokers()}
-    result: list[tuple[str | None, ...]] = []
-    for number in range(max(partitions) + 1):
-        found = partitions.get(number)
-        replicas = [] if found is None else sorted(found.replica_nodes, key=lambda node: node != found.leader_id)
-        result.append(tuple(racks.get(node) for node in replicas))
-    return tuple(result)
+    partitions = cluster._partitions.get(topic, {})  # noqa: SLF001 - no public method tells of replicas
+    placed = {number: (one.leader_id, one.replica_nodes) for number, one in partitions.items()}
+    return racks_of_replicas(placed, {broker.node_id: broker.rack for broker in cluster.brokers()})

@@ -21,7 +21,7 @@ from protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartit
 from protocol.sticky import encode_cooperative_sticky, encode_sticky
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
 EAGER: Final = ("range", "range-optimal", "roundrobin", "sticky")
 NAMES: Final = (*EAGER, COOPERATIVE_STICKY)
@@ -85,22 +85,44 @@ def subscription_of(wishes: Wishes, topics: Iterable[str], owned: Owned) -> byte
     )
 
 
+def racks_of_replicas(
+    placed: Mapping[int, tuple[int, Sequence[int]]], racks: Mapping[int, str | None]
+) -> Replicas | None:
+    """Racks of the replicas of each partition of a topic, the leader's first; None where no partition is known.
+
+    Args:
+        placed: leader and replicas of each partition, as broker ids.
+        racks: by broker id.
+    """
+    if not placed:
+        return None
+    leaders_first = (
+        sorted(nodes, key=lambda node: node != leader)
+        for leader, nodes in (placed.get(number, (-1, ())) for number in range(max(placed) + 1))
+    )
+    return tuple(tuple(racks.get(node) for node in nodes) for nodes in leaders_first)
+
+
 def plan(
-    wishes: Wishes, members: Sequence[tuple[str, str | None, Subscription]], topics: Mapping[str, Replicas]
+    wishes: Wishes,
+    members: Sequence[tuple[str, str | None, Subscription]],
+    replicas_of: Callable[[str], Replicas | None],
 ) -> dict[str, bytes]:
     """The assignment of every member, in bytes, in the newest version that all of them know.
 
     Args:
         wishes: of the leader.
         members: member id, group instance id and subscription of each.
-        topics: replicas of the topics that the leader's metadata shows; others are left out.
+        replicas_of: replicas of a topic that the leader's metadata shows; None for others, which are left out.
 
     Raises:
         AssignmentError: there is no plan that may be sent.
     """
     assignor = ASSIGNORS[wishes.name]
+    found = {topic: replicas_of(topic) for _, _, sent in members for topic in sent.topics}
     problem = build_problem(
-        topics=topics, members=[_member(wishes, member_id, instance, sent) for member_id, instance, sent in members]
+        topics={topic: replicas for topic, replicas in found.items() if replicas is not None},
+        members=[_member(wishes, member_id, instance, sent) for member_id, instance, sent in members],
     )
     owner = assignor.assign(problem, wishes.options)
     if assignor.cooperative:
