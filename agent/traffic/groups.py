@@ -155,18 +155,8 @@ def managed(described: Any, *, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> 
         owned = from_pairs(
             (str(run.topic_name), int(number)) for run in raw.assignment.topic_partitions for number in run.partitions
         )
-        members.append(
-            ObservedMember(
-                id=raw.member_id,
-                instance_id=raw.instance_id,
-                client_id=raw.client_id,
-                client_host=_host(raw.client_host),
-                rack=_rack(racks, raw, hosts),
-                topics=frozenset(map(str, raw.subscribed_topic_names)) | frozenset(owned.topics),
-                owned=owned,
-                sessions=_is_java(raw.client_id, streams=False),
-            )
-        )
+        topics = frozenset(map(str, raw.subscribed_topic_names)) | frozenset(owned.topics)
+        members.append(_described(raw, racks=racks, hosts=hosts, topics=topics, owned=owned))
     return ObservedGroup(
         group=str(described.group_id),
         kind="consumer",
@@ -185,30 +175,25 @@ def streams(described: Any, *, racks: RackSettings, cluster: ClusterView, hosts:
         )
         for part in (described.topology.subtopologies or () if described.topology is not None else ())
     }
-    members = []
-    for raw in described.members:
-        client = streams_client.from_description(raw)
-        members.append(
-            ObservedMember(
-                id=raw.member_id,
-                instance_id=raw.instance_id,
-                client_id=raw.client_id,
-                client_host=_host(raw.client_host),
-                rack=_rack(racks, raw, hosts, client.tags),
-                topics=frozenset(topic for topics in sources.values() for topic in topics),
-                owned=_tasks(raw.assignment.active_tasks, sources, cluster),
-                sessions=True,
-                streams=client,
-            )
-        )
+    topics = frozenset(topic for read in sources.values() for topic in read)
     return ObservedGroup(
         group=str(described.group_id),
         kind="streams",
         state=described.group_state,
         assignor="streams",
-        members=tuple(members),
+        members=tuple(
+            _described(
+                raw,
+                racks=racks,
+                hosts=hosts,
+                topics=topics,
+                owned=_tasks(raw.assignment.active_tasks, sources, cluster),
+                client=streams_client.from_description(raw),
+            )
+            for raw in described.members
+        ),
         owned_known=True,
-        note="" if sources or not members else "its topology is not initialised",
+        note="" if sources or not described.members else "its topology is not initialised",
         together=_together(sources),
     )
 
@@ -236,15 +221,32 @@ def _tasks(tasks: Iterable[Any], sources: Mapping[str, tuple[str, ...]], cluster
     return from_pairs(pairs) if pairs else NO_PARTITIONS
 
 
-def _rack(racks: RackSettings, raw: Any, hosts: Hosts, tags: Iterable[tuple[str, str]] = ()) -> MemberRack:
-    if raw.rack_id:
-        return MemberRack(rack=raw.rack_id, source="subscription", fetches_with_rack=True)
-    host = _host(raw.client_host)
-    return member_rack(racks, subscription=None, client_id=raw.client_id, client_host=host, tags=tags, hosts=hosts)
-
-
-def _host(text: str) -> str:
-    return text.rpartition("/")[2]
+def _described(  # noqa: PLR0913 - what the brokers say, and what follows from it, all named
+    raw: Any,
+    *,
+    racks: RackSettings,
+    hosts: Hosts,
+    topics: frozenset[str],
+    owned: TopicPartitions,
+    client: StreamsClient | None = None,
+) -> ObservedMember:
+    """A member of a group that brokers assign; `client` is what Kafka Streams adds."""
+    host = raw.client_host.rpartition("/")[2]
+    rack = MemberRack(rack=raw.rack_id, source="subscription", fetches_with_rack=True)
+    if not raw.rack_id:
+        tags = client.tags if client is not None else ()
+        rack = member_rack(racks, subscription=None, client_id=raw.client_id, client_host=host, tags=tags, hosts=hosts)
+    return ObservedMember(
+        id=raw.member_id,
+        instance_id=raw.instance_id,
+        client_id=raw.client_id,
+        client_host=host,
+        rack=rack,
+        topics=topics,
+        owned=owned,
+        sessions=_is_java(raw.client_id, streams=client is not None),
+        streams=client,
+    )
 
 
 def _is_java(client_id: str, *, streams: bool) -> bool:
