@@ -18,7 +18,7 @@ from rich.table import Table
 
 from agent import log
 from agent.cli.curve import points_of, show_points
-from agent.cluster import NoRack, Settling, SettlingTimes, settle
+from agent.cluster import ClusterView, NoRack, Settling, SettlingTimes, settle
 from agent.coordination import close, connect
 from agent.group import CONSUMER, GroupView, topics_of
 from agent.leading import planner
@@ -28,7 +28,7 @@ from agent.leading.policy import share
 from agent.racks import rack_warnings
 from agent.traffic.watch import observe
 from agent.traffic.weights import weights_of_rates
-from agent.watch import fetches_are_rack_aware, find_group_type, look, open_admin
+from agent.watch import Admin, fetches_are_rack_aware, find_group_type, look, open_admin
 from assignors.consumer.registry import Options
 from assignors.evaluate import cross_rack_mask
 from assignors.model import NOBODY, Int32Array
@@ -163,8 +163,7 @@ def examine(
     subscriptions = [member.subscription for member in view.members if member.subscription is not None]
     seen = look(admin, topics_of(subscriptions))
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
-    selector = settings.racks.replica_selector
-    aware = fetches_are_rack_aware(admin, seen.brokers) if selector == "auto" else selector == "rack-aware"
+    aware, unknown = _rack_aware(settings, admin, seen)
     mode = planner.mode_of(view.protocol, settings.leading, rack_aware_fetch=aware)
     members = [
         member
@@ -187,6 +186,7 @@ def examine(
         "present": {**asdict(made.before), "cross_rack_share": share(made.before)},
         "proposed": {**asdict(made.after), "cross_rack_share": share(made.after)},
         "warnings": [
+            *unknown,
             *rack_warnings({rack.rack for rack in racks.values() if rack.rack is not None}, brokers),
             *(f"member {member.id}: {member.unreadable}" for member in view.members if member.unreadable),
             *([_WITHOUT_COPARTITIONING] if with_curve and mode.keep_copartitioned else []),
@@ -204,6 +204,17 @@ def examine(
         ],
         **({"curve": points_of(problem, Options(), seconds=mode.deadline_seconds)} if with_curve else {}),
     }
+
+
+def _rack_aware(settings: Settings, admin: Admin, seen: ClusterView) -> tuple[bool, list[str]]:
+    """Whether members are served by any replica in their rack, and why that is not known: then leaders count."""
+    selector = settings.racks.replica_selector
+    if selector != "auto":
+        return selector == "rack-aware", []
+    try:
+        return fetches_are_rack_aware(admin, seen.brokers), []
+    except AgentError as error:
+        return False, [f"only leader replicas count as near, as for an agent that runs: {error}"]
 
 
 def _per_member(made: planner.Plan, owner: Int32Array) -> list[dict[str, Any]]:

@@ -52,7 +52,7 @@ SASL: Final = {
     "kafka.sasl.username": "samerack",
     "kafka.sasl.password": "of-the-agent",
 }
-SETTINGS: Final = {**SASL, "traffic.poll_seconds": 1, "traffic.window_seconds": 5}
+SETTINGS: Final = {**SASL, "election.group": "samerack", "traffic.poll_seconds": 1, "traffic.window_seconds": 5}
 _ROW: Final = re.compile(r"^\| (group|topic|cluster) \| `([^`]+)` \| (\w+) \|.*\|([^|]*)\| `(\w+)` \|$", re.MULTILINE)
 _IMPLIED: Final = {"DESCRIBE": ("READ",)}
 """Who may not describe must not be allowed what implies it."""
@@ -165,7 +165,10 @@ class Seen:
                 AgentProcess(self.bootstrap, groups=[GROUP], log=folder / "agent.log", settings=SETTINGS)
             )
             # in the empty group it leads before the members come, if it may
-            self.agent.reaches(lambda: self.agent.role() == "leading", seconds=5)
+            self.agent.wait(
+                lambda: self.agent.role() == "leading" or "allow " in self.agent.get("/readyz")[1],
+                "it leads, or says what it may not",
+            )
             self.members = [self._stack.enter_context(_member(cluster, letter)) for letter in "abc"]
             wait_until(lambda: all(member.owned for member in self.members), "every member has partitions")
         except BaseException:
@@ -186,7 +189,7 @@ class Seen:
         """What `samerack verify` says that is not allowed, asked of the running agent."""
         (started,) = self.agent.events("started")
         port = started["url"].removesuffix("/metrics").rpartition(":")[2]
-        verdict = _verify("-s", f"web.port={port}")
+        verdict = _asked("verify", "-s", f"web.port={port}")
         return {one["where"].split()[0] for one in verdict["findings"] if one["code"] == "not-allowed"}
 
     def logged(self) -> str:
@@ -201,12 +204,18 @@ class Seen:
         return len({partition for event in fresh if event.kind == "records" for partition in event.partitions}) == 3
 
 
-def _verify(*options: str) -> dict[str, Any]:
-    line = [sys.executable, "-m", "agent.cli.main", "verify", "--json", *options]
+def _asked(command: str, *options: str) -> dict[str, Any]:
+    """What a command answers."""
+    line = [sys.executable, "-m", "agent.cli.main", command, "--json", *options]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode in (0, 1), done.stderr
-    verdict: dict[str, Any] = json.loads(done.stdout)
-    return verdict
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def _as_agent(cluster: Cluster) -> list[str]:
+    """Options by which a command asks as the agent's principal."""
+    return ["-b", cluster.secured(AGENT), *(part for key, value in SASL.items() for part in ("-s", f"{key}={value}"))]
 
 
 def _member(cluster: Cluster, letter: str) -> Member:
@@ -294,6 +303,10 @@ def test_without_one_permission(
     agent.wait(lambda: seen.found() == row.refused, f"verify shows {sorted(row.refused)}", timeout=20)
     assert seen.reads()
     assert seen.agent.running
+    assert bool(agent.events("acts-alone")) is (row.name == "samerack")
+    if "selector" in row.refused:
+        (warning,) = _asked("plan", GROUP, *_as_agent(cluster))["warnings"]
+        assert "allow DESCRIBE_CONFIGS on the cluster" in warning
     status, page = agent.get("/readyz")
     assert (status == 200) is (row.role == "leading"), page
     assert all(f'"family": "{family}"' in seen.logged() for family in measured)
@@ -307,8 +320,8 @@ def test_without_one_permission(
 def test_verify_says_it_without_an_agent(cluster: Cluster, acls: AdminClient) -> None:
     """The command measures itself as the agent's principal, and names what it may not ask."""
     _allow(acls, ALLOWED - {("cluster", "kafka-cluster", "DESCRIBE_CONFIGS"), ("cluster", "kafka-cluster", "DESCRIBE")})
-    given = [part for key, value in SASL.items() for part in ("-s", f"{key}={value}")]
-    verdict = _verify("--measure", "-b", cluster.secured(AGENT), "-w", "2", "-s", f'traffic.groups=["{GROUP}"]', *given)
+    given = ("--measure", "-w", "2", "-s", f'traffic.groups=["{GROUP}"]')
+    verdict = _asked("verify", *given, *_as_agent(cluster))
     (selector,) = [one for one in verdict["findings"] if one["where"] == "selector"]
     assert selector["code"] == "not-allowed"
     assert "allow DESCRIBE_CONFIGS on the cluster" in selector["cure"]
