@@ -1,0 +1,184 @@
+"""The checker finds each kind of fault that is planted, and blames nobody for what Kafka does not promise."""
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from sandbox.errors import SandboxError
+from sandbox.history.checker import check
+from sandbox.history.model import Bounds, Finding, History, Kind
+from sandbox.history.reading import read_history
+from sandbox.history.spans import longest_stop, stops
+from tests.unit.sandbox.histories import T0, T1, committed, history, ran, told, wrote
+
+_BOUNDS = Bounds(unowned=5.0, stop=3.0)
+
+
+def _kinds(found: list[Finding]) -> list[Kind]:
+    return [finding.kind for finding in found]
+
+
+def _handed_over(*, revoked: float = 10.0, assigned: float = 11.0, first: int = 10, floor: int = 10) -> History:
+    """One reads 0 to 9 of T0 and commits; another goes on with `first` from `assigned` on."""
+    one = [
+        told("assigned", 1, T0, generation=1),
+        *(ran(number + 1, T0, number, number) for number in range(9)),
+        ran(9.5, T0, 9, 9),
+        committed(9.8, {T0: floor}),
+        told("revoked", revoked, T0, generation=1),
+        told("closed", max(revoked, 20.0)),
+    ]
+    two = [
+        told("assigned", assigned, T0, generation=2),
+        ran(assigned + 0.5, T0, first, 19),
+        told("revoked", 14, T0, generation=2),
+        told("closed", 14.1),
+    ]
+    return history([wrote(0.5, T0, 0, 9), wrote(10, T0, 10, 19)], one=one, two=two)
+
+
+def test_a_hand_over_in_good_order_has_no_findings() -> None:
+    """Nothing is wrong where one owner follows the other from the commit on, within the bounds."""
+    assert check(_handed_over(), Bounds(unowned=7.0, stop=3.0)) == []
+
+
+def test_a_partition_of_two_members_in_one_generation_is_found() -> None:
+    """Both are named, with the time in which both had it."""
+    one = [told("assigned", 1, T0, T1, generation=3), told("revoked", 5, T0, generation=4), told("revoked", 9, T1)]
+    two = [told("assigned", 4, T0, generation=4), told("revoked", 9, T0)]
+    (found,) = check(history(one=one, two=two), _BOUNDS)
+    assert (found.kind, found.partition, found.members, found.seconds) == (Kind.OWNED_TWICE, T0, ("one", "two"), 1.0)
+    assert "owned twice: t-0, by one and two, 1.000 s" in str(found)
+
+
+def test_a_zombie_is_no_fault() -> None:
+    """A member that slept beyond its session believes to own what was given away in a later generation."""
+    one = [told("assigned", 1, T0, generation=3), told("lost", 9, T0)]
+    two = [told("assigned", 4, T0, generation=4), told("revoked", 9, T0)]
+    assert check(history(one=one, two=two), _BOUNDS) == []
+
+
+def test_members_that_tell_no_generation_are_held_to_the_time() -> None:
+    """Without generations whatever overlaps is owned twice."""
+    one = [told("assigned", 1, T0), told("lost", 9, T0)]
+    two = [told("assigned", 4, T0, generation=4), told("revoked", 9, T0)]
+    assert _kinds(check(history(one=one, two=two), _BOUNDS)) == [Kind.OWNED_TWICE]
+
+
+def test_a_generation_that_is_told_later_counts() -> None:
+    """A cooperative member that goes on in the next generation owns there what it was not told to give up."""
+    one = [told("assigned", 1, T0, generation=3), told("joined", 4, generation=4), told("revoked", 9, T0)]
+    two = [told("assigned", 5, T0, generation=4), told("revoked", 9, T0)]
+    assert _kinds(check(history(one=one, two=two), _BOUNDS)) == [Kind.OWNED_TWICE]
+
+
+def test_a_partition_of_nobody_is_found() -> None:
+    """Between two owners, and after the last one; a member that was killed had what it had until its last word."""
+    one = [told("assigned", 1, T0, generation=1), told("joined", 2, generation=1)]
+    two = [told("assigned", 8, T0, generation=2), told("revoked", 10, T0, generation=2), told("closed", 16)]
+    found = check(history(one=one, two=two), _BOUNDS)
+    assert [(finding.kind, finding.seconds) for finding in found] == [(Kind.UNOWNED, 6.0), (Kind.UNOWNED, 6.0)]
+
+
+def test_a_record_that_nobody_read_is_found() -> None:
+    """Within what was read, and at its end if it is known to have been written; all of it if nobody read at all."""
+    one = [told("assigned", 1, T0, T1), ran(2, T0, 0, 4), ran(2.5, T0, 6, 8), told("closed", 3)]
+    written = [wrote(1, T0, 0, 9), wrote(1, T1, 0, 1)]
+    found = [finding for finding in check(history(written, one=one), _BOUNDS) if finding.kind is Kind.SKIPPED]
+    assert [(finding.partition, finding.offsets) for finding in found] == [(T0, (5, 5)), (T0, (9, 9)), (T1, (0, 1))]
+    without = check(history(one=one), _BOUNDS)
+    assert [finding.offsets for finding in without] == [(5, 5)]
+
+
+def test_reading_below_the_commit_in_force_is_found() -> None:
+    """Whoever becomes the owner after a commit has to begin there."""
+    (found,) = check(_handed_over(first=7), Bounds(unowned=7.0, stop=3.0))
+    assert (found.kind, found.members, found.offsets) == (Kind.READ_AGAIN, ("two",), (7, 9))
+
+
+def test_reading_again_what_was_not_committed_is_no_fault() -> None:
+    """At least once is what Kafka promises."""
+    assert check(_handed_over(first=7, floor=7), Bounds(unowned=7.0, stop=3.0)) == []
+
+
+def test_reading_backwards_is_found() -> None:
+    """An owner that goes on being the owner reads nothing twice."""
+    one = [told("assigned", 1, T0), ran(2, T0, 0, 9), ran(3, T0, 5, 12), told("closed", 4)]
+    (found,) = check(history(one=one), _BOUNDS)
+    assert (found.kind, found.offsets) == (Kind.READ_AGAIN, (5, 9))
+
+
+def test_a_stop_is_found() -> None:
+    """It lasts from the last read to the next one, and to the end if there is none, while there are records."""
+    one = [told("assigned", 0, T0), ran(1, T0, 0, 0), ran(6, T0, 1, 1), told("closed", 10.5)]
+    found = check(history([wrote(0, T0, 0, 9)], one=one), _BOUNDS)
+    found = [finding for finding in found if finding.kind is Kind.STOP]
+    assert [finding.seconds for finding in found] == [5.0, 4.5]
+
+
+def test_nobody_stops_where_there_is_nothing_to_read() -> None:
+    """A record that is written late is read late."""
+    one = [told("assigned", 0, T0), ran(1, T0, 0, 0), ran(6, T0, 1, 1), told("closed", 20)]
+    assert check(history([wrote(0, T0, 0, 0), wrote(5.5, T0, 1, 1)], one=one), _BOUNDS) == []
+
+
+def test_a_run_that_took_long_is_no_stop() -> None:
+    """Reads that follow each other are one run, from its first to its last record."""
+    one = [told("assigned", 0, T0), ran(1, T0, 0, 400, until=9), ran(9.1, T0, 401, 401), told("closed", 9.2)]
+    assert stops(history(one=one), least=0.5) == []
+
+
+def test_the_longest_stop_of_a_time_is_one_that_overlaps_it() -> None:
+    """Others do not count, however long."""
+    one = [told("assigned", 0, T0), ran(1, T0, 0, 0), ran(2, T0, 1, 1), ran(7, T0, 2, 2), told("closed", 7)]
+    found = stops(history(one=one), least=0.5)
+    second = 1_000_000_000
+    assert longest_stop(found, since_ns=0, until_ns=int(1.5 * second)) == 1.0
+    assert longest_stop(found, since_ns=3 * second, until_ns=4 * second) == 5.0
+
+
+_LINES = (
+    '{"event":"assigned","ms":1,"ns":1000000000,"partitions":[["t",0]],"generation":1}\n'
+    '{"event":"records","ms":1,"ns":1500000000,"topic":"t","partition":0,"first":0,"last":3,"count":4}\n'
+)
+
+
+def test_files_are_read_and_checked(tmp_path: Path) -> None:
+    """One file for each member and one for the feeder; what a killed member did not finish to say is ignored."""
+    member, written = tmp_path / "one.jsonl", tmp_path / "written.jsonl"
+    member.write_text(_LINES + '{"event":"reco', encoding="utf-8")
+    written.write_text(
+        '{"event":"written","ms":1,"ns":900000000,"topic":"t","partition":0,"first":0,"last":5,"count":6}\n',
+        encoding="utf-8",
+    )
+    found = read_history([member, written])
+    assert list(found.members) == ["one"]
+    assert [finding.offsets for finding in check(found, _BOUNDS)] == [(4, 5)]
+
+
+def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
+    """The error names the file and what should be in it."""
+    foreign = tmp_path / "x.txt"
+    with pytest.raises(SandboxError, match="cannot read"):
+        read_history([foreign])
+    foreign.write_text("text\n", encoding="utf-8")
+    with pytest.raises(SandboxError, match="should hold a member's JSON lines only"):
+        read_history([foreign])
+
+
+def test_the_command_says_what_was_wrong(tmp_path: Path) -> None:
+    """Exit code 0 without findings, 1 with them, 2 where there is nothing to check."""
+    import typer  # noqa: PLC0415 - for this test only
+
+    from sandbox.history.__main__ import main  # noqa: PLC0415 - see above
+
+    app = typer.Typer()
+    app.command()(main)
+    member = tmp_path / "one.jsonl"
+    member.write_text(_LINES, encoding="utf-8")
+    assert CliRunner().invoke(app, [str(member)]).exit_code == 0
+    member.write_text(_LINES + _LINES.replace('"first":0,"last":3', '"first":2,"last":3'), encoding="utf-8")
+    result = CliRunner().invoke(app, [str(member)])
+    assert (result.exit_code, "read again: t-0, offsets 2 to 3, by one" in result.stdout) == (1, True)
+    assert CliRunner().invoke(app, [str(tmp_path / "none")]).exit_code == 2
