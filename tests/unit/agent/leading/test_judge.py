@@ -1,0 +1,189 @@
+"""The judge: what it puts into a situation, by which rules it goes, and what it has told when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agent.cluster import SettledCluster
+from agent.group import GroupView
+from agent.leading.assigning import Assigning
+from agent.leading.judge import Evaluation, Judge
+from agent.leading.measured import UNMEASURED, Measured
+from agent.leading.policy import Action, Crossing, Decision, Reason
+from agent.racks import NO_HOSTS
+from agent.traffic.collect import Partition
+from common.settings import PolicySettings, Settings
+from protocol.model import from_pairs
+from tests.unit.agent.leading.policies import MIDNIGHT
+from tests.unit.agent.values import RACKS, cluster, group, member
+
+FAR = cluster(RACKS, t=[[2], [1], [1], [2]])
+"""Member a, which stands in rack a, has partitions 0 and 1; b in rack b has 2 and 3: half of them are far."""
+NEAR = cluster(RACKS, t=[[1], [1], [2], [2]])
+VIEW = group(
+    member("m-a", "t", rack="a", assigned=from_pairs([("t", 0), ("t", 1)])),
+    member("m-b", "t", rack="b", assigned=from_pairs([("t", 2), ("t", 3)])),
+)
+RATES: Mapping[Partition, float] = {("t", 0): 100.0, ("t", 1): 1.0, ("t", 2): 20.0, ("t", 3): 3.0}
+
+
+@dataclass(kw_only=True)
+class Bench:
+    """A judge with everything around it in the test's hand."""
+
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    measured: Measured = UNMEASURED
+    recent: Callable[[float], Iterable[float]] = lambda _since: ()
+    now: float = 1000.0
+    cluster: SettledCluster = FAR
+    watch: Any = field(init=False)
+    judge: Judge = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings = Settings(
+            kafka={"bootstrap.servers": "h:1"},
+            policy=PolicySettings.model_validate(self.policy),
+        )
+        self.watch = SimpleNamespace(cluster=self.cluster, rack_aware_fetch=True)
+        self.judge = Judge(
+            settings=settings,
+            watch=self.watch,
+            assigning=Assigning(group="orders-eu", settings=settings, watch=self.watch),
+            hosts=NO_HOSTS,
+            clock=lambda: self.now,
+            group="orders-eu",
+            wall=lambda: MIDNIGHT + self.now,
+            measured=self.measured,
+            recent=self.recent,
+        )
+
+    def evaluation(self, view: GroupView = VIEW, *, generation: int = 1) -> Evaluation:
+        """Of a stable group that the agent leads."""
+        evaluation, _ = self.judge.evaluate(view, leading=True, generation=generation)
+        assert evaluation is not None
+        return evaluation
+
+    def decide(self, view: GroupView = VIEW) -> tuple[Decision, bool]:
+        """Of the group as it is."""
+        return self.judge.decide(self.evaluation(view))
+
+
+def test_rates_are_summed_by_what_crosses_racks() -> None:
+    """Under the assignment in force and under the plan, in bytes that were measured and not in weights."""
+    rates = Bench(measured=Measured(rates=lambda _: RATES)).evaluation().situation.rates
+    assert rates is not None
+    assert (rates.whole, rates.present, rates.possible) == (124.0, 120.0, 0.0)
+
+
+def test_rates_are_summed_up_anew_every_few_seconds() -> None:
+    """Not each turn: there may be many partitions; what is measured of racks is taken each time."""
+    asked: list[str] = []
+
+    def rates(name: str) -> Mapping[Partition, float]:
+        asked.append(name)
+        return RATES
+
+    bench = Bench(measured=Measured(rates=rates, crossing=lambda _: Crossing(share=0.3, since=7.0)))
+    evaluation = bench.evaluation()
+    for _ in range(26):
+        bench.judge.decide(evaluation)
+        bench.now += 0.2
+    assert asked == ["orders-eu"] * 2
+    assert evaluation.situation.crossing == Crossing(share=0.3, since=7.0)
+
+
+@pytest.mark.parametrize(
+    ("groups", "mode", "action"),
+    [
+        ({}, "act", Action.REBALANCE),
+        ({"orders-*": {"mode": "propose"}}, "propose", Action.PROPOSE),
+        ({"payments": {"mode": "propose"}}, "act", Action.REBALANCE),
+        ({"orders-eu": {"least_saving": 0.5}, "orders-*": {"mode": "propose"}}, "act", Action.SUPPRESS),
+    ],
+)
+def test_a_group_has_the_rules_of_the_first_pattern(
+    groups: Mapping[str, Mapping[str, Any]], mode: str, action: Action
+) -> None:
+    """What the pattern does not name is the section's."""
+    bench = Bench(policy={"groups": groups, "least_saving": 0.1})
+    decision, _ = bench.decide()
+    assert decision.action is action
+    assert bench.judge.outlook.mode == mode
+
+
+def test_a_trigger_that_waits_is_told_once() -> None:
+    """However often it is evaluated anew; again when racks or members are others."""
+    bench = Bench(policy={"least_saving": 0.5})
+    assert bench.decide()[1]
+    assert not bench.decide()[1]
+    other = replace(VIEW, members=VIEW.members)
+    assert other is not VIEW
+    assert not bench.decide(other)[1]
+    bench.watch.cluster = cluster(RACKS, t=[[2], [1], [1], [3]])
+    decision, news = bench.decide()
+    assert (decision.reason, news) == (Reason.BELOW_LEAST_SAVING, True)
+    bench.watch.cluster = FAR
+    assert bench.decide()[1]
+
+
+def test_nothing_to_gain_is_nothing_to_tell() -> None:
+    """The group is as well as it can be."""
+    bench = Bench(cluster=NEAR)
+    decision, news = bench.decide()
+    assert (decision.action, news) == (Action.NOTHING, False)
+
+
+def test_the_outlook_is_of_the_group_as_it_is() -> None:
+    """The decision with what it waits for, and what a rebalance would save; nothing of it outlives what was seen."""
+    bench = Bench(
+        policy={"windows": [{"cron": "0 2 * * *", "minutes": 60}]}, measured=Measured(rates=lambda _: RATES), now=0.0
+    )
+    bench.decide()
+    outlook = bench.judge.outlook
+    assert outlook.decision is not None
+    assert (outlook.decision.reason, outlook.decision.until) == (Reason.OUTSIDE_WINDOW, MIDNIGHT + 7200)
+    assert outlook.saved_bytes_per_second == 120.0
+    assert outlook.saved_dollars_per_day == pytest.approx(120.0 * 86_400 * 0.02 / 2**30)
+    bench.judge.forget()
+    assert bench.judge.outlook.decision is None
+    assert bench.judge.outlook.saved_bytes_per_second is None
+
+
+def test_what_was_triggered_before_a_restart_counts_once() -> None:
+    """As told of the last hour, however often it is told; what this judge triggered itself it knows."""
+    own: list[float] = []
+    bench = Bench(
+        policy={"most_per_hour": 3},
+        recent=lambda since: [at for at in (MIDNIGHT - 4000, MIDNIGHT + 10, MIDNIGHT + 20, *own) if at >= since],
+    )
+    for turn in range(3):
+        view = replace(VIEW, members=VIEW.members)
+        decision, _ = bench.decide(view)
+        if turn == 0:
+            assert decision.action is Action.REBALANCE
+            own.append(MIDNIGHT + bench.now)
+        else:
+            assert (decision.reason, decision.until) == (Reason.HOURLY_CAP, MIDNIGHT + 10 + 3600)
+        bench.now += 1
+
+
+def test_conditions_are_numbered() -> None:
+    """Another number for other members or another cluster; the same for another look at the same."""
+    bench = Bench()
+    first = bench.evaluation().situation.conditions
+    assert bench.evaluation(replace(VIEW, members=VIEW.members)).situation.conditions == first
+    fewer = bench.evaluation(group(VIEW.members[0])).situation.conditions
+    bench.watch.cluster = NEAR
+    assert len({first, fewer, bench.evaluation(group(VIEW.members[0])).situation.conditions}) == 3
+
+
+def test_a_group_whose_topics_are_not_known_is_not_judged() -> None:
+    """Until somebody has looked at them."""
+    bench = Bench(cluster=cluster(RACKS))
+    assert bench.judge.evaluate(VIEW, leading=True) == (None, False)
+    assert bench.judge.situation is None

@@ -1,0 +1,180 @@
+"""The breaker: what a rebalance on trial comes to, and what a row of failures does to the next ones."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent.leading.policy import MOST_ROUNDS, Action, Reason, Situation
+from agent.leading.policy.breaker import CALM_SECONDS, MOST_OTHERS, PATIENCE_SECONDS, SETTLED_SECONDS
+from tests.unit.agent.leading.policies import MIDNIGHT, RULES, Run, situation
+
+HASTY = replace(RULES, burst=100, breaker_failures=3, breaker_seconds=3600.0)
+WORTH_IT = situation(50, 10)
+WELL = situation(10, 10)
+
+
+def triggered(case: Situation = WORTH_IT, **rules: object) -> Run:
+    """A run that has just triggered a rebalance."""
+    run = Run(rules=replace(HASTY, **rules))  # type: ignore[arg-type]  # of any of its fields
+    assert run.decide(case).action is Action.REBALANCE
+    return run
+
+
+def failures(run: Run) -> int:
+    """Failures in a row, as the breaker counts them."""
+    return run.state.breaker.failures
+
+
+def on_trial(run: Run) -> bool:
+    """Whether the last rebalance still is."""
+    return run.state.breaker.trial is not None
+
+
+def test_a_rebalance_that_brings_what_was_predicted_succeeds() -> None:
+    """A minute later its trial is over, and the failures before it are forgotten."""
+    run = triggered()
+    run.state = replace(run.state, breaker=replace(run.state.breaker, failures=2))
+    run.decide(WELL, after=2)
+    assert on_trial(run)
+    run.decide(WELL, after=CALM_SECONDS)
+    assert not on_trial(run)
+    assert failures(run) == 0
+
+
+@pytest.mark.parametrize(("present", "failed"), [(30, 0), (31, 1), (50, 1), (60, 1)])
+def test_one_that_brings_less_than_half_fails(present: int, failed: int) -> None:
+    """Of forty points twenty will do; it is judged when the group has been stable for some seconds."""
+    run = triggered()
+    later = situation(present, present)  # as where the plan fell back: nothing better is known
+    run.decide(later, after=2)
+    run.decide(later, after=SETTLED_SECONDS - 0.1)
+    assert failures(run) == 0
+    run.decide(later, after=0.1)
+    assert failures(run) == failed
+
+
+def test_a_trigger_right_after_one_is_a_failure_of_the_first() -> None:
+    """Under the same conditions there was nothing left to gain, had it brought anything."""
+    run = triggered()
+    assert run.decide(WORTH_IT, after=1).action is Action.REBALANCE
+    assert failures(run) == 1
+
+
+def test_three_failures_in_a_row_open_it_for_an_hour_and_then_for_one_trial() -> None:
+    """Open it suppresses what is worth it, tells until when, and lets one through; if that fails it is open again."""
+    run = triggered()
+    for _ in range(2):
+        assert run.decide(WORTH_IT, after=1).action is Action.REBALANCE
+    waits = run.decide(WORTH_IT, after=1)
+    assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.BREAKER_OPEN, MIDNIGHT + 3 + 3600)
+    assert "40.0 were predicted" in run.state.breaker.cause
+    assert run.decide(WORTH_IT, after=3599).reason is Reason.BREAKER_OPEN
+    assert run.decide(WORTH_IT, after=1).action is Action.REBALANCE
+    waits = run.decide(WORTH_IT, after=1)
+    assert (waits.reason, waits.until) == (Reason.BREAKER_OPEN, None)
+    assert run.decide(WORTH_IT, after=SETTLED_SECONDS).until == MIDNIGHT + 3 + 3600 + 1 + SETTLED_SECONDS + 3600
+
+
+def test_a_good_trial_closes_it() -> None:
+    """Afterwards it takes three failures again."""
+    run = triggered(breaker_failures=1)
+    run.decide(WORTH_IT, after=1)
+    assert run.decide(WORTH_IT, after=3600).action is Action.REBALANCE
+    run.decide(WELL, after=1)
+    run.decide(WELL, after=CALM_SECONDS)
+    assert run.state.breaker.opened is None
+
+
+def test_changed_partitions_are_followed_while_it_is_open() -> None:
+    """The group needs them."""
+    run = triggered(breaker_failures=1)
+    assert run.decide(WORTH_IT, after=1).reason is Reason.BREAKER_OPEN
+    assert run.decide(situation(50, 10, partitions_changed=True)).action is Action.REBALANCE
+
+
+@pytest.mark.parametrize("opened", [False, True])
+def test_changed_conditions_void_a_trial(*, opened: bool) -> None:
+    """Other members or racks: what was predicted no longer counts; one that is half open lets another through."""
+    run = triggered(breaker_failures=1)
+    if opened:
+        run.decide(WORTH_IT, after=1)
+        assert run.decide(WORTH_IT, after=3600).action is Action.REBALANCE
+    elsewhere = situation(50, 50, conditions=1)
+    run.decide(elsewhere, after=1)
+    run.decide(elsewhere, after=CALM_SECONDS)
+    assert not on_trial(run)
+    assert failures(run) == int(opened)
+    assert run.decide(situation(50, 10, conditions=1)).action is Action.REBALANCE
+
+
+def test_a_second_round_is_waited_for() -> None:
+    """What a cooperative round withholds comes with the next one; a stuck member's partitions do not."""
+    run = triggered()
+    for _ in range(3):
+        assert run.decide(situation(50, 10, withheld=1, rounds=1), after=SETTLED_SECONDS).reason is Reason.SECOND_ROUND
+    assert failures(run) == 0
+    run.decide(situation(50, 50, withheld=1, rounds=MOST_ROUNDS + 1), after=1)
+    assert failures(run) == 1
+
+
+def test_a_storm_right_after_it_is_a_failure() -> None:
+    """Ours and some of others are no storm; one more is, and the agent's own second rounds do not count."""
+    run = triggered(situation(50, 10, generation=7))
+    assert run.decide(situation(10, 10, withheld=1, rounds=1, generation=8)).reason is Reason.SECOND_ROUND
+    run.decide(situation(10, 10, generation=9 + MOST_OTHERS), after=CALM_SECONDS - 1)
+    assert failures(run) == 0
+    run.decide(situation(10, 10, generation=10 + MOST_OTHERS))
+    assert failures(run) == 1
+    assert f"{MOST_OTHERS + 1} times" in run.state.breaker.cause
+
+
+def test_rebalances_later_are_no_storm() -> None:
+    """After a calm minute they are of another cause, as a deploy."""
+    run = triggered(situation(50, 10, generation=7, crossing=(0.5, 0.0), rates=(500.0, 100.0)))
+    run.decide(situation(10, 10, generation=8), after=CALM_SECONDS)
+    run.decide(situation(10, 10, generation=30), after=1)
+    assert failures(run) == 0
+
+
+MEASURED = situation(50, 10, rates=(500.0, 100.0), crossing=(0.5, MIDNIGHT - 60))
+
+
+@pytest.mark.parametrize(("crosses", "failed"), [(0.3, 0), (0.31, 1), (0.5, 1)])
+def test_measured_bytes_have_the_last_word(crosses: float, failed: int) -> None:
+    """The assignment may be as planned while clients fetch from elsewhere: judged once the whole window is after it."""
+    run = triggered(MEASURED)
+    run.decide(WELL, after=2)
+    stable = MIDNIGHT + run.now
+    run.decide(situation(10, 10, crossing=(crosses, stable - 1)), after=CALM_SECONDS)
+    assert on_trial(run)
+    run.decide(situation(10, 10, crossing=(crosses, stable)), after=1)
+    assert not on_trial(run)
+    assert failures(run) == failed
+
+
+def test_bytes_are_not_waited_for_for_ever() -> None:
+    """Without a figure the assignment's verdict stands."""
+    run = triggered(MEASURED)
+    run.decide(WELL, after=2)
+    run.decide(WELL, after=PATIENCE_SECONDS - 3)
+    assert on_trial(run)
+    run.decide(WELL, after=1)
+    assert not on_trial(run)
+    assert failures(run) == 0
+
+
+def test_a_new_trigger_ends_a_trial_that_waits_for_bytes() -> None:
+    """It brought what was predicted; that something new is to gain is no verdict on it."""
+    run = triggered(MEASURED)
+    run.decide(WELL, after=2)
+    assert run.decide(situation(40, 10, conditions=1), after=1).action is Action.REBALANCE
+    assert failures(run) == 0
+
+
+def test_a_proposal_is_on_no_trial() -> None:
+    """Nothing was done that could have brought anything."""
+    run = Run(rules=replace(HASTY, proposes=True))
+    run.decide(WORTH_IT)
+    assert not on_trial(run)

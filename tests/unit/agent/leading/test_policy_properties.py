@@ -1,0 +1,127 @@
+"""What no history of situations brings the policy to, whatever the rules: storms, and acts where none are allowed."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.leading.policy import EXEMPT, MOST_ROUNDS, Action, Decision, Rules, Situation
+from agent.leading.policy.breaker import is_open
+from agent.leading.policy.budget import HOUR_SECONDS
+from agent.leading.policy.windows import next_opening
+from common.settings import WindowSettings
+from tests.unit.agent.leading.policies import MIDNIGHT, Run, situation
+
+Steps: TypeAlias = list[tuple[float, Situation]]
+
+RULES = st.builds(
+    Rules,
+    proposes=st.booleans(),
+    least_saving=st.sampled_from([0.0, 0.05]),
+    least_bytes_per_second=st.sampled_from([0.0, 200.0]),
+    unmeasured_seconds=st.sampled_from([0.0, 600.0]),
+    burst=st.integers(1, 4),
+    refill_seconds=st.floats(1.0, 300.0),
+    most_per_hour=st.integers(1, 6),
+    windows=st.sampled_from([(), (WindowSettings(cron="*/20 * * * *", minutes=7.5),)]),
+    breaker_failures=st.integers(1, 3),
+    breaker_seconds=st.floats(1.0, 5000.0),
+)
+SITUATIONS = st.builds(
+    situation,
+    st.integers(0, 100),
+    st.sampled_from([0, 10, 50]),
+    partitions_changed=st.sampled_from([False, False, False, True]),
+    withheld=st.sampled_from([0, 0, 0, 2]),
+    rounds=st.integers(0, MOST_ROUNDS + 2),
+    racks_changed=st.booleans(),
+    rates=st.none() | st.tuples(st.floats(0.0, 1000.0), st.floats(0.0, 1000.0)),
+    crossing=st.none() | st.tuples(st.floats(0.0, 1.0), st.floats(MIDNIGHT, MIDNIGHT + 10_000.0)),
+    generation=st.integers(0, 20),
+    conditions=st.integers(0, 1),
+)
+STEPS = st.lists(st.tuples(st.sampled_from([0.2, 1.0, 60.0, 700.0]) | st.floats(0.0, 4000.0), SITUATIONS), max_size=40)
+
+
+def spends(case: Situation, decision: Decision) -> bool:
+    """Whether it is a rebalance that the budget has to allow."""
+    return decision.action is Action.REBALANCE and (case.stuck or decision.reason not in EXEMPT)
+
+
+@settings(max_examples=150)
+@given(steps=STEPS, rules=RULES)
+def test_no_history_overdraws_the_budget(steps: Steps, rules: Rules) -> None:
+    """In any hour no more than the cap, over any time no more than the burst and what was refilled."""
+    run, spent = Run(rules=rules), list[float]()
+    for pause, case in steps:
+        decision = run.decide(case, after=pause)
+        assert 0.0 <= run.state.budget.tokens <= rules.burst
+        if spends(case, decision) or decision.action is Action.PROPOSE:
+            spent.append(run.now)
+        assert len(spent) <= rules.burst + run.now / rules.refill_seconds + 1e-6
+        assert sum(time > run.now - HOUR_SECONDS for time in spent) <= rules.most_per_hour
+
+
+@settings(max_examples=150)
+@given(steps=STEPS, rules=RULES)
+def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: Steps, rules: Rules) -> None:
+    """Never in propose mode, outside of windows, or while the breaker is open; never for less than the least saving."""
+    run = Run(rules=rules)
+    for pause, case in steps:
+        barred = is_open(run.state.breaker, run.now + pause, rules) and run.state.breaker.trial is None
+        decision = run.decide(case, after=pause)
+        if decision.action is not Action.REBALANCE or decision.reason in EXEMPT:
+            continue
+        assert not rules.proposes
+        assert not barred
+        assert not rules.windows or next_opening(rules.windows, MIDNIGHT + run.now) is None
+        assert decision.before - decision.after > rules.least_saving
+        assert (
+            case.rates is None or case.rates.saving > rules.least_bytes_per_second or not rules.least_bytes_per_second
+        )
+
+
+@settings(max_examples=150)
+@given(steps=STEPS, rules=RULES)
+def test_what_a_group_needs_is_followed_in_every_state(steps: Steps, rules: Rules) -> None:
+    """Second rounds and changed partitions, whatever happened before; and what waits, waits for something to come."""
+    run = Run(rules=rules)
+    for pause, case in steps:
+        decision = run.decide(case, after=pause)
+        if not case.stuck and (case.withheld or case.partitions_changed):
+            assert (decision.action, decision.reason in EXEMPT) == (Action.REBALANCE, True)
+        if decision.until is not None:
+            assert decision.action is Action.SUPPRESS
+            assert decision.until > MIDNIGHT + run.now - 1e-3
+
+
+@settings(max_examples=150)
+@given(steps=STEPS, rules=RULES)
+def test_the_breaker_opens_and_closes_as_ruled(steps: Steps, rules: Rules) -> None:
+    """Closed it has fewer failures than open it; open it lets nothing through for its time, then one at a time."""
+    run = Run(rules=rules)
+    for pause, case in steps:
+        before = run.state.breaker
+        decision = run.decide(case, after=pause)
+        breaker = run.state.breaker
+        assert (breaker.opened is not None) == (breaker.failures >= rules.breaker_failures)
+        if before.opened is None or breaker.opened is None:
+            continue
+        if decision.action is Action.REBALANCE and decision.reason not in EXEMPT:
+            assert before.opened == breaker.opened
+            assert run.now - breaker.opened >= rules.breaker_seconds
+            assert breaker.trial is not None
+        if breaker.opened != before.opened:
+            assert before.trial is not None
+            assert breaker.trial is None
+
+
+@settings(max_examples=50)
+@given(pauses=st.lists(st.floats(0.1, 100.0), min_size=1, max_size=60))
+def test_rebalances_that_never_bring_anything_are_few(pauses: list[float]) -> None:
+    """A group that is as before after each one has three an hour, then one an hour, and not the hour's cap."""
+    run = Run(rules=Rules(least_saving=0.05, burst=3, refill_seconds=60.0, most_per_hour=12))
+    acts = [run.now for pause in pauses if run.decide(situation(50, 10), after=pause).action is Action.REBALANCE]
+    assert all(sum(start <= act < start + HOUR_SECONDS for act in acts) <= 4 for start in acts)
