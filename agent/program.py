@@ -17,6 +17,7 @@ from agent.cluster import SettlingTimes
 from agent.coordination import close, connect
 from agent.election.addresses import of_this_host
 from agent.election.election import Alone, Election, Standing
+from agent.election.metrics import ElectionCollector
 from agent.election.model import Presence, lead, observe
 from agent.errors import RefusedError
 from agent.events import Events
@@ -170,6 +171,7 @@ class Agent:
                 active=lambda: standing.claims.any_duty,
             )
         )
+        self.metrics.registry.register(ElectionCollector(self.election))
         self.web = WebServer(
             application(
                 self.metrics,
