@@ -12,6 +12,8 @@ from sandbox.chaos.world import World
 _SHORT_SECONDS: Final = 2.0
 _BEYOND_SESSION_SECONDS: Final = 7.5
 _AWAY_SECONDS: Final = 1.0
+_FOLLOW_SECONDS: Final = 3.0
+"""An agent waits a second before it believes a move, and then has the group follow."""
 
 
 class _OnMember(Fault):
@@ -182,6 +184,7 @@ class ReplicasMoved(Fault):
         (spare,) = self.world.cluster.brokers.keys() - set(found.replicas)
         moved = [spare, found.replicas[0]]
         admin.move_replicas({partition: moved})
+        hold(_FOLLOW_SECONDS)
         self.target = f"{partition[0]}-{partition[1]} from {list(found.replicas)} to {moved}"
 
 

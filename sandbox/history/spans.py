@@ -62,9 +62,9 @@ def written(history: History) -> dict[Partition, list[Event]]:
 def stops(history: History, *, least: float) -> list[Stop]:
     """The times longer than `least` seconds in which a partition had a record to read and nobody read it.
 
-    A stop begins when the record was written, or when the one before it was read if that was later. Where nobody took
-    note of what was written there is always something to read. After the last read it goes on to the last word of any
-    member.
+    A stop begins when the next record was written, or with the read before if that was later, and ends with any read,
+    also one of what had been read before. Where nobody took note of what was written there is always something to read.
+    After the last read it goes on to the last word of any member.
     """
     end = max((events[-1].ns for events in history.members.values() if events), default=0)
     confirmed = written(history)
@@ -73,13 +73,10 @@ def stops(history: History, *, least: float) -> list[Stop]:
         when = _Written(confirmed.get(partition, ()))
         free, behind = 0, -1
         for event, _ in runs:
-            if event.last <= behind:
-                free = max(free, event.ended_ns)  # somebody reads it, though nothing new
-                continue
-            since = max(free, when.of(max(event.first, behind + 1)))
+            since = max(free, when.of(behind + 1 if behind >= 0 else event.first))
             if since and event.begun_ns - since > least * 1e9:
                 found.append(Stop(partition=partition, since_ns=since, until_ns=event.begun_ns))
-            free, behind = max(free, event.ended_ns), event.last
+            free, behind = max(free, event.ended_ns), max(behind, event.last)
         if behind < when.last:
             since = max(free, when.of(behind + 1))
             if end - since > least * 1e9:

@@ -117,6 +117,14 @@ def test_a_stop_is_found() -> None:
     assert [finding.seconds for finding in found] == [5.0, 4.5]
 
 
+def test_a_stop_ends_with_a_read_of_what_was_read_before() -> None:
+    """A new owner begins at the commit; until then nobody has read, and from then on somebody does."""
+    one = [told("assigned", 0, T0), ran(1, T0, 0, 9)]
+    two = [told("assigned", 7, T0), ran(7, T0, 5, 9), ran(7.2, T0, 10, 30), told("closed", 7.3)]
+    found = stops(history([wrote(0.5, T0, 0, 30)], one=one, two=two), least=0.5)
+    assert [stop.seconds for stop in found] == [6.0]
+
+
 def test_nobody_stops_where_there_is_nothing_to_read() -> None:
     """A record that is written late is read late."""
     one = [told("assigned", 0, T0), ran(1, T0, 0, 0), ran(6, T0, 1, 1), told("closed", 20)]
