@@ -160,6 +160,7 @@ class Agent:
             own_rack=settings.traffic.rack,
             bootstrap=settings.kafka["bootstrap.servers"],
             more_gaps=self._gaps,
+            statuses=self.metrics.board.all,
         )
         ledger = Ledger(prices, roles=self._roles, own_share=self.showing.own_share)
         self.traffic.listen(ledger.take)

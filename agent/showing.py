@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,6 +15,7 @@ from agent import costs, verify
 from agent.baseline import CurvePoint, curve_of, own_share
 from agent.events import Events
 from agent.findings import Verdict
+from agent.metrics import GroupStatus
 from agent.report import Gap, Report
 from agent.traffic.board import TrafficBoard
 from agent.traffic.model import GroupTraffic, TrafficSnapshot
@@ -49,6 +50,7 @@ class Showing:
         bootstrap: str = "",
         own_rack: str = "",
         more_gaps: Callable[[], tuple[Gap, ...]] = tuple,
+        statuses: Callable[[], Iterable[GroupStatus]] = tuple,
     ) -> None:
         """Nothing is worked out yet.
 
@@ -61,6 +63,7 @@ class Showing:
             bootstrap: `bootstrap.servers` of the measured cluster.
             own_rack: where the agent itself is; "" where unknown.
             more_gaps: what is missing elsewhere than in measuring.
+            statuses: how it stands to each group that it is to lead.
         """
         self.board = board
         self.events = events
@@ -70,6 +73,7 @@ class Showing:
         self._bootstrap = bootstrap
         self._own_rack = own_rack
         self._more_gaps = more_gaps
+        self._statuses = statuses
         self._lock = threading.RLock()
         self._report: tuple[TrafficSnapshot, Mapping[str, str], tuple[Gap, ...], Report] | None = None
         self._verdict: tuple[Report, Verdict] | None = None
@@ -79,6 +83,10 @@ class Showing:
     def roles(self) -> Mapping[str, str]:
         """What the agent is to each group that it is to lead, now."""
         return self._roles()
+
+    def statuses(self) -> tuple[GroupStatus, ...]:
+        """How the agent stands to each group that it is to lead, now."""
+        return tuple(self._statuses())
 
     def report(self) -> Report:
         """The report of the latest snapshot."""

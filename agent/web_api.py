@@ -1,11 +1,11 @@
-"""What the agent answers as JSON: `/v1/traffic`, `/v1/findings`, `/v1/events`. Read only.
+"""What the agent answers as JSON: `/v1/traffic`, `/v1/findings`, `/v1/events`, `/v1/policy`. Read only.
 
 `samerack cost`, `top` and `verify` read these. What must not enter: working anything out, and HTML.
 """
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Final, get_args
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -17,6 +17,19 @@ from agent.events.model import all_to_json
 from agent.showing import Showing
 
 _JSON = "application/json"
+_POLICY: Final = (
+    "group",
+    "role",
+    "mode",
+    "waits",
+    "waits_until",
+    "budget",
+    "breaker_open",
+    "breaker_cause",
+    "saved_bytes_per_second",
+    "saved_dollars_per_day",
+)
+"""What of a group's status tells whether and when the agent rebalances it."""
 
 
 def routes(showing: Showing) -> list[Route]:
@@ -42,7 +55,16 @@ def routes(showing: Showing) -> list[Route]:
         found = showing.events.latest(int(given), group=asked.get("group"), kinds=kinds, since=since)
         return Response(all_to_json(found), media_type=_JSON)
 
-    return [Route("/v1/traffic", traffic), Route("/v1/findings", verdict), Route("/v1/events", events)]
+    def policy(_: Request) -> Response:
+        told = [{name: getattr(status, name) for name in _POLICY} for status in showing.statuses()]
+        return JSONResponse({"groups": told})
+
+    return [
+        Route("/v1/traffic", traffic),
+        Route("/v1/findings", verdict),
+        Route("/v1/events", events),
+        Route("/v1/policy", policy),
+    ]
 
 
 def _wrong(reason: str) -> Response:

@@ -16,11 +16,22 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
 from agent.events.words import duration, happened, reason
+from agent.leading.policy import Reason
 from agent.report import PairCost, Report
 from agent.showing import Showing
 from common import words
 from common.money import SECONDS_PER_MONTH
 
+_WAITS: Final[Mapping[str, str]] = {
+    Reason.BELOW_LEAST_SAVING.value: "what a rebalance would save is not worth it by the least savings",
+    Reason.NOT_MEASURED.value: "a rebalance waits until bytes are measured",
+    Reason.OUTSIDE_WINDOW.value: "a rebalance waits for the next window",
+    Reason.BREAKER_OPEN.value: "no rebalance is triggered, as the last ones brought too little",
+    Reason.OUT_OF_BUDGET.value: "a rebalance waits for the budget to refill",
+    Reason.HOURLY_CAP.value: "a rebalance waits, as there were enough in the last hour",
+    Reason.PROPOSED.value: "a rebalance is proposed, and in mode propose not triggered",
+}
+"""Reasons why a rebalance that would save something is not made, in words."""
 _EVENTS_SHOWN: Final = 30
 _GROUPS_SHOWN: Final = 200
 _REFRESH_SECONDS: Final = 10
@@ -88,6 +99,7 @@ def environment() -> Environment:
         size=words.size, rate=words.rate, money=words.money, percent=words.percent, when=words.when, span=words.span
     )
     made.filters.update(duration=duration, happened=happened, reason=reason)
+    made.filters["waits"] = lambda name: _WAITS.get(name, name)
     made.filters["link"] = lambda group: f"/group?name={quote(group, safe='')}"
     return made
 
@@ -125,6 +137,7 @@ def routes(showing: Showing) -> list[Route]:
             totals=totals(report),
             matrix=matrix(report.pairs, report.racks),
             groups=report.groups[:_GROUPS_SHOWN],
+            statuses={status.group: status for status in showing.statuses()},
             verdict=showing.verdict(),
             events=showing.events.latest(_EVENTS_SHOWN),
         )
@@ -140,6 +153,7 @@ def routes(showing: Showing) -> list[Route]:
             request,
             report=report,
             group=found,
+            standing=next((status for status in showing.statuses() if status.group == name), None),
             matrix=matrix(found.pairs, report.racks),
             curve=showing.curve(name),
             events=showing.events.latest(_EVENTS_SHOWN, group=name),

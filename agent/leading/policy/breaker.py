@@ -84,7 +84,7 @@ def reviewed(breaker: Breaker, situation: Situation, now: float, wall: float, ru
     trial = replace(trial, void=trial.void or situation.conditions != trial.conditions)
     if not trial.calm:
         if (others := _others(trial, situation)) > MOST_OTHERS:
-            return _failed(breaker, now, rules, f"the group rebalanced {others} times more right after one")
+            return _failed(breaker, now, rules, f"the group rebalanced {others} times more right after it")
         trial = replace(trial, calm=now - trial.at >= CALM_SECONDS)
     if not trial.brought and not trial.void:
         trial = replace(trial, brought=_has_brought(trial, situation))
@@ -168,4 +168,4 @@ def _failed(breaker: Breaker, now: float, rules: Rules, cause: str) -> Breaker:
 
 
 def _too_little(predicted: float, brought: float) -> str:
-    return f"one brought {100 * brought:.1f} points of cross-rack share where {100 * predicted:.1f} were predicted"
+    return f"it brought {100 * brought:.1f} points of cross-rack share where {100 * predicted:.1f} were predicted"

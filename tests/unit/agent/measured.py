@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
 from agent.cluster import ClusterView, PartitionView, Rack
 from agent.events import Events
+from agent.metrics import GroupStatus
 from agent.racks import MemberRack, Source
 from agent.showing import Showing
 from agent.traffic.board import TrafficBoard
@@ -168,6 +169,7 @@ def showing(
     roles: Mapping[str, str] | None = None,
     events: Events | None = None,
     prices: PriceTable | None = None,
+    statuses: Iterable[GroupStatus] = (),
 ) -> Showing:
     """What is shown of a snapshot."""
     board = TrafficBoard()
@@ -179,6 +181,7 @@ def showing(
         events=events or Events(),
         prices=prices or shipped("aws"),
         leading=LeadingSettings(),
+        statuses=lambda: statuses,
     )
 
 

@@ -15,13 +15,26 @@ import pytest
 from agent import findings, report, web_api, web_page
 from agent.cli import asking
 from agent.fetching import address as where_it_answers
-from agent.metrics import Metrics
+from agent.metrics import GroupStatus, Metrics
 from agent.web import WebServer, application
 from common.errors import AgentError
 from common.settings import WebSettings
 from tests.unit.agent.measured import busy, busy_events, showing
 
-SHOWN = showing(busy(), roles={"orders": "leading"}, events=busy_events())
+NAMED_BADLY = "reports <b>&amp;</b>"
+STATUSES = (
+    GroupStatus(
+        group="orders",
+        role="leading",
+        mode="act",
+        waits="breaker-open",
+        waits_until=1_800_003_600.0,
+        breaker_open=True,
+        breaker_cause="it brought 1.0 points of cross-rack share where 9.0 were predicted",
+    ),
+    GroupStatus(group=NAMED_BADLY, role="leading", mode="propose", waits="proposed", breaker_open=False),
+)
+SHOWN = showing(busy(), roles={"orders": "leading"}, events=busy_events(), statuses=STATUSES)
 
 
 @pytest.fixture(scope="module")
@@ -56,6 +69,24 @@ def test_events_are_told_newest_first(url: str) -> None:
     assert [event["kind"] for event in told] == ["plan", "decision", "decision"]
     assert len(json.loads(ask(f"{url}/v1/events?most=1")[1])["events"]) == 1
     assert json.loads(ask(f"{url}/v1/events?group=payments")[1]) == {"events": []}
+
+
+def test_the_policy_tells_mode_and_what_is_waited_for(url: str) -> None:
+    """As JSON for each group that is to be led; in words, with the time, on the group's page and on the first one."""
+    told = json.loads(ask(f"{url}/v1/policy")[1])["groups"]
+    assert [(one["mode"], one["waits"], one["waits_until"]) for one in told] == [
+        ("act", "breaker-open", 1_800_003_600.0),
+        ("propose", "proposed", None),
+    ]
+    page = ask(f"{url}/group?name=orders")[1].decode()
+    assert "No rebalance is triggered" in page
+    assert "until 2027-01-15 09:00:00 UTC" in page
+    assert "where 9.0 were predicted" in page
+    assert "In mode <code>propose</code>" not in page
+    assert "In mode <code>propose</code>" in ask(f"{url}/group?name={quote(NAMED_BADLY)}")[1].decode()
+    first = ask(url)[1].decode()
+    assert "<small>breaker-open</small>" in first
+    assert "<small>proposes only</small>" in first
 
 
 @pytest.mark.parametrize("most", ["0", "-1", "10001", "x", "1e3", "\u0663", "9" * 40])
