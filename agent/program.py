@@ -21,6 +21,7 @@ from agent.election.metrics import ElectionCollector
 from agent.election.model import Presence, lead, observe
 from agent.errors import RefusedError
 from agent.events import Events
+from agent.events.chronicle import Chronicle
 from agent.events.keeper import keeper_of
 from agent.events.metrics import EventMetrics
 from agent.leading import planner
@@ -93,6 +94,8 @@ class Agent:
             rate=self._bytes_per_second, dollars=prices.dollars, metrics=counted, most=settings.events.most
         )
         self._keeper = keeper_of(settings, self.events, counted)
+        chronicle = Chronicle(self.events, cooperative=settings.leading.cooperative_protocols)
+        self.traffic.listen(chronicle.take)
         self._watch = ClusterWatch(
             partial(open_admin, settings.kafka),
             pause=settings.watch.cluster_seconds,
@@ -131,6 +134,7 @@ class Agent:
                 measured=(
                     measured(self.traffic, self._measuring.weights) if self._measuring is not None else UNMEASURED
                 ),
+                rebalances=chronicle.of(group),
             )
             for group in dict.fromkeys(settings.groups)
         ]

@@ -64,18 +64,18 @@ class Events:
             self._ring.extend(event for event in events if event.id not in known)
             self._ring.extend(present)
 
-    def add(self, kind: Kind, group: str = "", *, at: float | None = None, **fields: Any) -> Event:
-        """Something happened, now unless said otherwise.
+    def add(self, kind: Kind, group: str = "", *, ago: float = 0.0, **fields: Any) -> Event:
+        """Something happened, now or a while ago.
 
         Args:
             kind: what sort of thing.
             group: whose; "" where it concerns the agent.
-            at: when, in seconds since 1970.
+            ago: how many seconds ago.
             fields: more of `Event`; what the group reads and what its shares cost a day is put beside them.
         """
         rate = self._rate(group) if group else None
         event = Event(
-            at=self._clock() if at is None else at,
+            at=self._clock() - ago,
             group=group,
             kind=kind,
             bytes_per_second=rate,

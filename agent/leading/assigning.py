@@ -45,6 +45,7 @@ class Sent:
     seconds: float
     members: int
     unreadable: tuple[str, ...]
+    cooperative: bool = False
     weights: Weights | None = None
 
 
@@ -157,6 +158,7 @@ class Assigning:
             seconds=time.perf_counter() - started,
             members=len(members),
             unreadable=tuple(unreadable),
+            cooperative=mode.cooperative,
             weights=weights,
         )
         return {member: encoded.get(member, _EMPTY_ASSIGNMENT) for member, _, _ in joined.members}

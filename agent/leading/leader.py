@@ -18,6 +18,7 @@ from agent.coordination import close, connect
 from agent.election.election import Alone, Standing
 from agent.election.model import lead
 from agent.events import Events
+from agent.events.rebalances import Rebalances
 from agent.leading.admission import Admission
 from agent.leading.assigning import Assigning, Weigh, unweighed
 from agent.leading.judge import Judge
@@ -58,6 +59,7 @@ class GroupLeader(threading.Thread):
         standing: Standing | None = None,
         hosts: Hosts = NO_HOSTS,
         measured: Measured = UNMEASURED,
+        rebalances: Rebalances | None = None,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -72,6 +74,7 @@ class GroupLeader(threading.Thread):
             standing: Whether this agent or another is to lead the group; without it, this one.
             hosts: What others know of client hosts.
             measured: What is measured of the group.
+            rebalances: Who keeps book of the group's rebalances.
         """
         super().__init__(name=f"group-{group}", daemon=True)
         self.group = group
@@ -83,7 +86,14 @@ class GroupLeader(threading.Thread):
         self._hand_over_until = 0.0
         self._fenced_in: int | None = None
         self._membership: Membership | None = None
-        self._teller = Teller(group=group, settings=settings, metrics=metrics, events=events)
+        self._teller = Teller(
+            group=group,
+            settings=settings,
+            metrics=metrics,
+            events=events,
+            rebalances=rebalances,
+            clock=time.monotonic,
+        )
         self._assigning = Assigning(group=group, settings=settings, watch=watch, weigh=weigh, hosts=hosts)
         self._parts = Parts(
             group=group,

@@ -89,7 +89,9 @@ class Session:
         Raises:
             KafkaError: The brokers did not take it.
         """
-        self.member.leave()
+        member = self.member
+        self._teller.witness.leaves(member=bool(member.member_id) and not member.fenced)
+        member.leave()
 
     def turn(self) -> float:
         """One turn; the answer is how many seconds to wait for the next unless something happens.
@@ -124,9 +126,15 @@ class Session:
             raise StepBackError(Cause.FOREIGN_AGENT, other)
         self._evaluate(self._others)
         if self._parts.seat.keep(member, self._look):
+            self._give_back()
             self._forget_looks()
             return 0.0
         return TURN_SECONDS
+
+    def _give_back(self) -> None:
+        """Tell where the seat was kept by asking the group's leader to take partitions back."""
+        if self.member.wants_join and len(self.member.assigned):
+            self._teller.witness.begins("gives partitions back")
 
     def _forget_looks(self) -> None:
         """What was seen is of the past: look anew before anything is decided."""
@@ -156,6 +164,7 @@ class Session:
         return any(member.instance_id == instance_id for member in look.members)
 
     def _rejoin(self) -> float:
+        self._teller.witness.rejoins(expected=self._look is not None and self._is_expected(self._look))
         view = self._others
         if view is not None and view.stable and view.protocol:
             self.member.offer(view.protocol)

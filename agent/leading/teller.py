@@ -5,19 +5,24 @@ Each thing is told once, in one place. What must not enter: deciding, and the me
 
 from __future__ import annotations
 
+import time
 from collections import Counter
+from collections.abc import Callable
 from typing import Final
 
 import structlog
 
 from agent.cluster import SettledCluster
 from agent.events import Events
+from agent.events.chronicle import Chronicle
+from agent.events.rebalances import Rebalances
 from agent.group import GroupView
 from agent.leading import planner
 from agent.leading.assigning import Sent
 from agent.leading.judge import Outlook
 from agent.leading.policy import Action, Decision, Reason, Situation, share
 from agent.leading.stepping_back import Cause, StepBackError
+from agent.leading.witness import Witness
 from agent.metrics import GroupStatus, Metrics
 from agent.racks import Hosts, rack_warnings
 from agent.refusals import explained
@@ -36,7 +41,16 @@ INSIDE: Final = frozenset({FOLLOWING, LEADING})
 class Teller:
     """Tells of one group."""
 
-    def __init__(self, *, group: str, settings: Settings, metrics: Metrics, events: Events) -> None:
+    def __init__(  # noqa: PLR0913 - everybody who wants to know comes together here
+        self,
+        *,
+        group: str,
+        settings: Settings,
+        metrics: Metrics,
+        events: Events,
+        rebalances: Rebalances | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         """Nothing is told yet.
 
         Args:
@@ -44,11 +58,17 @@ class Teller:
             settings: All settings.
             metrics: Where to count and publish.
             events: Where decisions and plans are kept for people.
+            rebalances: Who keeps book of the group's rebalances.
+            clock: Seconds, monotonic.
         """
         self._group = group
         self._settings = settings
         self.metrics = metrics
         self._events = events
+        leading = settings.leading
+        if rebalances is None:
+            rebalances = Chronicle(events, cooperative=leading.cooperative_protocols, clock=clock).of(group)
+        self.witness = Witness(rebalances, leading=leading, clock=clock)
         self.log = structlog.get_logger("leader").bind(group=group)
         self._warned: tuple[str, ...] = ()
         self._broken = False
@@ -110,11 +130,13 @@ class Teller:
 
     def joined(self, *, generation: int, leader: str) -> None:
         """The agent is in the group again, without a plan of its own."""
+        self.witness.joined(generation)
         self.log.info("joined", role=self.role, generation=generation, leader=leader)
 
     def planned(self, sent: Sent) -> None:
         """A plan went to the group."""
         plan = sent.plan
+        self.witness.planned(sent)
         self.metrics.planned(self._group, plan.assignor, sent.seconds)
         if plan.failure is not None:
             self.metrics.failed(self._group, "plan")
@@ -169,6 +191,7 @@ class Teller:
             until=when(decision.until) if decision.until is not None else None,
         )
         if decision.action is Action.REBALANCE:
+            self.witness.begins(decision.reason.value)
             self.metrics.rebalanced(self._group, decision.reason.value)
         elif decision.action is Action.PROPOSE:
             self.metrics.proposed(self._group, decision.reason.value)
@@ -215,6 +238,7 @@ class Teller:
         """
         decision = outlook.decision
         waits = decision is not None and (decision.action is Action.SUPPRESS or decision.reason is Reason.PROPOSED)
+        self.witness.sees(view, situation=situation, cluster=cluster)
         members = planner.members_of_view(view, self._settings.racks, hosts)
         known = {member.rack.rack for member in members if member.rack.rack is not None}
         brokers = {rack for rack in cluster.brokers.values() if isinstance(rack, str)}

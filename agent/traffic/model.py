@@ -95,6 +95,7 @@ class MemberTraffic:
         partitions: Partitions that it owns.
         method: How its bytes are known.
         streams: What Kafka Streams tells of the instance that it belongs to; None of other members.
+        topics: What it subscribes to.
     """
 
     id: str
@@ -105,6 +106,7 @@ class MemberTraffic:
     partitions: int
     method: Method
     streams: StreamsClient | None = None
+    topics: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,7 @@ class PartitionTraffic:
         serving_rack: That broker's rack, or None where unknown.
         bytes_per_second: Smoothed rate of wire bytes, or None before there are two looks at its offsets.
         lag_records: End offset less committed offset, or None.
+        committed: The committed offset, or None.
     """
 
     topic: str
@@ -128,6 +131,7 @@ class PartitionTraffic:
     serving_rack: str | None
     bytes_per_second: float | None
     lag_records: int | None
+    committed: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -151,6 +151,7 @@ class Painter:
                     serving_rack=scene.rack_of(broker) or None,
                     bytes_per_second=self._weights.rate(seen.group.group, partition),
                     lag_records=max(0, log.end - offset) if log is not None and offset is not None else None,
+                    committed=offset,
                 )
             )
         return tuple(result)
@@ -228,6 +229,7 @@ def _members(seen: Seen) -> tuple[MemberTraffic, ...]:
             partitions=len(member.owned),
             method="exact" if member.id in seen.exact_members else "estimated",
             streams=member.streams,
+            topics=member.topics,
         )
         for member in sorted(seen.group.members, key=lambda member: member.id)
     )

@@ -1,0 +1,114 @@
+"""Every group's rebalances: hands out who follows one group, and feeds those that the agent is no member of from looks.
+
+Measuring looks at all watched groups anyway; while the agent is a member of one it knows better. What must not enter:
+questions to brokers.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final
+
+from agent.events.book import Events
+from agent.events.commits import Commits
+from agent.events.model import Event
+from agent.events.pictures import of_traffic, share_of
+from agent.events.rebalances import Rebalances
+from agent.group import EMPTY_STATES, STABLE
+from agent.traffic.board import Published
+from agent.traffic.model import GroupTraffic
+
+_SETTLED: Final = EMPTY_STATES | {STABLE}
+
+
+@dataclass(slots=True, kw_only=True)
+class _Followed:
+    """One group: its rebalances, what is known of its commits, and how it was last measured."""
+
+    rebalances: Rebalances
+    commits: Commits = field(default_factory=Commits)
+    last: GroupTraffic | None = None
+
+
+class Chronicle:
+    """All groups."""
+
+    def __init__(
+        self,
+        events: Events,
+        *,
+        cooperative: Collection[str],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Nothing is known yet.
+
+        Args:
+            events: where rebalances are told.
+            cooperative: names of protocols whose members keep what they have in a rebalance.
+            clock: seconds, monotonic.
+        """
+        self._events = events
+        self._cooperative = frozenset(cooperative)
+        self._clock = clock
+        self._groups: dict[str, _Followed] = {}
+        self._lock = threading.Lock()
+
+    def of(self, group: str) -> Rebalances:
+        """The rebalances of one group."""
+        return self._followed(group).rebalances
+
+    def take(self, published: Published) -> None:
+        """Compare what was measured with what was measured before; for the board, from its thread."""
+        snapshot = published.snapshot
+        at = self._clock() - snapshot.cycle_seconds
+        counts = {topic: len(views) for topic, views in snapshot.cluster.topics.items()}
+        for group in snapshot.groups:
+            followed = self._followed(group.group)
+            keys = {member.id: member.instance_id or member.id for member in group.members}
+            if not followed.rebalances.inside:
+                self._compare(followed, group, at, counts)
+            if group.state == STABLE:
+                followed.commits.look(group.partitions, keys, at)
+            followed.last = group
+
+    def _compare(self, followed: _Followed, group: GroupTraffic, at: float, counts: dict[str, int]) -> None:
+        last = followed.last
+        if group.state not in _SETTLED:
+            clients = {member.instance_id or member.id: member.client_id for member in group.members}
+            followed.rebalances.moving(clients, at, measured=True)
+            return
+        if group.kind == "other" or (group.state == STABLE and group.problem is None and group.members):
+            return  # what its members own is not known
+        picture = of_traffic(group, cooperative=self._cooperative, partitions=counts)
+        same = last is not None and last.problem is group.problem
+        followed.rebalances.stable(picture, at, share=None if same else share_of(group.problem), measured=True)
+
+    def _followed(self, group: str) -> _Followed:
+        with self._lock:
+            known = self._groups.get(group)
+            if known is None:
+                commits = Commits()
+                known = self._groups[group] = _Followed(
+                    rebalances=Rebalances(
+                        tell=partial(self._tell, group), last=partial(self._last, group), silent=commits.silent
+                    ),
+                    commits=commits,
+                )
+            return known
+
+    def _tell(self, group: str, *, at: float, **fields: Any) -> Event:
+        """As an event; `at` is this clock's."""
+        return self._events.add("rebalance", group, ago=max(0.0, self._clock() - at), **fields)
+
+    def _last(self, group: str) -> tuple[int | None, int]:
+        """The last generation that was told, and how many rebalances without one were told since."""
+        unnumbered = 0
+        for event in self._events.latest(group=group, kinds=("rebalance",)):
+            if event.generation is not None:
+                return event.generation, unnumbered
+            unnumbered += 1
+        return None, unnumbered

@@ -1,0 +1,72 @@
+"""Whether members commit: how long the offsets of what a member reads have stood still although there was more to read.
+
+A member that leaves has read on until it did; one that died has not for its whole session. How often a group commits
+is learned from it. What must not enter: asking for offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from agent.events.cause import Partition
+from agent.traffic.model import PartitionTraffic
+
+_LEAST_SECONDS: Final = 4.0
+"""Brokers let no session be shorter than 6 s by default, and a look may come a moment late."""
+_TIMES_USUAL: Final = 2.0
+_FADING: Final = 0.8
+"""Of the longest time between two commits, with each that came sooner."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    """One partition: its owner's key, its committed offset and since when, the usual time between two commits."""
+
+    owner: str
+    offset: int
+    since: float
+    usual: float
+    waits: bool
+    """Whether there was more to read."""
+
+
+class Commits:
+    """Of one group; driven from one thread."""
+
+    def __init__(self) -> None:
+        self._known: dict[Partition, _Progress] = {}
+
+    def look(self, partitions: Iterable[PartitionTraffic], keys: dict[str, str], at: float) -> None:
+        """Take note of a look at offsets.
+
+        Args:
+            partitions: what the group reads.
+            keys: what members are known by, by member id.
+            at: when.
+        """
+        found: dict[Partition, _Progress] = {}
+        for one in partitions:
+            if one.committed is None or one.member is None:
+                continue
+            where = (one.topic, one.number)
+            owner, waits = keys.get(one.member, one.member), bool(one.lag_records)
+            last = self._known.get(where)
+            if last is None or last.owner != owner:
+                found[where] = _Progress(owner, one.committed, at, last.usual if last is not None else 0.0, waits)
+            elif last.offset != one.committed or not last.waits:
+                usual = max(_FADING * last.usual, at - last.since) if last.waits else last.usual
+                found[where] = _Progress(owner, one.committed, at, usual, waits)
+            else:
+                found[where] = last
+        self._known = found
+
+    def silent(self, at: float) -> frozenset[str]:
+        """Keys of members that had committed nothing for unusually long at that time, though records waited."""
+        silent: dict[str, bool] = {}
+        for one in self._known.values():
+            if one.waits:
+                still = at - one.since >= max(_LEAST_SECONDS, _TIMES_USUAL * one.usual)
+                silent[one.owner] = silent.get(one.owner, True) and still
+        return frozenset(owner for owner, still in silent.items() if still)

@@ -1,0 +1,219 @@
+"""The rebalances of one group, as they are seen: by a member of it, or by looks from outside. Each is told once.
+
+A member knows each generation. From outside two looks are compared: what differs, or was seen under way, is one
+rebalance, however many there were in between. What must not enter: asking brokers, and deciding.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Any, Final
+
+from agent.events.cause import Known, Partition, Picture, Released, cause_of, moved, pause, release
+from agent.events.model import Event
+
+_LOOKS_FOR_SHARE: Final = 2
+"""So many looks may pass before a rebalance is told without what its outcome costs."""
+
+Tell = Callable[..., Event]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What the agent gave the group, where it leads."""
+
+    picture: Picture
+    share_before: float
+    share_after: float
+    assignor: str
+    failure: str
+
+
+@dataclass(slots=True, kw_only=True)
+class _Over:
+    """A rebalance that is over and not told yet."""
+
+    at: float
+    generation: int | None
+    missed: int
+    looks: int = 0
+
+
+class Rebalances:
+    """What is known of one group's rebalances; may be told from any thread."""
+
+    def __init__(
+        self,
+        *,
+        tell: Tell,
+        last: Callable[[], tuple[int | None, int]],
+        silent: Callable[[float], AbstractSet[str]] = lambda _at: frozenset(),
+    ) -> None:
+        """Nothing is known yet.
+
+        Args:
+            tell: adds an event of this group.
+            last: the last generation that was told, and how many rebalances without one were told since.
+            silent: members, by key, that had stopped committing at that time although there was more to read.
+        """
+        self._tell = tell
+        self._last = last
+        self._silent = silent
+        self._lock = threading.RLock()
+        self._generation: int | None = None
+        self._before: Picture | None = None
+        self._share: float | None = None
+        self._begun: float | None = None
+        self._ours = ""
+        self._passing: dict[str, str] = {}
+        self._quiet: AbstractSet[str] = frozenset()
+        self._since = float("-inf")
+        self._is_measured = False
+        self._released: Mapping[Partition, Released] = {}
+        self._over: _Over | None = None
+        self.inside = False
+        """Whether the agent is a member: generations count then, not looks."""
+
+    def begins(self, at: float, *, ours: str = "") -> None:
+        """A rebalance is under way, or `ours` says why the agent begins one or leaves."""
+        with self._lock:
+            if self._over is not None:
+                self._finish(None, None)
+            if self._begun is None:
+                self._begun, self._quiet = at, self._silent(at)
+            self._ours = self._ours or ours
+
+    def moving(self, members: Mapping[str, str], at: float, *, measured: bool = False) -> None:
+        """A look at the group while nobody has an assignment: client ids by key."""
+        with self._lock:
+            if self._heeds(at, measured=measured) and self._over is None:
+                self.begins(at)
+                self._passing |= members
+
+    def joined(self, generation: int, at: float, *, plan: Plan | None = None, quiet: bool = False) -> None:
+        """The agent has joined; the same generation as before is no rebalance.
+
+        Args:
+            generation: as the broker says.
+            at: when it had its assignment.
+            plan: what it gave the group, if it leads.
+            quiet: it only took up its place again, in a group that was stable.
+        """
+        with self._lock:
+            if self._over is not None:
+                self._finish(None, None)
+            last, unnumbered = (self._generation, 0) if self._generation is not None else self._last()
+            if self._generation is not None and generation > self._generation + 1:
+                self._ours = self._ours or "joined again"  # it was thrown out in between, and knows only now
+            self._generation = generation
+            if generation == last or (quiet and last is None):
+                self._forget()
+                return
+            self.begins(at)
+            missed = max(0, generation - last - 1 - unnumbered) if last is not None and generation > last else 0
+            self._over = _Over(at=at, generation=generation, missed=missed)
+            if plan is not None:
+                self._finish(plan.picture, plan.share_after, plan=plan)
+
+    def stable(self, picture: Picture, at: float, *, share: float | None = None, measured: bool = False) -> None:
+        """A look at the group with an assignment in force, and the share of it that crosses racks where that is news.
+
+        Args:
+            picture: the group.
+            at: when it was asked for.
+            share: of its partitions, by weight.
+            measured: whether measuring looked, which counts alone while the agent is no member.
+        """
+        with self._lock:
+            if not self._heeds(at, measured=measured):
+                return
+            if not self.inside and self._over is None and self._differs(picture):
+                if self._begun is None:
+                    self._quiet = self._silent(at)
+                self._over = _Over(at=at, generation=None, missed=0)
+            if self._over is not None:
+                self._over.looks += 1
+                if share is not None or self._over.looks >= _LOOKS_FOR_SHARE or not self.inside:
+                    self._finish(picture, share)
+            elif self._begun is None:
+                self._before, self._share = picture, share if share is not None else self._share
+
+    def enters(self) -> None:
+        """The agent is a member from now on."""
+        with self._lock:
+            self.inside = True
+
+    def leaves(self, at: float) -> None:
+        """The agent is no member any more; what was looked at before does not count."""
+        with self._lock:
+            if self._over is not None:
+                self._finish(None, None)
+            self.inside, self._generation, self._since = False, None, at
+
+    def _heeds(self, at: float, *, measured: bool) -> bool:
+        """Whether a look counts: of two that look from outside only one, or the older look would undo the newer."""
+        if self.inside:
+            return not measured
+        self._is_measured |= measured
+        return at >= self._since and measured == self._is_measured
+
+    def _differs(self, picture: Picture) -> bool:
+        """Whether there was a rebalance since the last look."""
+        before = self._before
+        if before is None:
+            return False
+        return self._begun is not None or (picture.members, picture.cooperative) != (before.members, before.cooperative)
+
+    def _finish(self, after: Picture | None, share: float | None, *, plan: Plan | None = None) -> None:
+        """Tell of what is over."""
+        over, before = self._over, self._before
+        if over is None:
+            return
+        begun = self._begun
+        known = Known(
+            ours=self._ours,
+            agent_leads=plan is not None,
+            passing=self._passing,
+            silent=self._quiet,
+            released=self._released,
+        )
+        found = cause_of(before, after, known)
+        fields = self._outcome(before, after, over.at)
+        if plan is not None:
+            fields |= {"assignor": plan.assignor, "failure": plan.failure}
+        self._tell(
+            at=over.at,
+            reason=self._ours,
+            cause=found.cause,
+            joined=found.joined,
+            left=found.left,
+            generation=over.generation,
+            missed=over.missed,
+            seconds=over.at - begun if begun is not None else None,
+            share_before=plan.share_before if plan is not None else self._share,
+            share_after=share,
+            **fields,
+        )
+        self._released = (
+            release(before, after, self._released, ended=over.at) if before is not None and after is not None else {}
+        )
+        if after is not None:
+            self._before, self._share, self._since = after, share, over.at
+        self._over = None
+        self._forget()
+
+    def _outcome(self, before: Picture | None, after: Picture | None, ended: float) -> dict[str, Any]:
+        if after is None:
+            return {"detail": "another followed before anybody could look"}
+        fields: dict[str, Any] = {"members": len(after.members), "partitions": len(after.owners())}
+        if before is not None:
+            fields["moved"] = moved(before, after, self._released)
+            fields["pause_seconds"] = pause(before, after, self._released, begun=self._begun, ended=ended)
+        return fields
+
+    def _forget(self) -> None:
+        """Of what was under way."""
+        self._begun, self._ours, self._passing, self._quiet = None, "", {}, frozenset()

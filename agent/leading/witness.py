@@ -1,0 +1,96 @@
+"""What the agent sees of a group's rebalances as a member of it, or from outside, told to who keeps book of them.
+
+What must not enter: deciding, and finding out what a rebalance began with.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from agent.cluster import SettledCluster
+from agent.events.pictures import clients_of, of_plan, of_view
+from agent.events.rebalances import Plan, Rebalances
+from agent.group import EMPTY_STATES, GroupView
+from agent.leading.assigning import Sent
+from agent.leading.policy import Situation, share
+from common.settings import LeadingSettings
+
+
+class Witness:
+    """Of one group."""
+
+    def __init__(
+        self, rebalances: Rebalances, *, leading: LeadingSettings, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Nothing has been seen yet.
+
+        Args:
+            rebalances: who keeps book.
+            leading: the agent's instance id, names of cooperative protocols.
+            clock: seconds, monotonic.
+        """
+        self._rebalances = rebalances
+        self._leading = leading
+        self._clock = clock
+        self._clients: dict[str, str] = {}
+        self._quiet = False
+
+    def begins(self, ours: str) -> None:
+        """The agent begins a rebalance, and why."""
+        self._rebalances.begins(self._clock(), ours=ours)
+
+    def rejoins(self, *, expected: bool) -> None:
+        """The agent sends JoinGroup, or is about to; `expected`: the group has a place for its instance id."""
+        if self._rebalances.inside:
+            self._rebalances.begins(self._clock())
+            return
+        self._rebalances.enters()
+        self._quiet = expected
+        self._rebalances.begins(self._clock(), ours="" if expected else "joined")
+
+    def joined(self, generation: int) -> None:
+        """The agent follows, or has its place again."""
+        self._rebalances.joined(generation, self._clock(), quiet=self._quiet)
+
+    def planned(self, sent: Sent) -> None:
+        """The agent gave the group a plan."""
+        plan = sent.plan
+        picture = of_plan(plan.problem, plan.sent, clients=self._clients, cooperative=sent.cooperative)
+        self._rebalances.joined(
+            sent.generation,
+            self._clock(),
+            plan=Plan(
+                picture=picture,
+                share_before=share(plan.before),
+                share_after=share(plan.after),
+                assignor=plan.assignor,
+                failure=plan.failure or "",
+            ),
+        )
+
+    def sees(self, view: GroupView, *, situation: Situation | None, cluster: SettledCluster) -> None:
+        """A look at the group, without the agent; what it costs where that is worked out."""
+        clients = clients_of(view.members, agent=self._leading.instance_id)
+        if not (view.stable or view.state in EMPTY_STATES):
+            self._clients |= clients
+            self._rebalances.moving(clients, self._clock())
+            return
+        self._clients = clients
+        topics = {topic for member in view.members if member.subscription for topic in member.subscription.topics}
+        self._rebalances.stable(
+            of_view(
+                view,
+                cooperative=self._leading.cooperative_protocols,
+                partitions={topic: len(cluster.topics[topic]) for topic in topics & cluster.topics.keys()},
+            ),
+            self._clock(),
+            share=share(situation.present) if situation is not None else None,
+        )
+
+    def leaves(self, *, member: bool) -> None:
+        """The agent is out; `member`: it was in, so that the group rebalances."""
+        now = self._clock()
+        self._rebalances.leaves(now)
+        if member:
+            self._rebalances.begins(now, ours="left")

@@ -1,0 +1,149 @@
+"""What a rebalance began with, by two pictures and what is known: a table of cases, and what holds for all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.events.cause import Known, MemberSeen, Partition, Picture, Released, cause_of, moved, pause, release
+from agent.events.model import Cause
+
+T = frozenset({"t"})
+
+
+def seen(name: str, *numbers: int, static: bool = False, topics: frozenset[str] = T) -> tuple[str, MemberSeen]:
+    """A member that is called `client-NAME` and owns these partitions of t."""
+    owned = frozenset(("t", number) for number in numbers)
+    return name, MemberSeen(client_id=f"client-{name}", static=static, topics=topics, owned=owned)
+
+
+def picture(*members: tuple[str, MemberSeen], cooperative: bool = False, count: int = 4) -> Picture:
+    """A group that reads t, with so many partitions."""
+    return Picture(members=dict(members), cooperative=cooperative, partitions={"t": count})
+
+
+TWO = picture(seen("a", 0, 1), seen("b", 2, 3))
+WITHHELD = picture(seen("a", 0, 1), seen("b", 2), cooperative=True)
+TAKEN = picture(seen("a", 0, 1, 3), seen("b", 2), cooperative=True, count=5)
+MORE = picture(seen("a", 0, 1, 3, 4), seen("b", 2), cooperative=True, count=5)
+BOTH = replace(picture(seen("a", 0, 1), seen("b", 2, 3, topics=frozenset("tu"))), partitions={"t": 4, "u": 1})
+RELEASED = {("t", 3): Released(owner="b", at=10.0)}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "known", "cause"),
+    [
+        (TWO, TWO, Known(ours="racks-changed", agent_leads=True), "agent"),
+        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(ours="racks-changed"), "agent"),
+        (TWO, picture(seen("a", 0, 1), seen("b", 2), seen("c", 3)), Known(agent_leads=True), "member-joined"),
+        (TWO, TWO, Known(agent_leads=True, passing={"c": "client-c"}), "member-joined"),
+        (TWO, TWO, Known(agent_leads=True, passing={"a": "client-a"}), "unknown"),
+        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(agent_leads=True), "member-left"),
+        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(silent=frozenset("b")), "session-expired"),
+        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(silent=frozenset("a")), "member-left"),
+        (TWO, picture(), Known(), "member-left"),
+        (picture(seen("a", 0), seen("b", 1, static=True)), picture(seen("a", 0, 1)), Known(), "session-expired"),
+        (TWO, picture(seen("a", 0, 1), seen("c", 2, 3)), Known(), "member-left"),
+        (picture(), TWO, Known(), "member-joined"),
+        (TWO, BOTH, Known(), "subscription-changed"),
+        (BOTH, TWO, Known(agent_leads=True), "subscription-changed"),
+        (replace(BOTH, partitions={"t": 4}), TWO, Known(agent_leads=True), "unknown"),
+        (TWO, picture(seen("a", 0, 1, 4), seen("b", 2, 3), count=5), Known(agent_leads=True), "partitions-changed"),
+        (TWO, picture(seen("a", 0, 1), seen("b", 2), count=3), Known(), "partitions-changed"),
+        (replace(TWO, cooperative=True), WITHHELD, Known(), "leader"),
+        (WITHHELD, TAKEN, Known(released=RELEASED), "second-round"),
+        (WITHHELD, MORE, Known(released=RELEASED), "partitions-changed"),
+        (TWO, picture(seen("b", 0, 1), seen("a", 2, 3)), Known(), "leader"),
+        (TWO, picture(seen("b", 0, 1), seen("a", 2, 3)), Known(agent_leads=True), "unknown"),
+        (None, TWO, Known(), "unknown"),
+        (None, TWO, Known(ours="joined"), "agent"),
+        (TWO, None, Known(), "unknown"),
+    ],
+)  # fmt: skip
+def test_causes(before: Picture | None, after: Picture | None, known: Known, cause: Cause) -> None:
+    """One row, one case."""
+    assert cause_of(before, after, known).cause == cause
+
+
+def test_who_came_and_went_is_named_whatever_the_cause() -> None:
+    """By client id, in order; who only passed through came too."""
+    after = picture(seen("a", 0, 1), seen("d", 2), seen("c", 3))
+    found = cause_of(TWO, after, Known(ours="racks-changed", passing={"e": "client-e", "a": "client-a"}))
+    assert (found.joined, found.left) == (("client-c", "client-d", "client-e"), ("client-b",))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "released", "begun", "seconds"),
+    [
+        (TWO, TWO, {}, 8.0, 4.0),
+        (TWO, TWO, {}, None, None),
+        (picture(), TWO, {}, 8.0, None),
+        (replace(TWO, cooperative=True), WITHHELD, {}, 8.0, 0.0),
+        (replace(TWO, cooperative=True), WITHHELD, {}, None, 0.0),
+        (WITHHELD, TAKEN, RELEASED, 11.0, 2.0),
+        (replace(TWO, cooperative=True), picture(seen("a", 0, 1, 2, 3), cooperative=True), {}, 8.0, 4.0),
+    ],
+)
+def test_pauses(
+    before: Picture, after: Picture, released: dict[Partition, Released], begun: float | None, seconds: float | None
+) -> None:
+    """Eager members pause for the whole rebalance, cooperative ones for what moves, or was left by who is gone."""
+    assert pause(before, after, released, begun=begun, ended=12.0) == seconds
+
+
+def test_what_is_given_up_waits_until_somebody_has_it() -> None:
+    """Since the end of the round in which its owner let go, over further rounds; a partition that is gone does not."""
+    first = release(replace(TWO, cooperative=True), WITHHELD, {}, ended=10.0)
+    assert first == RELEASED
+    assert release(WITHHELD, WITHHELD, first, ended=11.0) == RELEASED
+    assert release(WITHHELD, picture(seen("a", 3), cooperative=True), first, ended=11.0).keys() == {
+        ("t", 0),
+        ("t", 1),
+        ("t", 2),
+    }
+    assert release(replace(TWO, cooperative=True), replace(WITHHELD, partitions={"t": 3}), {}, ended=10.0) == {}
+    assert release(TWO, picture(seen("a", 0)), {}, ended=10.0) == {}
+
+
+def test_a_move_counts_once_though_it_takes_two_rounds() -> None:
+    """Not where the partition is given up, but where another takes it."""
+    assert moved(replace(TWO, cooperative=True), WITHHELD, {}) == 0
+    assert moved(WITHHELD, TAKEN, RELEASED) == 1
+    assert moved(WITHHELD, replace(TWO, cooperative=True), RELEASED) == 0
+
+
+NAMES = st.sampled_from(["a", "b", "c", "d"])
+
+
+@st.composite
+def pictures(draw: st.DrawFn) -> Picture:
+    """Some members; each of four partitions with one of them or nobody."""
+    names = draw(st.sets(NAMES))
+    owners = draw(st.lists(st.sampled_from([None, *sorted(names)]), min_size=4, max_size=4))
+    members = [seen(name, *(n for n, owner in enumerate(owners) if owner == name)) for name in sorted(names)]
+    return picture(*members, cooperative=draw(st.booleans()))
+
+
+@given(before=pictures(), after=pictures(), ours=st.sampled_from(["", "joined"]), silent=st.frozensets(NAMES))
+def test_what_holds_for_all(before: Picture, after: Picture, ours: str, silent: frozenset[str]) -> None:
+    """Ours is ours; whoever went or came is named and is the cause; nothing else blames a member."""
+    found = cause_of(before, after, Known(ours=ours, silent=silent))
+    gone, came = before.members.keys() - after.members.keys(), after.members.keys() - before.members.keys()
+    assert found.left == tuple(sorted(f"client-{name}" for name in gone))
+    assert found.joined == tuple(sorted(f"client-{name}" for name in came))
+    assert (found.cause == "agent") is bool(ours)
+    if not ours:
+        assert (found.cause in ("member-left", "session-expired")) is bool(gone)
+        assert (found.cause == "session-expired") is bool(gone & silent)
+        assert (found.cause == "member-joined") is (bool(came) and not gone)
+
+
+@given(before=pictures(), after=pictures(), begun=st.floats(0, 10))
+def test_no_pause_is_longer_than_what_was_seen(before: Picture, after: Picture, begun: float) -> None:
+    """A pause lies within the rebalance unless a round before had given something up."""
+    seconds = pause(before, after, {}, begun=begun, ended=10.0)
+    assert seconds is None or 0 <= seconds <= 10.0 - begun
+    assert 0 <= moved(before, after, {}) <= len(before.owners().keys() & after.owners().keys())

@@ -1,0 +1,170 @@
+"""Rebalances as a member sees them and as looks from outside show them: each told once, with what it began with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent.events import Event, Events
+from agent.events.chronicle import Chronicle
+from agent.events.rebalances import Plan, Rebalances
+from tests.unit.agent.events.test_cause import TWO, picture, seen
+
+ONE = picture(seen("a", 0, 1, 2, 3))
+
+
+class Group:
+    """One group's rebalances, on a clock of its own."""
+
+    def __init__(self, events: Events | None = None) -> None:
+        self.now = 100.0
+        self.events = events or Events(clock=lambda: 1_000.0 + self.now)
+        self.rebalances: Rebalances = Chronicle(self.events, cooperative=(), clock=lambda: self.now).of("orders")
+
+    def told(self) -> list[Event]:
+        """The oldest first."""
+        return list(reversed(self.events.latest()))
+
+    def told_of(self, *names: str) -> list[tuple[Any, ...]]:
+        """These fields of each."""
+        return [tuple(getattr(event, name) for name in names) for event in self.told()]
+
+    def led(self, generation: int, plan: Any = TWO, *, seconds: float = 1.0) -> None:
+        """The agent hears of a rebalance, and gives the group this."""
+        self.rebalances.begins(self.now)
+        self.now += seconds
+        given = Plan(picture=plan, share_before=0.5, share_after=0.25, assignor="optimal", failure="")
+        self.rebalances.joined(generation, self.now, plan=given)
+        self.now += 10
+
+    def enter(self, generation: int) -> None:
+        """The agent joins as a new member and leads."""
+        self.rebalances.enters()
+        self.rebalances.begins(self.now, ours="joined")
+        self.led(generation)
+
+
+def test_each_generation_is_told_once_with_cause_duration_and_cost() -> None:
+    """The agent joins, a member leaves, and the agent asks for another assignment."""
+    group = Group()
+    group.enter(7)
+    group.led(8, ONE, seconds=2.0)
+    group.rebalances.begins(group.now, ours="racks-changed")
+    group.led(9, ONE)
+    assert group.told_of("generation", "cause", "reason", "missed") == [
+        (7, "agent", "joined", 0),
+        (8, "member-left", "", 0),
+        (9, "agent", "racks-changed", 0),
+    ]
+    left = group.told()[1]
+    assert (left.seconds, left.pause_seconds, left.moved, left.left) == (2.0, 2.0, 2, ("client-b",))
+    assert (left.share_before, left.share_after, left.assignor) == (0.5, 0.25, "optimal")
+    assert left.at == pytest.approx(1_113.0)
+
+
+def test_the_same_generation_is_no_rebalance() -> None:
+    """A new place in the broker's order, and a static member that is back, keep the generation."""
+    group = Group()
+    group.enter(7)
+    group.rebalances.begins(group.now)
+    group.rebalances.joined(7, group.now)
+    group.now += 5
+    group.led(8)
+    assert group.told_of("generation", "seconds") == [(7, 1.0), (8, 1.0)]
+
+
+def test_an_agent_that_was_thrown_out_says_so() -> None:
+    """It did not see the rebalance without it, and caused the next one by joining again."""
+    group = Group()
+    group.enter(7)
+    group.led(9)
+    assert group.told_of("generation", "cause", "reason", "missed")[1] == (9, "agent", "joined again", 1)
+
+
+def test_a_restarted_agent_goes_on_from_what_is_kept() -> None:
+    """Its place is the old one: no rebalance where the generation is the same, else those are told that it missed."""
+    group = Group()
+    group.enter(7)
+    for generation, told in ((7, []), (10, [(10, "agent", 2)])):
+        after = Group(Events())
+        after.events.remember(group.told())
+        after.rebalances.enters()
+        after.rebalances.begins(after.now, ours="" if generation == 7 else "joined")
+        after.rebalances.joined(generation, after.now, quiet=generation == 7)
+        after.rebalances.stable(TWO, after.now, share=0.5)
+        assert after.told_of("generation", "cause", "missed")[1:] == told
+
+
+def test_a_place_that_is_taken_up_without_knowing_of_former_times_is_no_rebalance() -> None:
+    """A stable group that has the agent's instance id does not rebalance when it comes back."""
+    group = Group()
+    group.rebalances.enters()
+    group.rebalances.begins(group.now)
+    group.rebalances.joined(12, group.now, quiet=True)
+    group.rebalances.stable(TWO, group.now)
+    assert group.told() == []
+
+
+def test_as_a_follower_the_outcome_is_looked_at() -> None:
+    """It is told with the look that knows what it costs, or with the second one."""
+    group = Group()
+    group.enter(7)
+    for generation, share in ((8, 0.4), (9, None)):
+        group.rebalances.begins(group.now)
+        group.now += 1
+        group.rebalances.joined(generation, group.now)
+        group.rebalances.stable(ONE, group.now)
+        assert len(group.told()) == generation - 7
+        group.rebalances.stable(ONE, group.now, share=share)
+    assert group.told_of("generation", "cause", "share_after")[1:] == [(8, "member-left", 0.4), (9, "leader", None)]
+
+
+def test_a_rebalance_that_another_overtakes_is_told_all_the_same() -> None:
+    """Nobody could look at its outcome."""
+    group = Group()
+    group.enter(7)
+    for generation in (8, 9):
+        group.rebalances.begins(group.now)
+        group.rebalances.joined(generation, group.now)
+    group.rebalances.stable(TWO, group.now, share=0.0)
+    assert group.told_of("generation", "cause")[1:] == [(8, "unknown"), (9, "leader")]
+
+
+def test_looks_from_outside_that_differ_are_a_rebalance() -> None:
+    """With its duration where a look fell into it, and who was only seen under way."""
+    group = Group()
+    looks = group.rebalances
+    looks.stable(TWO, 100.0, share=0.5)
+    looks.stable(TWO, 105.0)
+    looks.stable(ONE, 110.0, share=0.2)
+    looks.moving({"a": "client-a", "c": "client-c"}, 115.0)
+    looks.moving({"a": "client-a"}, 117.0)
+    looks.stable(ONE, 120.0)
+    assert group.told_of("cause", "seconds", "joined", "left", "share_before") == [
+        ("member-left", None, (), ("client-b",), 0.5),
+        ("member-joined", 5.0, ("client-c",), (), 0.2),
+    ]
+
+
+def test_while_the_agent_is_a_member_measuring_is_not_heeded() -> None:
+    """It would tell the same rebalance twice."""
+    group = Group()
+    group.enter(7)
+    group.rebalances.stable(ONE, group.now, measured=True)
+    group.rebalances.moving({}, group.now, measured=True)
+    assert len(group.told()) == 1
+
+
+def test_what_was_looked_at_before_the_agent_left_does_not_count() -> None:
+    """The rebalance that its leaving causes is the agent's."""
+    group = Group()
+    group.enter(7)
+    group.rebalances.leaves(group.now)
+    group.rebalances.begins(group.now, ours="left")
+    group.rebalances.stable(TWO, group.now - 1, measured=True)
+    assert len(group.told()) == 1
+    group.rebalances.stable(TWO, group.now + 1, measured=True)
+    assert group.told_of("cause", "reason", "generation")[1:] == [("agent", "left", None)]
+    group.rebalances.stable(ONE, group.now + 0.5)
+    assert len(group.told()) == 2, "one that looks from outside is enough"
