@@ -1,0 +1,109 @@
+"""The schedule of a chaos run, and the judgement of two runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+
+from sandbox.chaos.fault import Drawn
+from sandbox.chaos.judging import as_json, count, judge, lost
+from sandbox.chaos.means import Means
+from sandbox.chaos.run import Outcome, Run
+from sandbox.chaos.schedule import KINDS, draw, possible
+from sandbox.errors import SandboxError
+from sandbox.history.model import Finding, Kind
+
+_ALL = Means(network=True, clock=True, disk=True)
+_NONE = Means(network=False, clock=False, disk=False)
+
+
+def _outcome(
+    number: int, kind: str, stop: float, *, unexplained: Mapping[str, tuple[int, ...]] | None = None
+) -> Outcome:
+    return Outcome(
+        drawn=Drawn(number=number, kind=kind, group="eager", pick=0),
+        target="agent one",
+        seconds=5.0,
+        stops={"eager": stop, "cooperative": 0.1},
+        rebalances={"eager": 1},
+        unexplained=unexplained or {},
+        led=3,
+        since_ns=number * 10_000_000_000,
+        until_ns=number * 10_000_000_000 + 5_000_000_000,
+    )
+
+
+def _run(*outcomes: Outcome) -> Run:
+    return Run(outcomes=outcomes, findings={"eager": ()}, records=1000, seconds=60.0)
+
+
+def test_a_seed_draws_the_same_faults_again() -> None:
+    """Another seed draws others, and each is numbered."""
+    drawn = draw(1, faults=70, kinds=list(KINDS), groups=["a", "b"])
+    assert drawn == draw(1, faults=70, kinds=list(KINDS), groups=["a", "b"])
+    assert drawn != draw(2, faults=70, kinds=list(KINDS), groups=["a", "b"])
+    assert [one.number for one in drawn] == list(range(1, 71))
+
+
+def test_no_kind_is_left_out_for_long() -> None:
+    """Every round of a schedule has each kind once."""
+    kinds = list(KINDS)
+    drawn = draw(7, faults=2 * len(kinds), kinds=kinds, groups=["a"])
+    for begin in (0, len(kinds)):
+        assert {one.kind for one in drawn[begin : begin + len(kinds)]} == set(kinds)
+
+
+def test_an_unknown_kind_is_refused() -> None:
+    """The error says which there are."""
+    with pytest.raises(SandboxError, match="no such kind of fault: earthquake; there are worker-killed"):
+        draw(1, faults=1, kinds=["earthquake"], groups=["a"])
+
+
+def test_what_a_machine_cannot_do_is_left_out_and_said() -> None:
+    """Without root and a compiler neither network, clock nor disk is touched; everything else is."""
+    assert possible(_ALL) == list(KINDS)
+    assert _ALL.missing() == []
+    left = set(KINDS) - set(possible(_NONE))
+    assert {kind.partition("-")[0] for kind in left} == {"network", "joined", "clock", "disk"}
+    assert len(_NONE.missing()) == 3
+
+
+def test_two_seconds_more_than_without_an_agent_are_too_long() -> None:
+    """A fault is held against the longest stop of its kind without an agent."""
+    without = _run(_outcome(1, "worker-killed", 0.1), _outcome(2, "worker-killed", 1.0))
+    fine = judge(_run(_outcome(1, "worker-killed", 2.9), _outcome(2, "worker-killed", 0.1)), without)
+    assert (fine.complaints, fine.rows[0].too_long) == ((), False)
+    (row,) = fine.rows
+    assert (row.faults, row.with_agents, row.without) == (2, 2.9, 1.0)
+    slow = judge(_run(_outcome(1, "worker-killed", 3.1)), without)
+    (complaint,) = slow.complaints
+    assert complaint == ("fault 1 (worker killed; eager, agent one): stopped 3.10 s, without an agent 1.00 s at most")
+    assert slow.rows[0].too_long
+
+
+def test_a_rebalance_that_nobody_explains_is_wrong() -> None:
+    """The complaint names the generations."""
+    run = _run(_outcome(3, "broker-killed", 0.1, unexplained={"cooperative": (7, 8)}))
+    (complaint,) = judge(run, None).complaints
+    assert "nothing explains why cooperative went to generation 7, 8" in complaint
+
+
+def test_what_the_histories_hold_is_counted_and_told_with_its_fault() -> None:
+    """Lost records are counted one by one, each finding with the fault before it; one run alone is judged too."""
+    skipped = Finding(
+        kind=Kind.SKIPPED, partition=("eager", 0), since_ns=21_000_000_000, until_ns=21_000_000_000, offsets=(5, 9)
+    )
+    twice = Finding(kind=Kind.OWNED_TWICE, partition=("eager", 0), since_ns=1, until_ns=2, members=("a", "b"))
+    run = replace(
+        _run(_outcome(1, "worker-killed", 0.1), _outcome(2, "broker-killed", 0.1)), findings={"eager": (twice, skipped)}
+    )
+    assert (lost(run), count(run, Kind.OWNED_TWICE), count(run, Kind.READ_AGAIN)) == (5, 1, 0)
+    verdict = judge(run, None)
+    assert [complaint.startswith("eager: ") for complaint in verdict.complaints] == [True, True]
+    assert verdict.complaints[1].endswith("after fault 2 (broker killed and started; eager, agent one)")
+    told = json.loads(json.dumps(as_json(verdict, seed=4)))
+    assert (told["seed"], told["with_agents"]["lost"], told["without"]) == (4, 5, None)
+    assert [fault["kind"] for fault in told["with_agents"]["faults"]] == ["worker-killed", "broker-killed"]
