@@ -89,7 +89,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         self.waited_seconds = 0.0
         """How long the last JoinGroup was parked: the slowest member's way into the rebalance."""
         self.kept_waiting: list[float] = []
-        """Seconds from each answer to JoinGroup that made this member plan to its SyncGroup, until somebody takes them."""
+        """Seconds from each answer to JoinGroup that made this member plan to its SyncGroup, to be taken out."""
 
     # what a subclass gives
 

@@ -8,6 +8,7 @@ import threading
 import time
 from functools import partial
 from types import FrameType
+from typing import Any
 from zlib import crc32
 
 import structlog
@@ -44,6 +45,7 @@ from agent.traffic import web as traffic_web
 from agent.traffic.board import TrafficBoard
 from agent.traffic.metrics import TrafficCollector, TrafficMetrics
 from agent.traffic.watch import TrafficWatch
+from agent.version_watch import VersionWatch
 from agent.watch import ClusterWatch, find_group_type, open_admin
 from agent.web import WebServer, application
 from common.errors import AgentError, SettingsError
@@ -120,12 +122,14 @@ class Agent:
         self.metrics.registry.register(
             TrafficCollector(self.traffic, most_series=settings.traffic.most_series, mine=partial(_counts, standing))
         )
+        self._versions = VersionWatch(settings.kafka)
         self._leaders = [
             GroupLeader(
                 group=group,
                 settings=settings,
                 watch=self._watch,
                 group_type=partial(find_group_type, settings.kafka),
+                unfit=self._versions.unfit,
                 metrics=self.metrics,
                 events=self.events,
                 weigh=self._measuring.weights.weights if self._measuring is not None else unweighed,
@@ -183,7 +187,7 @@ class Agent:
                 healthy=self.unhealthy,
                 ready=self.unready,
                 more=(
-                    *web_api.routes(self.showing),
+                    *web_api.routes(self.showing, status=self.status),
                     *web_page.routes(self.showing),
                     *(traffic_web.routes(self._measuring.post) if self._measuring is not None else ()),
                 ),
@@ -217,6 +221,15 @@ class Agent:
 
     def _roles(self) -> dict[str, str]:
         return {status.group: status.role for status in self.metrics.board.all()}
+
+    def status(self) -> dict[str, Any]:
+        """What brokers can do, and what the agent is to each group, and why where it is not what it could be."""
+        troubles = {leader.group: leader.trouble for leader in self._leaders}
+        groups = [
+            {"group": one.group, "role": one.role, "state": one.state, "trouble": troubles.get(one.group, "")}
+            for one in self.metrics.board.all()
+        ]
+        return {"brokers": self._versions.told(), "groups": groups}
 
     def presences(self) -> frozenset[Membership]:
         """Every id by which brokers know the agent in the groups that it leads or is to lead."""
@@ -300,6 +313,7 @@ class Agent:
         if self._keeper is not None:
             self._keeper.start()
         self.web.start()
+        self._versions.start()
         self._watch.start()
         if self._pods is not None:
             self._pods.start()
@@ -320,6 +334,7 @@ class Agent:
         if self.election is not None:
             self.election.stop()  # the others elect, and take the memberships over while the leaders still wait
         self._watch.stop()
+        self._versions.stop()
         if self._pods is not None:
             self._pods.stop()
         if self._measuring is not None:

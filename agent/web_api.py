@@ -1,11 +1,12 @@
-"""What the agent answers as JSON: `/v1/traffic`, `/v1/findings`, `/v1/events`, `/v1/policy`. Read only.
+"""What the agent answers as JSON: `/v1/traffic`, `/v1/findings`, `/v1/events`, `/v1/policy`, `/v1/status`. Read only.
 
 `samerack cost`, `top` and `verify` read these. What must not enter: working anything out, and HTML.
 """
 
 from __future__ import annotations
 
-from typing import Final, get_args
+from collections.abc import Callable, Mapping
+from typing import Any, Final, get_args
 
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
@@ -32,8 +33,13 @@ _POLICY: Final = (
 """What of a group's status tells whether and when the agent rebalances it."""
 
 
-def routes(showing: Showing) -> list[Route]:
-    """The routes over what is shown."""
+def routes(showing: Showing, *, status: Callable[[], Mapping[str, Any]] = dict) -> list[Route]:
+    """The routes over what is shown.
+
+    Args:
+        showing: Traffic, findings and events.
+        status: What brokers can do, and what the agent is to its groups.
+    """
 
     def traffic(_: Request) -> Response:
         return Response(report.to_json(showing.report()), media_type=_JSON)
@@ -59,11 +65,15 @@ def routes(showing: Showing) -> list[Route]:
         told = [{name: getattr(status, name) for name in _POLICY} for status in showing.statuses()]
         return JSONResponse({"groups": told})
 
+    def standing(_: Request) -> Response:
+        return JSONResponse(status())
+
     return [
         Route("/v1/traffic", traffic),
         Route("/v1/findings", verdict),
         Route("/v1/events", events),
         Route("/v1/policy", policy),
+        Route("/v1/status", standing),
     ]
 
 

@@ -19,7 +19,7 @@ from agent.election.election import Alone, Standing
 from agent.election.model import lead
 from agent.events import Events
 from agent.events.rebalances import Rebalances
-from agent.leading.admission import Admission
+from agent.leading.admission import Admission, fit
 from agent.leading.assigning import Assigning, Weigh, unweighed
 from agent.leading.judge import Judge
 from agent.leading.measured import UNMEASURED, Measured
@@ -58,6 +58,7 @@ class GroupLeader(threading.Thread):
         weigh: Weigh = unweighed,
         standing: Standing | None = None,
         hosts: Hosts = NO_HOSTS,
+        unfit: Callable[[], str] = fit,
         measured: Measured = UNMEASURED,
         rebalances: Rebalances | None = None,
     ) -> None:
@@ -73,6 +74,7 @@ class GroupLeader(threading.Thread):
             weigh: The measured weights of the group's partitions.
             standing: Whether this agent or another is to lead the group; without it, this one.
             hosts: What others know of client hosts.
+            unfit: Why nobody can be led on these brokers; nothing where that is possible.
             measured: What is measured of the group.
             rebalances: Who keeps book of the group's rebalances.
         """
@@ -101,7 +103,12 @@ class GroupLeader(threading.Thread):
             watch=watch,
             teller=self._teller,
             admission=Admission(
-                group=group, leading=settings.leading, watch=watch, group_type=group_type, teller=self._teller
+                group=group,
+                leading=settings.leading,
+                watch=watch,
+                group_type=group_type,
+                teller=self._teller,
+                unfit=unfit,
             ),
             assigning=self._assigning,
             judge=Judge(

@@ -1,0 +1,118 @@
+"""Asks every broker for its versions of requests, at start and now and then, and says once what is found.
+
+What is needed and what follows from an answer is `agent.versions`'.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any, Final
+
+import structlog
+from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
+from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from agent.coordination import close, connect
+from agent.versions import FEATURES, FLOOR, TESTED, Ranges, Versions, versions_of
+from common.errors import AgentError
+from common.kafka_config import for_kafka_python
+
+log = structlog.get_logger("versions")
+
+_ASK_SECONDS: Final = 300.0
+"""Brokers are replaced one by one: that takes longer."""
+_AGAIN_SECONDS: Final = 15.0
+_REQUEST_MILLISECONDS: Final = 5000
+
+
+def ask(client: KafkaNetClient) -> Versions:
+    """What all running brokers have.
+
+    Raises:
+        KafkaError: One does not answer.
+    """
+    manager = client._manager  # noqa: SLF001 - there is no other way to ask one broker
+
+    async def one(broker: int) -> Any:
+        request = ApiVersionsRequest(client_software_name="samerack", client_software_version="0")
+        return await manager.wait_for(manager.send(request, node_id=broker), _REQUEST_MILLISECONDS)
+
+    answers = []
+    for broker in sorted(broker.node_id for broker in client.cluster.brokers()):
+        response = client._net.run(one, broker)  # noqa: SLF001 - as above
+        ranges: Ranges = {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys}
+        release = ".".join(map(str, infer_broker_version_from_api_versions(dict(ranges))))
+        answers.append((release, ranges))
+    return versions_of(answers)
+
+
+class VersionWatch(threading.Thread):
+    """Keeps the last answer."""
+
+    def __init__(self, kafka: Mapping[str, str]) -> None:
+        """Prepare; `start` begins to ask.
+
+        Args:
+            kafka: How to reach the brokers.
+        """
+        super().__init__(name="versions", daemon=True)
+        self._kafka = dict(kafka)
+        self._stopping = threading.Event()
+        self.found: Versions | None = None
+
+    def unfit(self) -> str:
+        """Why no group can be led; empty where one can, or nothing is known."""
+        return self.found.unfit if self.found is not None else ""
+
+    def told(self) -> dict[str, Any]:
+        """For `/v1/status`; releases are empty while nothing is known."""
+        found = self.found or Versions(releases=(), missing=())
+        return {
+            "releases": list(found.releases),
+            "least": FLOOR,
+            "tested": list(TESTED),
+            "missing": [
+                {"feature": one.name, "since": one.since, "required": one.required, "without": one.without}
+                for one in found.missing
+            ],
+            "unfit": found.unfit,
+        }
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Ask, tell what is news, pause."""
+        while not self._stopping.is_set():
+            self._stopping.wait(_ASK_SECONDS if self.look() else _AGAIN_SECONDS)
+
+    def look(self) -> bool:
+        """Ask once; whether there was an answer. Who does not answer is told by the watch."""
+        try:
+            client = connect(for_kafka_python(self._kafka))
+            try:
+                found = ask(client)
+            finally:
+                close(client)
+        except (kafka_errors.KafkaError, AgentError) as error:
+            log.debug("versions-unknown", error=str(error))
+            return False
+        if found != self.found:
+            self.found = found
+            self._tell(found)
+        return True
+
+    def _tell(self, found: Versions) -> None:
+        log.info(
+            "broker-versions",
+            releases=list(found.releases),
+            supported=f"from Kafka {FLOOR}; tested: {', '.join(TESTED)}",
+            has=[one.name for one in FEATURES if one not in found.missing],
+            without={one.name: one.without for one in found.missing},
+        )
+        if found.unfit:
+            log.error("brokers-too-old", reason=found.unfit)
