@@ -12,6 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+import psutil
+
 from sandbox.agent_process import AgentProcess
 from sandbox.contract import RACKS
 from sandbox.errors import SandboxError
@@ -71,12 +73,10 @@ class Agent:
 
     def worker(self) -> int:
         """The process id of its worker; 0 while there is none."""
-        supervisor = self.process.process.pid
-        for found in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError, ValueError, IndexError):
-                parent = int((found / "stat").read_text().rpartition(")")[2].split()[1])
-                if parent == supervisor and b"--line" in (found / "cmdline").read_bytes().split(b"\0"):
-                    return int(found.name)
+        with suppress(psutil.NoSuchProcess):
+            for child in psutil.Process(self.process.process.pid).children():
+                if "--line" in child.cmdline():
+                    return child.pid
         return 0
 
     def kill_worker(self) -> None:

@@ -37,6 +37,8 @@ class Fault(ABC):
 
     kind: ClassVar[str]
     title: ClassVar[str]
+    like: ClassVar[str] = ""
+    """What it is without agents, where other kinds are the same then; empty where it is like no other."""
     on_agents: ClassVar[bool] = False
     """Whether it happens to agents only: without any, nothing happens."""
 

@@ -12,6 +12,7 @@ _SHORT_SECONDS: Final = 2.0
 
 
 class _OnAgent(Fault):
+    like = "nothing"
     on_agents = True
 
     def inject(self) -> None:

@@ -121,14 +121,14 @@ class _OnBroker(Fault):
 class BrokerRestarted(_OnBroker):
     """As when brokers are updated."""
 
-    kind = "broker-restarted"
+    kind = like = "broker-restarted"
     title = "broker stopped and started"
 
 
 class BrokerKilled(_OnBroker):
     """As when its machine goes."""
 
-    kind = "broker-killed"
+    kind = like = "broker-killed"
     title = "broker killed and started"
     kill = True
 
@@ -137,6 +137,7 @@ class CoordinatorRestarted(_OnBroker):
     """Another broker takes the group over."""
 
     kind = "coordinator-restarted"
+    like = "broker-restarted"
     title = "the group's coordinator stopped and started"
 
     def choose(self) -> int:
@@ -148,6 +149,7 @@ class CoordinatorKilled(CoordinatorRestarted):
     """Another broker takes the group over, once the first is missed."""
 
     kind = "coordinator-killed"
+    like = "broker-killed"
     title = "the group's coordinator killed and started"
     kill = True
 

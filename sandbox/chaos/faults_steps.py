@@ -24,6 +24,7 @@ _PLAN_SECONDS: Final = 10.0
 
 
 class _InRebalance(Fault):
+    like = "rebalance with a slow member"
     step: ClassVar[Step]
     victim: ClassVar[Victim]
 
@@ -55,6 +56,7 @@ class _InRebalance(Fault):
             return
         if self.step == "joined":
             group.wait_state(("COMPLETING_REBALANCING",), "it waits for the plan")
+            network.bury(agent.worker())  # its SyncGroup, which waits to be sent again, must never arrive
             self.hit(agent)
             network.mend(self._number(agent))
         else:

@@ -22,7 +22,7 @@ class Row:
         kind: its name.
         faults: how many there were.
         with_agents: the longest stop, in seconds; None if there was no such run.
-        without: the same without agents.
+        without: the same without agents, of all faults that are like these then.
     """
 
     kind: str
@@ -59,7 +59,7 @@ def judge(with_agents: Run | None, without: Run | None) -> Verdict:
     """Compare.
 
     What a fault costs differs from one time to the next, with where heartbeats happen to stand: a fault with agents is
-    held against the longest stop of all faults of its kind without.
+    held against the longest stop of all faults that are like it without.
     """
     rows = tuple(_rows(with_agents, without))
     complaints = [complaint for run in (with_agents, without) if run is not None for complaint in _wrong(run)]
@@ -90,17 +90,31 @@ def as_json(verdict: Verdict, *, seed: int) -> dict[str, Any]:
 
 
 def _rows(with_agents: Run | None, without: Run | None) -> list[Row]:
-    def longest(run: Run | None, kind: str) -> tuple[int, float | None]:
-        found = [outcome.stop for outcome in run.outcomes if outcome.drawn.kind == kind] if run is not None else []
-        return len(found), max(found) if found else None
-
     rows = []
     for kind in KINDS:
-        count, led = longest(with_agents, kind)
-        other, alone = longest(without, kind)
-        if count or other:
-            rows.append(Row(kind=kind, faults=max(count, other), with_agents=led, without=alone))
+        led = [outcome.stop for outcome in _of(with_agents, frozenset({kind}))]
+        own = [outcome.stop for outcome in _of(without, frozenset({kind}))]
+        alike = [outcome.stop for outcome in _of(without, _alike(kind))]
+        if led or own:
+            rows.append(
+                Row(
+                    kind=kind,
+                    faults=max(len(led), len(own)),
+                    with_agents=max(led, default=None),
+                    without=max(alike, default=None),
+                )
+            )
     return rows
+
+
+def _of(run: Run | None, kinds: frozenset[str]) -> list[Outcome]:
+    return [outcome for outcome in run.outcomes if outcome.drawn.kind in kinds] if run is not None else []
+
+
+def _alike(kind: str) -> frozenset[str]:
+    """The kinds that are the same thing without agents."""
+    like = KINDS[kind].like
+    return frozenset(other for other in KINDS if other == kind or (like and KINDS[other].like == like))
 
 
 def _wrong(run: Run) -> list[str]:

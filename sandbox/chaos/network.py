@@ -1,7 +1,8 @@
 """Cuts agents off from the network: the kernel drops whatever processes of one group id send.
 
 Only what an agent *sends* is dropped: requests never arrive, while answers to those that had arrived still reach it,
-which is the harsher way to be half connected. The rules carry our process id; those whose process is gone are removed.
+which is the harsher way to be half connected. What a process that was killed had sent the kernel would go on sending in
+its name; `bury` drops that too, by its ports. The rules carry our process id; those whose process is gone are removed.
 """
 
 from __future__ import annotations
@@ -15,10 +16,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import psutil
+
 from sandbox.errors import SandboxError
 
 _MARK: Final = "samerack-chaos-"
 _GROUP_ID: Final = 47_000
+_DROP: Final = ("-m", "comment", "--comment", f"{_MARK}{os.getpid()}", "-j", "DROP")
 
 
 class Network:
@@ -27,6 +31,7 @@ class Network:
     def __init__(self, *, enabled: bool) -> None:
         """Remove what killed runs left, where that is possible."""
         self._cut: set[int] = set()
+        self._buried: list[Sequence[str]] = []
         if enabled:
             _remove_leftovers()
 
@@ -53,16 +58,26 @@ class Network:
             _iptables("-D", "OUTPUT", *_rule(number))
             self._cut.discard(number)
 
+    def bury(self, process: int) -> None:
+        """Drop for good what is sent from the ports that a process has now."""
+        for connection in psutil.Process(process).net_connections("tcp"):
+            if connection.status != psutil.CONN_LISTEN:
+                rule = ["--sport", str(connection.laddr.port), *_DROP]
+                _iptables("-I", "OUTPUT", "-p", "tcp", *rule)
+                self._buried.append(["OUTPUT", "-p", "tcp", *rule])
+
     def close(self) -> None:
         """Let everything through again."""
+        while self._buried:
+            with suppress(SandboxError):
+                _iptables("-D", *self._buried.pop())
         for number in sorted(self._cut):
             with suppress(SandboxError):
                 self.mend(number)
 
 
 def _rule(number: int) -> Sequence[str]:
-    owner = ["-m", "owner", "--gid-owner", str(_GROUP_ID + number)]
-    return [*owner, "-p", "tcp", "-m", "comment", "--comment", f"{_MARK}{os.getpid()}", "-j", "DROP"]
+    return ["-p", "tcp", "-m", "owner", "--gid-owner", str(_GROUP_ID + number), *_DROP]
 
 
 def _iptables(*arguments: str) -> str:
