@@ -18,7 +18,7 @@ from agent.events.model import all_to_json
 from agent.showing import Showing
 
 _JSON = "application/json"
-_POLICY: Final = (
+POLICY: Final = (
     "group",
     "role",
     "mode",
@@ -62,7 +62,7 @@ def routes(showing: Showing, *, status: Callable[[], Mapping[str, Any]] = dict) 
         return Response(all_to_json(found), media_type=_JSON)
 
     def policy(_: Request) -> Response:
-        told = [{name: getattr(status, name) for name in _POLICY} for status in showing.statuses()]
+        told = [{name: getattr(status, name) for name in POLICY} for status in showing.statuses()]
         return JSONResponse({"groups": told})
 
     def standing(_: Request) -> Response:

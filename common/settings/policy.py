@@ -62,10 +62,10 @@ class PolicyRules(Section):
         "for which the agent triggers a rebalance. It acts when the saving is greater than every least saving.",
     )
     least_saving_bytes_per_second: float = Field(
-        default=0.0, ge=0, description="The same in measured bytes per second; 0: whatever it is."
+        default=0.0, ge=0, description="Least saving in measured bytes per second; 0: whatever it is."
     )
     least_saving_dollars_per_day: float = Field(
-        default=0.0, ge=0, description="The same in dollars per day, by `money.prices`; 0: whatever it is."
+        default=0.0, ge=0, description="Least saving in dollars per day, by `money.prices`; 0: whatever it is."
     )
     unmeasured_seconds: float = Field(
         default=600.0,
@@ -88,7 +88,8 @@ class PolicyRules(Section):
         "than half of what was predicted, or after which the group rebalanced again and again.",
     )
     breaker_seconds: Seconds = Field(
-        default=3600.0, description="How long it triggers none then; after that one, and more if that is good."
+        default=3600.0,
+        description="How long it triggers none then; after that it triggers one, and more if that is good.",
     )
 
 

@@ -1,0 +1,70 @@
+"""That docs/policy.md is true: its settings are read as they stand, and its defaults are those of the settings."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import pytest
+import yaml
+
+from agent.leading.policy import Reason
+from agent.web_api import POLICY
+from common.settings import PolicySettings, Settings, load
+from tests.docs import ROOT
+
+PAGE: Final = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")
+BLOCKS: Final = re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)
+
+
+def read(block: str) -> Settings:
+    """The settings of a block."""
+    return load(flags={**yaml.safe_load(block), "kafka": {"bootstrap.servers": "x"}}, environment={})
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_each_block_is_read(block: str) -> None:
+    """And it sets something of the policy."""
+    assert read(block).policy != PolicySettings()
+
+
+def test_the_groups_of_the_page_have_the_rules_that_it_says() -> None:
+    """The first match alone counts, and what it does not name is the section's."""
+    policy = read(BLOCKS[-1]).policy
+    payments, orders = policy.of("payments"), policy.of("orders-eu")
+    assert (payments.mode, payments.least_saving, payments.windows) == ("propose", 0.05, ())
+    assert (orders.mode, orders.least_saving, len(orders.windows)) == ("act", 0.1, 1)
+
+
+@pytest.mark.parametrize(
+    ("key", "shown"),
+    [
+        ("burst", "3"),
+        ("refill_seconds", "60"),
+        ("most_per_hour", "12"),
+        ("breaker_failures", "3"),
+        ("breaker_seconds", "3600"),
+        ("unmeasured_seconds", "600"),
+        ("least_saving", "0.05"),
+    ],
+)
+def test_the_defaults_that_it_tells_are_the_settings(key: str, shown: str) -> None:
+    """In figures or in words."""
+    assert f"{getattr(PolicySettings(), key):g}" == shown
+    assert f"`policy.{key}`" in PAGE or key in PAGE
+
+
+def test_it_names_every_field_and_what_is_waited_for() -> None:
+    """Of `/v1/policy`, and each reason that this page's rules bring."""
+    fields = [field for field in POLICY if field not in ("group", "role")]
+    waits = [
+        Reason.BELOW_LEAST_SAVING,
+        Reason.NOT_MEASURED,
+        Reason.OUTSIDE_WINDOW,
+        Reason.BREAKER_OPEN,
+        Reason.OUT_OF_BUDGET,
+        Reason.HOURLY_CAP,
+        Reason.PROPOSED,
+    ]
+    missing = [name for name in (*fields, *(reason.value for reason in waits)) if f"`{name}`" not in PAGE]
+    assert missing == []
