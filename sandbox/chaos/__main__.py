@@ -123,7 +123,8 @@ def _show(console: Console, verdict: Verdict) -> None:
             console.print(
                 f"{name}: {len(one.outcomes)} faults in {one.seconds:.0f} s, {one.records} records, "
                 f"{judging.lost(one)} lost, {judging.count(one, Kind.OWNED_TWICE)} owned twice, "
-                f"{judging.count(one, Kind.READ_AGAIN)} read again below a commit",
+                f"{judging.count(one, Kind.READ_AGAIN)} read again below a commit, "
+                f"{one.rebalances} rebalances, {one.told} of them told by an agent",
                 highlight=False,
             )
     for complaint in verdict.complaints:

@@ -21,7 +21,7 @@ from sandbox.settings import free_ports
 
 ELECTION: Final = "samerack-chaos"
 _TAKE_OVER_SECONDS: Final = 20.0
-_MOST_EVENTS: Final = 100
+_MOST_EVENTS: Final = 10_000
 
 
 class Agent:

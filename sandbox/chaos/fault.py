@@ -77,11 +77,6 @@ class Fault(ABC):
         return found
 
 
-def every_group(world: World) -> frozenset[str]:
-    """The names of all groups."""
-    return frozenset(world.groups)
-
-
 def hold(seconds: float) -> None:
     """Let the fault last."""
     time.sleep(seconds)

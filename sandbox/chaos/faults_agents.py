@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Final
 
 from sandbox.chaos.agents import Agent
@@ -21,9 +22,9 @@ class _OnAgent(Fault):
         if agent is not None:
             self.hit(agent)
 
+    @abstractmethod
     def hit(self, agent: Agent) -> None:
         """Do it."""
-        raise NotImplementedError
 
     def hand_over(self, agent: Agent) -> None:
         """Wait until the other agent has taken over."""

@@ -152,6 +152,8 @@ def _run_json(run: Run) -> dict[str, Any]:
     return {
         "seconds": round(run.seconds, 1),
         "records": run.records,
+        "rebalances": run.rebalances,
+        "told": run.told,
         "lost": lost(run),
         "owned_twice": count(run, Kind.OWNED_TWICE),
         "read_again": count(run, Kind.READ_AGAIN),

@@ -26,6 +26,8 @@ _CLOCK: Final = "clock"
 _DISK: Final = "disk"
 _DISK_SIZE: Final = "4m"
 _FILLING: Final = "filling"
+_SOURCE_OF_DISK: Final = "samerack-chaos-"
+"""Mounts carry our process id: those of runs that were killed can be told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,13 +68,15 @@ class Means:
         Raises:
             SandboxError: The compiler or the kernel refuses.
         """
+        if self.disk:
+            _unmount_leftovers()
         for number, agent in enumerate(agents):
             if self.network:
                 agent.prefix += Network.prefix(number)
             disk = _disk(folder, agent)
             disk.mkdir(parents=True)
             if self.disk:
-                _do("mount", "-t", "tmpfs", "-o", f"size={_DISK_SIZE}", "samerack-chaos", str(disk))
+                _do("mount", "-t", "tmpfs", "-o", f"size={_DISK_SIZE}", f"{_SOURCE_OF_DISK}{os.getpid()}", str(disk))
             agent.settings["events.path"] = str(disk / "events.db")
         if self.clock:
             bend(folder, 0)
@@ -111,6 +115,15 @@ def empty(folder: Path, agent: Agent) -> None:
 
 def _disk(folder: Path, agent: Agent) -> Path:
     return folder / f"{_DISK}-{agent.name}"
+
+
+def _unmount_leftovers() -> None:
+    for line in Path("/proc/mounts").read_text(encoding="utf-8").splitlines():
+        source, place, *_ = line.split()
+        owner = source.removeprefix(_SOURCE_OF_DISK)
+        if owner != source and not Path(f"/proc/{owner}").exists():
+            with suppress(SandboxError):
+                _do("umount", "--lazy", place)
 
 
 def _do(*line: str) -> None:

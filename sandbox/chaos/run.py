@@ -65,12 +65,16 @@ class Run:
         outcomes: of each fault.
         findings: what was wrong over the whole run, by group.
         records: how many records were written.
+        rebalances: how many generations the groups went through from the first fault on.
+        told: how many of them are among the agents' events.
         seconds: how long it took.
     """
 
     outcomes: tuple[Outcome, ...]
     findings: Mapping[str, tuple[Finding, ...]]
     records: int
+    rebalances: int
+    told: int
     seconds: float
 
 
@@ -97,17 +101,22 @@ def run(
     begun = time.monotonic()
     with World(folder=folder, with_agents=with_agents, means=means, tell=tell) as world:
         outcomes = []
+        before = world.generations()
         for drawn in schedule:
             outcome = _suffer(KINDS[drawn.kind](drawn, world), world)
             outcomes.append(outcome)
             tell(_line(outcome, len(schedule)))
             world.take_the_lead()
+        new = {name: set(range(before[name] + 1, now + 1)) for name, now in world.generations().items()}
+        told = {name: world.agents.rebalances(name) if world.agents is not None else frozenset() for name in new}
         tell("everything written is read to its end, and the histories are checked")
         histories = {name: group.finish() for name, group in world.groups.items()}
     return Run(
         outcomes=tuple(outcomes),
         findings={name: tuple(check(history, _BOUNDS)) for name, history in histories.items()},
         records=sum(event.count for history in histories.values() for event in history.written),
+        rebalances=sum(map(len, new.values())),
+        told=sum(len(found & told[name]) for name, found in new.items()),
         seconds=time.monotonic() - begun,
     )
 

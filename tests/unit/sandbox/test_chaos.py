@@ -37,7 +37,7 @@ def _outcome(
 
 
 def _run(*outcomes: Outcome) -> Run:
-    return Run(outcomes=outcomes, findings={"eager": ()}, records=1000, seconds=60.0)
+    return Run(outcomes=outcomes, findings={"eager": ()}, records=1000, rebalances=len(outcomes), told=0, seconds=60.0)
 
 
 def test_a_seed_draws_the_same_faults_again() -> None:
