@@ -161,7 +161,8 @@ def test_the_yaml_reference_loads_with_every_comment_taken_away(tmp_path: Path) 
         assert set(content[place] if place else content) == wanted
     found = load(path=path, environment={})
     assert found.groups == ("orders", "payments")
-    assert found.policy == load(flags={"kafka": {"bootstrap.servers": "x"}}, environment={}).policy
+    without_examples = found.policy.model_copy(update={"windows": (), "groups": {}})
+    assert without_examples == load(flags={"kafka": {"bootstrap.servers": "x"}}, environment={}).policy
 
 
 def test_the_json_reference_has_every_key() -> None:

@@ -54,6 +54,10 @@ def sample() -> Metrics:
             cross_rack=4,
             possible_cross_rack=3,
             budget=2.5,
+            mode="act",
+            breaker_open=False,
+            saved_bytes_per_second=1000.0,
+            saved_dollars_per_day=1.6,
             rack_sources={"subscription": 6},
         )
     )
