@@ -30,12 +30,23 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         self.last_failure: BaseException | None = None
 
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
+        failed, close = partial(self._failed, node.node_id), conn.close
+
+        def heeded(error: BaseException | None = None) -> None:
+            # a broker that refuses says why and hangs up: where both are read at once, as on a busy machine, the
+            # library takes it for a lost connection, and gives what was said to `close` alone
+            if error is not None:
+                failed(error)
+            close(error)
+
+        conn.close = heeded
         await super()._connect(node, conn, **options)
-        conn.init_future.add_errback(partial(self._failed, node.node_id))
+        conn.init_future.add_errback(failed)
 
     def _failed(self, broker: Any, error: BaseException) -> None:
-        self.last_failure = error
         words = refusal(error, self.config)
+        if words or not refusal(self.last_failure, self.config):
+            self.last_failure = error
         if words:
             # who is not let in by one bootstrap server need not knock at the others
             all_of_them = [one.node_id for one in self.cluster.bootstrap_brokers()]

@@ -41,6 +41,8 @@ RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"
 _REQUEST_SECONDS: Final = 5.0
 _KNOCK_SECONDS: Final = 2.0
+_SURE_SECONDS: Final = 10.0
+"""Where librdkafka knows of a refusal the other client finds it too, however busy the machine, and says it better."""
 _HEED_SECONDS: Final = 0.1
 """An answer is waited for in turns of so long, between which errors of connections are heeded."""
 _NOT_ACCEPTED: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})  # noqa: SLF001 - librdkafka's names
@@ -125,7 +127,7 @@ class Admin(AdminClient):
             RefusedError: One of the two is refused.
         """
         try:
-            close(connect(for_kafka_python(self.kafka), _KNOCK_SECONDS))
+            close(connect(for_kafka_python(self.kafka), _SURE_SECONDS if self.refusals.text else _KNOCK_SECONDS))
         except RefusedError:
             raise
         except AgentError:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -199,8 +200,9 @@ def test_what_is_wrong_is_one_line(secured: Secured, case: str) -> None:
     """`run`, `plan` and `verify` end with exit code 1 and one line that names cause and cure."""
     listener, settings, message = _wrong(secured, case)
     commands = (("run", "-g", "orders", "-s", "web.port=0"), ("plan", "orders"), ("verify", "--measure", "-w", "1"))
-    for command in commands:
-        code, lines = _run(secured, listener, settings, *command)
+    with ThreadPoolExecutor() as pool:
+        answers = list(pool.map(lambda command: _run(secured, listener, settings, *command), commands))
+    for command, (code, lines) in zip(commands, answers, strict=True):
         told = [line for line in lines if message in line]
         assert (code, told) == (1, lines[-1:]), (command, lines)
         assert told[0].startswith("samerack: kafka ")
