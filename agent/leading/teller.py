@@ -71,7 +71,7 @@ class Teller:
         self.witness = Witness(rebalances, leading=leading, clock=clock)
         self.log = structlog.get_logger("leader").bind(group=group)
         self._warned: tuple[str, ...] = ()
-        self._broken = False
+        self._broken: float | None = None
         self.role = OUTSIDE
         self.trouble = ""
         """What keeps the agent from its work at the moment; empty while nothing does."""
@@ -174,6 +174,7 @@ class Teller:
 
     def decided(self, decision: Decision) -> None:
         """The policy follows a trigger, proposes to, or would not."""
+        until = when(decision.until) if decision.until is not None else None
         self._events.add(
             "decision",
             self._group,
@@ -181,6 +182,7 @@ class Teller:
             reason=decision.reason.value,
             share_before=decision.before,
             share_after=decision.after,
+            detail=f"until {until} UTC" if until else "",
         )
         self.log.info(
             "decision",
@@ -188,7 +190,7 @@ class Teller:
             reason=decision.reason.value,
             cross_rack_share_before=round(decision.before, 4),
             cross_rack_share_after=round(decision.after, 4),
-            until=when(decision.until) if decision.until is not None else None,
+            until=until,
         )
         if decision.action is Action.REBALANCE:
             self.witness.begins(decision.reason.value)
@@ -199,20 +201,22 @@ class Teller:
             self.metrics.suppressed(self._group, decision.reason.value)
 
     def broken(self, outlook: Outlook) -> None:
-        """Say when the breaker has opened, or closed again."""
-        is_open = outlook.breaker.opened is not None
-        if is_open == self._broken:
+        """Say when the breaker has opened, again after a bad trial too, or closed."""
+        breaker = outlook.breaker
+        if breaker.opened == self._broken:
             return
-        self._broken = is_open
-        cause, failures = outlook.breaker.cause, outlook.breaker.failures
-        action = "open" if is_open else "close"
-        self._events.add("breaker", self._group, action=action, reason="breaker-open" if is_open else "", detail=cause)
-        if is_open:
-            self.log.error(
-                "breaker-open", failures=failures, cause=cause, consequence="no rebalance for racks or traffic"
-            )
-        else:
+        self._broken = breaker.opened
+        if breaker.opened is None:
+            self._events.add("breaker", self._group, action="close")
             self.log.info("breaker-closed")
+            return
+        self._events.add("breaker", self._group, action="open", reason="breaker-open", detail=breaker.cause)
+        self.log.error(
+            "breaker-open",
+            failures=breaker.failures,
+            cause=breaker.cause,
+            consequence="no rebalance for racks or traffic",
+        )
 
     # how it is
 

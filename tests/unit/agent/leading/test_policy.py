@@ -14,6 +14,7 @@ from agent.leading.policy import (
     Action,
     Decision,
     Reason,
+    Rules,
     Situation,
     remembering,
     rules_of,
@@ -60,9 +61,8 @@ def test_each_situation_has_its_decision(case: Situation, action: Action, reason
 
 @pytest.mark.parametrize("case", NEEDED)
 @pytest.mark.parametrize("rules", BARRED.values(), ids=BARRED.keys())
-def test_what_a_group_needs_is_followed_whatever_bars_the_rest(rules: object, case: Situation) -> None:
+def test_what_a_group_needs_is_followed_whatever_bars_the_rest(rules: Rules, case: Situation) -> None:
     """Partitions and second rounds are followed in any mode, at any time, on an empty budget, and spend nothing."""
-    assert isinstance(rules, type(RULES))
     run = Run(rules=rules)
     run.spend(3)
     assert run.decide(case).action is Action.REBALANCE

@@ -84,10 +84,12 @@ def test_rates_need_time_and_traffic() -> None:
     """There are no weights before commits could come in thrice, nor while nothing is read."""
     book = WeightBook()
     book.measured("g", [part(0, 10_000)], [("t", 0)], 5.0)
-    assert book.weights("g") is None
+    assert (book.weights("g"), book.rates("g")) == (None, None)
     for _ in range(5):
         book.measured("idle", [], [("t", 0)], 5.0)
-    assert book.weights("idle") is None
+        book.measured("g", [part(0, 10_000)], [("t", 0)], 5.0)
+    assert book.rates("g") == {("t", 0): pytest.approx(2000.0)}
+    assert (book.weights("idle"), book.rates("idle")) == (None, None)
     assert book.rate("idle", ("t", 0)) == 0.0
     book.forget(["g"])
     assert book.rate("g", ("t", 0)) is None

@@ -1,0 +1,72 @@
+"""What measuring tells the policy, and which least savings cannot be judged by it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from agent.leading.measured import UNMEASURED, check_least_savings, measured
+from agent.leading.policy import Crossing
+from agent.traffic.board import TrafficBoard
+from agent.traffic.model import Shares
+from agent.traffic.weights import WeightBook
+from common.errors import SettingsError
+from common.money import shipped
+from common.settings import load
+from tests.unit.agent.measured import group, publish, snapshot
+
+
+def check(flags: Mapping[str, Any], prices: str = "aws") -> None:
+    """Check the settings of these flags."""
+    check_least_savings(load(flags={"kafka": {"bootstrap.servers": "x"}, **flags}, environment={}), shipped(prices))
+
+
+def test_what_crossed_racks_is_of_the_window() -> None:
+    """As published last; nothing while the group or its share is not known."""
+    board = TrafficBoard()
+    told = measured(board, WeightBook())
+    assert told.crossing("orders") is None
+    taken = snapshot(group("orders", shares=Shares(present_bytes=0.25)), group("new", shares=Shares()))
+    publish(board, taken)
+    assert told.crossing("orders") == Crossing(share=0.25, since=taken.window_start)
+    assert told.crossing("new") is None
+    assert told.rates("orders") is None
+    assert (UNMEASURED.crossing("orders"), UNMEASURED.rates("orders")) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("flags", "prices", "parts"),
+    [
+        (
+            {"policy": {"least_saving_bytes_per_second": 1}, "traffic": {"enabled": False}},
+            "aws",
+            ("policy.least_saving_bytes_per_second: needs measured bytes", "traffic.enabled"),
+        ),
+        (
+            {"policy": {"groups": {"o-*": {"least_saving_dollars_per_day": 1}}}, "traffic": {"enabled": False}},
+            "aws",
+            ("policy.groups.o-*.least_saving_dollars_per_day: needs", "traffic.enabled"),
+        ),
+        (
+            {"policy": {"groups": {"o-*": {"least_saving_dollars_per_day": 1}}}},
+            "azure",
+            ("policy.groups.o-*.least_saving_dollars_per_day: ", "Azure's prices", "least_saving_bytes_per_second"),
+        ),
+    ],
+)
+def test_a_least_saving_that_can_never_be_exceeded_is_refused(
+    flags: Mapping[str, Any], prices: str, parts: tuple[str, ...]
+) -> None:
+    """With the key, and what to say instead."""
+    with pytest.raises(SettingsError) as error:
+        check(flags, prices)
+    assert all(part in str(error.value) for part in parts), error.value
+
+
+def test_what_can_be_judged_is_accepted() -> None:
+    """Bytes that are measured, and dollars where they cost something; or neither."""
+    check({"policy": {"least_saving_bytes_per_second": 1, "least_saving_dollars_per_day": 1}})
+    check({"policy": {"least_saving_bytes_per_second": 1}}, "azure")
+    check({"traffic": {"enabled": False}}, "azure")

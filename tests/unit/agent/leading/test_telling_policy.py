@@ -1,0 +1,53 @@
+"""What is told of the policy: each decision, and each time that the breaker opens or closes; never twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent.events import Events
+from agent.leading.judge import Outlook
+from agent.leading.policy import Action, Breaker, Decision, Reason
+from agent.leading.teller import Teller
+from agent.metrics import Metrics
+from common.settings import Settings
+from tests.unit.agent.leading.policies import MIDNIGHT
+
+CLOSED = Outlook(mode="act", decision=None, tokens=3.0, breaker=Breaker())
+
+
+def telling() -> tuple[Teller, Events, Metrics]:
+    """A teller with what it writes to."""
+    metrics, events = Metrics(), Events()
+    settings = Settings(kafka={"bootstrap.servers": "h:1"})
+    return Teller(group="orders", settings=settings, metrics=metrics, events=events), events, metrics
+
+
+@pytest.mark.parametrize(
+    ("action", "counter"),
+    [
+        (Action.REBALANCE, "samerack_rebalances_total"),
+        (Action.PROPOSE, "samerack_proposals_total"),
+        (Action.SUPPRESS, "samerack_suppressed_triggers_total"),
+    ],
+)
+def test_a_decision_is_an_event_and_counted_as_what_it_is(action: Action, counter: str) -> None:
+    """With the time that it waits for, where it waits."""
+    teller, events, metrics = telling()
+    teller.decided(Decision(action=action, reason=Reason.RACKS_CHANGED, before=0.5, after=0.0, until=MIDNIGHT + 7200))
+    (event,) = events.latest(kinds=("decision",))
+    assert (event.action, event.reason) == (action.value, "racks-changed")
+    assert event.detail == "until 2027-01-16 02:00:00 UTC"
+    assert metrics.registry.get_sample_value(counter, {"group": "orders", "reason": "racks-changed"}) == 1
+
+
+def test_the_breaker_is_told_when_it_opens_opens_again_and_closes() -> None:
+    """With the cause; not at each look."""
+    teller, events, _ = telling()
+    opened = replace(CLOSED, breaker=Breaker(failures=3, opened=10.0, cause="it brought nothing"))
+    again = replace(CLOSED, breaker=Breaker(failures=4, opened=3700.0, cause="nor did it now"))
+    for outlook in (CLOSED, opened, opened, again, again, CLOSED, CLOSED):
+        teller.broken(outlook)
+    told = [(event.action, event.detail) for event in reversed(events.latest(kinds=("breaker",)))]
+    assert told == [("open", "it brought nothing"), ("open", "nor did it now"), ("close", "")]
