@@ -103,7 +103,7 @@ class Cycle:
         self._weights.forget(state.groups.keys() - look.groups.keys())
         self._painter.forget(state.groups.keys() - look.groups.keys())
         snapshot = self._paint(look, now=now, wall=wall, rack_aware=rack_aware)
-        self._looker.done(look, now)
+        self._looker.done(look, now if claims is not None else state.at)
         gaps = merged([*snapshot.gaps, *elsewhere])
         snapshot = replace(snapshot, gaps=gaps, cycle_seconds=time.perf_counter() - started)
         self._board.publish(
@@ -149,7 +149,8 @@ class Cycle:
         for name, group in look.groups.items():
             owners = look.owners[name]
             parts = self._parts(name, look, seconds=seconds, rack_aware=rack_aware)
-            self._weights.measured(name, parts, owners, seconds)
+            if claims is not None:
+                self._weights.measured(name, parts, owners, seconds)
             members = {one.id: one for one in (*group.members, *owners.values())}
             one = count(
                 self._tally,

@@ -88,8 +88,8 @@ class Looker:
         self._look_into_logs(look, now=now, rack_aware=rack_aware)
         return look
 
-    def done(self, look: Look, now: float) -> None:
-        """Remember a look for the next."""
+    def done(self, look: Look, now: float | None) -> None:
+        """Remember a look for the next, whose spans begin at that moment."""
         state = self.state
         state.at, state.groups, state.owners = now, look.groups, look.owners
         # a group whose commits could not be asked this time goes on from its last ones

@@ -188,12 +188,15 @@ class TrafficWatch(threading.Thread):
         Raises:
             StatisticsError: It makes no sense; nothing is changed.
         """
+        now = time.monotonic()
         try:
-            return self._exact.post(group, parse(body), now=time.monotonic(), member_id=member_id)
+            member = self._exact.post(group, parse(body), now=now, member_id=member_id)
         except StatisticsError:
             self._metrics.failed(Family.STATISTICS)
             self._asked = True
             raise
+        self._standing.tell(self._exact.told(now=now))
+        return member
 
     def _scrape(self, endpoint: ClientEndpoint) -> list[Gap]:
         try:
