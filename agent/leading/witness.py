@@ -35,6 +35,7 @@ class Witness:
         self._clock = clock
         self._clients: dict[str, str] = {}
         self._quiet = False
+        self._stable_at = float("-inf")
 
     def begins(self, ours: str) -> None:
         """The agent begins a rebalance, and why."""
@@ -43,7 +44,8 @@ class Witness:
     def rejoins(self, *, expected: bool) -> None:
         """The agent sends JoinGroup, or is about to; `expected`: the group has a place for its instance id."""
         if self._rebalances.inside:
-            self._rebalances.begins(self._clock())
+            # the coordinator told it with the last heartbeat, but not with the one before
+            self._rebalances.begins(max(self._clock() - self._leading.heartbeat_seconds, self._stable_at))
             return
         self._rebalances.enters()
         self._quiet = expected
@@ -51,15 +53,17 @@ class Witness:
 
     def joined(self, generation: int) -> None:
         """The agent follows, or has its place again."""
-        self._rebalances.joined(generation, self._clock(), quiet=self._quiet)
+        self._stable_at = self._clock()
+        self._rebalances.joined(generation, self._stable_at, quiet=self._quiet)
 
     def planned(self, sent: Sent) -> None:
         """The agent gave the group a plan."""
         plan = sent.plan
+        self._stable_at = self._clock()
         picture = of_plan(plan.problem, plan.sent, clients=self._clients, cooperative=sent.cooperative)
         self._rebalances.joined(
             sent.generation,
-            self._clock(),
+            self._stable_at,
             plan=Plan(
                 picture=picture,
                 share_before=share(plan.before),
@@ -76,7 +80,7 @@ class Witness:
             self._clients |= clients
             self._rebalances.moving(clients, self._clock())
             return
-        self._clients = clients
+        self._clients, self._stable_at = clients, self._clock()
         topics = {topic for member in view.members if member.subscription for topic in member.subscription.topics}
         self._rebalances.stable(
             of_view(
@@ -84,7 +88,7 @@ class Witness:
                 cooperative=self._leading.cooperative_protocols,
                 partitions={topic: len(cluster.topics[topic]) for topic in topics & cluster.topics.keys()},
             ),
-            self._clock(),
+            self._stable_at,
             share=share(situation.present) if situation is not None else None,
         )
 

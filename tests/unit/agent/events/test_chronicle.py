@@ -1,0 +1,122 @@
+"""Measured groups as pictures, and members that commit or do not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from agent.cluster import ClusterView
+from agent.events import Events
+from agent.events.chronicle import Chronicle
+from agent.events.commits import Commits
+from agent.traffic.board import Published
+from agent.traffic.model import GroupTraffic, PartitionTraffic, TrafficSnapshot
+from tests.unit.agent.measured import A, B, C, group, snapshot
+
+
+def partition(number: int, committed: int | None, *, lag: int = 5, member: str = "m1") -> PartitionTraffic:
+    """One of t."""
+    return PartitionTraffic(
+        topic="t",
+        number=number,
+        member=member,
+        serving_broker=None,
+        serving_rack=None,
+        bytes_per_second=None,
+        lag_records=lag,
+        committed=committed,
+    )
+
+
+def silent(looks: Sequence[tuple[float, int | None, int]], at: float) -> bool:
+    """Whether the owner of one partition was, after looks at its (time, committed offset, lag)."""
+    commits = Commits()
+    for when, offset, lag in looks:
+        commits.look([partition(0, offset, lag=lag)], {"m1": "key"}, when)
+    return commits.silent(at) == {"key"}
+
+
+@pytest.mark.parametrize(
+    ("looks", "at", "is_silent"),
+    [
+        ([(0, 1, 5), (1, 2, 5), (2, 3, 5)], 8, True),
+        ([(0, 1, 5), (1, 2, 5), (2, 3, 5)], 5, False),
+        ([(0, 1, 0), (1, 2, 0), (2, 3, 0)], 8, False),
+        ([(0, 1, 5), (5, 2, 5), (10, 3, 5)], 16, False),
+        ([(0, 1, 5), (5, 2, 5), (10, 3, 5)], 21, True),
+        ([(0, 3, 0), (9, 3, 5), (10, 3, 5)], 12, False),
+        ([(0, None, 5)], 50, False),
+    ],
+    ids=["long still", "not long", "nothing to read", "its rhythm", "beyond its rhythm", "new records", "no commits"],
+)
+def test_who_does_not_commit(looks: list[tuple[float, int | None, int]], at: float, is_silent: bool) -> None:  # noqa: FBT001 - a column of the table
+    """Unusually long, although there was more to read."""
+    assert silent(looks, at) is is_silent
+
+
+def test_one_partition_that_goes_on_is_a_sign_of_life() -> None:
+    """A stuck partition is no dead member, and another owner begins anew."""
+    commits = Commits()
+    for when in range(10):
+        commits.look([partition(0, 1), partition(1, when)], {}, when)
+    assert commits.silent(9) == frozenset()
+    commits.look([partition(0, 1, member="m2"), partition(1, 9, member="m2")], {}, 9)
+    assert commits.silent(12) == frozenset()
+
+
+class Measured:
+    """A chronicle that is told of one group."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.events = Events()
+        self.chronicle = Chronicle(self.events, cooperative=(), clock=lambda: self.now)
+
+    def take(self, measured: GroupTraffic) -> None:
+        """Five seconds later."""
+        self.now += 5
+        taken: TrafficSnapshot = replace(snapshot(measured), cluster=ClusterView(brokers={}, topics={}))
+        self.chronicle.take(Published(snapshot=taken, totals={}))
+
+    def causes(self) -> list[str]:
+        """The oldest first."""
+        return [event.cause for event in reversed(self.events.latest())]
+
+
+def owned(measured: GroupTraffic, owners: str) -> GroupTraffic:
+    """With these owners of its partitions, a digit each."""
+    partitions = tuple(partition(number, 9, lag=0, member=f"m{digit}") for number, digit in enumerate(owners))
+    return replace(measured, partitions=partitions)
+
+
+def test_measured_groups_are_compared() -> None:
+    """What differs between two looks is told; a look during the rebalance gives its duration."""
+    measured = Measured()
+    three = owned(group(), "112233")
+    measured.take(three)
+    measured.take(replace(three))
+    assert measured.causes() == []
+    two = owned(group(members={"m1": A, "m2": B}), "111222")
+    measured.take(two)
+    assert measured.causes() == ["member-left"]
+    measured.take(replace(two, state="PreparingRebalance", problem=None))
+    measured.take(owned(group(members={"m1": A, "m2": B}), "222111"))
+    assert measured.causes() == ["member-left", "leader"]
+    told = measured.events.latest()[0]
+    assert (told.seconds, told.moved, told.generation) == (5.0, 6, None)
+
+
+def test_while_the_agent_is_inside_it_knows_better() -> None:
+    """Nothing is told of looks, until it leaves."""
+    measured = Measured()
+    measured.take(owned(group(), "112233"))
+    rebalances = measured.chronicle.of("orders")
+    rebalances.enters()
+    measured.take(owned(group(members={"m1": A, "m2": B}), "111222"))
+    assert measured.causes() == []
+    rebalances.leaves(measured.now)
+    rebalances.begins(measured.now, ours="left")
+    measured.take(owned(group(members={"m1": A, "m2": B, "m4": C}), "111222"))
+    assert measured.causes() == ["agent"]

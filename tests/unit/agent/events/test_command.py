@@ -1,0 +1,188 @@
+"""`samerack events`: from an agent's HTTP port and from its file, as a table and as JSON; errors in one line."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from agent import web_api
+from agent.cli.events import local, moment
+from agent.cli.main import app
+from agent.events import Events
+from agent.events.place import path_of
+from agent.events.store import Store
+from agent.events.words import figures, happened, reason
+from agent.metrics import Metrics
+from agent.web import WebServer, application
+from common.errors import SettingsError
+from common.settings import Settings
+from tests.unit.agent.measured import busy, showing
+
+MADE = Events(rate=lambda _: 2e6, dollars=lambda count: count * 2e-11)
+MADE.add(
+    "rebalance",
+    "orders",
+    ago=7200.0,
+    cause="member-left",
+    left=("client-b",),
+    generation=7,
+    seconds=1.2,
+    pause_seconds=0.9,
+    members=2,
+    partitions=6,
+    moved=2,
+    share_before=0.5,
+    share_after=0.33,
+    missed=1,
+)
+MADE.add("decision", "orders", action="rebalance", reason="racks-changed", share_before=0.5, share_after=0.0)
+MADE.add("rebalance", "pay\x1b[2Jments", cause="leader")
+MADE.add("worker", action="replaced", reason="exit code -9")
+
+
+@pytest.fixture(autouse=True)
+def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables as on a wide screen, in one time zone."""
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setenv("TZ", "UTC")
+    time.tzset()
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """An agent's address."""
+    routes = web_api.routes(showing(busy(), events=MADE))
+    server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=routes), host="127.0.0.1", port=0)
+    server.start()
+    yield f"http://127.0.0.1:{server.port}"
+    server.stop()
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error."""
+    result = CliRunner().invoke(app, ("events", *arguments))
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_the_table_says_what_why_and_with_what_effect(url: str) -> None:
+    """The newest last, names from outside without what could steer the terminal."""
+    code, out, _ = run("--url", url)
+    assert code == 0
+    assert re.search(
+        r"UTC +orders +rebalance 7 +a member left -client-b; 2 of 6 partitions moved; 2 members; 1 more", out
+    )
+    assert "took 1.2 s, pause 900 ms, across racks 50 % > 33 %, $1.73 > $1.14 a day" in out
+    assert "pay\ufffd[2Jments" in out
+    assert out.index("member left") < out.index("racks-changed") < out.index("worker: replaced")
+
+
+def test_of_one_group_of_a_kind_since_and_no_more_than(url: str) -> None:
+    """Each option leaves out what is not asked for; JSON has the newest first."""
+
+    def kinds(*arguments: str) -> list[str]:
+        """Of the events in the answer."""
+        code, out, _ = run("--url", url, "--json", *arguments)
+        assert code == 0
+        return [event["kind"] for event in json.loads(out)["events"]]
+
+    assert kinds() == ["worker", "rebalance", "decision", "rebalance"]
+    assert kinds("orders") == ["decision", "rebalance"]
+    assert kinds("--kind", "rebalance", "-k", "worker") == ["worker", "rebalance", "rebalance"]
+    assert kinds("--since", "1h") == ["worker", "rebalance", "decision"]
+    assert kinds("--limit", "1") == ["worker"]
+    assert kinds("nobody") == []
+    assert "nothing happened to nobody since then" in run("nobody", "--since", "1h", "--url", url)[1]
+
+
+def test_the_file_of_an_agent_that_is_gone_tells_the_same(url: str, tmp_path: Path) -> None:
+    """Filters too."""
+    with Store(tmp_path / "events.db", most=9, days=1) as store:
+        store.add(reversed(MADE.latest()))
+    for arguments in ((), ("orders",), ("-k", "decision"), ("--since", "1h"), ("-n", "1")):
+        stored = run("--store", str(tmp_path / "events.db"), *arguments, "--json")
+        assert stored == run("--url", url, *arguments, "--json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "part"),
+    [
+        (("--kind", "eclipse"), 2, "--kind eclipse: no such kind; kinds are rebalance, decision,"),
+        (("--since", "yesterday"), 2, "--since yesterday: expected 90s, 15m, 3h, 2d, 1w or 2026-11-21T03:00"),
+        (("--url", "localhost"), 2, "--url localhost: expected http://HOST:PORT"),
+        (("--store", "/nonexistent", "--follow"), 2, "--store reads a file as it is"),
+        (("--store", "/nonexistent"), 1, "/nonexistent: is no file; give the path that the agent logs"),
+    ],
+)
+def test_what_is_wrong_is_one_line(arguments: tuple[str, ...], code: int, part: str) -> None:
+    """Exit code 2 for wrong input, 1 where there is nothing to ask."""
+    exit_code, out, err = run(*arguments)
+    assert (exit_code, out, len(err.splitlines())) == (code, "", 1)
+    assert part in err
+
+
+def test_no_agent_is_exit_code_1() -> None:
+    """With what to do."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        code, _, err = run("-s", f"web.port={taken.getsockname()[1]}")
+    assert code == 1
+    assert "no agent answers there; give --url or web.port, or read the file of one that ran with --store" in err
+
+
+def test_moments() -> None:
+    """Lengths of time before now, and moments in the reader's time zone or another."""
+    assert [moment(text, 1e6) for text in ("90s", "15m", "3h", "1.5d", "1w")] == [
+        999_910.0,
+        999_100.0,
+        989_200.0,
+        870_400.0,
+        395_200.0,
+    ]
+    assert moment("1970-01-02", 0.0) == moment("1970-01-02T02:00+02:00", 0.0) == 86_400.0
+    assert local(86_400.0) == "01-02 00:00:00 UTC"
+    with pytest.raises(SettingsError):
+        moment("9" * 400 + "-01-01", 0.0)
+
+
+def test_events_in_words() -> None:
+    """Short, and nothing of what is not known."""
+    events = Events()
+    bare = events.add("rebalance", "orders", cause="unknown")
+    assert (happened(bare), reason(bare), figures(bare)) == ("rebalance", "not known", "")
+    many = events.add("rebalance", "orders", cause="agent", reason="racks-changed", joined=tuple("abcde"))
+    assert reason(many) == "the agent (racks-changed) +a, b, c and 2 more"
+    plan = events.add("plan", "orders", action="range", failure="too late", seconds=0.004)
+    assert (happened(plan), reason(plan), figures(plan)) == ("plan sent", "range; too late", "took 4 ms")
+    proposed = events.add("decision", "orders", action="propose", reason="racks-changed")
+    assert happened(proposed) == "would rebalance"
+
+
+def test_each_agent_has_a_file_of_its_own() -> None:
+    """Named by what tells agents of one machine apart, the same after a restart; or as the settings say."""
+
+    def path(state: str = "/state", **settings: object) -> str:
+        made = Settings.model_validate({"kafka": {"bootstrap.servers": "h:1"}, "groups": ["orders"], **settings})
+        return str(path_of(made, {"XDG_STATE_HOME": state}))
+
+    assert re.fullmatch(r"/state/samerack/events-port-9464-[0-9a-f]{8}\.db", path())
+    assert path() == path()
+    others = [
+        path(groups=["payments"]),
+        path(web={"port": 1}),
+        path(kafka={"bootstrap.servers": "h:2"}),
+        path(election={"identity": "pod-1"}),
+        path(groups=[], traffic={"groups": ["orders"]}),
+    ]
+    assert len({path(), *others}) == 6
+    assert "/events-pod-1-" in others[3]
+    assert path(state="relative").startswith(str(Path.home()))
+    assert path(events={"path": "/var/lib/events.db"}) == "/var/lib/events.db"
+    assert path(events={"path": ":memory:"}) == "None"

@@ -1,0 +1,277 @@
+"""The file of events and who keeps it: bounds, versions, and everything that can be wrong with a file."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from agent.events import Event, Events
+from agent.events.keeper import Keeper
+from agent.events.metrics import EventMetrics
+from agent.events.store import STEPS, CorruptError, Store, StoreError, read
+
+DAYS = 30.0
+
+
+def event(number: int, *, at: float | None = None) -> Event:
+    """A rebalance of that generation."""
+    return Event(
+        id=f"id-{number}", at=time.time() if at is None else at, group="orders", kind="rebalance", generation=number
+    )
+
+
+def numbers(events: list[Event] | tuple[Event, ...]) -> list[int | None]:
+    """Their generations."""
+    return [one.generation for one in events]
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Where nothing is yet, not even the folder."""
+    return tmp_path / "state" / "events.db"
+
+
+class Kept:
+    """A book and its keeper, which tries again soon."""
+
+    def __init__(self, path: Path, *, most: int = 100, most_waiting: int = 1_000) -> None:
+        self.registry = CollectorRegistry()
+        metrics = EventMetrics(self.registry)
+        self.events = Events(metrics=metrics)
+        self.keeper = Keeper(
+            path,
+            events=self.events,
+            metrics=metrics,
+            most=most,
+            days=DAYS,
+            most_waiting=most_waiting,
+            first_pause_seconds=0.01,
+        )
+
+    def metric(self, name: str, **labels: str) -> float | None:
+        """The value of one."""
+        return self.registry.get_sample_value(name, labels)
+
+    def wait(self, holds: Callable[[], bool]) -> None:
+        """Until it holds; for five seconds at most."""
+        until = time.monotonic() + 5
+        while not holds():
+            assert time.monotonic() < until
+            time.sleep(0.005)
+
+
+@contextmanager
+def kept(path: Path, **bounds: int) -> Iterator[Kept]:
+    """A keeper that runs."""
+    made = Kept(path, **bounds)
+    made.keeper.start()
+    yield made
+    made.keeper.stop()
+    made.keeper.join(5)
+    assert not made.keeper.is_alive()
+
+
+def test_what_is_written_is_read_in_order_also_while_it_is_open(path: Path) -> None:
+    """All fields come back; the same event written twice is there once."""
+    full = Event(at=5e9, group="orders", kind="rebalance", cause="member-left", left=("a",), seconds=0.5, missed=2)
+    with Store(path, most=10, days=DAYS) as store:
+        store.add([event(1), full])
+        store.add([full])
+        assert store.events()[1] == read(path, 10)[1] == full
+        assert numbers(read(path, 1)) == [None], "the newest"
+    assert len(read(path, 10)) == 2
+
+
+def test_the_oldest_go(path: Path) -> None:
+    """By number, and by age."""
+    with Store(path, most=3, days=DAYS) as store:
+        store.add([event(0, at=time.time() - DAYS * 86_400 - 1), *map(event, range(1, 3))])
+        assert numbers(store.events()) == [1, 2]
+        store.add(map(event, range(3, 8)))
+        assert numbers(store.events()) == [5, 6, 7]
+
+
+def test_an_older_file_goes_through_what_it_lacks(path: Path) -> None:
+    """Each step once, whatever is in the file stays."""
+    with Store(path, most=9, days=DAYS) as store:
+        store.add([event(1)])
+    steps = (*STEPS, lambda connection: connection.execute("ALTER TABLE events ADD COLUMN more TEXT"))
+    for _ in range(2):
+        with Store(path, most=9, days=DAYS, steps=steps) as store:
+            assert numbers(store.events()) == [1]
+    with pytest.raises(StoreError, match=r"written by a newer samerack \(schema 2, this one knows 1\)"):
+        Store(path, most=9, days=DAYS)
+    with pytest.raises(StoreError, match="holds no events of this version"):
+        read(path, 9)
+
+
+def test_a_step_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
+    """The next start tries again."""
+
+    def fail(_: sqlite3.Connection) -> None:
+        raise sqlite3.OperationalError("no")
+
+    with pytest.raises(StoreError, match=r"events\.db: no; "):
+        Store(path, most=9, days=DAYS, steps=(*STEPS, fail))
+    with Store(path, most=9, days=DAYS) as store:
+        assert store.events() == []
+
+
+def test_two_agents_never_share_a_file(path: Path) -> None:
+    """The second is told; it may have the file once the first is gone."""
+    with Store(path, most=9, days=DAYS), pytest.raises(StoreError, match="another agent writes to it"):
+        Store(path, most=9, days=DAYS)
+    Store(path, most=9, days=DAYS).close()
+
+
+def test_what_a_newer_version_wrote_in_this_schema_is_left_alone(path: Path) -> None:
+    """A kind that this version does not know is not shown, and does not make the file corrupt."""
+    with Store(path, most=9, days=DAYS) as store:
+        store.add([event(1)])
+        with closing(sqlite3.connect(path)) as other, other:
+            other.execute("UPDATE events SET body = replace(body, 'rebalance', 'eclipse')")
+        store.add([event(2)])
+        assert numbers(store.events()) == [2]
+
+
+def test_reading_what_is_no_store(tmp_path: Path) -> None:
+    """A missing file and any other are told apart."""
+    with pytest.raises(StoreError, match="is no file; give the path that the agent logs"):
+        read(tmp_path / "none.db", 1)
+    other = tmp_path / "other.db"
+    other.write_text("no database, but long enough to be taken for one" * 10, encoding="ascii")
+    with pytest.raises(CorruptError, match="file is not a database"):
+        read(other, 1)
+
+
+def test_a_restart_remembers(path: Path) -> None:
+    """The book of the next process begins with what the last one knew, and its file goes on."""
+    for number in range(2):
+        with kept(path) as running:
+            assert numbers(running.events.latest()) == list(reversed(range(number)))
+            running.events.add("rebalance", "orders", generation=number)
+            assert running.metric("samerack_events_stored") == 1.0
+    assert numbers(read(path, 10)) == [0, 1]
+    assert running.metric("samerack_events_total", kind="rebalance") == 1.0
+
+
+def test_a_corrupt_file_is_set_aside(path: Path) -> None:
+    """The agent goes on with an empty one, and the other can be looked at."""
+    path.parent.mkdir()
+    path.write_bytes(b"not at all" * 1000)
+    with kept(path) as running:
+        running.events.add("rebalance", "orders", generation=1)
+    assert numbers(read(path, 10)) == [1]
+    assert path.with_name("events.db.corrupt").read_bytes().startswith(b"not at all")
+
+
+def test_without_a_place_to_write_events_stay_in_memory(tmp_path: Path) -> None:
+    """The agent works on, says so in a gap and a metric, and counts what it can never write."""
+    (tmp_path / "file").touch()
+    with kept(tmp_path / "file" / "state" / "events.db", most_waiting=2) as running:
+        for number in range(4):
+            running.events.add("rebalance", "orders", generation=number)
+        assert numbers(running.events.latest()) == [3, 2, 1, 0]
+        (gap,) = running.keeper.gaps()
+        assert (gap.what, gap.reason) == ("events", "Not a directory")
+        assert gap.consequence == "a restart forgets what happened; give events.path a place that can be written to"
+        assert running.metric("samerack_events_stored") == 0.0
+        assert running.metric("samerack_events_dropped_total") == 2.0
+        (tmp_path / "file").unlink()
+        running.wait(lambda: running.metric("samerack_events_stored") == 1.0)
+        assert running.keeper.gaps() == ()
+    assert numbers(read(tmp_path / "file" / "state" / "events.db", 10)) == [2, 3]
+
+
+def test_a_locked_file_is_waited_for(path: Path) -> None:
+    """What happens meanwhile is written when the other is gone, after what the other wrote."""
+    other = Store(path, most=9, days=DAYS)
+    other.add([event(1)])
+    with kept(path) as running:
+        running.events.add("rebalance", "orders", generation=2)
+        assert "another agent writes to it" in running.keeper.trouble
+        other.close()
+        running.wait(lambda: not running.keeper.trouble)
+        assert set(numbers(running.events.latest())) == {1, 2}
+    assert numbers(read(path, 10)) == [1, 2]
+
+
+_WRITER = """
+import sys, time
+from pathlib import Path
+from agent.events.model import Event
+from agent.events.store import Store
+store = Store(Path(sys.argv[1]), most=100_000, days=30)
+for number in range(100_000):
+    store.add([Event(at=time.time(), group="orders", kind="rebalance", generation=number)])
+    print(number, flush=True)
+"""
+
+
+def test_a_killed_writer_loses_nothing_that_it_wrote(path: Path) -> None:
+    """Two read while one writes; it dies in the middle, and its successor goes on with the same file."""
+    with subprocess.Popen([sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdout is not None
+        for line in writer.stdout:
+            last = int(line)
+            if last == 50:
+                assert len(read(path, 1_000)) >= 50
+            if last == 100:
+                writer.send_signal(signal.SIGKILL)
+    with Store(path, most=100_000, days=DAYS) as successor:
+        found = numbers(successor.events())
+        assert found == list(range(len(found)))
+        assert len(found) >= last + 1
+        successor.add([event(-1)])
+    assert numbers(read(path, 1)) == [-1]
+
+
+_FULL = """
+import json, resource, sys
+from pathlib import Path
+from prometheus_client import CollectorRegistry
+from agent.events import Events
+from agent.events.keeper import Keeper
+from agent.events.metrics import EventMetrics
+from agent.events.store import read
+import time
+path = Path(sys.argv[1])
+events = Events()
+keeper = Keeper(path, events=events, metrics=EventMetrics(CollectorRegistry()), most=9_000, days=30,
+                first_pause_seconds=0.05)
+keeper.start()
+resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+number = 0
+while not keeper.trouble:
+    events.add("rebalance", "orders", generation=number, detail="x" * 2_000)
+    number += 1
+    time.sleep(0.001)
+trouble = keeper.trouble
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+while keeper.trouble:
+    time.sleep(0.01)
+keeper.stop()
+keeper.join()
+print(json.dumps({"trouble": trouble, "happened": number, "kept": len(read(path, 9_000))}))
+"""
+
+
+def test_a_full_disk_is_waited_for(path: Path) -> None:
+    """Nothing is lost that fits into the queue: it is written once there is room again."""
+    done = subprocess.run(
+        [sys.executable, "-c", _FULL, str(path)], capture_output=True, text=True, timeout=60, check=True
+    )
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert "events.path" in told["trouble"]
+    assert told["happened"] == told["kept"] > 5
