@@ -165,7 +165,7 @@ class CoordinatorMoved(Fault):
         admin, before = self.world.admin, self.group.coordinator()
         placed = admin.replicas(["__consumer_offsets"])
         moved = {
-            partition: [*found.replicas[1:], found.replicas[0]]
+            partition: [*(broker for broker in found.replicas if broker != before), before]
             for partition, found in placed.items()
             if found.leader == before
         }
