@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
@@ -19,7 +19,7 @@ from agent.events.words import duration, happened, reason
 from agent.leading.policy import Reason
 from agent.report import PairCost, Report
 from agent.showing import Showing
-from common import words
+from common import pages, words
 from common.money import SECONDS_PER_MONTH
 
 _WAITS: Final[Mapping[str, str]] = {
@@ -88,16 +88,8 @@ def matrix(pairs: Iterable[PairCost], racks: Iterable[str]) -> Matrix:
 
 def environment() -> Environment:
     """The templates, escaping whatever they are given."""
-    made = Environment(
-        loader=PackageLoader("agent"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters.update(
-        size=words.size, rate=words.rate, money=words.money, percent=words.percent, when=words.when, span=words.span
-    )
+    made = pages.environment("agent")
+    made.filters.update(rate=words.rate, when=words.when)
     made.filters.update(duration=duration, happened=happened, reason=reason)
     made.filters["waits"] = lambda name: _WAITS.get(name, name)
     made.filters["link"] = lambda group: f"/group?name={quote(group, safe='')}"

@@ -9,11 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment
 from markupsafe import Markup
 
 from common import words
 from common.money import SECONDS_PER_MONTH
+from common.pages import environment
 from pipeline.report import plots
 from pipeline.report.model import Pair, Report
 
@@ -77,14 +78,8 @@ def _lasting(seconds: float) -> str:
 
 
 def _environment() -> Environment:
-    made = Environment(
-        loader=PackageLoader("pipeline"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters.update(size=words.size, money=words.money, percent=words.percent, span=_lasting)
+    made = environment("pipeline")
+    made.filters["span"] = _lasting
     made.filters["number"] = lambda count: f"{count:,}"
     made.filters["minute"] = lambda moment: f"{moment:%Y-%m-%d %H:%M}"
     made.filters["drawn"] = Markup  # matplotlib has escaped the names in its drawings
