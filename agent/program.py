@@ -394,7 +394,13 @@ def run(settings: Settings, *, line: int, observing: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     agent.start()
-    lifeline = Lifeline(socket.socket(fileno=line), present=agent.presences, well=agent.is_well, lost=stop.set)
+    lifeline = Lifeline(
+        socket.socket(fileno=line),
+        present=agent.presences,
+        well=agent.is_well,
+        lost=stop.set,
+        replaced=lambda why: agent.events.add("worker", action="replaced", reason=why),
+    )
     lifeline.start()
     log.info("started", groups=list(settings.groups), url=f"http://{agent.web.host}:{agent.web.port}/metrics")
     stop.wait()

@@ -13,6 +13,7 @@ from typing import Final
 from agent.supervisor.line import ALIVE, Presence, encode
 
 BEAT_SECONDS: Final = 0.2
+_MOST_HEARD: Final = 4096
 
 
 class Lifeline(threading.Thread):
@@ -25,6 +26,7 @@ class Lifeline(threading.Thread):
         present: Callable[[], frozenset[Presence]],
         well: Callable[[], bool],
         lost: Callable[[], None],
+        replaced: Callable[[str], object] = lambda _why: None,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -33,12 +35,15 @@ class Lifeline(threading.Thread):
             present: what brokers know the process by at the moment.
             well: whether it gets on with its work; without that there is no sign of life.
             lost: called once, when the supervisor is gone.
+            replaced: called once where this process takes another's place, with the reason.
         """
         super().__init__(name="lifeline", daemon=True)
         self._end = end
         self._present = present
         self._well = well
         self._lost = lost
+        self._replaced = replaced
+        self._heard = b""
         self._told: frozenset[Presence] = frozenset()
 
     def run(self) -> None:
@@ -49,14 +54,24 @@ class Lifeline(threading.Thread):
                 if self._well():
                     self._end.sendall(self._news())
                 try:
-                    if not self._end.recv(1):
-                        return
+                    heard = self._end.recv(_MOST_HEARD)
                 except TimeoutError:
                     continue
+                if not heard:
+                    return
+                self._hear(heard)
         except OSError:
             return
         finally:
             self._lost()
+
+    def _hear(self, heard: bytes) -> None:
+        """The supervisor says one line at most."""
+        why, end, self._heard = (self._heard + heard).partition(b"\n")
+        if end:
+            self._replaced(why.decode(errors="replace"))
+        else:
+            self._heard = why
 
     def _news(self) -> bytes:
         present = self._present()

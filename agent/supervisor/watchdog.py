@@ -41,14 +41,17 @@ _MOST_PAUSE_SECONDS: Final = 30.0
 class Worker:
     """One working process with its line."""
 
-    def __init__(self, command: Sequence[str], *, now: float) -> None:
+    def __init__(self, command: Sequence[str], *, now: float, why: str = "") -> None:
         """Start it.
 
         Args:
             command: What to run; the number of its end of the line is put after it.
             now: The time.
+            why: Why it takes another's place, for it to tell.
         """
         ours, theirs = socket.socketpair()
+        if why:
+            ours.sendall(why.encode() + b"\n")
         with theirs:
             self.process = subprocess.Popen([*command, str(theirs.fileno())], pass_fds=(theirs.fileno(),))  # noqa: S603 - ourselves
         ours.settimeout(0)
@@ -117,8 +120,9 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         lived = False
+        why = ""
         while True:
-            worker = Worker(self._commands[self._observing], now=time.monotonic())
+            worker = Worker(self._commands[self._observing], now=time.monotonic(), why=why)
             try:
                 reason = self._watch(worker)
                 if self._signalled():
@@ -133,6 +137,7 @@ class Supervisor:
                     return code  # it has said why: wrong input, a port that is taken; trying again changes nothing
                 if reason != _CALM:
                     self._bury(reason)
+                why = f"{reason}; only observes" if self._observing else reason
             finally:
                 worker.close()
             if self._signalled():
@@ -239,4 +244,4 @@ class Supervisor:
                 leaving.wait(_LEAVE_SECONDS)
 
 
-_CALM: Final = "calm"
+_CALM: Final = "leads again"
