@@ -32,10 +32,11 @@ _REFUSALS: Final = Refusals()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """A JoinGroup answer for the leader: who is in the group, with their metadata."""
+    """A JoinGroup answer for the leader: who is in the group, with their metadata; `me` leads it."""
 
     generation: int
     protocol: str
+    me: str
     members: tuple[tuple[str, str | None, bytes], ...]
 
 
@@ -126,6 +127,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
                 Joined(
                     generation=response.generation_id,
                     protocol=response.protocol_name,
+                    me=response.member_id,
                     members=tuple(
                         (member.member_id, member.group_instance_id or None, bytes(member.metadata))
                         for member in response.members

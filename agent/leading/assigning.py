@@ -128,7 +128,7 @@ class Assigning:
         subscriptions: list[tuple[str, str | None, Subscription]] = []
         unreadable: list[str] = []
         for member, instance, metadata in joined.members:
-            if instance == self._settings.leading.instance_id:
+            if member == joined.me:
                 continue
             try:
                 subscriptions.append((member, instance, decode_subscription(metadata)))

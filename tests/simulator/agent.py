@@ -54,7 +54,7 @@ def simulated() -> Iterator[None]:
     """While this lasts leaders are built on the simulated process that runs, and nothing is logged."""
     names: dict[str, Any] = {
         "connect": lambda _config: _current(),
-        "close": lambda _client: None,
+        "close": _close,
         "Membership": _membership,
         "time": SimpleNamespace(monotonic=lambda: _current().seconds(), time=lambda: _EPOCH + _current().seconds()),
     }
@@ -118,6 +118,12 @@ def build(
 def _current() -> Process:
     assert Process.current is not None
     return Process.current
+
+
+def _close(process: Process) -> None:
+    """No connection any more: what the membership hears now comes too late."""
+    if isinstance(process.membership, SimulatedMembership):
+        process.membership.closed = True
 
 
 def _membership(client: Process, **arguments: Any) -> SimulatedMembership:

@@ -320,7 +320,7 @@ def assign(joined: Joined, place: Place) -> dict[str, bytes]:
             )
         )
     problem = build_problem(topics={topic: topics[topic] for topic in everything if topic in topics}, members=members)
-    assignor = ASSIGNORS[joined.protocol]
+    assignor = ASSIGNORS.get(joined.protocol, ASSIGNORS["range"])
     owner = assignor.assign(problem, DEFAULTS)
     if assignor.cooperative:
         owner = withhold(problem, owner)

@@ -6,6 +6,7 @@ A violation raises with what was found and how it came to be. Faults that cost a
 from __future__ import annotations
 
 from collections import defaultdict, deque
+from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -31,13 +32,19 @@ _SLACK_MS: Final = 6000
 _KILLED_MS: Final = 2300
 """What the death of an agent's process may cost: the supervisor replaces it."""
 _AGENT_SESSION_MS: Final = 9500
+_GOODBYE_MS: Final = 4000
 _PENDING_MS: Final = 3000
 _MOST_IN_REST: Final = 4
 _LONGEST_TALE: Final = 60
 
 
 class ViolationError(AssertionError):
-    """Something that must hold does not."""
+    """Something that must hold does not; each kind is a class of its own, so that shortening a story keeps to one."""
+
+
+@cache
+def _kind_of(violation: str) -> type[ViolationError]:
+    return type(violation, (ViolationError,), {})
 
 
 class Judgement(Witness):
@@ -46,7 +53,7 @@ class Judgement(Witness):
     def __init__(self, world: World) -> None:
         self._world = world
         self._tale: deque[str] = deque(maxlen=_LONGEST_TALE)
-        self._found: str | None = None
+        self._found: ViolationError | None = None
         self._excused_until = 0
         self._unstable_since: int | None = None
         self._state: tuple[int, State] | None = None
@@ -63,11 +70,11 @@ class Judgement(Witness):
         """One line of the tale of this world."""
         self._tale.append(f"{self._world.timeline.seconds():10.3f} {what}")
 
-    def fail(self, what: str) -> None:
+    def fail(self, kind: str, what: str) -> None:
         """Take note of a violation; it is raised by `deliver`, outside of anybody's code."""
         if self._found is None:
             self.tell(what)
-            self._found = what + "\n" + "\n".join(self._tale)
+            self._found = _kind_of(kind)(what + "\n" + "\n".join(self._tale))
 
     def deliver(self) -> None:
         """Raise what was found.
@@ -76,7 +83,7 @@ class Judgement(Witness):
             ViolationError: Something was.
         """
         if self._found is not None:
-            raise ViolationError(self._found)
+            raise self._found
 
     # excuses
 
@@ -112,8 +119,8 @@ class Judgement(Witness):
         self.tell(f"{agent.name}: {step}")
         if step == "join-sent" and self._world.setting.forbidden:
             group = self._world.coordinator.group
-            if group is not None and group.state is not State.EMPTY:
-                self.fail(f"{agent.name} joins a group that it may not")
+            if group is not None and any(member.client_id not in self._names() for member in group.members):
+                self.fail("ForbiddenGroup", f"{agent.name} joins a group that it may not")
 
     def triggers(self, agent: SupervisedAgent, process: Process, reason: str) -> None:
         """An agent asks for a rebalance: it needs a reason that is one, and budget."""
@@ -121,9 +128,9 @@ class Judgement(Witness):
         now = self._world.timeline.now
         if reason in ("second-round", "partitions-changed"):
             if not self._incomplete() and self._world.network.outdated is None:
-                self.fail(f"{agent.name} rebalances for {reason}, and every partition is read")
+                self.fail("NeedlessRebalance", f"{agent.name} rebalances for {reason}, and every partition is read")
             elif self._world.network.outdated is not None and not self._incomplete():
-                self.fail(f"{agent.name} rebalances for {reason} because of an outdated look")
+                self.fail("OutdatedLook", f"{agent.name} rebalances for {reason} because of an outdated look")
             return
         if reason == "nudge":
             return
@@ -133,7 +140,10 @@ class Judgement(Witness):
         for index, first in enumerate(times):
             count = len(times) - index
             if count > policy.burst + (now - first) / 1000 / policy.refill_seconds + 1e-6:
-                self.fail(f"{agent.name} rebalances {count} times in {(now - first) / 1000:.1f} s, beyond its budget")
+                self.fail(
+                    "BeyondBudget",
+                    f"{agent.name} rebalances {count} times in {(now - first) / 1000:.1f} s, beyond its budget",
+                )
 
     def killed(self, agent: SupervisedAgent) -> None:
         """A process of an agent is dead."""
@@ -145,7 +155,7 @@ class Judgement(Witness):
 
     def breaks(self, agent: SupervisedAgent, error: Exception) -> None:
         """A mistake of the agent's own."""
-        self.fail(f"{agent.name} makes a mistake: {type(error).__name__}: {error}")
+        self.fail("Mistake", f"{agent.name} makes a mistake: {type(error).__name__}: {error}")
 
     # what members own
 
@@ -159,7 +169,7 @@ class Judgement(Witness):
             both = other.owned & consumer.owned
             if both:
                 names = f"{other.name} and {consumer.name}"
-                self.fail(f"{min(both)} is owned by {names} in generation {consumer.generation}")
+                self.fail("OwnedTwice", f"{min(both)} is owned by {names} in generation {consumer.generation}")
 
     # at every moment
 
@@ -196,7 +206,7 @@ class Judgement(Witness):
             self._unstable_since = now
         until = max(self._unstable_since, self._excused_until) + _SLACK_MS + self._world.slowest_ms()
         if now > until:
-            self.fail(f"a rebalance lasts for {(now - self._unstable_since) / 1000:.1f} s")
+            self.fail("LongRebalance", f"a rebalance lasts for {(now - self._unstable_since) / 1000:.1f} s")
 
     def _look_at_pending(self, now: int, pending: dict[str, str]) -> None:
         """A living agent gives back the ids that it does not use."""
@@ -205,7 +215,7 @@ class Judgement(Witness):
         for one, since in self._pending_since.items():
             late = now - max(since, self._excused_until) > _PENDING_MS
             if pending[one] in living and late:
-                self.fail(f"{pending[one]} keeps the pending id {one}")
+                self.fail("KeptPendingId", f"{pending[one]} keeps the pending id {one}")
 
     def _look_at_stopping(self, now: int) -> None:
         """Who was told to end leaves, or hands its place over."""
@@ -214,17 +224,32 @@ class Judgement(Witness):
             agent = next(one for one in self._world.agents if one.name == name)
             if agent.wanted:
                 del self._stopping[name]
-            elif group is not None and now > max(since, self._excused_until) + _AGENT_SESSION_MS:
+            elif group is not None and now > max(since, self._excused_until) + _GOODBYE_MS:
                 del self._stopping[name]
-                if any(member.client_id == name for member in group.members):
-                    self.fail(f"{name} has ended and is still in the group")
+                if self._orphans():
+                    self.fail("DidNotLeave", f"{name} has ended and is still in the group")
+
+    def _names(self) -> frozenset[str]:
+        """Client ids of agents."""
+        return frozenset(agent.name for agent in self._world.agents)
+
+    def _orphans(self) -> list[str]:
+        """Members of agents' instance ids that no living agent goes by."""
+        world = self._world
+        group = world.coordinator.group
+        known = {one for agent in world.agents for one in agent.ids()}
+        instances = {agent.instance_id for agent in world.agents}
+        members = group.members if group is not None else ()
+        return [member.id for member in members if member.instance_id in instances and member.id not in known]
 
     def _look_at_pace(self) -> None:
         """While nobody changes anything, generations come to an end."""
         since = max(self._changed_at, self._excused_until) + 60_000
         late = [at for at in self._generations if at > since]
         if len(late) > _MOST_IN_REST:
-            self.fail(f"{len(late)} generations although nothing has changed since {since / 1000:.0f} s")
+            self.fail(
+                "NeverAtPeace", f"{len(late)} generations although nothing has changed since {since / 1000:.0f} s"
+            )
 
     # at rest
 
@@ -234,7 +259,7 @@ class Judgement(Witness):
         Raises:
             ViolationError: Always.
         """
-        self.fail(f"never settles: {why or 'generations go on'}")
+        self.fail("NeverSettles", f"never settles: {why or 'generations go on'}")
         self.deliver()
 
     def settled(self, *, rested: bool = False) -> None:
@@ -248,16 +273,15 @@ class Judgement(Witness):
         """
         missing = self._unread()
         if missing:
-            self.fail(f"nobody reads {sorted(missing)}")
+            self.fail("Unread", f"nobody reads {sorted(missing)}")
         group = self._world.coordinator.group
-        agents = {agent.name: agent for agent in self._world.agents}
         if group is not None:
-            inside = [member for member in group.members if member.client_id in agents]
+            inside = [agent for agent in self._world.agents if any(one in group.members for one in agent.ids())]
             if len(inside) > 1 and not self._world.setting.strangers:
-                self.fail(f"{[member.client_id for member in inside]} are both in the group")
-            leader = next((member for member in inside if member.id == group.leader), None)
+                self.fail("TwoAgents", f"{[agent.name for agent in inside]} are both in the group")
+            leader = next((agent for agent in inside if group.leader in agent.ids()), None)
             if leader is not None:
-                self._look_at_plan(leader.client_id, rested=rested)
+                self._look_at_plan(leader, rested=rested)
         self.deliver()
 
     def _incomplete(self) -> bool:
@@ -284,18 +308,18 @@ class Judgement(Witness):
         everything = {(topic, number) for topic in wanted for number in range(len(world.place.topics[topic]))}
         return everything.symmetric_difference(set().union(*owned)) if wanted else set()
 
-    def _look_at_plan(self, name: str, *, rested: bool) -> None:
+    def _look_at_plan(self, agent: SupervisedAgent, *, rested: bool) -> None:
         """The plan in force reads as little across racks as one can."""
         world = self._world
+        name = agent.name
         group = world.coordinator.group
         assert group is not None
-        agent = next(one for one in world.agents if one.name == name)
         configured = settings(agent.instance_id)
         mode = planner.mode_of(group.protocol, configured.leading, rack_aware_fetch=True)
         members = []
         living = {one.member_id: one for one in world.consumers if one.host.alive}
         for member in group.members:
-            if member.client_id == name or member.id not in living:
+            if member.id not in living:
                 continue
             subscription = decode_subscription(member.metadata(group.protocol))
             members.append(
@@ -318,10 +342,11 @@ class Judgement(Witness):
         saving = share(plan.before) - share(plan.after)
         if saving > configured.policy.least_saving + 1e-9 and rested:
             self.fail(
-                f"{name} leads a group that reads {share(plan.before):.0%} across racks, not {share(plan.after):.0%}"
+                "NotOptimal",
+                f"{name} leads a group that reads {share(plan.before):.0%} across racks, not {share(plan.after):.0%}",
             )
         if bool(np.any(problem.owner < 0)):
-            self.fail(f"{name} leads a group in which something is not read")
+            self.fail("PlannedUnread", f"{name} leads a group in which something is not read")
 
     def _settled_cluster(self) -> SettledCluster:
         from agent.cluster import SettledPartition  # noqa: PLC0415

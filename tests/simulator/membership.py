@@ -76,6 +76,7 @@ class SimulatedMembership:
         self.member_id = ""
         self.generation_id = -1
         self.fenced = False
+        self.closed = False
         self.leader_id = ""
         self.hold_state = Hold.NONE
         self.waited_seconds = 0.0
@@ -316,6 +317,8 @@ class SimulatedMembership:
         process.network.join(process.host, self._request("", None), reserved)
 
     def _joined(self, task: _Task, answer: Joined) -> None:
+        if self.closed:
+            return
         if answer.error is Error.NONE and self._state != "rebalancing":
             self._end(task, Error.REBALANCE_IN_PROGRESS)
             return
@@ -339,7 +342,12 @@ class SimulatedMembership:
         if answer.leader == answer.member_id and not answer.skip_assignment:
             try:
                 plan = self._assign(
-                    Asked(generation=answer.generation, protocol=answer.protocol, members=answer.members)
+                    Asked(
+                        generation=answer.generation,
+                        protocol=answer.protocol,
+                        me=answer.member_id,
+                        members=answer.members,
+                    )
                 )
             except Exception as error:  # noqa: BLE001 - as on the network thread, it comes out where `join` waits
                 task.broken = error
@@ -358,6 +366,8 @@ class SimulatedMembership:
         process.changes("sync-sent")
 
     def _synced(self, task: _Task, answer: Synced) -> None:
+        if self.closed:
+            return
         if answer.error is not Error.NONE:
             self._rejoin_needed = True
             if answer.error is Error.UNKNOWN_MEMBER_ID:
@@ -387,8 +397,8 @@ class SimulatedMembership:
 
     def _beat(self) -> None:
         process = self._process
-        if process.membership is not self and process.membership is not None:
-            return  # one of former days
+        if self.closed:
+            return
         self._beat_later()
         if not self._beating or self._state != "stable":
             return

@@ -17,8 +17,15 @@ Answer = TypeVar("Answer")
 class Host:
     """One process: can be killed, and stopped for a while, after which all that came meanwhile happens at once."""
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: Timeline, *, around: Callable[[Action], None] = lambda action: action()) -> None:
+        """A process that lives.
+
+        Args:
+            timeline: Time.
+            around: Does what this process does.
+        """
         self._timeline = timeline
+        self._around = around
         self._backlog: list[Action] = []
         self.alive = True
         self.stopped = False
@@ -32,7 +39,7 @@ class Host:
         if self.alive and self.stopped:
             self._backlog.append(action)
         elif self.alive:
-            action()
+            self._around(action)
 
     def stop(self) -> None:
         """As SIGSTOP."""

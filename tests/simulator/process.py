@@ -40,13 +40,14 @@ class Process:
         """
         self.name = name
         self.network = network
-        self.host = Host(timeline)
+        self.host = Host(timeline, around=self._switch)
         self._timeline = timeline
         self._changed, self._triggered = changed, triggered
         self._fiber: Fiber | None = None
         self._until: Callable[[], bool] = lambda: True
         self._deadline = 0
         self._poked = False
+        self._then: Callable[[], None] = lambda: None
         self.membership: object = None
         self.presences: Callable[[], frozenset[Presence]] = frozenset
 
@@ -58,9 +59,10 @@ class Process:
         """Seconds."""
         return self._timeline.seconds()
 
-    def run(self, body: Callable[[], None]) -> None:
-        """Begin."""
+    def run(self, body: Callable[[], None], then: Callable[[], None]) -> None:
+        """Begin; and what to do when that has ended."""
         self._fiber = Fiber(body)
+        self._then = then
         self.host.later(0, self._resume)
 
     @property
@@ -126,9 +128,10 @@ class Process:
         fiber = self._fiber
         if fiber is None or fiber.ended:
             return
-        if self._deadline > self._timeline.now and not self._until():
-            return
-        self._switch(fiber.resume)
+        if self._deadline <= self._timeline.now or self._until():
+            fiber.resume()
+            if self.ended:
+                self._then()
 
     def _switch(self, way: Callable[[], None]) -> None:
         before, Process.current = Process.current, self

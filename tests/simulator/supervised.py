@@ -74,12 +74,23 @@ class SupervisedAgent:
         """Whether its process runs."""
         return self.process is not None and self.process.host.alive and not self.process.ended
 
+    def ids(self) -> frozenset[str]:
+        """The member ids by which its process is in the group."""
+        process = self.process
+        return (
+            frozenset(one.member_id for one in process.presences()) if process is not None and self.up else frozenset()
+        )
+
     @property
     def at_work(self) -> bool:
         """Whether it is where it should be: running if it is wanted, and gone if it is not."""
         resting = self._timeline.now < self._observes_until
-        stopped = self.process is not None and self.process.host.stopped
-        return not stopped and (self.up == self.wanted or resting) and (self._watch is None or self._watch.settled)
+        stopped = self.process is not None and self.process.host.alive and self.process.host.stopped
+        return (
+            not stopped
+            and (self.up == self.wanted or resting)
+            and (not self.up or self._watch is None or self._watch.settled)
+        )
 
     def start(self) -> None:
         """Start the supervisor with its process."""
@@ -162,7 +173,14 @@ class SupervisedAgent:
         self.process, self.leader = process, leader
         self._told = []
         self._witness.begins(self, process)
-        process.run(leader.run)
+        process.run(leader.run, self._ends)
+
+    def _ends(self) -> None:
+        """Its work is done, and the process ends."""
+        if self.process is not None:
+            self._end(self.process)
+        if self.wanted:
+            self._timeline.after(START_MS, self._begin)
 
     def _end(self, process: Process) -> None:
         process.kill()
@@ -207,6 +225,8 @@ class SupervisedAgent:
             self._known = frozenset()
         if self.wanted:
             self._timeline.after(START_MS + pause, self._begin)
+        else:
+            self._leave(self._known)
 
     def _leave(self, present: frozenset[Presence]) -> None:
         """By a process of its own, which takes a moment."""

@@ -145,9 +145,9 @@ class World:
             return ""
         if group.state not in (State.STABLE, State.EMPTY) or group.pending:
             return f"the group is in {group.state.name} with {len(group.pending)} pending ids"
-        agents = {agent.name for agent in self.agents if agent.up}
+        living |= {one for agent in self.agents for one in agent.ids()}
         for member in group.members:
-            if member.client_id not in agents and member.id not in living:
+            if member.id not in living:
                 return f"{member.client_id} is in the group and gone"
         return ""
 
@@ -156,6 +156,8 @@ class World:
     def join(self, kind: str, rack: str) -> None:
         """A client comes."""
         self._names += 1
+        if self.setting.protocol == "cooperative-sticky" and KINDS[kind].version == 0:
+            kind = "java"  # who rebalances incrementally tells what it owns
         java = kind == "java" and self.setting.protocol == "range"
         protocol = "own" if self.setting.forbidden else self.setting.protocol
         consumer = Consumer(
@@ -175,9 +177,9 @@ class World:
         consumer.start()
 
     def leave(self, number: int) -> None:
-        """A client goes; a static one does not say so."""
+        """A client goes; a static one does not say so, and none can that does not know its id yet."""
         if (one := self._living(number)) is not None:
-            session = one.kind.session_ms if one.kind.static else 0
+            session = one.kind.session_ms if one.kind.static or not one.stable else 0
             self.judgement.excuse(f"{one.name} leaves", self.slowest_ms() + session)
             one.leave()
 

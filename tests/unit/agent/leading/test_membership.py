@@ -134,7 +134,7 @@ def test_a_leader_assigns_between_join_and_sync(make: Make) -> None:
     membership = make(assign, wire)
     finished(membership._do_join_and_sync_async())
     members = (("me", "samerack", b"mine"), ("other", None, b"theirs"))
-    assert asked == [Joined(generation=7, protocol="range", members=members)]
+    assert asked == [Joined(generation=7, protocol="range", me="me", members=members)]
     join, sync = wire.requests
     assert join.max_version == JOIN_VERSION
     assert (sync.generation_id, sync.member_id, sync.protocol_name) == (7, "me", "range")

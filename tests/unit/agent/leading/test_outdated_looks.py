@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from agent.coordination import Joined
 from agent.group import GroupView, MemberView
 from agent.leading.assigning import Assigning
 from common.settings import Settings
-from tests.unit.agent.values import member
+from protocol.consumer import encode_subscription
+from protocol.model import Subscription
+from tests.unit.agent.values import cluster, member
 
 GENERATION = 7
 
@@ -52,6 +55,20 @@ def test_a_static_member_may_come_back_under_another_id() -> None:
     """It keeps its instance id and its partitions, and the generation goes on."""
     view = _view(member("new", "t", instance_id="one"))
     assert _assigning(("old", "one")).may_be_of(GENERATION, view)
+
+
+@pytest.mark.parametrize("instance", [None, "samerack"])
+def test_a_leader_without_instance_id_believes_its_looks(instance: str | None) -> None:
+    """Who leads is no member of its own plan, however it is in the group: a look without it is of that generation."""
+    watch: Any = SimpleNamespace(
+        cluster=cluster(t=[[1], [2]]), rack_aware_fetch=True, show_interest=lambda _group, _topics: None
+    )
+    assigning = Assigning(group="orders", settings=Settings(kafka={"bootstrap.servers": "h:1"}), watch=watch)
+    presence, reader = (encode_subscription(Subscription(version=3, topics=topics)) for topics in ((), ("t",)))
+    members = (("me", instance, presence), ("a", None, reader))
+    assigning.assign(Joined(generation=GENERATION, protocol="cooperative-sticky", me="me", members=members))
+    assert assigning.may_be_of(GENERATION, _view(member("a", "t")))
+    assert not assigning.may_be_of(GENERATION, _view(member("b", "t")))
 
 
 def test_where_nothing_was_planned_every_look_counts() -> None:
