@@ -21,3 +21,11 @@ def test_a_role_shows_before_the_first_look() -> None:
     board = Metrics().board
     board.become("orders", "outside")
     assert board.all() == (GroupStatus(group="orders", role="outside"),)
+
+
+def test_a_standby_shows_nothing_of_what_it_saw_as_leader() -> None:
+    """Whoever adds up members over agents would count them twice."""
+    board = Metrics().board
+    board.publish(GroupStatus(group="orders", state="Stable", role="leading", first_in_order=True, members=3))
+    board.become("orders", "standby")
+    assert board.all() == (GroupStatus(group="orders", role="standby"),)
