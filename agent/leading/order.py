@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from agent.group import GroupView
+from agent.group import GroupView, MemberView
 from protocol.java import FIRST_TABLE, buckets_for, spread_hash
 
 SOUND_PROTOCOLS: Final = frozenset({"range", "roundrobin"})
@@ -27,6 +27,13 @@ def is_first(group: GroupView, member_id: str, leader_id: str) -> bool:
     """Whether the broker would make this member the leader if the present one left."""
     others = (member.id for member in group.members if member.id != leader_id)
     return next(others, None) == member_id
+
+
+def ahead(group: GroupView, member_id: str, leader_id: str) -> tuple[MemberView, ...]:
+    """The members that the broker would make the leader rather than this one, if the present one left."""
+    ids = [member.id for member in group.members]
+    before = group.members[: ids.index(member_id)] if member_id in ids else group.members
+    return tuple(member for member in before if member.id != leader_id)
 
 
 def is_exposed(group: GroupView, member_id: str) -> bool:
@@ -102,3 +109,16 @@ def _masks(members: int) -> tuple[int, ...]:
     """Bucket masks of the leader's table for about so many members: its size now, half of it and twice of it."""
     buckets = buckets_for(members)
     return tuple(size - 1 for size in (buckets // 2, buckets, buckets * 2) if size >= FIRST_TABLE)
+
+
+def is_led_unawares(group: GroupView, leader_id: str, instance_id: str | None) -> bool:
+    """Whether a static member that was told of this leader leads itself: the leader is its own former member id.
+
+    JoinGroup before v9 answers so to one that is started again within its session (KIP-814). It has to start a
+    rebalance to be asked for a plan again.
+    """
+    return (
+        bool(instance_id)
+        and leader_id.startswith(f"{instance_id}-")
+        and all(member.id != leader_id for member in group.members)
+    )

@@ -18,7 +18,7 @@ from agent.leading.admission import Admission, blind, foreign
 from agent.leading.assigning import Assigning, Sent
 from agent.leading.judge import Evaluation, Judge
 from agent.leading.member import Member
-from agent.leading.order import is_first
+from agent.leading.order import is_first, is_led_unawares
 from agent.leading.policy import Action
 from agent.leading.seat import Seat
 from agent.leading.stepping_back import Cause, Round, StepBackError
@@ -124,6 +124,11 @@ class Session:
             return self._lead(self._others)
         if other := foreign(self._others, self._parts.settings.leading, member.leader_id):
             raise StepBackError(Cause.FOREIGN_AGENT, other)
+        if is_led_unawares(self._look, member.leader_id, member.group_instance_id):
+            self._teller.log.info("leads-unawares", leader=member.leader_id)
+            self._forget_looks()
+            member.nudge()
+            return 0.0
         self._evaluate(self._others)
         if self._parts.seat.keep(member, self._look):
             self._give_back()

@@ -17,6 +17,7 @@ from tests.integration.test_broker_facts import (
     test_a_restarted_static_leader_still_leads,
     test_a_static_member_gets_a_new_place_without_a_rebalance,
 )
+from tests.integration.test_broker_versions import test_the_agent_says_what_the_brokers_can_do
 from tests.integration.test_failures import test_a_restarted_agent_keeps_the_lead
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "test_a_restarted_static_leader_still_leads",
     "test_a_static_member_gets_a_new_place_without_a_rebalance",
     "test_languages_mix_in_one_group",
+    "test_the_agent_says_what_the_brokers_can_do",
 ]
 
 
@@ -33,3 +35,9 @@ def shared_cluster() -> Iterator[KafkaCluster]:
     """A cluster of the oldest brokers, in place of the one that all other tests share."""
     with ContainerCluster(image=OLDEST_IMAGE) as running:
         yield running
+
+
+@pytest.fixture
+def release() -> str:
+    """The release that `tests.integration.test_broker_versions` is to find."""
+    return "3.9"

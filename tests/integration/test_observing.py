@@ -96,20 +96,3 @@ def test_kafka_pythons_roundrobin_fails_on_a_member_without_topics() -> None:
     assert len(assigned) == 2
     with pytest.raises(KeyError):
         RoundRobinPartitionAssignor.assign(_Cluster(), _members([], ["t"]))
-
-
-def test_a_group_that_changes_its_protocol_is_left_to_the_brokers(scene: Scene) -> None:
-    """A member of the new protocol takes a led group away from the agent, which steps back and observes."""
-    scene.lay_out(INTERLEAVED)
-    agent = scene.leading_agent()
-    scene.join("confluent", A)
-    scene.wait_settled()
-    scene.join("confluent", B, assignor="", heartbeat_interval_ms="", group_protocol="consumer")
-    agent.wait_role("observing")
-    assert [event["reason"] for event in agent.events("steps-back")] == [
-        "it has no classic leader any more: its brokers assign it"
-    ]
-    assert agent.get("/readyz")[0] == 200
-    scene.wait_settled()
-    assert scene.presence() is None
-    scene.finish()

@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.leading.order import front_is_free, is_exposed, is_first, is_well_behind, offers_safe_place
+from agent.leading.order import (
+    front_is_free,
+    is_exposed,
+    is_first,
+    is_led_unawares,
+    is_well_behind,
+    offers_safe_place,
+)
 from protocol.java import buckets_for, spread_hash
 from tests.unit.agent.values import group, member
 
@@ -116,3 +123,18 @@ def test_well_behind_is_the_later_half() -> None:
     """At least half of the others come before a member that is well behind."""
     view = group(*(member(name) for name in "abcde"))
     assert [is_well_behind(view, name) for name in "abcdex"] == [False, False, True, True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("leader", "instance", "unawares"),
+    [
+        ("samerack-1", "samerack", True),
+        ("samerack-2", "samerack", False),
+        ("samerack-1", None, False),
+        ("x-1", "samerack", False),
+        ("", "samerack", False),
+    ],
+)
+def test_a_former_id_that_leads_is_the_agent_itself(leader: str, instance: str | None, *, unawares: bool) -> None:
+    """Only an id of this instance that is in the group no more: any other static leader may have been replaced too."""
+    assert is_led_unawares(group(member("samerack-2"), member("y")), leader, instance) is unawares

@@ -1,0 +1,54 @@
+"""What the agent says of its brokers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agent import coordination
+from agent.leading.order import is_led_unawares
+from agent.versions import FLOOR, TESTED
+from sandbox.jvm import BROKER_VERSION
+from tests.integration.scene import Scene
+from tests.integration.test_broker_facts import Enter, _settle, enter
+
+__all__ = ["enter"]
+
+
+@pytest.fixture
+def release() -> str:
+    """The release of the brokers that the test runs on, as they tell it."""
+    return ".".join(BROKER_VERSION.split(".")[:2])
+
+
+def test_the_agent_says_what_the_brokers_can_do(scene: Scene, release: str) -> None:
+    """One line in its log, and /v1/status: their release, which are supported, and that it does without nothing."""
+    agent = scene.leading_agent()
+    agent.wait(lambda: bool(agent.events("broker-versions")), "it has asked")
+    (event,) = agent.events("broker-versions")
+    assert (event["releases"], event["without"]) == ([release], {})
+    assert f"from Kafka {FLOOR}" in event["supported"]
+    assert "a restarted leader still leads" in event["has"]
+    told = json.loads(agent.get("/v1/status")[1])["brokers"]
+    assert told == {"releases": [release], "least": FLOOR, "tested": list(TESTED), "missing": [], "unfit": ""}
+
+
+def test_a_restarted_leader_that_is_not_told_so_asks_for_one_rebalance(
+    enter: Enter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JoinGroup v7, the last before Kafka 3.2's, names its former id as the leader; one nudge, and it leads again."""
+    monkeypatch.setattr(coordination, "JOIN_VERSION", 7)
+    first, other = enter("agent"), enter("other")
+    _settle([first])
+    _settle([first, other])
+    generation, former = first.membership.generation_id, first.membership.member_id
+    first.vanish()
+    again = enter("agent")
+    _settle([again])
+    assert (again.membership.leading, again.membership.leader_id) == (False, former)
+    assert is_led_unawares(again.membership.describe(), former, "agent")
+    again.membership.nudge()
+    _settle([again, other])
+    assert again.membership.leading
+    assert again.membership.generation_id == generation + 1

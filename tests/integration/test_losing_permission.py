@@ -1,0 +1,42 @@
+"""A permission that is taken away while the agent leads, and given back."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from sandbox.admin import wait_until
+from sandbox.cluster import Cluster
+from tests.integration.test_permissions import ALLOWED, GROUP, _allow, _forbid, _see, acls, cluster, opened
+
+__all__ = ["acls", "cluster", "opened"]
+
+
+def test_who_may_lead_no_more_makes_room(
+    cluster: Cluster,
+    acls: AdminClient,
+    tmp_path: Path,
+    opened: ExitStack,
+) -> None:
+    """The group goes on and leads itself; the agent says what to allow, asks less often, and is back once it may."""
+    _allow(acls, ALLOWED)
+    seen = _see(cluster, tmp_path, opened)
+    agent = seen.agent
+    agent.wait_role("leading")
+    _forbid(acls, {("group", GROUP, "READ")})
+    agent.wait_role("outside")
+    (group,) = json.loads(agent.get("/v1/status")[1])["groups"]
+    assert "READ" in group["trouble"]
+    assert agent.get("/readyz")[0] == 503
+    assert seen.reads()
+    wait_until(lambda: sum(len(member.owned) for member in seen.members) == 3, "the group leads itself", timeout=30)
+    assert seen.reads()
+    retries = [event["retry_seconds"] for event in agent.events("failed", kind="refused")]
+    assert retries[0] == 2
+    _allow(acls, {("group", GROUP, "READ")})
+    agent.wait(lambda: agent.role() in ("leading", "following"), "it is back", timeout=70)
+    assert agent.get("/readyz")[0] == 200
+    assert seen.reads()

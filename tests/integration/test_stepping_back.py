@@ -1,0 +1,112 @@
+"""The agent leaves a group alone where it had better, says why, observes, and comes back by the rule of the cause."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from agent.coordination import close, connect
+from agent.leading.membership import Membership
+from agent.leading.stepping_back import RULES, Cause
+from common.kafka_config import for_kafka_python
+from common.settings import LeadingSettings
+from sandbox.admin import wait_until
+from sandbox.agent_process import AgentProcess
+from tests.integration.scene import AGENT, INTERLEAVED, A, B, Scene
+
+
+def _trouble(agent: AgentProcess) -> str:
+    """What keeps the agent from its group, as /v1/status says."""
+    (group,) = json.loads(agent.get("/v1/status")[1])["groups"]
+    return str(group["trouble"])
+
+
+def _stepped_back(agent: AgentProcess, scene: Scene, cause: Cause) -> None:
+    """Waits until the agent is out because of this, and holds that log, metrics, readiness and status say so."""
+    agent.wait(lambda: bool(agent.events("steps-back", cause=cause.value)), f"it steps back: {cause}")
+    agent.wait_role("observing")
+    event = agent.events("steps-back", cause=cause.value)[0]
+    assert event["seconds"] == RULES[cause].first_seconds
+    assert _trouble(agent) == event["reason"]
+    status, page = agent.get("/readyz")
+    assert (status, event["reason"] in json.loads(page).get(f"group {scene.group}", page)) == (503, True)
+    assert agent.metric("samerack_step_backs_total", group=scene.group, cause=cause.value) == 1.0
+
+
+def test_a_foreign_agent_is_made_room_for(scene: Scene) -> None:
+    """Of two agents that do not know of each other the second stays out while the first is in, and leads after it."""
+    scene.lay_out(INTERLEAVED)
+    first = scene.leading_agent(leading__instance_id="other", election__group=f"{scene.group}-other")
+    scene.join("confluent", A)
+    scene.wait_settled()
+    plans = len(first.events("plan-sent"))
+    second = scene.agent()
+    _stepped_back(second, scene, Cause.FOREIGN_AGENT)
+    assert "another agent (other) is in it" in second.events("steps-back")[0]["reason"]
+    time.sleep(RULES[Cause.FOREIGN_AGENT].first_seconds + 1)
+    assert (first.role(), second.role()) == ("leading", "observing")
+    assert len(first.events("plan-sent")) <= plans + 2  # its coming and its going
+    first.stop()
+    second.wait_role("following", timeout=20)
+    assert _trouble(second) == ""
+    scene.wait_settled()
+    scene.finish()
+
+
+def test_a_converted_group_is_left_until_it_is_classic_again(scene: Scene) -> None:
+    """A member of the new protocol takes a led group away from the agent; when it has gone the agent comes back."""
+    scene.lay_out(INTERLEAVED)
+    agent = scene.leading_agent()
+    scene.join("confluent", A)
+    scene.wait_settled()
+    scene.join("confluent", B, assignor="", heartbeat_interval_ms="", group_protocol="consumer")
+    _stepped_back(agent, scene, Cause.CONVERTED)
+    scene.wait_settled()
+    assert scene.presence() is None
+    agent.wait(
+        lambda: bool(agent.events("observing", reason="the brokers assign it (group type consumer)")),
+        "after its pause it asks what the group is",
+    )
+    assert (agent.role(), agent.get("/readyz")[0]) == ("observing", 200)
+    newcomer = scene.seats.pop()
+    newcomer.member.stop()
+    scene.former.append(newcomer)
+    agent.wait(lambda: agent.role() in ("following", "leading"), "it is in the group again", timeout=30)
+    scene.wait_settled()
+    scene.finish()
+
+
+def test_three_failed_plans_are_enough(scene: Scene) -> None:
+    """With a deadline that nothing keeps every plan is the fall-back's; after three the group leads itself."""
+    scene.lay_out(INTERLEAVED)
+    agent = scene.leading_agent(leading__deadline_seconds=0.001)
+    for rack in (A, B, A):
+        scene.join("confluent", rack)
+        scene.wait_settled()
+    _stepped_back(agent, scene, Cause.PLANS_FAILED)
+    assert len(agent.events("fell-back")) == 3
+    wait_until(lambda: scene.presence() is None, "the agent has left")
+    scene.wait_settled()
+    scene.finish()
+
+
+def test_an_agent_that_is_evicted_again_and_again_gives_up(scene: Scene) -> None:
+    """Whoever takes its membership away three times is left to it."""
+    agent = scene.leading_agent()
+    client = connect(for_kafka_python({"bootstrap.servers": scene.cluster.bootstrap}))
+    try:
+        other = Membership(
+            client, group=scene.group, settings=LeadingSettings(), assign=lambda _: {}, wake=lambda: None
+        )
+        for times in (1, 2, 3):
+            present = scene.presence()
+            assert present is not None
+            other.release(present.member_id, AGENT)
+            agent.wait(lambda: len(agent.events("membership-lost")) == times, "it is noticed")  # noqa: B023 - waited for here
+            if times < 3:
+                agent.wait_role("leading")
+                wait_until(lambda: scene.describe().state.name == "STABLE", "it is in again")
+    finally:
+        close(client)
+    _stepped_back(agent, scene, Cause.EVICTED)
+    assert scene.presence() is None

@@ -1,0 +1,40 @@
+"""docs/operating.md says nothing that no test holds, and its causes are those of the program."""
+
+from __future__ import annotations
+
+import re
+
+from agent.leading.stepping_back import RULES
+from tests.docs import ROOT
+
+_PAGE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:g} s" if seconds else "-"
+
+
+def test_every_test_that_the_page_names_exists() -> None:
+    """By its name, in any file of the tests."""
+    there: set[str] = set()
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        there.update(re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE))
+    named = set(re.findall(r"`(test_\w+)`", _PAGE))
+    assert len(named) > 20
+    assert named - there == set()
+
+
+def test_every_claim_in_a_table_names_its_test() -> None:
+    """Each row of a table whose last column is headed so has one."""
+    for table in re.findall(r"^\|[^\n]*\| held by \|\n\|[-| ]+\|\n((?:\|.*\n)+)", _PAGE, re.MULTILINE):
+        for row in table.splitlines():
+            assert re.search(r"`test_\w+` \|$", row), row
+
+
+def test_the_causes_are_those_of_the_program() -> None:
+    """Each with what is seen, its pauses and what has to be gone."""
+    rows = re.findall(r"^\| `([\w-]+)` \| (.*) \| (.*) \| (.*) \| (.*) \|$", _PAGE, re.MULTILINE)
+    assert rows == [
+        (cause.value, rule.seen, _seconds(rule.first_seconds), _seconds(rule.most_seconds), rule.gone or "-")
+        for cause, rule in RULES.items()
+    ]
