@@ -27,13 +27,15 @@ class WindowSettings(Section):
 
     @field_validator("cron")
     @classmethod
-    def _cron_parses(cls, cron: str) -> str:
+    def _cron_comes(cls, cron: str) -> str:
         if len(cron.split()) != 5:
             raise ValueError("expected five fields: minute, hour, day of month, month, day of week")
         try:
-            CronSim(cron, datetime.now(UTC))
+            coming = next(CronSim(cron, datetime.now(UTC)), None)
         except CronSimError as error:
             raise ValueError(f"is no crontab's time ({error})") from None
+        if coming is None:
+            raise ValueError("does not come within fifty years")
         return cron
 
     @field_validator("timezone")

@@ -79,6 +79,8 @@ def reviewed(breaker: Breaker, situation: Situation, now: float, wall: float, ru
     trial = breaker.trial
     if trial is None:
         return breaker
+    if not trial.calm and now - trial.at >= PATIENCE_SECONDS:
+        return replace(breaker, trial=None)  # not led meanwhile: what happened since is not of its making
     if trial.stable is None:
         trial = replace(trial, stable=(now, wall))
     trial = replace(trial, void=trial.void or situation.conditions != trial.conditions)

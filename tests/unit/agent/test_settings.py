@@ -147,7 +147,7 @@ def test_sections_that_are_all_comments_are_empty(tmp_path: Path) -> None:
         ({"web": {"burst": 1}}, "web.burst (from the command line): no such setting; did you mean policy.burst?"),
         (
             {"xyzzyxyzzy": 1},
-            "xyzzyxyzzy (from the command line): no such setting; settings are election, groups, kafka, leading",
+            "xyzzyxyzzy (from the command line): no such setting; settings are election, events, groups, kafka",
         ),
     ],
 )
@@ -183,6 +183,7 @@ def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
         ({"policy": {"windows": [{"cron": "0 2 * *", "minutes": 1}]}}, ("policy.windows.0.cron: ", "five fields")),
         ({"policy": {"windows": [{"cron": "0 25 * * *", "minutes": 1}]}}, ("policy.windows.0.cron: ", "Bad hour")),
         ({"policy": {"windows": [{"cron": "0 0 30 2 *", "minutes": 1}]}}, ("policy.windows.0.cron: ", "Bad day")),
+        ({"policy": {"windows": [{"cron": "0 0 */29 2 1#5", "minutes": 1}]}}, ("policy.windows.0.cron: ", "fifty")),
         (
             {"policy": {"windows": [{"cron": "0 2 * * *", "minutes": 1, "timezone": "Mars"}]}},
             ("policy.windows.0.timezone: no such time zone", "'Mars'"),

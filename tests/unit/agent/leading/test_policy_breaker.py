@@ -138,6 +138,14 @@ def test_rebalances_later_are_no_storm() -> None:
     assert failures(run) == 0
 
 
+def test_who_did_not_lead_for_minutes_has_no_verdict() -> None:
+    """The rebalances since may be of any cause."""
+    run = triggered(situation(50, 10, generation=7))
+    run.decide(situation(60, 60, generation=90), after=PATIENCE_SECONDS)
+    assert not on_trial(run)
+    assert failures(run) == 0
+
+
 MEASURED = situation(50, 10, rates=(500.0, 100.0), crossing=(0.5, MIDNIGHT - 60))
 
 

@@ -50,7 +50,7 @@ def spends(case: Situation, decision: Decision) -> bool:
     return decision.action is Action.REBALANCE and (case.stuck or decision.reason not in EXEMPT)
 
 
-@settings(max_examples=150)
+@settings(deadline=None, max_examples=150)
 @given(steps=STEPS, rules=RULES)
 def test_no_history_overdraws_the_budget(steps: Steps, rules: Rules) -> None:
     """In any hour no more than the cap, over any time no more than the burst and what was refilled."""
@@ -64,7 +64,7 @@ def test_no_history_overdraws_the_budget(steps: Steps, rules: Rules) -> None:
         assert sum(time > run.now - HOUR_SECONDS for time in spent) <= rules.most_per_hour
 
 
-@settings(max_examples=150)
+@settings(deadline=None, max_examples=150)
 @given(steps=STEPS, rules=RULES)
 def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: Steps, rules: Rules) -> None:
     """Never in propose mode, outside of windows, or while the breaker is open; never for less than the least saving."""
@@ -83,7 +83,7 @@ def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: S
         )
 
 
-@settings(max_examples=150)
+@settings(deadline=None, max_examples=150)
 @given(steps=STEPS, rules=RULES)
 def test_what_a_group_needs_is_followed_in_every_state(steps: Steps, rules: Rules) -> None:
     """Second rounds and changed partitions, whatever happened before; and what waits, waits for something to come."""
@@ -97,7 +97,7 @@ def test_what_a_group_needs_is_followed_in_every_state(steps: Steps, rules: Rule
             assert decision.until > MIDNIGHT + run.now - 1e-3
 
 
-@settings(max_examples=150)
+@settings(deadline=None, max_examples=150)
 @given(steps=STEPS, rules=RULES)
 def test_the_breaker_opens_and_closes_as_ruled(steps: Steps, rules: Rules) -> None:
     """Closed it has fewer failures than open it; open it lets nothing through for its time, then one at a time."""
@@ -118,7 +118,7 @@ def test_the_breaker_opens_and_closes_as_ruled(steps: Steps, rules: Rules) -> No
             assert breaker.trial is None
 
 
-@settings(max_examples=50)
+@settings(deadline=None, max_examples=50)
 @given(pauses=st.lists(st.floats(0.1, 100.0), min_size=1, max_size=60))
 def test_rebalances_that_never_bring_anything_are_few(pauses: list[float]) -> None:
     """A group that is as before after each one has three an hour, then one an hour, and not the hour's cap."""
