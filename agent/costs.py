@@ -14,9 +14,9 @@ from agent.baseline import own_share
 from agent.report import Gap, GroupCost, PairCost, Report, TopicCost
 from agent.traffic.model import Flow, GroupTraffic, TrafficSnapshot
 from common.money import SECONDS_PER_MONTH, PriceTable
+from common.records import LEADING
 
 _Key = TypeVar("_Key")
-_LEADING = "leading"
 
 
 @dataclass(slots=True)
@@ -107,7 +107,7 @@ def group_cost(
         total.add(flow)
     shares = group.shares
     by_bytes = shares.present_bytes is not None
-    own_part = own(group) if role == _LEADING else None
+    own_part = own(group) if role == LEADING else None
     dollars = prices.dollars(total.crossing)
     priced = window > 0 and (not total.wire_bytes or total.wire_bytes > total.unknown)
     return GroupCost(

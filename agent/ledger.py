@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from typing import Final
 
 from agent.costs import summed
 from agent.traffic.board import Published
 from agent.traffic.model import GroupTraffic
 from common.money import PriceTable
-
-_LEADING: Final = "leading"
+from common.records import LEADING
 
 
 class Ledger:
@@ -50,7 +48,7 @@ class Ledger:
         groups = {group.group: group for group in published.snapshot.groups}
         for name, read in summed(published.read, lambda flow: flow.key.group).items():
             group = groups.get(name)
-            own = self._own_share(group) if group is not None and roles.get(name) == _LEADING else None
+            own = self._own_share(group) if group is not None and roles.get(name) == LEADING else None
             booked = read.crossing if own is None else own * (read.wire_bytes - read.unknown)
             with self._lock:
                 self._dollars[name] = self._dollars.get(name, 0.0) + self._prices.dollars(booked)
