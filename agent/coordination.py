@@ -8,7 +8,7 @@ what a group is for; subclasses give protocol type, metadata and what becomes of
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -192,11 +192,15 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
             max_version=JOIN_VERSION,
         )
 
-    def _leave_request(self, member_id: str, instance_id: str | None, reason: str = "stops") -> LeaveGroupRequest:
-        identity = LeaveGroupRequest.MemberIdentity(
-            member_id=member_id, group_instance_id=instance_id, reason=f"samerack: {reason}"
-        )
-        return LeaveGroupRequest(group_id=self.group_id, member_id=member_id, members=[identity])
+    def _leave_request(self, members: Mapping[str, str | None], reason: str = "stops") -> LeaveGroupRequest:
+        """For members by their ids, with their instance ids."""
+        identities = [
+            LeaveGroupRequest.MemberIdentity(
+                member_id=member_id, group_instance_id=instance_id, reason=f"samerack: {reason}"
+            )
+            for member_id, instance_id in members.items()
+        ]
+        return LeaveGroupRequest(group_id=self.group_id, member_id=next(iter(members)), members=identities)
 
     def _handle_find_coordinator_response(self, response: Any) -> Any:
         found = response.coordinators[0] if response.coordinators else response
@@ -257,7 +261,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         if not member_id or self._fenced:
             return
         self._disable_heartbeat()
-        self._send_beside(self._leave_request(member_id, self.group_instance_id), LEAVE_SECONDS)
+        self._send_beside(self._leave_request({member_id: self.group_instance_id}), LEAVE_SECONDS)
         self.reset_generation()
 
     def _send_beside(self, request: Any, timeout: float) -> Any:

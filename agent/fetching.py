@@ -50,6 +50,7 @@ def ask(  # noqa: PLR0913 - a question over HTTP has these parts
     seconds: float,
     method: str = "GET",
     headers: Mapping[str, str] | None = None,
+    body: bytes | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> HttpAnswer:
     """The answer to one question.
@@ -60,6 +61,7 @@ def ask(  # noqa: PLR0913 - a question over HTTP has these parts
         seconds: how long connecting may take, and each part of the answer.
         method: what to do at the path.
         headers: beyond what HTTP demands.
+        body: what is sent with it.
         tls: whom to trust, for https.
 
     Raises:
@@ -75,9 +77,9 @@ def ask(  # noqa: PLR0913 - a question over HTTP has these parts
     except (ValueError, HTTPException) as error:
         raise NoAnswerError(f"{url}: is no address ({error})") from None
     try:
-        connection.request(method, address.path.rstrip("/") + path, headers=dict(headers or {}))
+        connection.request(method, address.path.rstrip("/") + path, body=body, headers=dict(headers or {}))
         answer = connection.getresponse()
-        body = answer.read(MOST_BYTES + 1)
+        content = answer.read(MOST_BYTES + 1)
     except TimeoutError:
         raise NoAnswerError(f"{url}: no answer within {seconds:g} s") from None
     except ssl.SSLCertVerificationError as error:
@@ -88,9 +90,9 @@ def ask(  # noqa: PLR0913 - a question over HTTP has these parts
         ) from None
     finally:
         connection.close()
-    if len(body) > MOST_BYTES:
+    if len(content) > MOST_BYTES:
         raise NoAnswerError(f"{url}: answers with more than {MOST_BYTES} bytes")
-    return HttpAnswer(status=answer.status, body=body)
+    return HttpAnswer(status=answer.status, body=content)
 
 
 def address(web: Listening) -> str:

@@ -20,6 +20,7 @@ _ROOMS: Final = (
     "verify",
     "cost",
     "top",
+    "lead",
     "events",
     "curve",
     "rack",

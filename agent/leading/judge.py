@@ -172,6 +172,12 @@ class Judge:
         told, self._told = self._told, news
         return decision, news != told
 
+    def opinion(self, evaluation: Evaluation) -> Decision:
+        """As `decide`, but nothing is spent, and nothing remembered: for who asks what would be done."""
+        now = self._clock()
+        self._measure(evaluation, now)
+        return decide(self._state, evaluation.situation, now, self._wall(), self._rules)[1]
+
     def evaluate(self, view: GroupView, *, leading: bool, generation: int = 0) -> tuple[Evaluation | None, bool]:
         """The situation of a stable group, None while its topics are not known; and whether it was worked out anew.
 

@@ -25,9 +25,11 @@ from agent.leading.judge import Judge
 from agent.leading.measured import UNMEASURED, Measured
 from agent.leading.membership import Membership
 from agent.leading.policy import EXEMPT, Action
+from agent.leading.progress import Progress
 from agent.leading.seat import Seat
 from agent.leading.session import Parts, Session
 from agent.leading.stepping_back import Cause, StepBackError
+from agent.leading.taking import Floor, Taking
 from agent.leading.teller import FENCED, INSIDE, OUTSIDE, STANDBY, Teller
 from agent.metrics import Metrics
 from agent.racks import NO_HOSTS, Hosts
@@ -61,6 +63,8 @@ class GroupLeader(threading.Thread):
         unfit: Callable[[], str] = fit,
         measured: Measured = UNMEASURED,
         rebalances: Rebalances | None = None,
+        floor: Floor | None = None,
+        told: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -77,6 +81,8 @@ class GroupLeader(threading.Thread):
             unfit: Why nobody can be led on these brokers; nothing where that is possible.
             measured: What is measured of the group.
             rebalances: Who keeps book of the group's rebalances.
+            floor: Who may take over in this agent; without it, this group at any time.
+            told: Tells the supervisor at once by which ids brokers know the agent.
         """
         super().__init__(name=f"group-{group}", daemon=True)
         self.group = group
@@ -97,6 +103,27 @@ class GroupLeader(threading.Thread):
             clock=time.monotonic,
         )
         self._assigning = Assigning(group=group, settings=settings, watch=watch, weigh=weigh, hosts=hosts)
+        judge = Judge(
+            settings=settings,
+            watch=watch,
+            assigning=self._assigning,
+            hosts=hosts,
+            clock=time.monotonic,
+            group=group,
+            measured=measured,
+            recent=partial(_triggered, events, group),
+        )
+        seat = Seat(retry_seconds=settings.leading.roll_seconds, metrics=metrics, log=self._teller.log)
+        self._taking = Taking(
+            group=group,
+            leading=settings.leading,
+            judge=judge,
+            seat=seat,
+            teller=self._teller,
+            floor=floor or Floor(),
+            told=told,
+            clock=time.monotonic,
+        )
         self._parts = Parts(
             group=group,
             settings=settings,
@@ -111,17 +138,9 @@ class GroupLeader(threading.Thread):
                 unfit=unfit,
             ),
             assigning=self._assigning,
-            judge=Judge(
-                settings=settings,
-                watch=watch,
-                assigning=self._assigning,
-                hosts=hosts,
-                clock=time.monotonic,
-                group=group,
-                measured=measured,
-                recent=partial(_triggered, events, group),
-            ),
-            seat=Seat(retry_seconds=settings.leading.roll_seconds, metrics=metrics, log=self._teller.log),
+            judge=judge,
+            seat=seat,
+            taking=self._taking,
             hosts=hosts,
         )
         watch.listen(self._wake.set)
@@ -150,12 +169,24 @@ class GroupLeader(threading.Thread):
         self._stopping.set()
         self._wake.set()
 
+    @property
+    def takeover(self) -> Progress:
+        """How the last takeover of the group stands."""
+        return self._taking.progress
+
+    def take_over(self, *, dry_run: bool) -> Progress:
+        """Ask the thread to take the lead over, or only what that would bring; see `Taking.ask`."""
+        progress = self._taking.ask(dry_run=dry_run)
+        self._wake.set()
+        return progress
+
     def presences(self) -> frozenset[Presence]:
         """The ids by which the brokers know the agent in this group at the moment."""
         membership = self._membership
+        pending = self._taking.orphans | (membership.pending if membership is not None else frozenset())
+        ids = {Presence(group=self.group, member_id=one, pending=True) for one in pending}
         if membership is None:
-            return frozenset()
-        ids = {Presence(group=self.group, member_id=one, pending=True) for one in membership.pending}
+            return frozenset(ids)
         if membership.member_id and not membership.fenced:
             ids.add(
                 Presence(group=self.group, member_id=membership.member_id, instance_id=membership.group_instance_id)

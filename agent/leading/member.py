@@ -105,5 +105,5 @@ class Member(Protocol):
     def let_go(self) -> None:
         """Let the group go on: give every reserved id back."""
 
-    def evict(self, member_id: str) -> None:
-        """Leave in the name of another member, which joins again by itself."""
+    def evict(self, *member_ids: str) -> None:
+        """Leave in the name of other members, which join again by themselves."""

@@ -117,7 +117,7 @@ class Membership(GroupMember):
 
     def release(self, member_id: str, instance_id: str | None = None) -> None:
         """Give an id back; it need not be of this membership."""
-        answer = self._send_beside(self._leave_request(member_id, instance_id), LEAVE_SECONDS)
+        answer = self._send_beside(self._leave_request({member_id: instance_id}), LEAVE_SECONDS)
         error = _left(answer)
         if error not in (kafka_errors.NoError, kafka_errors.UnknownMemberIdError):
             raise error(self.group_id)
@@ -174,13 +174,17 @@ class Membership(GroupMember):
         for member_id in self.pending:
             self.release(member_id)
 
-    def evict(self, member_id: str) -> None:
-        """Leave in the name of another member, which joins again by itself.
+    def evict(self, *member_ids: str) -> None:
+        """Leave in the name of other members, at one stroke; they join again by themselves.
 
         Raises:
             KafkaError: The brokers did not take it.
         """
-        error = _left(self._send_beside(self._leave_request(member_id, None, "takes the lead over"), LEAVE_SECONDS))
+        error = _left(
+            self._send_beside(
+                self._leave_request(dict.fromkeys(member_ids), "an agent takes the lead over"), LEAVE_SECONDS
+            )
+        )
         if error is not kafka_errors.NoError:
             raise error(self.group_id)
 
@@ -202,7 +206,7 @@ class Membership(GroupMember):
                 self._hold = Hold.HELD
             else:  # it was given up meanwhile
                 await self._manager.send(
-                    self._leave_request(str(reserved.member_id), None), node_id=self._coordinator_broker
+                    self._leave_request({str(reserved.member_id): None}), node_id=self._coordinator_broker
                 )
                 self.pending -= {str(reserved.member_id)}
         else:

@@ -14,11 +14,21 @@ from structlog.typing import FilteringBoundLogger
 
 from agent.group import GroupView
 from agent.leading.member import Member
-from agent.leading.order import SOUND_PROTOCOLS, front_is_free, is_exposed, is_first, is_well_behind, members_before
+from agent.leading.order import (
+    SOUND_PROTOCOLS,
+    ahead,
+    front_is_free,
+    is_exposed,
+    is_first,
+    is_well_behind,
+    members_before,
+)
 from agent.leading.stepping_back import Cause, StepBackError
 from agent.metrics import Metrics
 
 _MOST_ROLLS: Final = 64
+_ROLLS_FOR_EACH: Final = 24
+"""After so many rolls one more member before the agent will do."""
 _MOST_RETURNS: Final = 3
 
 
@@ -104,6 +114,21 @@ class Seat:
         if is_exposed(look, membership.member_id):
             raise StepBackError(Cause.NO_PLACE)
         return True
+
+    def approach(self, membership: Member, look: GroupView) -> None:
+        """Roll to a safe place with few members before it, the leader aside: none, or one where the front is taken."""
+        aim = 0 if front_is_free(look, membership.member_id, membership.leader_id) else 1
+        for rolls in range(_MOST_ROLLS):
+            before = ahead(look, membership.member_id, membership.leader_id)
+            if len(before) <= aim + rolls // _ROLLS_FOR_EACH and not is_exposed(look, membership.member_id):
+                return
+            membership.roll()
+            if not membership.join(2.0) or membership.leading:
+                return
+            self._metrics.rolled(membership.group_id)
+            look = membership.describe()
+            if not look.stable:
+                return
 
     def _wait(self, *, rolls: int) -> None:
         self._roll_at = self._clock() + self._retry_seconds

@@ -22,6 +22,7 @@ from agent.leading.order import is_first, is_led_unawares
 from agent.leading.policy import Action
 from agent.leading.seat import Seat
 from agent.leading.stepping_back import Cause, Round, StepBackError
+from agent.leading.taking import Taking
 from agent.leading.teller import FOLLOWING, INSIDE, LEADING, OBSERVING, Teller
 from agent.racks import NO_HOSTS, Hosts
 from agent.watch import ClusterWatch
@@ -31,6 +32,8 @@ TURN_SECONDS: Final = 0.2
 _PARKED_SECONDS: Final = 0.15
 """While JoinGroup is parked the group is described this often: only there do hosts of new members show."""
 _JOIN_SECONDS: Final = 0.15
+_TAKING_SECONDS: Final = 0.02
+"""While a takeover holds the group up, it is looked at in between so often."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +49,7 @@ class Parts:
         assigning: what is known for planning the group.
         judge: what is worth a rebalance.
         seat: the place among the members.
+        taking: takeovers on request.
         hosts: what others know of client hosts.
         clock: seconds, monotonic.
     """
@@ -58,6 +62,7 @@ class Parts:
     assigning: Assigning
     judge: Judge
     seat: Seat
+    taking: Taking
     hosts: Hosts = NO_HOSTS
     clock: Callable[[], float] = time.monotonic
 
@@ -90,6 +95,7 @@ class Session:
             KafkaError: The brokers did not take it.
         """
         member = self.member
+        self._parts.taking.end(member)
         self._teller.witness.leaves(member=bool(member.member_id) and not member.fenced)
         member.leave()
 
@@ -102,6 +108,10 @@ class Session:
             KafkaError, AgentError: It failed; begin a new session later.
         """
         member = self.member
+        taking = self._parts.taking
+        taking.release_orphans(member)
+        if taking.is_under_way:
+            return self._take_over()
         if self._parts.clock() >= self._look_at:
             self._look_again()
         self._heed_loss()
@@ -110,9 +120,7 @@ class Session:
                 return TURN_SECONDS
             if not member.member_id:
                 self._parts.seat.enter(member, self._look)
-        member.poll_heartbeat()
-        if member.fenced:
-            raise kafka_errors.FencedInstanceIdError(self._parts.group)
+        self._heed_heartbeats()
         if member.wants_join:
             return self._rejoin()
         if self._look is None or self._others is None or not self._look.stable:
@@ -122,15 +130,26 @@ class Session:
         self._well_at = self._parts.clock()
         if member.leading:
             return self._lead(self._others)
-        if other := foreign(self._others, self._parts.settings.leading, member.leader_id):
+        return self._follow(self._look, self._others)
+
+    def _follow(self, look: GroupView, others: GroupView) -> float:
+        """Another member leads a stable group: take over where that is asked for, and keep a good place."""
+        member = self.member
+        if other := foreign(others, self._parts.settings.leading, member.leader_id):
             raise StepBackError(Cause.FOREIGN_AGENT, other)
-        if is_led_unawares(self._look, member.leader_id, member.group_instance_id):
+        if is_led_unawares(look, member.leader_id, member.group_instance_id):
             self._teller.log.info("leads-unawares", leader=member.leader_id)
             self._forget_looks()
             member.nudge()
             return 0.0
-        self._evaluate(self._others)
-        if self._parts.seat.keep(member, self._look):
+        evaluation = self._evaluate(others)
+        if evaluation is not None and self._parts.taking.consider(member, look, evaluation):
+            if self._parts.taking.is_under_way:
+                self._asked = True
+                self._teller.witness.begins("takeover")
+            self._forget_looks()
+            return 0.0
+        if self._parts.seat.keep(member, look):
             self._give_back()
             self._forget_looks()
             return 0.0
@@ -140,6 +159,23 @@ class Session:
         """Tell where the seat was kept by asking the group's leader to take partitions back."""
         if self.member.wants_join and len(self.member.assigned):
             self._teller.witness.begins("gives partitions back")
+
+    def _take_over(self) -> float:
+        """A turn of a takeover: its rebalances end as others do, but for what is done meanwhile."""
+        member, taking = self.member, self._parts.taking
+        self._heed_heartbeats()
+        if not member.member_id:
+            taking.end(member)
+            return 0.0
+        if member.wants_join and member.join(_TAKING_SECONDS):
+            self._joined()
+            return 0.0
+        return taking.turn(member)
+
+    def _heed_heartbeats(self) -> None:
+        self.member.poll_heartbeat()
+        if self.member.fenced:
+            raise kafka_errors.FencedInstanceIdError(self._parts.group)
 
     def _forget_looks(self) -> None:
         """What was seen is of the past: look anew before anything is decided."""
@@ -195,6 +231,7 @@ class Session:
             self._answer_for(sent)
         else:
             teller.joined(generation=member.generation_id, leader=member.leader_id)
+        parts.taking.joined(member)
 
     def _answer_for(self, sent: Sent) -> None:
         """Hold a plan against what the group did after the last one."""

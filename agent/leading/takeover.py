@@ -2,9 +2,10 @@
 
 A rebalance that the agent starts ends like any other: everybody has given up their partitions and waits in JoinGroup,
 which no wait of ours could prove but the answer does. Before the group's leader has sent its plan the agent joins once
-more, behind a reserved member id that holds the group up (the brake), and so begins a second rebalance, in which nobody
-has anything to lose: the brokers show every assignment empty. Then the leader's membership is ended in its name; it
-joins again at once, and the first in the broker's order, the agent, leads. Once everybody is back the brake is released.
+more, behind a reserved member id that holds the group up (the brake), and so begins a second rebalance, in which
+nobody has anything to lose: the brokers show every assignment empty. Then the membership of the leader is ended in its
+name, as is that of whoever would lead rather than the agent; they join again at once, and the agent leads. Once
+everybody is back the brake is released.
 
 What must not enter: the network, clocks, and anything that acts (`agent.leading.taking`).
 """
@@ -12,18 +13,23 @@ What must not enter: the network, clocks, and anything that acts (`agent.leading
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
 from agent.group import GroupView, MemberView
-from agent.leading.order import is_first
+from agent.leading.admission import foreign
+from agent.leading.member import Member
+from agent.leading.order import ahead
+from common.settings import LeadingSettings
 
 PREPARING: Final = "PreparingRebalance"
 EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 """Protocols whose members give up all partitions before they join."""
 MOST_TRIES: Final = 3
 """Rebalances in which the agent tries to be faster than the group's leader; each costs the group one more."""
+MOST_AHEAD: Final = 3
+"""Members that are evicted beside the leader because they would lead next; as a rule there are none, or one."""
 HELD_SECONDS: Final = 4.0
 """The group is held no longer: well below the least session timeout that brokers allow by default (6 s)."""
 
@@ -31,22 +37,10 @@ HELD_SECONDS: Final = 4.0
 class Step(Enum):
     """What is being done; `docs/takeover.md` describes each."""
 
-    FRONT = "front"
     GATHER = "gather"
     HOLD = "hold"
     EVICT = "evict"
     RELEASE = "release"
-
-
-class Outcome(Enum):
-    """How a takeover, or the question for one, ended."""
-
-    ASKED = "asked"
-    RUNNING = "running"
-    LEADS = "leads"
-    REFUSED = "refused"
-    UNDONE = "undone"
-    WOULD = "would"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +58,22 @@ class Standing:
     static: bool
 
 
-def refusal(look: GroupView, standing: Standing, cooperative: frozenset[str]) -> str:
+def standing_of(member: Member) -> Standing:
+    """Who is who, by what a membership knows."""
+    return Standing(me=member.member_id, leader=member.leader_id, static=member.is_static)
+
+
+def refusal(look: GroupView, standing: Standing, leading: LeadingSettings) -> str:
     """Why the lead of this group is not to be taken cleanly, whatever the agent's place; empty when it may be.
 
     Args:
         look: the group as its brokers describe it.
         standing: who is who.
-        cooperative: protocol names whose members rebalance incrementally.
+        leading: which protocols are cooperative, and how the agent is called.
     """
     if not look.stable:
         return f"it is {look.state}, not Stable; try again when it has settled"
-    if look.protocol in cooperative:
+    if look.protocol in leading.cooperative_protocols:
         return (
             f"its protocol {look.protocol} is cooperative: whoever is evicted loses partitions that it still reads; "
             "the agent leads after the present leader's next restart"
@@ -88,23 +87,17 @@ def refusal(look: GroupView, standing: Standing, cooperative: frozenset[str]) ->
         return "its leader is not among its members; try again when it has settled"
     if leader.instance_id is not None:
         return f"its leader {leader.client_id} is a static member ({leader.instance_id}), which is never evicted"
-    strangers = [
-        one.client_id
-        for one in others(look, standing.me)
-        if one.subscription is not None and not one.subscription.topics
-    ]
-    if strangers:
-        return f"another agent may be in it: {', '.join(sorted(strangers))} reads no topic"
-    return ""
+    return foreign(replace(look, members=others(look, standing.me)), leading)
 
 
 def place_refusal(look: GroupView, standing: Standing) -> str:
-    """Why the agent would not be made the leader if the present one left; empty when it would."""
-    if is_first(look, standing.me, standing.leader):
-        return ""
-    ahead = next((one for one in look.members if one.id not in (standing.me, standing.leader)), None)
-    name = "another member" if ahead is None else ahead.client_id
-    return f"{name} would lead next, and that place cannot be had; try again after that member's next restart"
+    """Why the agent cannot be made the leader by evicting the present one and who is ahead; empty when it can."""
+    before = ahead(look, standing.me, standing.leader)
+    if static := [f"{one.client_id} ({one.instance_id})" for one in before if one.instance_id is not None]:
+        return f"static members would lead next, and are never evicted: {', '.join(sorted(static))}"
+    if len(before) > MOST_AHEAD:
+        return f"{len(before)} members would lead rather than the agent, and no better place can be had; try again"
+    return ""
 
 
 def slow_refusal(waited_seconds: float, most_seconds: float) -> str:
@@ -154,11 +147,11 @@ def may_evict(before: GroupView, look: GroupView, standing: Standing) -> Verdict
     return Verdict(go=True)
 
 
-def is_back(before: GroupView, look: GroupView, evicted: str) -> Verdict:
-    """Whether everybody is in the group again after the eviction, the evicted member under another id."""
+def is_back(before: GroupView, look: GroupView, evicted: frozenset[str]) -> Verdict:
+    """Whether everybody is in the group again after the eviction, the evicted members under other ids."""
     if look.state != PREPARING:
         return Verdict(trouble=f"the group is {look.state} instead of {PREPARING}")
-    staying = {one.id for one in before.members} - {evicted}
+    staying = {one.id for one in before.members} - evicted
     if gone := staying - {one.id for one in look.members}:
         return Verdict(trouble=f"members left meanwhile: {_names(before, gone)}")
     missing = Counter(one.client_id for one in before.members) - Counter(one.client_id for one in look.members)

@@ -218,6 +218,11 @@ class Teller:
             consequence="no rebalance for racks or traffic",
         )
 
+    def takeover(self, action: str, *, reason: str = "", seconds: float | None = None, detail: str = "") -> None:
+        """A step of a takeover, or its end."""
+        self.log.info("takeover", action=action, reason=reason or None, seconds=seconds, detail=detail or None)
+        self._events.add("takeover", self._group, action=action, reason=reason, seconds=seconds, detail=detail)
+
     # how it is
 
     def publish(  # noqa: PLR0913 - all that a status is made of

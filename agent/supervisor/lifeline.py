@@ -45,6 +45,7 @@ class Lifeline(threading.Thread):
         self._replaced = replaced
         self._heard = b""
         self._told: frozenset[Presence] = frozenset()
+        self._lock = threading.Lock()
 
     def run(self) -> None:
         """Until the other end closes."""
@@ -52,7 +53,7 @@ class Lifeline(threading.Thread):
         try:
             while True:
                 if self._well():
-                    self._end.sendall(self._news())
+                    self.tell()
                 try:
                     heard = self._end.recv(_MOST_HEARD)
                 except TimeoutError:
@@ -72,6 +73,15 @@ class Lifeline(threading.Thread):
             self._replaced(why.decode(errors="replace"))
         else:
             self._heard = why
+
+    def tell(self) -> None:
+        """A sign of life, with what is new; any thread may have it sent at once.
+
+        Raises:
+            OSError: The supervisor is gone.
+        """
+        with self._lock:
+            self._end.sendall(self._news())
 
     def _news(self) -> bytes:
         present = self._present()

@@ -108,6 +108,18 @@ class LeadingSettings(Section):
     roll_seconds: Seconds = Field(
         default=30.0, description="Pause after an attempt to get to the front of the broker's order that failed."
     )
+    takeover: Literal["patient", "clean"] = Field(
+        default="patient",
+        description="How the agent becomes the leader of a group that has one: `patient` waits for the leader's next "
+        "restart; `clean` takes over by itself where the policy says that the gain is worth a rebalance, once for "
+        "each time that the agent lost the lead, in eager groups only. `samerack lead GROUP --takeover clean` does "
+        "the same on request.",
+    )
+    takeover_wait_seconds: Seconds = Field(
+        default=5.0,
+        description="How long members may take to rejoin (their heartbeat interval and poll loop) for a clean "
+        "takeover; where they took longer lately it is refused, where they take longer in it, given up.",
+    )
 
 
 class WatchSettings(Section):

@@ -255,16 +255,17 @@ class SimulatedMembership:
         for member_id in self.pending:
             self.release(member_id)
 
-    def evict(self, member_id: str) -> None:
-        """Leave in the name of another member.
+    def evict(self, *member_ids: str) -> None:
+        """Leave in the name of other members.
 
         Raises:
             KafkaError: As brokers answer.
         """
         self._process.changes("evicts")
-        error = self._ask_to_leave(member_id, None)
-        if error is not Error.NONE:
-            raise kafka_errors.for_code(int(error))(self.group_id)
+        for member_id in member_ids:
+            error = self._ask_to_leave(member_id, None)
+            if error is not Error.NONE:
+                raise kafka_errors.for_code(int(error))(self.group_id)
 
     # what the network thread does
 

@@ -1,0 +1,119 @@
+"""`POST /v1/takeover` asks the agent to take the lead of a group over, `GET` tells how that stands.
+
+The one thing of the agent's port that changes anything, so it heeds nobody but programs on this machine: the peer is a
+loopback address, the Host header names one (a page whose name was rebound to 127.0.0.1 names another), the body is JSON
+by its content type (which no page of another origin may send unasked), and a request that names an origin is a page's.
+What must not enter: what becomes of the question.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from agent.leading.progress import Outcome, Progress, to_json
+
+PATH: Final = "/v1/takeover"
+_JSON: Final = "application/json"
+_MOST_BYTES: Final = 4096
+
+
+class Takes(Protocol):
+    """Who leads one group."""
+
+    @property
+    def takeover(self) -> Progress:
+        """How its last takeover stands."""
+
+    def take_over(self, *, dry_run: bool) -> Progress:
+        """Ask for one."""
+
+
+def routes(leaders: Mapping[str, Takes]) -> list[Route]:
+    """The route over those who lead, by group."""
+
+    async def ask(request: Request) -> Response:
+        if refused := _refused(request):
+            return _wrong(403, refused)
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
+            return _wrong(415, f"content-type: expected {_JSON}")
+        try:
+            group, dry_run = await _question(request)
+        except ValueError as error:
+            return _wrong(400, str(error))
+        leader = leaders.get(group)
+        if leader is None:
+            return _wrong(404, _unknown(group, leaders))
+        progress = await run_in_threadpool(leader.take_over, dry_run=dry_run)
+        status = 409 if progress.outcome is Outcome.REFUSED else 202
+        return Response(to_json(progress), status_code=status, media_type=_JSON)
+
+    async def tell(request: Request) -> Response:
+        group = request.query_params.get("group", "")
+        leader = leaders.get(group)
+        if leader is None:
+            return _wrong(404, _unknown(group, leaders))
+        return Response(to_json(await run_in_threadpool(lambda: leader.takeover)), media_type=_JSON)
+
+    return [Route(PATH, tell, methods=["GET"]), Route(PATH, ask, methods=["POST"])]
+
+
+def _refused(request: Request) -> str:
+    """Why this request is not heeded; empty where it is."""
+    if request.client is None or not _is_here(request.client.host):
+        return "only programs on this machine may ask; run samerack lead beside the agent"
+    try:
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    except ValueError:
+        host = ""
+    if host != "localhost" and not _is_here(host):
+        return "host: expected localhost or a loopback address"
+    if "origin" in request.headers:
+        return "origin: pages may not ask"
+    return ""
+
+
+def _is_here(host: str) -> bool:
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
+async def _question(request: Request) -> tuple[str, bool]:
+    """The group that is asked for, and whether it is only a question.
+
+    Raises:
+        ValueError: It makes no sense; the message says what would.
+    """
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_BYTES:
+            raise ValueError(f"more than {_MOST_BYTES} bytes")
+    try:
+        asked: Any = json.loads(body)
+    except ValueError:
+        raise ValueError('expected JSON: {"group": NAME, "dry_run": false}') from None
+    if not isinstance(asked, dict) or asked.keys() - {"group", "dry_run"}:
+        raise ValueError("expected an object of group and dry_run")
+    group, dry_run = asked.get("group"), asked.get("dry_run", False)
+    if not isinstance(group, str) or not isinstance(dry_run, bool):
+        raise ValueError("expected group to be a text, and dry_run true or false")  # noqa: TRY004 - of the request
+    return group, dry_run
+
+
+def _unknown(group: str, leaders: Mapping[str, Takes]) -> str:
+    return f"group {group!r}: the agent leads none of that name, but {', '.join(sorted(leaders)) or 'none at all'}"
+
+
+def _wrong(status: int, reason: str) -> Response:
+    return JSONResponse({"error": reason}, status_code=status)
