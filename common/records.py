@@ -1,4 +1,4 @@
-"""The records that agents publish for a whole fleet, as JSON: samples of traffic and states of groups.
+"""The records that agents publish for a whole fleet, as JSON: samples of traffic, states of groups, events.
 
 The contract between `agent` (writes) and `pipeline` (reads). A reader ignores fields that it does not know, so that a
 newer agent stops nothing. Bytes are bytes on the wire, broker to consumer; times are milliseconds since 1970; racks are
@@ -25,7 +25,7 @@ Id = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class Record(BaseModel):
-    """What both kinds have.
+    """What all kinds have.
 
     Attributes:
         schema_version: `schema` in JSON.
@@ -138,6 +138,39 @@ class GroupState(Record):
     broker_racks: Count
     members: tuple[MemberState, ...]
     topics: tuple[TopicState, ...]
+
+
+class GroupEvent(Record):
+    """One thing that happened to a group or, where `group` is empty, to an agent; docs/events.md explains each field.
+
+    Attributes:
+        event: the event's own id, as `GET /v1/events` tells it.
+        at: when; of a rebalance, when it was over.
+    """
+
+    event: Id
+    at: Count
+    kind: str
+    action: str
+    reason: str
+    cause: str
+    generation: int | None
+    missed: Count
+    seconds: float | None
+    pause_seconds: float | None
+    members: Count | None
+    joined: tuple[str, ...]
+    left: tuple[str, ...]
+    partitions: Count | None
+    moved: Count | None
+    share_before: float | None
+    share_after: float | None
+    bytes_per_second: float | None
+    dollars_per_day_before: float | None
+    dollars_per_day_after: float | None
+    assignor: str
+    failure: str
+    detail: str
 
 
 def encode(record: Record) -> bytes:

@@ -1,7 +1,8 @@
 """Records that Kafka has not acknowledged yet, within bounds: what waits, what is on its way, what had to go.
 
 When it is full the oldest state of a group goes first, since the next one takes its place, and only where there is
-none the oldest sample: readers give up on the oldest windows first too, and a record on its way cannot be taken back.
+none the oldest sample, last the oldest event, of which there are few: readers give up on the oldest windows first too,
+and a record on its way cannot be taken back.
 Pure; what must not enter: clients and clocks.
 """
 
@@ -17,6 +18,7 @@ class Kind(Enum):
 
     SAMPLE = "sample"
     STATE = "state"
+    EVENT = "event"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -79,7 +81,9 @@ class Outbox:
         self.bytes += letter.size
         gone = []
         while len(self) > self._most_records or self.bytes > self._most_bytes:
-            row = next((self._waiting[kind] for kind in (Kind.STATE, Kind.SAMPLE) if self._waiting[kind]), None)
+            row = next(
+                (self._waiting[kind] for kind in (Kind.STATE, Kind.SAMPLE, Kind.EVENT) if self._waiting[kind]), None
+            )
             if row is None:
                 break  # all the rest is on its way
             oldest = heapq.heappop(row)

@@ -10,13 +10,17 @@ import socket
 import threading
 import time
 import uuid
+from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import fields
 from functools import partial
 from typing import Final
 
 import structlog
 from confluent_kafka import KafkaException
 
+from agent.events import Event
 from agent.publishing.metrics import Loss, PublishingMetrics
 from agent.publishing.outbox import Kind, Letter, Outbox
 from agent.publishing.sender import Sender, producer_config
@@ -27,7 +31,7 @@ from agent.traffic.board import Published
 from agent.traffic.model import GroupTraffic, TrafficSnapshot
 from agent.watch import open_admin
 from common.errors import AgentError, SettingsError
-from common.records import GroupState, Record, TrafficSample, encode
+from common.records import GroupEvent, GroupState, Record, TrafficSample, encode
 from common.settings import Settings
 
 log = structlog.get_logger("publishing")
@@ -35,6 +39,8 @@ log = structlog.get_logger("publishing")
 _TURN_SECONDS: Final = 0.2
 _ASK_SECONDS: Final = 2.0
 _ASK_AGAIN_SECONDS: Final = 5.0
+_MOST_UNNAMED: Final = 1_000
+"""So many events wait for the cluster's name; an agent that knows it not has lost its cluster."""
 _LAST_SECONDS: Final = 1.5
 """For the last records, when the agent ends."""
 
@@ -67,15 +73,11 @@ class Publisher(threading.Thread):
         """
         super().__init__(name="publishing", daemon=True)
         asked = settings.publishing
-        if not settings.traffic.enabled:
+        if asked.topics and not settings.traffic.enabled:
             raise SettingsError(
                 "publishing: there is nothing to publish while traffic.enabled is false; set it to true"
             )
-        self._topics = {
-            kind: topic
-            for kind, topic in ((Kind.SAMPLE, asked.traffic_topic), (Kind.STATE, asked.states_topic))
-            if topic
-        }
+        self._topics = topics_of(settings)
         self._cluster = asked.cluster
         self._cluster_id = cluster_id
         self._ask_at = float("-inf")
@@ -98,7 +100,8 @@ class Publisher(threading.Thread):
             metrics=metrics,
             create_topics=asked.create_topics,
         )
-        self._queue: queue.SimpleQueue[Published] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[Published | Event] = queue.SimpleQueue()
+        self._unnamed: deque[Event] = deque(maxlen=_MOST_UNNAMED)
         self._stopping = threading.Event()
 
     def gaps(self) -> tuple[Gap, ...]:
@@ -108,6 +111,11 @@ class Publisher(threading.Thread):
     def take(self, published: Published) -> None:
         """Publish what was counted since the last time; returns at once."""
         self._queue.put(published)
+
+    def tell(self, event: Event) -> None:
+        """Publish what happened; returns at once. Of several agents that see a rebalance, its group's publishes it."""
+        if Kind.EVENT in self._topics:
+            self._queue.put(event)
 
     def stop(self) -> None:
         """Publish all that was counted until now, and end; in two seconds or so."""
@@ -127,26 +135,32 @@ class Publisher(threading.Thread):
             time.sleep(_TURN_SECONDS)
 
     def _turn(self) -> None:
-        try:
-            published = self._queue.get(timeout=_TURN_SECONDS)
-        except queue.Empty:
-            pass
-        else:
-            self._write(published)
+        with suppress(queue.Empty):
+            self._take_in(self._queue.get(timeout=_TURN_SECONDS))
+        if self._unnamed and (self._cluster or self._learn_cluster()):
+            self._add_events()
         self._sender.turn()
 
     def _finish(self) -> None:
         while not self._queue.empty():
-            self._write(self._queue.get())
+            self._take_in(self._queue.get())
         rest = self._windows.rest()
-        if rest and not self._cluster and not self._learn_cluster():
-            log.warning("records-lost", records=len(rest), reason="the cluster's id was never known")
+        if (rest or self._unnamed) and not self._cluster and not self._learn_cluster():
+            lost = len(rest) + len(self._unnamed)
+            log.warning("records-lost", records=lost, reason="the cluster's id was never known")
             rest = []
+        self._add_events()
         for counted in rest:
             self._add_sample(counted)
         self._sender.close(_LAST_SECONDS)
 
     # records
+
+    def _take_in(self, news: Published | Event) -> None:
+        if isinstance(news, Published):
+            self._write(news)
+        elif news.kind != "rebalance" or self._mine(news.group):
+            self._unnamed.append(news)
 
     def _write(self, published: Published) -> None:
         snapshot = published.snapshot
@@ -210,6 +224,13 @@ class Publisher(threading.Thread):
         )
         self._add(Kind.STATE, group.group, make)
 
+    def _add_events(self) -> None:
+        while self._cluster and self._unnamed:
+            event = self._unnamed.popleft()
+            told = {field.name: getattr(event, field.name) for field in fields(event)} | {"at": int(event.at * 1000)}
+            del told["id"], told["group"]
+            self._add(Kind.EVENT, event.group, partial(GroupEvent, event=event.id, **told))
+
     def _add(self, kind: Kind, group: str, make: Callable[..., Record]) -> None:
         """Number a record and let it wait; its id is the run's and the number, so it is the same however often sent."""
         self._number += 1
@@ -233,6 +254,21 @@ class Publisher(threading.Thread):
                 cure="the oldest go; raise publishing.most_buffered_records and publishing.most_buffered_bytes",
             )
         self._full = bool(gone)
+
+
+def topics_of(settings: Settings) -> dict[Kind, str]:
+    """Where each kind of records goes; empty where nothing is published.
+
+    Raises:
+        SettingsError: Events would go where other records do.
+    """
+    asked, events = settings.publishing, settings.events.topic
+    if events and events in asked.topics:
+        raise SettingsError(
+            f"events.topic: is {events}, as another topic in publishing is; events need one of their own"
+        )
+    topics = {Kind.SAMPLE: asked.traffic_topic, Kind.STATE: asked.states_topic, Kind.EVENT: events}
+    return {kind: topic for kind, topic in topics.items() if topic}
 
 
 def ask_cluster_id(kafka: Mapping[str, str]) -> str:

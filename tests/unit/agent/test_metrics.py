@@ -8,6 +8,7 @@ import threading
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.events.metrics import EventMetrics
 from agent.findings import Code
 from agent.leading.policy import Reason
 from agent.ledger import Ledger
@@ -41,6 +42,7 @@ def sample() -> Metrics:
     metrics.up.set(1)
     measured(metrics)
     PublishingMetrics(metrics.registry, ("samerack-traffic", "samerack-states"))
+    EventMetrics(metrics.registry).happened("rebalance")
     metrics.board.publish(
         GroupStatus(
             group="orders",

@@ -9,11 +9,12 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from agent.events import Events
 from agent.publishing.metrics import PublishingMetrics
 from agent.publishing.publisher import Publisher
 from agent.traffic.board import TrafficBoard
 from common.errors import AgentError, SettingsError
-from common.records import GroupState, TrafficSample
+from common.records import GroupEvent, GroupState, TrafficSample
 from common.settings import Settings, load
 from tests.docs import ROOT, yaml_of
 from tests.unit.agent.measured import A, B, flow, group, publish, snapshot
@@ -74,6 +75,49 @@ def test_a_publication_becomes_records() -> None:
     assert {sample.agent for sample in samples} == {state.agent}
     run = state.id.rpartition("-")[0]
     assert [record.id for record in (state, *samples)] == [f"{run}-{number}" for number in (1, 2, 3)]
+
+
+def test_what_happened_becomes_records() -> None:
+    """Rebalances of groups that this agent answers for, and all that it did itself, once the cluster has a name."""
+    given = load(
+        flags={
+            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
+            "groups": ["orders"],
+            "events": {"topic": "happened"},
+            "traffic": {"enabled": False},
+        },
+        environment={},
+    )
+    one = publisher(given, cluster_id="")
+    events = Events(clock=lambda: 5.0)
+    events.listen(one.tell)
+    left = events.add("rebalance", "orders", cause="member-left", left=("a",), generation=7, seconds=0.5)
+    events.add("rebalance", "of another agent", cause="leader")
+    events.add("role", "of another agent", action="standby")
+    for _ in range(3):
+        one._turn()
+    assert written(one) == []
+    one._cluster = "eu"
+    one._turn()
+    first, second = (GroupEvent.model_validate(record) for record in written(one))
+    assert (first.event, first.at, first.group, first.left, first.cluster) == (left.id, 5_000, "orders", ("a",), "eu")
+    assert (second.kind, second.group) == ("role", "of another agent")
+    assert first.id != second.id
+
+
+def test_events_have_a_topic_of_their_own() -> None:
+    """Readers of one kind do not know the other."""
+    given = load(
+        flags={
+            "kafka": {"bootstrap.servers": "127.0.0.1:1"},
+            "groups": ["orders"],
+            "publishing": TOPICS,
+            "events": {"topic": "states"},
+        },
+        environment={},
+    )
+    with pytest.raises(SettingsError, match=r"events\.topic: is states, as another topic in publishing"):
+        publisher(given)
 
 
 def test_the_clusters_id_is_its_name_unless_it_has_one() -> None:

@@ -1,0 +1,216 @@
+"""Every rebalance of a watched group is told once, with what it began with, whoever caused it; a restart keeps all.
+
+A member counts generations for itself; nothing here takes the agent's word for how many rebalances there were.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import psutil
+import pytest
+from kafka import KafkaConsumer
+
+from sandbox.admin import wait_until
+from sandbox.agent_process import AgentProcess
+from sandbox.members.process import Member
+from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+
+_SESSION: Final = {"session_timeout_ms": "6000"}
+"""Brokers allow no shorter one; members commit every second, which tells one that is silent for so long from others."""
+
+
+def _told(agent: AgentProcess, group: str) -> list[dict[str, Any]]:
+    """The rebalances of a group that the agent tells of, the oldest first."""
+    status, text = agent.get(f"/v1/events?group={group}&kind=rebalance")
+    assert status == 200, text
+    events: list[dict[str, Any]] = json.loads(text)["events"]
+    return events[::-1]
+
+
+class Story:
+    """What happens to a group step by step, and what the agent tells of each step."""
+
+    def __init__(self, scene: Scene, agent: AgentProcess) -> None:
+        self._scene = scene
+        self._agent = agent
+        self._known = len(_told(agent, scene.group))
+
+    def step(self, act: Callable[[], object], cause: str, *, more: int = 0) -> dict[str, Any]:
+        """Do it; the answer is what the agent tells of it once the group has settled: one event with this cause.
+
+        Args:
+            act: what happens.
+            cause: what the event names.
+            more: how many may follow with other causes.
+        """
+        before = self._known
+        act()
+        self._agent.wait(lambda: len(_told(self._agent, self._scene.group)) > before, f"the agent tells of {cause}")
+        self._scene.wait_settled()
+        found = _told(self._agent, self._scene.group)
+        self._known = len(found)
+        event, *others = found[before:]
+        assert event["cause"] == cause, event
+        assert len(others) <= more, others
+        return event
+
+    def end(self, member: Member, *, kill: bool = False) -> None:
+        """A member goes: in good order, or at once."""
+        seat = next(seat for seat in self._scene.seats if seat.member is member)
+        member.stop(kill=kill)
+        self._scene.seats.remove(seat)
+        self._scene.former.append(seat)
+
+
+@contextmanager
+def _member(scene: Scene, client_id: str) -> Iterator[KafkaConsumer]:
+    """A member in this process, which goes on only while it is polled."""
+    consumer = KafkaConsumer(
+        scene.topic,
+        bootstrap_servers=scene.cluster.bootstrap.split(","),
+        group_id=scene.group,
+        client_id=client_id,
+        heartbeat_interval_ms=200,
+        metadata_max_age_ms=1000,
+    )
+    yield consumer
+    consumer.close()
+
+
+def _poll_until(holds: Callable[[], bool], *members: KafkaConsumer) -> None:
+    """Let members go on, one after the other."""
+
+    def polled() -> bool:
+        for member in members:
+            member.poll(timeout_ms=100)
+        return holds()
+
+    wait_until(polled, "the members have what they wait for")
+
+
+def _pass_through(scene: Scene) -> None:
+    """Somebody joins the group and leaves it again at once."""
+    with _member(scene, "passing") as passing:
+        passing.poll(timeout_ms=300)
+
+
+def _generations(member: Member) -> set[int]:
+    """The generations that a member says it was in."""
+    return {event.generation for event in member.events if event.generation > 0}
+
+
+def test_each_generation_of_a_led_group_is_told_with_its_cause(scene: Scene, tmp_path: Path) -> None:
+    """Members come, leave and die, replicas and topics change: one event a generation, and a restart keeps them."""
+    scene.lay_out(INTERLEAVED)
+    agent = scene.leading_agent(events__path=str(tmp_path / "events.db"), traffic__poll_seconds=0.5)
+    counting = scene.join("kafka-python", A, **_SESSION)
+    scene.wait_settled()
+    story = Story(scene, agent)
+
+    second: list[Member] = []
+    event = story.step(lambda: second.append(scene.join("kafka-python", B, **_SESSION)), "member-joined")
+    assert event["joined"] == [scene.seats[-1].settings.client_id]
+    assert (event["members"], event["partitions"], event["assignor"]) == (2, 6, "optimal")
+    assert 0 < event["pause_seconds"] <= event["seconds"] < 5
+    third: list[Member] = []
+    story.step(lambda: third.append(scene.join("confluent", C, **_SESSION)), "member-joined", more=1)
+    moved = story.step(lambda: scene.admin.move_replicas({(scene.topic, 0): [2], (scene.topic, 1): [1]}), "agent")
+    assert (moved["reason"], moved["moved"]) == ("racks-changed", 2)
+    assert moved["share_before"] > moved["share_after"] == 0.0
+    left = story.step(lambda: story.end(second[0]), "member-left")
+    assert len(left["left"]) == 1
+    story.step(lambda: story.end(third[0], kill=True), "session-expired")
+    added = story.step(lambda: scene.admin.add_partitions(scene.topic, [[1], [2]]), "agent")
+    assert (added["reason"], added["partitions"]) == ("partitions-changed", 8)
+    assert story.step(lambda: _pass_through(scene), "member-joined", more=1)["joined"] == ["passing"]
+
+    told = [event["generation"] for event in _told(agent, scene.group)]
+    assert told == list(range(told[0], told[0] + len(told)))
+    assert _generations(counting) <= set(told)
+    assert set(told) - _generations(counting) <= set(told[:1])  # the agent was alone in the first one
+    assert {event["missed"] for event in _told(agent, scene.group)} == {0}
+
+    (worker,) = (one for one in psutil.Process(agent.process.pid).children() if "--line" in one.cmdline())
+    worker.kill()
+    agent.wait(lambda: len(agent.events("events-stored")) == 2 and agent.role() == "leading", "its successor leads")
+    assert [event["generation"] for event in _told(agent, scene.group)] == told
+    (replaced,) = json.loads(agent.get("/v1/events?kind=worker")[1])["events"]
+    assert (replaced["action"], replaced["reason"]) == ("replaced", "exit code -9")
+    shown = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "agent.cli.main",
+            "events",
+            scene.group,
+            "--store",
+            str(tmp_path / "events.db"),
+            "--json",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert {event["generation"] for event in json.loads(shown.stdout)["events"]} >= set(told)
+
+
+@pytest.fixture
+def observing(scene: Scene, tmp_path: Path) -> Iterator[AgentProcess]:
+    """An agent that looks at the group twice a second, and joins none."""
+    with AgentProcess(
+        scene.cluster.bootstrap,
+        groups=[],
+        log=tmp_path / "observing.log",
+        settings={"traffic.groups": scene.group, "traffic.poll_seconds": 0.5},
+    ) as agent:
+        yield agent
+
+
+def test_a_group_that_is_only_observed_is_told_of_too(scene: Scene, observing: AgentProcess) -> None:
+    """Looks from outside tell the same causes: no generation, and a duration only where a look fell into it."""
+    scene.lay_out(INTERLEAVED)
+    agent = observing
+    scene.join("kafka-python", A, **_SESSION)
+    scene.wait_settled()
+
+    def is_measured() -> bool:
+        """Whether the agent has seen the group as it is."""
+        status, text = agent.get("/v1/traffic")
+        groups = json.loads(text)["groups"] if status == 200 else []
+        return any(group["members"] == 1 and group["partitions"] == len(INTERLEAVED) for group in groups)
+
+    agent.wait(is_measured, "it measures")
+    story = Story(scene, agent)
+    second: list[Member] = []
+    event = story.step(lambda: second.append(scene.join("kafka-python", B, **_SESSION)), "member-joined")
+    assert (event["generation"], event["joined"]) == (None, [scene.seats[-1].settings.client_id])
+    third: list[Member] = []
+    story.step(lambda: third.append(scene.join("kafka-python", C, **_SESSION)), "member-joined")
+    assert story.step(lambda: story.end(second[0]), "member-left")["members"] == 2
+    story.step(lambda: story.end(third[0], kill=True), "session-expired")
+
+
+def test_a_rebalance_that_changes_nothing_is_the_leaders_own(scene: Scene, observing: AgentProcess) -> None:
+    """From outside it is seen where a look falls into it, with its duration."""
+    scene.admin.create_topic(scene.topic, INTERLEAVED)
+    with _member(scene, "leader") as leader:
+        _poll_until(lambda: len(leader.assignment()) == len(INTERLEAVED), leader)
+        with _member(scene, "slow") as slow:
+            _poll_until(lambda: bool(slow.assignment()), leader, slow)
+            observing.wait(lambda: len(_told(observing, scene.group)) == 1, "the agent tells of the second member")
+            leader._coordinator.request_rejoin()
+            for _ in range(20):
+                leader.poll(timeout_ms=100)  # the other does not hear of it meanwhile
+            generation = leader.group_metadata().generation_id
+            _poll_until(lambda: leader.group_metadata().generation_id > generation, leader, slow)
+            observing.wait(lambda: len(_told(observing, scene.group)) == 2, "the agent tells of it")
+    event = _told(observing, scene.group)[1]
+    assert (event["cause"], event["moved"], event["members"]) == ("leader", 0, 2)
+    assert 1.0 < event["seconds"] < 10.0
