@@ -27,6 +27,11 @@ JOIN_VERSION: Final = 9
 """JoinGroup v9 tells a restarted static leader that it still leads, and v8 carries the reason."""
 SYNC_VERSION: Final = 5
 LEAVE_SECONDS: Final = 2.0
+STUCK_SECONDS: Final = 60.0
+"""A thread that has not looked after its membership for so long is stuck: the library gives the membership up then.
+
+Not after the rebalance timeout, as the library has it: one question to a group whose coordinator restarts on a busy
+machine takes as long as that, and the membership would be lost for it."""
 _REFUSALS: Final = Refusals()
 
 
@@ -80,6 +85,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
             max_poll_interval_ms=round(rebalance_seconds * 1000),
             api_version=(4, 0),
         )
+        self.heartbeat.config["max_poll_interval_ms"] = round(STUCK_SECONDS * 1000)
         self._assign = assign
         self._wake = wake
         self._reason = ""

@@ -142,12 +142,13 @@ def test_the_coordinator_restarts(scene: Scene) -> None:
     coordinator = scene.coordinator()
     scene.cluster.restart_broker(coordinator)
     wait_until(lambda: scene.presence() is not None, "a coordinator describes the group")
-    assert holds_for(2.0, lambda: scene.rebalances() == before and agent.role() == "leading")
+    # by its log: on a busy machine one answer of its port may be late, and would look like another role
+    assert holds_for(2.0, lambda: scene.rebalances() == before and agent.events("role")[-1]["now"] == "leading")
     after = scene.presence()
     assert after is not None
     assert after.member_id == presence.member_id
     _swap(scene)
-    assert agent.role() == "leading"
+    assert agent.events("role")[-1]["now"] == "leading"
     scene.finish()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.structs import MemberState
 
-from agent.coordination import JOIN_VERSION, Joined, close, connect
+from agent.coordination import JOIN_VERSION, STUCK_SECONDS, Joined, close, connect
 from agent.leading.membership import Membership
 from common.errors import AgentError
 from common.settings import LeadingSettings
@@ -120,6 +121,15 @@ def test_timeouts_are_milliseconds(make: Make) -> None:
         10000,
     )
     assert config["group_instance_id"] == "samerack"
+
+
+def test_a_long_question_costs_no_membership(make: Make) -> None:
+    """The library gives up what nobody looks after for the rebalance timeout; one question may take as long as that."""
+    heartbeat = make().heartbeat
+    heartbeat.last_poll = time.monotonic() - 2 * LeadingSettings().rebalance_timeout_seconds
+    assert not heartbeat.poll_timeout_expired()
+    heartbeat.last_poll = time.monotonic() - STUCK_SECONDS - 1
+    assert heartbeat.poll_timeout_expired()
 
 
 def test_a_leader_assigns_between_join_and_sync(make: Make) -> None:
