@@ -94,7 +94,8 @@ class Group:
         self._told: list[Member] = []
         self._marks: dict[Member, int] = {}
         self._written = folder / "written.jsonl"
-        self._written_mark = 0
+        self._next_marks: dict[Member, int] = {}
+        self._written_mark = self._next_written_mark = 0
         self._feeder = Feeder(
             bootstrap, {setup.name: len(setup.placed)}, pause=_FEED_SECONDS, history=self._prepared(folder)
         )
@@ -218,13 +219,14 @@ class Group:
     # what happened
 
     def mark(self) -> None:
-        """What is told from here on belongs to the next look at `recent`."""
-        self._marks = {member: len(member.events) for member in self._told if member in self.present.values()}
-        self._told = [member for member in self._told if member in self._marks]
-        self._written_mark = self._written.stat().st_size
+        """A fault comes: `recent` begins with the fault before it, so that it has the last reads before this one."""
+        gone = [member for member in self._told if member not in self.present.values() and member in self._marks]
+        self._told = [member for member in self._told if member not in gone]
+        self._marks, self._next_marks = self._next_marks, {member: len(member.events) for member in self._told}
+        self._written_mark, self._next_written_mark = self._next_written_mark, self._written.stat().st_size
 
     def recent(self) -> History:
-        """What was told since the mark."""
+        """What was told since the mark before the last."""
         with self._written.open("rb") as file:
             file.seek(self._written_mark)
             lines = file.read().splitlines(keepends=True)
