@@ -1,0 +1,130 @@
+"""Whether the agent may be in a group: after stepping back, beside another agent, and on brokers that are too old."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from agent.events import Events
+from agent.group import GroupView
+from agent.leading.admission import Admission, foreign
+from agent.leading.stepping_back import RULES, Cause
+from agent.leading.teller import OBSERVING, Teller
+from agent.metrics import Metrics
+from common.settings import LeadingSettings, Settings
+from tests.unit.agent.values import group, member
+
+READER = member("reader", "clicks")
+OTHER = member("other-1", instance_id="other")
+ALONE = group(READER, protocol="range")
+BESIDE = group(READER, OTHER, protocol="range")
+
+
+class Scene:
+    """An admission with a clock, brokers and a group type to choose."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.unseen: frozenset[str] = frozenset()
+        self.unfit = ""
+        self.kind = "classic"
+        settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}})
+        self.teller = Teller(group="orders", settings=settings, metrics=Metrics(), events=Events())
+        watch: Any = SimpleNamespace(unseen=lambda _: self.unseen)
+        self.admission = Admission(
+            group="orders",
+            leading=settings.leading,
+            watch=watch,
+            group_type=lambda _: self.kind,
+            teller=self.teller,
+            unfit=lambda: self.unfit,
+            clock=lambda: self.now,
+        )
+
+    def step_back(self, cause: Cause) -> None:
+        """As `agent.leading.leader` does it."""
+        self.admission.stepping.step_back(cause, RULES[cause].seen)
+
+    def admits(self, view: GroupView) -> bool:
+        """Ask anew."""
+        self.admission.forget()
+        return self.admission.admits(view)
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """Nothing speaks against the group yet."""
+    return Scene()
+
+
+def test_while_a_pause_lasts_the_agent_observes(scene: Scene) -> None:
+    """It says why as long as that, and may be in the group again at its end."""
+    assert scene.admits(ALONE)
+    scene.step_back(Cause.PLANS_FAILED)
+    assert not scene.admits(ALONE)
+    assert (scene.teller.role, scene.teller.trouble) == (OBSERVING, RULES[Cause.PLANS_FAILED].seen)
+    assert scene.admission.is_troubled
+    scene.now += RULES[Cause.PLANS_FAILED].first_seconds
+    assert scene.admits(ALONE)
+    assert not scene.admission.is_troubled
+
+
+def test_a_foreign_agent_that_led_is_waited_for(scene: Scene) -> None:
+    """Before it has led, another agent in the group is no reason to stay out; afterwards it is, until it has gone."""
+    assert scene.admits(BESIDE)
+    scene.step_back(Cause.FOREIGN_AGENT)
+    scene.now += RULES[Cause.FOREIGN_AGENT].first_seconds
+    assert not scene.admits(BESIDE)
+    assert "another agent (other) is in it" in scene.teller.trouble
+    assert scene.admission.is_troubled
+    assert scene.admits(ALONE)
+
+
+def test_a_converted_group_is_no_trouble_after_the_pause(scene: Scene) -> None:
+    """That its brokers assign a group is in order; when they call it classic again, the agent comes back."""
+    scene.step_back(Cause.CONVERTED)
+    scene.now += RULES[Cause.CONVERTED].first_seconds
+    scene.kind = "consumer"
+    assert not scene.admits(ALONE)
+    assert (scene.teller.role, scene.teller.trouble, scene.admission.is_troubled) == (OBSERVING, "", False)
+    scene.kind = "classic"
+    assert scene.admits(ALONE)
+
+
+def _blind(scene: Scene) -> None:
+    scene.unseen = frozenset({"clicks"})
+
+
+def _old(scene: Scene) -> None:
+    scene.unfit = "the oldest broker is Kafka 2.3"
+
+
+@pytest.mark.parametrize(("speak_against", "refused"), [(_blind, True), (_old, False)], ids=["blind", "too old"])
+def test_what_somebody_had_better_mend_is_trouble(
+    scene: Scene, speak_against: Callable[[Scene], None], *, refused: bool
+) -> None:
+    """It keeps the agent out and unready, for as long as it is so."""
+    speak_against(scene)
+    assert not scene.admits(ALONE)
+    assert scene.admission.is_troubled
+    assert scene.teller.trouble
+    assert scene.teller.refused is refused
+    scene.unseen, scene.unfit = frozenset(), ""
+    assert scene.admits(ALONE)
+
+
+def test_who_is_another_agent() -> None:
+    """A member without topics under another instance id; without one only where agents enter groups so."""
+    leading = LeadingSettings()
+    assert foreign(ALONE, leading) == ""
+    assert foreign(BESIDE, leading)
+    assert foreign(BESIDE, leading, "other-1")
+    assert foreign(BESIDE, leading, "reader") == ""
+    ours = member("samerack-1", instance_id="samerack")
+    dynamic = member("dynamic-1")
+    assert foreign(group(READER, ours, protocol="range"), leading) == ""
+    assert foreign(group(READER, dynamic, protocol="range"), leading) == ""
+    assert foreign(group(READER, dynamic, protocol="sticky"), leading)
