@@ -17,6 +17,8 @@ own words in `config` always win. */}}
 {{- /* a kubelet and Prometheus come from outside the pod; a sidecar is asked from within */ -}}
 {{- $web := dict "host" (ternary "0.0.0.0" "127.0.0.1" (eq .Values.shape "leader")) "port" 9464 -}}
 {{- $_ := set $config "web" (merge (dict) (get $config "web" | default dict) $web) -}}
+{{- $events := dict "path" (printf "%s/events.db" (include "samerack.stateFolder" .)) -}}
+{{- $_ := set $config "events" (merge (dict) (get $config "events" | default dict) $events) -}}
 {{- with include "samerack.volumeFolder" . -}}
 {{- $tables := dict "tables" (printf "%s/tables" .) -}}
 {{- $_ := set $config "pipeline" (merge (dict) (get $config "pipeline" | default dict) $tables) -}}
@@ -25,6 +27,7 @@ own words in `config` always win. */}}
 {{- end -}}
 
 {{- define "samerack.tlsFolder" -}}/etc/samerack-tls{{- end -}}
+{{- define "samerack.stateFolder" -}}/var/lib/samerack-state{{- end -}}
 {{- define "samerack.configFile" -}}/etc/samerack/samerack.yaml{{- end -}}
 
 {{/* Where the pipeline's pods mount their volume; empty without one. */}}

@@ -67,6 +67,23 @@
 {{- end }}
 {{- end -}}
 
+{{/* What the agent itself writes: what happened. */}}
+{{- define "samerack.stateMount" -}}
+- name: samerack-state
+  mountPath: {{ include "samerack.stateFolder" . }}
+{{- end -}}
+
+{{- define "samerack.stateVolume" -}}
+- name: samerack-state
+  {{- if and .Values.state.existingClaim (eq .Values.shape "leader") }}
+  persistentVolumeClaim:
+    claimName: {{ .Values.state.existingClaim }}
+  {{- else }}
+  emptyDir:
+    sizeLimit: {{ .Values.state.sizeLimit }}
+  {{- end }}
+{{- end -}}
+
 {{/* Changes with the settings, so that pods with old ones are replaced: the agent reads them when it starts. */}}
 {{- define "samerack.checksum" -}}
 checksum/samerack-config: {{ include "samerack.config" . | sha256sum }}

@@ -43,6 +43,7 @@ context of this chart, which a chart that has it as a dependency finds in .Subch
       containerPort: {{ include "samerack.port" . }}
   volumeMounts:
     {{- include "samerack.mounts" . | nindent 4 }}
+    {{- include "samerack.stateMount" . | nindent 4 }}
   livenessProbe:
     {{- if include "samerack.reachable" . }}
     httpGet:
@@ -69,6 +70,7 @@ context of this chart, which a chart that has it as a dependency finds in .Subch
 {{/* The volumes of both. */}}
 {{- define "samerack.volumes" -}}
 {{ include "samerack.podVolumes" . }}
+{{ include "samerack.stateVolume" . }}
 - name: samerack-rack
   emptyDir:
     medium: Memory
