@@ -27,6 +27,12 @@ JOIN_VERSION: Final = 9
 """JoinGroup v9 tells a restarted static leader that it still leads, and v8 carries the reason."""
 SYNC_VERSION: Final = 5
 LEAVE_SECONDS: Final = 2.0
+_AGAIN_SECONDS: Final = 0.1
+_MOVES: Final = (
+    kafka_errors.NotCoordinatorError,
+    kafka_errors.CoordinatorNotAvailableError,
+    kafka_errors.CoordinatorLoadInProgressError,
+)
 STUCK_SECONDS: Final = 60.0
 """A thread that has not looked after its membership for so long is stuck: the library gives the membership up then.
 
@@ -267,7 +273,12 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         if not member_id or self._fenced:
             return
         self._disable_heartbeat()
-        self._send_beside(self._leave_request({member_id: self.group_instance_id}), LEAVE_SECONDS)
+        request = self._leave_request({member_id: self.group_instance_id})
+        deadline = time.monotonic() + LEAVE_SECONDS
+        # who leaves only a broker that coordinates the group no more is waited for until its session is over
+        while left_error(self._send_beside(request, LEAVE_SECONDS)) in _MOVES and time.monotonic() < deadline:
+            self.coordinator_dead(kafka_errors.NotCoordinatorError())
+            time.sleep(_AGAIN_SECONDS)
         self.reset_generation()
 
     def _send_beside(self, request: Any, timeout: float) -> Any:
@@ -281,6 +292,12 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
             return await self._manager.wait_for(future, milliseconds)
 
         return self._net.run(exchange)
+
+
+def left_error(answer: Any) -> Any:
+    """The class of what is wrong in the answer to a LeaveGroup; of several members, the first that something is."""
+    codes = [answer.error_code, *(member.error_code for member in answer.members or ())]
+    return kafka_errors.for_code(next((code for code in codes if code), 0))
 
 
 def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:

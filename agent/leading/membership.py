@@ -17,7 +17,7 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import DEFAULT_GENERATION_ID
 from kafka.structs import MemberState
 
-from agent.coordination import LEAVE_SECONDS, Assign, GroupMember
+from agent.coordination import LEAVE_SECONDS, Assign, GroupMember, left_error
 from agent.group import CONSUMER, GroupView, view_member
 from agent.leading.member import Hold
 from common.errors import AgentError
@@ -118,10 +118,25 @@ class Membership(GroupMember):
     def release(self, member_id: str, instance_id: str | None = None) -> None:
         """Give an id back; it need not be of this membership."""
         answer = self._send_beside(self._leave_request({member_id: instance_id}), LEAVE_SECONDS)
-        error = _left(answer)
+        error = left_error(answer)
         if error not in (kafka_errors.NoError, kafka_errors.UnknownMemberIdError):
             raise error(self.group_id)
         self.pending -= {member_id}
+
+    def leave(self) -> None:
+        """Leave by member id. A static member learns its id only as its first JoinGroup ends: before, it looks it up.
+
+        The id at our instance id is ours while our JoinGroup is parked: another agent would have ended that.
+
+        Raises:
+            KafkaError: The brokers did not answer.
+        """
+        parked = self._join_task is not None and not self._join_task.is_done
+        if parked and self.is_static and not self.member_id:
+            mine = (one.id for one in self.describe().members if one.instance_id == self.group_instance_id)
+            with self._lock:
+                self._generation = Generation(DEFAULT_GENERATION_ID, next(mine, ""), None)
+        super().leave()
 
     def adopt(self, member_id: str) -> None:
         """Join under a reserved id from now on, as a member without instance id."""
@@ -180,7 +195,7 @@ class Membership(GroupMember):
         Raises:
             KafkaError: The brokers did not take it.
         """
-        error = _left(
+        error = left_error(
             self._send_beside(
                 self._leave_request(dict.fromkeys(member_ids), "an agent takes the lead over"), LEAVE_SECONDS
             )
@@ -250,9 +265,3 @@ class Membership(GroupMember):
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(_AGAIN_SECONDS)
-
-
-def _left(answer: Any) -> Any:
-    """The class of what is wrong in the answer to a LeaveGroup of one member."""
-    codes = [answer.error_code, *(member.error_code for member in answer.members or ())]
-    return kafka_errors.for_code(next((code for code in codes if code), 0))

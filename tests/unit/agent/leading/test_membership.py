@@ -20,6 +20,7 @@ from common.errors import AgentError
 from common.settings import LeadingSettings
 from protocol.consumer import decode_subscription
 from protocol.model import NO_PARTITIONS
+from tests.unit.agent.values import group, member
 
 OFFERED = ("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner")
 Make = Callable[..., Membership]
@@ -213,6 +214,47 @@ def test_who_is_in_no_group_need_not_leave(make: Make) -> None:
     wire = Wire()
     make(wire=wire).leave()
     assert wire.requests == []
+
+
+def leave_answer(error: int = 0) -> SimpleNamespace:
+    """A LeaveGroup answer."""
+    return SimpleNamespace(error_code=error, members=[])
+
+
+def sent_beside(membership: Membership, monkeypatch: pytest.MonkeyPatch, *answers: SimpleNamespace) -> list[Any]:
+    """What the membership sends over its ordinary connection, which gives these answers in turn."""
+    requests: list[Any] = []
+    given = list(answers)
+
+    def send(request: Any, _timeout: float) -> SimpleNamespace:
+        requests.append(request)
+        return given.pop(0)
+
+    monkeypatch.setattr(membership, "_send_beside", send)
+    return requests
+
+
+def test_leaving_outlasts_a_move_of_the_coordinator(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that coordinates the group no more has not let anybody leave: the next one is asked."""
+    membership = make(wire=Wire(join_answer(leader="other"), sync_answer()))
+    finished(membership._do_join_and_sync_async())
+    moved = kafka_errors.NotCoordinatorError.errno
+    requests = sent_beside(membership, monkeypatch, leave_answer(moved), leave_answer())
+    membership.leave()
+    assert [request.members[0].member_id for request in requests] == ["me", "me"]
+    assert membership.member_id == ""
+
+
+def test_leaving_from_the_first_parked_join(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A static member does not know its id before its JoinGroup is answered: it finds it by its instance id."""
+    membership = make()
+    view = group(member("other"), member("mine", instance_id="samerack"), state="PreparingRebalance")
+    monkeypatch.setattr(membership, "_join_task", SimpleNamespace(is_done=False))
+    monkeypatch.setattr(membership, "describe", lambda: view)
+    requests = sent_beside(membership, monkeypatch, leave_answer())
+    membership.leave()
+    (identity,) = requests[0].members
+    assert (identity.member_id, identity.group_instance_id) == ("mine", "samerack")
 
 
 def test_a_bootstrap_that_fails_names_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
