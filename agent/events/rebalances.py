@@ -17,6 +17,7 @@ from agent.events.model import Event
 
 _LOOKS_FOR_SHARE: Final = 2
 """So many looks may pass before a rebalance is told without what its outcome costs."""
+_MOST_OVERTAKEN: Final = 20
 
 Tell = Callable[..., Event]
 
@@ -39,6 +40,8 @@ class _Over:
     at: float
     generation: int | None
     missed: int
+    overtaken: int = 0
+    """Generations before it that began and were never given an assignment."""
     looks: int = 0
 
 
@@ -72,6 +75,7 @@ class Rebalances:
         self._quiet: AbstractSet[str] = frozenset()
         self._since = float("-inf")
         self._is_measured = False
+        self._is_lost = False
         self._released: Mapping[Partition, Released] = {}
         self._over: _Over | None = None
         self.inside = False
@@ -85,6 +89,12 @@ class Rebalances:
             if self._begun is None:
                 self._begun, self._quiet = at, self._silent(at)
             self._ours = self._ours or ours
+
+    def loses(self, at: float) -> None:
+        """The brokers have given the agent's membership up: there was a rebalance without it, and it joins again."""
+        with self._lock:
+            self.begins(at, ours="joined again")
+            self._is_lost = True
 
     def moving(self, members: Mapping[str, str], at: float, *, measured: bool = False) -> None:
         """A look at the group while nobody has an assignment: client ids by key."""
@@ -105,16 +115,16 @@ class Rebalances:
         with self._lock:
             if self._over is not None:
                 self._finish(None, None)
+            goes_on = self._generation is not None and not self._is_lost
             last, unnumbered = (self._generation, 0) if self._generation is not None else self._last()
-            if self._generation is not None and generation > self._generation + 1:
-                self._ours = self._ours or "joined again"  # it was thrown out in between, and knows only now
             self._generation = generation
             if generation == last or (quiet and last is None):
                 self._forget()
                 return
             self.begins(at)
-            missed = max(0, generation - last - 1 - unnumbered) if last is not None and generation > last else 0
-            self._over = _Over(at=at, generation=generation, missed=missed)
+            skipped = max(0, generation - last - 1 - unnumbered) if last is not None and generation > last else 0
+            overtaken = skipped if goes_on and skipped <= _MOST_OVERTAKEN else 0
+            self._over = _Over(at=at, generation=generation, missed=skipped - overtaken, overtaken=overtaken)
             if plan is not None:
                 self._finish(plan.picture, plan.share_after, plan=plan)
 
@@ -181,6 +191,14 @@ class Rebalances:
             released=self._released,
         )
         found = cause_of(before, after, known)
+        for back in range(over.overtaken, 0, -1):
+            self._tell(
+                at=over.at,
+                reason=self._ours,
+                cause=found.cause,
+                generation=(over.generation or 0) - back,
+                detail="another followed before anybody was given anything",
+            )
         fields = self._outcome(before, after, over.at)
         if plan is not None:
             fields |= {"assignor": plan.assignor, "failure": plan.failure}
@@ -217,3 +235,4 @@ class Rebalances:
     def _forget(self) -> None:
         """Of what was under way."""
         self._begun, self._ours, self._passing, self._quiet = None, "", {}, frozenset()
+        self._is_lost = False

@@ -195,6 +195,7 @@ class Session:
         if self._well_at is None or self.member.member_id:
             return
         well_at, self._well_at = self._well_at, None
+        self._teller.witness.loses()
         if self._parts.clock() - well_at < self._parts.settings.leading.session_timeout_seconds / 2:
             self._teller.log.warning("membership-lost")
             self._parts.admission.stepping.lost()

@@ -51,6 +51,10 @@ class Witness:
         self._quiet = expected
         self._rebalances.begins(self._clock(), ours="" if expected else "joined")
 
+    def loses(self) -> None:
+        """The brokers have given the agent's membership up."""
+        self._rebalances.loses(self._clock())
+
     def joined(self, generation: int) -> None:
         """The agent follows, or has its place again."""
         self._stable_at = self._clock()

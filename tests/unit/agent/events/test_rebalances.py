@@ -78,8 +78,22 @@ def test_an_agent_that_was_thrown_out_says_so() -> None:
     """It did not see the rebalance without it, and caused the next one by joining again."""
     group = Group()
     group.enter(7)
+    group.rebalances.loses(group.now)
     group.led(9)
-    assert group.told_of("generation", "cause", "reason", "missed")[1] == (9, "agent", "joined again", 1)
+    assert group.told_of("generation", "cause", "reason", "missed")[1:] == [(9, "agent", "joined again", 1)]
+
+
+def test_a_rebalance_that_was_overtaken_is_told_with_what_overtook_it() -> None:
+    """Who left before it had anything began two generations, of which a member sees only the second through."""
+    group = Group()
+    group.enter(7)
+    group.rebalances.begins(group.now)
+    group.rebalances.moving({"a": "client-a", "c": "client-c"}, group.now)
+    group.led(9)
+    assert group.told_of("generation", "cause", "joined", "missed")[1:] == [
+        (8, "member-joined", (), 0),
+        (9, "member-joined", ("client-c",), 0),
+    ]
 
 
 def test_a_restarted_agent_goes_on_from_what_is_kept() -> None:
