@@ -204,10 +204,13 @@ class Membership(GroupMember):
             raise error(self.group_id)
 
     async def _before_sync(self, response: Any) -> Any:
-        if self._hold is not Hold.ASKED or response.leader == response.member_id:
-            return response
+        while self._hold is Hold.ASKED and response.leader != response.member_id:
+            response = await self._join_once_more()
+        return response
+
+    async def _join_once_more(self) -> Any:
         # both go out at once, over two connections: the group's leader works out its plan meanwhile, and must not have
-        # sent it when the second arrives; the others need longer to join again than the first takes
+        # sent it when the first arrives; the others need longer to join again than the second takes
         self._nudges += 1
         self._reason = "asks everybody to join once more"
         joining = self._send_join()
@@ -215,17 +218,17 @@ class Membership(GroupMember):
             self._join_request("", None, ""), node_id=self._coordinator_broker, request_timeout_ms=_RESERVE_MS
         )
         reserved = await reserving
-        if kafka_errors.for_code(reserved.error_code) is kafka_errors.MemberIdRequiredError:
-            self.pending |= {str(reserved.member_id)}
-            if self.hold_state is Hold.ASKED:
-                self._hold = Hold.HELD
-            else:  # it was given up meanwhile
-                await self._manager.send(
-                    self._leave_request({str(reserved.member_id): None}), node_id=self._coordinator_broker
-                )
-                self.pending -= {str(reserved.member_id)}
-        else:
+        if kafka_errors.for_code(reserved.error_code) is not kafka_errors.MemberIdRequiredError:
             self._hold = Hold.FAILED
+            return await self._answered(joining)
+        brake = str(reserved.member_id)
+        self.pending |= {brake}
+        if self._hold is Hold.ASKED:
+            self._hold = Hold.HELD
+        else:  # it was given up meanwhile
+            leaving = self._leave_request({brake: None})
+            await self._manager.send(leaving, node_id=self._coordinator_broker, request_timeout_ms=_RESERVE_MS)
+            self.pending -= {brake}
         return await self._answered(joining)
 
     def describe(self, timeout: float = 5.0) -> GroupView:

@@ -1,0 +1,203 @@
+"""One takeover from its begin to its end: step after step, each watched and bounded in time, undone on any trouble.
+
+The group's thread drives it, a turn at a time and never for long. What must not enter: whether there is to be one
+(`agent.leading.taking`), and what allows a step (`agent.leading.takeover`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
+
+from kafka import errors as kafka_errors
+
+from agent.group import GroupView
+from agent.leading.member import Hold, Member
+from agent.leading.order import ahead
+from agent.leading.progress import Did, Outcome, Progress
+from agent.leading.takeover import HELD_SECONDS, MOST_TRIES, Step, is_back, may_evict, standing_of
+from agent.leading.teller import Teller
+
+_LEAD_SECONDS: Final = 10.0
+
+
+class Run:
+    """One takeover under way; over as soon as `progress.outcome` is not RUNNING."""
+
+    def __init__(  # noqa: PLR0913 - what it needs to know, whom to tell and what time it is
+        self,
+        *,
+        progress: Progress,
+        before: GroupView,
+        wait_seconds: float,
+        teller: Teller,
+        told: Callable[[], None],
+        publish: Callable[[Progress], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Prepare; `begin` begins.
+
+        Args:
+            progress: What it is the progress of.
+            before: The group, stable, as it was last seen.
+            wait_seconds: How long the members may take to rejoin.
+            teller: Who is told.
+            told: Tells the supervisor at once by which ids brokers know the agent; returns when it is told.
+            publish: Called with every progress.
+            clock: Seconds, monotonic.
+        """
+        self._before = before
+        self._wait_seconds = wait_seconds
+        self._teller = teller
+        self._told = told
+        self._publish = publish
+        self._clock = clock
+        self._began = self._step_began = clock()
+        self._step = Step.GATHER
+        self._tries = 0
+        self._evicted: frozenset[str] = frozenset()
+        self._held_since: float | None = None
+        self.progress = replace(progress, outcome=Outcome.RUNNING, step=self._step.value)
+        publish(self.progress)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has come to an end."""
+        return self.progress.outcome is not Outcome.RUNNING
+
+    def begin(self, member: Member) -> None:
+        """Ask for the rebalance."""
+        member.hold()
+        member.nudge()
+
+    def turn(self, member: Member) -> None:
+        """Go on; what fails for the moment is tried again, as long as the group may be held.
+
+        Raises:
+            KafkaError: It failed; `undo` undoes it.
+        """
+        try:
+            self._turn(member)
+        except kafka_errors.RetriableError as error:
+            if self.is_over or self._held() > HELD_SECONDS:
+                raise
+            self._teller.failed("kafka", error, 0.0)
+
+    def _turn(self, member: Member) -> None:
+        if self._step is not Step.GATHER and self._held() > HELD_SECONDS:
+            self.undo(member, f"the group was held for {HELD_SECONDS:g} s; who was evicted may join any time")
+        elif self._step is Step.GATHER:
+            self._gather(member)
+        elif self._step is Step.HOLD:
+            self._hold(member)
+        elif self._step is Step.EVICT:
+            self._await_return(member)
+        elif self._clock() - self._step_began > _LEAD_SECONDS:
+            self.undo(member, f"the rebalance did not end within {_LEAD_SECONDS:g} s")
+
+    def joined(self, member: Member) -> None:
+        """A rebalance is over.
+
+        Raises:
+            KafkaError: The brake could not be released.
+        """
+        if not member.leading:
+            self.undo(member, "the rebalance ended under the former leader")
+            return
+        self._let_go(member)
+        self._finish(Outcome.LEADS, "")
+
+    def undo(self, member: Member, reason: str) -> None:
+        """Release the brake and end; what the members do then is an ordinary rebalance.
+
+        Raises:
+            KafkaError: The brake could not be released.
+        """
+        try:
+            self._let_go(member)
+        finally:
+            self._finish(Outcome.UNDONE, reason)
+
+    # the steps
+
+    def _gather(self, member: Member) -> None:
+        if member.hold_state is Hold.HELD:
+            self._held_since = self._clock()
+            self._told()
+            self._go_on(Step.HOLD)
+            self._hold(member)
+        elif member.hold_state is not Hold.ASKED:
+            self.undo(member, "the brokers gave no member id to hold the group with")
+        elif self._clock() - self._step_began > self._wait_seconds:
+            self.undo(
+                member,
+                f"the members did not rejoin within leading.takeover_wait_seconds ({self._wait_seconds:g} s); their "
+                "rebalance goes on by itself",
+            )
+
+    def _hold(self, member: Member) -> None:
+        look = member.describe()
+        verdict = may_evict(self._before, look, standing_of(member))
+        if verdict.again and self._tries + 1 < MOST_TRIES:
+            self._tries += 1
+            self._held_since = None
+            member.hold()
+            for member_id in tuple(member.pending):
+                member.release(member_id)
+            self._go_on(Step.GATHER)
+        elif verdict.again:
+            self.undo(member, f"the group's leader was faster with its plan {MOST_TRIES} times")
+        elif verdict.trouble:
+            self.undo(member, verdict.trouble)
+        else:
+            before = ahead(look, member.member_id, member.leader_id)
+            self._evicted = frozenset({member.leader_id, *(one.id for one in before)})
+            member.evict(*self._evicted)
+            self._go_on(Step.EVICT)
+
+    def _await_return(self, member: Member) -> None:
+        verdict = is_back(self._before, member.describe(), self._evicted)
+        if verdict.go:
+            self._let_go(member)
+            self._go_on(Step.RELEASE)
+        elif verdict.trouble:
+            self.undo(member, verdict.trouble)
+
+    # its progress
+
+    def _go_on(self, step: Step) -> None:
+        did = self._did()
+        self._teller.takeover(did.step, seconds=did.seconds)
+        self._step, self._step_began = step, self._clock()
+        self._tell(replace(self.progress, step=step.value, did=(*self.progress.did, did), seconds=self._seconds()))
+
+    def _let_go(self, member: Member) -> None:
+        member.let_go()
+        if self._held_since is not None:
+            self.progress = replace(self.progress, held_seconds=round(self._held(), 3))
+            self._held_since = None
+
+    def _finish(self, outcome: Outcome, reason: str) -> None:
+        did = (*self.progress.did, self._did())
+        self._tell(replace(self.progress, outcome=outcome, reason=reason, step="", did=did, seconds=self._seconds()))
+        self._teller.takeover(
+            outcome.value,
+            reason=reason,
+            seconds=self.progress.seconds,
+            detail=f"held for {self.progress.held_seconds:.2f} s",
+        )
+
+    def _held(self) -> float:
+        return 0.0 if self._held_since is None else self._clock() - self._held_since
+
+    def _did(self) -> Did:
+        return Did(step=self._step.value, seconds=round(self._clock() - self._step_began, 3))
+
+    def _seconds(self) -> float:
+        return round(self._clock() - self._began, 3)
+
+    def _tell(self, progress: Progress) -> None:
+        self.progress = progress
+        self._publish(progress)

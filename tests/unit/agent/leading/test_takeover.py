@@ -1,0 +1,113 @@
+"""Tests of what allows a clean takeover, and of what a look in the middle of one says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from agent.group import GroupView, MemberView
+from agent.leading.takeover import (
+    MOST_AHEAD,
+    PREPARING,
+    Standing,
+    Verdict,
+    is_back,
+    may_evict,
+    place_refusal,
+    refusal,
+    slow_refusal,
+)
+from common.settings import LeadingSettings
+from protocol.model import from_pairs
+from tests.unit.agent.values import group, member
+
+STANDING = Standing(me="agent", leader="m-1", static=True)
+OWNED = from_pairs([("orders", 0)])
+AGENT = member("agent", instance_id="samerack", client_id="samerack")
+M1, M2, M3 = (member(f"m-{number}", "orders", client_id=f"c-{number}", assigned=OWNED) for number in (1, 2, 3))
+STABLE = group(AGENT, M1, M2, M3)
+
+
+def bare(one: MemberView) -> MemberView:
+    """The member as it is described while nobody has anything."""
+    return replace(one, subscription=None, assigned=from_pairs([]))
+
+
+def held(*members: MemberView, state: str = PREPARING) -> GroupView:
+    """The group while it is held."""
+    return group(*map(bare, members), state=state, protocol="")
+
+
+def test_an_eager_group_may_be_taken_over() -> None:
+    """Nothing speaks against a stable group whose leader is a dynamic member."""
+    assert refusal(STABLE, STANDING, LeadingSettings()) == ""
+
+
+@pytest.mark.parametrize(
+    ("look", "standing", "words"),
+    [
+        (replace(STABLE, state="CompletingRebalance"), STANDING, "CompletingRebalance, not Stable"),
+        (replace(STABLE, state=PREPARING), STANDING, "PreparingRebalance, not Stable"),
+        (replace(STABLE, protocol="cooperative-sticky"), STANDING, "is cooperative"),
+        (replace(STABLE, protocol="own-assignor"), STANDING, "is not known of protocol 'own-assignor'"),
+        (STABLE, replace(STANDING, static=False), "without an instance id"),
+        (STABLE, replace(STANDING, leader="m-9"), "its leader is not among its members"),
+        (group(AGENT, replace(M1, instance_id="pod-1"), M2), STANDING, "a static member (pod-1), which is never"),
+        (group(AGENT, M1, member("m-4", instance_id="other-agent")), STANDING, "another agent (other-agent)"),
+    ],
+)
+def test_each_refusal_says_why(look: GroupView, standing: Standing, words: str) -> None:
+    """Whatever speaks against it is refused in words of its own."""
+    assert words in refusal(look, standing, LeadingSettings())
+
+
+def test_who_stands_ahead_is_evicted_too_unless_static_or_many() -> None:
+    """The place is refused where a static member would lead, or more members than may be evicted."""
+    assert place_refusal(group(M2, AGENT, M1, M3), STANDING) == ""
+    assert "never evicted: c-2 (pod-2)" in place_refusal(group(replace(M2, instance_id="pod-2"), AGENT, M1), STANDING)
+    many = [member(f"n-{number}", "orders") for number in range(MOST_AHEAD + 1)]
+    assert place_refusal(group(*many[1:], AGENT, M1), STANDING) == ""
+    assert f"{MOST_AHEAD + 1} members would lead" in place_refusal(group(*many, AGENT, M1), STANDING)
+
+
+def test_members_that_rejoin_slowly_are_left_alone() -> None:
+    """The reason tells how long they took, and which setting says how long they may."""
+    assert slow_refusal(5.0, 5.0) == ""
+    assert "took 7.5 s" in slow_refusal(7.5, 5.0)
+    assert "leading.takeover_wait_seconds (5 s)" in slow_refusal(7.5, 5.0)
+
+
+def test_nobody_is_evicted_who_has_something() -> None:
+    """An assignment that is shown means that the leader was faster: the rebalance is an ordinary one."""
+    assert may_evict(STABLE, held(AGENT, M1, M2, M3), STANDING) == Verdict(go=True)
+    one_has = group(bare(AGENT), bare(M1), replace(bare(M2), assigned=OWNED), bare(M3), state=PREPARING)
+    assert may_evict(STABLE, one_has, STANDING) == Verdict(again=True)
+
+
+@pytest.mark.parametrize("state", ["CompletingRebalance", "Stable", "Empty", "Dead"])
+def test_nobody_is_evicted_in_another_state(state: str) -> None:
+    """A member whose SyncGroup waits would get no answer: only while everybody joins."""
+    assert state in may_evict(STABLE, held(AGENT, M1, M2, M3, state=state), STANDING).trouble
+    assert state in is_back(STABLE, held(AGENT, M1, M2, M3, state=state), frozenset({"m-1"})).trouble
+
+
+def test_a_group_that_has_changed_is_left_alone() -> None:
+    """Members that came or left since the group was stable are a reason to undo it, as is a place that was lost."""
+    assert "members left meanwhile: c-3" in may_evict(STABLE, held(AGENT, M1, M2), STANDING).trouble
+    new = member("m-4", "orders", client_id="c-4")
+    assert "members came meanwhile: c-4" in may_evict(STABLE, held(AGENT, M1, M2, M3, new), STANDING).trouble
+    static = replace(M2, instance_id="pod-2")
+    before = group(AGENT, M1, static, M3)
+    assert "never evicted" in may_evict(before, held(static, AGENT, M1, M3), STANDING).trouble
+
+
+def test_everybody_is_back_when_the_evicted_have_joined_under_other_ids() -> None:
+    """Clients are counted by their ids, of which several members may have the same."""
+    alike = [replace(one, client_id="app") for one in (M1, M2, M3)]
+    before, evicted = group(AGENT, *alike), frozenset({"m-1", "m-2"})
+    assert is_back(before, held(AGENT, alike[2]), evicted) == Verdict()
+    again = [member(name, client_id="app") for name in ("n-1", "n-2")]
+    assert is_back(before, held(AGENT, alike[2], again[0]), evicted) == Verdict()
+    assert is_back(before, held(AGENT, alike[2], *again), evicted) == Verdict(go=True)
+    assert "left meanwhile" in is_back(before, held(AGENT, *again), evicted).trouble

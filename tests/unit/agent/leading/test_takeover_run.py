@@ -1,0 +1,226 @@
+"""Tests of a takeover's steps: what is sent to the group, and that the brake never stays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+import pytest
+from kafka import errors as kafka_errors
+
+from agent.events import Events
+from agent.group import GroupView
+from agent.leading.member import Hold, Member
+from agent.leading.progress import Outcome, Progress
+from agent.leading.takeover import HELD_SECONDS, MOST_TRIES
+from agent.leading.takeover_run import Run
+from agent.leading.teller import Teller
+from agent.metrics import Metrics
+from common.settings import Settings
+from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, OWNED, STABLE, held
+from tests.unit.agent.values import group, member
+
+NEW = member("m-9", "orders", client_id="c-1")
+
+
+@dataclass
+class Joining:
+    """Stands for a membership whose group is held as soon as it is asked for; what is done with it is listed."""
+
+    look: GroupView = field(default_factory=lambda: held(AGENT, M1, M2, M3))
+    back: GroupView = field(default_factory=lambda: held(AGENT, NEW, M2, M3))
+    member_id: str = "agent"
+    leader_id: str = "m-1"
+    is_static: bool = True
+    leading: bool = False
+    hold_state: Hold = Hold.NONE
+    grants: Hold = Hold.HELD
+    pending: frozenset[str] = frozenset()
+    done: list[str] = field(default_factory=list)
+    failing: list[kafka_errors.KafkaError] = field(default_factory=list)
+
+    def hold(self) -> None:
+        """The brake is granted, or whatever `grants` says."""
+        self.hold_state = self.grants
+        self.pending |= {"brake"} if self.grants is Hold.HELD else frozenset()
+        self.done.append("hold")
+
+    def nudge(self) -> None:
+        """A rebalance is asked for."""
+        self.done.append("nudge")
+
+    def release(self, member_id: str) -> None:
+        """One id is given back."""
+        self.pending -= {member_id}
+        self.done.append("release")
+
+    def let_go(self) -> None:
+        """Every id is."""
+        self.hold_state, self.pending = Hold.NONE, frozenset()
+        self.done.append("let go")
+
+    def describe(self) -> GroupView:
+        """The group, or what goes wrong."""
+        if self.failing:
+            raise self.failing.pop()
+        return self.look
+
+    def evict(self, *member_ids: str) -> None:
+        """They come back at once."""
+        self.done.append(f"evict {' '.join(sorted(member_ids))}")
+        self.look = self.back
+
+
+@dataclass
+class Stage:
+    """A run, its membership and its clock."""
+
+    joining: Joining
+    told: list[str] = field(default_factory=list)
+    seen: list[Progress] = field(default_factory=list)
+    now: float = 100.0
+
+    def __post_init__(self) -> None:
+        """Begin."""
+        settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["orders"]})
+        self.run = Run(
+            progress=Progress(group="orders", number=1),
+            before=STABLE,
+            wait_seconds=5.0,
+            teller=Teller(group="orders", settings=settings, metrics=Metrics(), events=Events()),
+            told=lambda: self.told.append("told"),
+            publish=self.seen.append,
+            clock=lambda: self.now,
+        )
+        self.run.begin(self.member)
+
+    @property
+    def member(self) -> Member:
+        """The membership, as the run sees it."""
+        return cast("Member", self.joining)
+
+    def turns(self, count: int = 1) -> Progress:
+        """So many turns, a tenth of a second apart."""
+        for _ in range(count):
+            self.run.turn(self.member)
+            self.now += 0.1
+        return self.run.progress
+
+
+def test_the_steps_come_in_order_and_the_brake_goes() -> None:
+    """Rebalance, brake told to the supervisor, eviction, everybody back, brake released, leading."""
+    stage = Stage(Joining())
+    stage.turns(2)
+    stage.joining.leading = True
+    stage.run.joined(stage.member)
+    assert stage.joining.done[:4] == ["hold", "nudge", "evict m-1", "let go"]
+    assert stage.told == ["told"]
+    assert stage.run.progress.outcome is Outcome.LEADS
+    assert [did.step for did in stage.run.progress.did] == ["gather", "hold", "evict", "release"]
+    assert stage.run.progress.held_seconds == pytest.approx(0.1)
+    assert not stage.joining.pending
+
+
+def test_who_would_lead_instead_is_evicted_with_the_leader() -> None:
+    """At one stroke, so that nobody else can become the leader in between."""
+    stage = Stage(Joining(look=held(M3, AGENT, M1, M2), back=held(AGENT, M2)))
+    stage.turns()
+    assert stage.joining.done[-1] == "evict m-1 m-3"
+
+
+def test_a_faster_leader_is_met_again_a_bounded_number_of_times() -> None:
+    """Its plan is in force, so nobody is evicted; each time the brake is released before the next is asked for."""
+    plain = group(AGENT, M1, replace(M2, assigned=OWNED), M3, state="PreparingRebalance")
+    stage = Stage(Joining(look=plain))
+    progress = stage.turns(MOST_TRIES)
+    assert progress.outcome is Outcome.UNDONE
+    assert f"faster with its plan {MOST_TRIES} times" in progress.reason
+    assert not [done for done in stage.joining.done if done.startswith("evict")]
+    assert stage.joining.done.count("release") == MOST_TRIES - 1
+    assert stage.joining.done[-1] == "let go"
+
+
+def _lost(joining: Joining) -> None:
+    joining.look = held(AGENT, M1, M2)
+
+
+def _left_later(joining: Joining) -> None:
+    joining.back = held(AGENT, NEW, M2)
+
+
+def _ended(joining: Joining) -> None:
+    joining.look = replace(STABLE, state="CompletingRebalance")
+
+
+def _no_brake(joining: Joining) -> None:
+    joining.hold_state = Hold.FAILED
+
+
+def _given_up(joining: Joining) -> None:
+    joining.hold_state = Hold.NONE
+
+
+@pytest.mark.parametrize("fault", [_lost, _left_later, _ended, _no_brake, _given_up])
+def test_trouble_undoes_it(fault: Callable[[Joining], None]) -> None:
+    """Whatever is not as expected ends it, with the brake released and a reason."""
+    joining = Joining()
+    stage = Stage(joining)
+    fault(joining)
+    progress = stage.turns(2)
+    assert progress.outcome is Outcome.UNDONE
+    assert progress.reason
+    assert joining.done[-1] == "let go"
+    assert not joining.pending
+
+
+def test_slow_members_are_not_waited_for() -> None:
+    """Beyond the setting the agent asks for no brake any more, and the members' rebalance goes on."""
+    stage = Stage(Joining(grants=Hold.ASKED))
+    assert stage.turns(50).outcome is Outcome.RUNNING
+    progress = stage.turns(2)
+    assert progress.outcome is Outcome.UNDONE
+    assert "leading.takeover_wait_seconds (5 s)" in progress.reason
+    assert stage.joining.hold_state is Hold.NONE
+
+
+def test_the_group_is_not_held_for_long() -> None:
+    """Where an evicted member does not come back the brake goes all the same."""
+    stage = Stage(Joining(back=held(AGENT, M2, M3)))
+    progress = stage.turns(round(HELD_SECONDS * 10) + 2)
+    assert progress.outcome is Outcome.UNDONE
+    assert HELD_SECONDS <= progress.held_seconds <= HELD_SECONDS + 0.2
+    assert not stage.joining.pending
+
+
+def test_what_fails_for_the_moment_is_tried_again_while_the_group_may_be_held() -> None:
+    """A look that fails is repeated, until the brake has to go."""
+    stage = Stage(Joining(failing=[kafka_errors.KafkaTimeoutError()]))
+    assert stage.turns(3).step == "release"
+    stage = Stage(Joining(failing=[kafka_errors.KafkaTimeoutError()] * 50))
+    assert stage.turns(41).outcome is Outcome.RUNNING
+    assert stage.turns().outcome is Outcome.UNDONE
+    assert not stage.joining.pending
+
+
+def test_a_rebalance_that_ends_otherwise_undoes_it() -> None:
+    """The agent follows again, and holds nothing."""
+    stage = Stage(Joining())
+    stage.turns(1)
+    stage.run.joined(stage.member)
+    assert stage.run.progress.outcome is Outcome.UNDONE
+    assert not stage.joining.pending
+
+
+def test_a_brake_that_cannot_be_released_is_said_so() -> None:
+    """The run is over, and the error goes on to whoever ends the membership."""
+    stage = Stage(Joining())
+    stage.turns(1)
+
+    def broken() -> None:
+        raise kafka_errors.NotCoordinatorError
+
+    stage.joining.let_go = broken  # type: ignore[method-assign]
+    with pytest.raises(kafka_errors.NotCoordinatorError):
+        stage.run.undo(stage.member, "stopped")
+    assert stage.run.is_over
