@@ -31,6 +31,7 @@ RUN_ELSEWHERE: Final = {
     "samerack pipeline": "tests/spark, which has the session that it takes",
     "samerack cost": "tests/unit/agent/test_cli_cost.py: it measures for a minute where no agent runs",
     "samerack top": "tests/unit/agent/test_cli_cost.py: it goes on until somebody ends it",
+    "samerack events": "tests/unit/agent/events/test_command.py: where an agent has something to tell",
     "samerack rack": "tests/unit/agent/pod/test_docs.py: where there is a rack",
     "samerack verify": "tests/integration/test_verify.py, with a fault for each finding",
 }

@@ -23,6 +23,7 @@ from agent.metrics import Metrics
 from agent.web import WebServer, application
 from common.errors import SettingsError
 from common.settings import Settings
+from tests.docs import Command, blocks
 from tests.unit.agent.measured import busy, showing
 
 MADE = Events(rate=lambda _: 2e6, dollars=lambda count: count * 2e-11)
@@ -109,6 +110,21 @@ def test_the_file_of_an_agent_that_is_gone_tells_the_same(url: str, tmp_path: Pa
     for arguments in ((), ("orders",), ("-k", "decision"), ("--since", "1h"), ("-n", "1")):
         stored = run("--store", str(tmp_path / "events.db"), *arguments, "--json")
         assert stored == run("--url", url, *arguments, "--json")
+
+
+@pytest.mark.parametrize("command", [one for one in blocks() if one.words[:2] == ("samerack", "events")], ids=str)
+def test_the_commands_of_the_documentation_work(command: Command, url: str, tmp_path: Path) -> None:
+    """As they stand, with this agent, or this file, for the one that is shown."""
+    with Store(tmp_path / "events.db", most=9, days=1) as store:
+        store.add(MADE.latest())
+    words = list(command.words[2:])
+    if "--store" in words:
+        words[words.index("--store") + 1] = str(tmp_path / "events.db")
+    else:
+        words += ["--url", url]
+    code, out, _ = run(*words)
+    assert code == 0
+    assert out
 
 
 @pytest.mark.parametrize(
