@@ -118,7 +118,7 @@ class Consumer:
     def leave(self) -> None:
         """End in good order."""
         if self.member_id and not self.kind.static:
-            self._network.leave(self.host, self.member_id, self._instance, lambda _: None)
+            self._network.leave(self.host, {self.member_id: self._instance}, lambda _: None)
         self.crash()
 
     def crash(self) -> None:

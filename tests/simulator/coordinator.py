@@ -114,11 +114,20 @@ class Coordinator:
         self._expect(_known(group, member_id))
         return Error.REBALANCE_IN_PROGRESS if group.state is State.PREPARING else Error.NONE
 
-    def leave(self, member_id: str, instance_id: str | None = None) -> Error:
-        """LeaveGroup of one member, by member id, or by instance id alone where the member id is empty."""
+    def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
+        """LeaveGroup of members by member id and instance id, or by instance id alone where the member id is empty."""
         group = self.group
         if group is None:
-            return Error.UNKNOWN_MEMBER_ID
+            return [Error.UNKNOWN_MEMBER_ID for _ in members]
+        errors = [self._remove(group, member_id, instance_id) for member_id, instance_id in members]
+        if Error.NONE in errors:
+            if group.state in (State.STABLE, State.COMPLETING):
+                self._prepare(group)
+            elif group.state is State.PREPARING:
+                self._complete_if_all_joined(group)
+        return errors
+
+    def _remove(self, group: Group, member_id: str, instance_id: str | None) -> Error:
         if not member_id and instance_id is not None:
             member_id = group.static.get(instance_id, "")
         if member_id in group.pending:
@@ -131,10 +140,6 @@ class Coordinator:
             self._cancel_session(member_id)
             _answer_join(_known(group, member_id), Joined(error=Error.UNKNOWN_MEMBER_ID))
             group.remove(member_id)
-        if group.state in (State.STABLE, State.COMPLETING):
-            self._prepare(group)
-        elif group.state is State.PREPARING:
-            self._complete_if_all_joined(group)
         return Error.NONE
 
     def describe(self) -> Described:

@@ -184,7 +184,7 @@ class ModelDesk:
 
     def leave(self, who: str, *, instance: str | None = None, by_instance: bool = False) -> None:
         """LeaveGroup."""
-        error = self._coordinator.leave("" if by_instance else self.record.names.of.get(who, ""), instance)
+        (error,) = self._coordinator.leave([("" if by_instance else self.record.names.of.get(who, ""), instance)])
         self.record.add(f"leave {who}", error=error.name)
 
     def describe(self) -> None:

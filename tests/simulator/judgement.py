@@ -199,7 +199,7 @@ class Judgement(Witness):
         self._look_at_pace()
 
     def _look_at_rebalance(self, now: int, *, stable: bool) -> None:
-        if stable:
+        if stable or not any(one.host.alive for one in self._world.consumers):
             self._unstable_since = None
             return
         if self._unstable_since is None:

@@ -25,6 +25,7 @@ from tests.simulator.process import Process
 
 _AGAIN_MS: Final = 100
 _WAIT_MS: Final = 5000
+_LEAVE_MS: Final = 2000
 _HARMLESS: Final = b"\xff\xff\xff\xff"
 _AT_ONCE: Final = (
     Error.UNKNOWN_MEMBER_ID,
@@ -178,10 +179,17 @@ class SimulatedMembership:
         Raises:
             KafkaError: As brokers answer.
         """
+        if not self.member_id and self.is_static and self._task is not None and not self._task.done:
+            mine = (one.id for one in self.describe().members if one.instance_id == self.group_instance_id)
+            self.generation_id, self.member_id = -1, next(mine, "")
         if not self.member_id or self.fenced:
             return
         self._beating = False
-        self._ask_to_leave(self.member_id, self.group_instance_id)
+        process = self._process
+        deadline = process.now() + _LEAVE_MS
+        ids = {self.member_id: self.group_instance_id}
+        while self._ask_to_leave(ids) is Error.NOT_COORDINATOR and process.now() < deadline:
+            process.wait(lambda: False, _AGAIN_MS)
         self._reset("")
 
     def offer(self, present: str) -> None:
@@ -229,7 +237,7 @@ class SimulatedMembership:
         Raises:
             KafkaError: As brokers answer.
         """
-        error = self._ask_to_leave(member_id, instance_id)
+        error = self._ask_to_leave({member_id: instance_id})
         if error not in (Error.NONE, Error.UNKNOWN_MEMBER_ID):
             raise kafka_errors.for_code(int(error))(self.group_id)
         self.pending -= {member_id}
@@ -262,10 +270,9 @@ class SimulatedMembership:
             KafkaError: As brokers answer.
         """
         self._process.changes("evicts")
-        for member_id in member_ids:
-            error = self._ask_to_leave(member_id, None)
-            if error is not Error.NONE:
-                raise kafka_errors.for_code(int(error))(self.group_id)
+        error = self._ask_to_leave(dict.fromkeys(member_ids))
+        if error is not Error.NONE:
+            raise kafka_errors.for_code(int(error))(self.group_id)
 
     # what the network thread does
 
@@ -310,7 +317,7 @@ class SimulatedMembership:
             if self.hold_state is Hold.ASKED:
                 self.hold_state = Hold.HELD
             else:
-                process.network.leave(process.host, answer.member_id, None, lambda _: None)
+                process.network.leave(process.host, {answer.member_id: None}, lambda _: None)
                 self.pending -= {answer.member_id}
             process.changes("held")
 
@@ -427,10 +434,10 @@ class SimulatedMembership:
         if self._rejoin_needed or self.fenced:
             self._wake()
 
-    def _ask_to_leave(self, member_id: str, instance_id: str | None) -> Error:
+    def _ask_to_leave(self, members: dict[str, str | None]) -> Error:
         process = self._process
         answers: list[Error] = []
-        process.network.leave(process.host, member_id, instance_id, process.heard(answers))
+        process.network.leave(process.host, members, process.heard(answers))
         process.wait(lambda: bool(answers), _WAIT_MS)
         return answers[0] if answers else Error.NOT_COORDINATOR
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -108,11 +108,12 @@ class Network:
 
         self._send(host, deliver, Error.NOT_COORDINATOR, answer)
 
-    def leave(self, host: Host, member_id: str, instance_id: str | None, answer: Callable[[Error], None]) -> None:
-        """LeaveGroup."""
+    def leave(self, host: Host, members: Mapping[str, str | None], answer: Callable[[Error], None]) -> None:
+        """LeaveGroup of members by member id, with their instance ids; the answer is the first error."""
 
         def deliver(back: Callable[[Error], None]) -> None:
-            back(self.coordinator.leave(member_id, instance_id))
+            errors = self.coordinator.leave(members.items())
+            back(next((error for error in errors if error is not Error.NONE), Error.NONE))
 
         self._send(host, deliver, Error.NOT_COORDINATOR, answer)
 

@@ -234,7 +234,7 @@ class SupervisedAgent:
 
         def leave() -> None:
             for one in sorted(present, key=lambda one: one.member_id):
-                self._network.leave(host, one.member_id, one.instance_id, lambda _: None)
+                self._network.leave(host, {one.member_id: one.instance_id}, lambda _: None)
 
         self._timeline.after(_LEAVING_MS, leave)
 

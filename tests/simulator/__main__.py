@@ -1,0 +1,114 @@
+"""`scripts/simulate`: many seeds, on all processors; tells the shortest story of what is wrong.
+
+What must not enter: worlds, and what must hold in them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import Any, Final
+
+from tests.simulator.agent import simulated
+from tests.simulator.judgement import ViolationError
+from tests.simulator.plants import PLANTS
+from tests.simulator.story import STEPS_OF_A_STORY, tell
+
+_CHUNK: Final = 25
+_PROGRESS_SECONDS: Final = 5.0
+
+
+def play(first: int, count: int, plant: str = "") -> list[dict[str, Any]]:
+    """What went wrong in the stories of so many seeds.
+
+    Args:
+        first: The first seed.
+        count: How many.
+        plant: A mistake to make on purpose, by name.
+    """
+    found = []
+    with simulated(), PLANTS[plant]():
+        for number in range(first, first + count):
+            try:
+                tell(number)
+            except ViolationError as violation:
+                text, _, tale = str(violation).partition("\n")
+                found.append(
+                    {
+                        "seed": number,
+                        "kind": type(violation).__name__,
+                        "violation": text,
+                        "story": [line for note in getattr(violation, "__notes__", ()) for line in note.split("\n")],
+                        "tale": tale.split("\n"),
+                    }
+                )
+    return found
+
+
+def _chunks(first: int, count: int) -> Iterator[tuple[int, int]]:
+    for start in range(first, first + count, _CHUNK):
+        yield start, min(_CHUNK, first + count - start)
+
+
+def _progress(done: int, count: int, violations: int, started: float) -> None:
+    took = time.monotonic() - started
+    left = took / done * (count - done)
+    sys.stderr.write(f"simulate: {done} of {count} seeds, {violations} violations, {left:.0f} s left\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit code 0 when nothing was violated; with a plant, when something was."""
+    parser = argparse.ArgumentParser(
+        prog="scripts/simulate",
+        description="Plays stories of faults on a simulated group that the real agent leads, one story of "
+        f"{STEPS_OF_A_STORY} steps for each seed, and tells the shortest of each that ends badly. The same seed tells "
+        "the same story.",
+        epilog="examples: scripts/simulate --seeds 10000 --json; scripts/simulate --first 195 --seeds 1; "
+        "scripts/simulate --plant one-phase --seeds 1000",
+    )
+    parser.add_argument("--seeds", type=int, default=1000, help="how many seeds (default: 1000)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed (default: 0)")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many at once (default: all)")
+    parser.add_argument("--plant", default="", choices=sorted(PLANTS), help="a mistake that the agent is to make")
+    parser.add_argument("--json", action="store_true", help="print what was found as JSON")
+    options = parser.parse_args(arguments)
+    started = told = time.monotonic()
+    found: list[dict[str, Any]] = []
+    done = 0
+    with ProcessPoolExecutor(options.processes) as pool:
+        running = {
+            pool.submit(play, first, count, options.plant): count
+            for first, count in _chunks(options.first, options.seeds)
+        }
+        try:
+            for future in as_completed(running):
+                found += future.result()
+                done += running[future]
+                if time.monotonic() - told > _PROGRESS_SECONDS:
+                    told = time.monotonic()
+                    _progress(done, options.seeds, len(found), started)
+                if found and options.plant:
+                    break
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+    found.sort(key=lambda one: one["seed"])
+    seconds = time.monotonic() - started
+    if options.json:
+        summary = {"seeds": done, "seconds": round(seconds, 1), "plant": options.plant, "violations": found}
+        sys.stdout.write(json.dumps(summary, indent=1) + "\n")
+    else:
+        for one in found:
+            sys.stdout.write(
+                "\n".join((f"seed {one['seed']}: {one['violation']}", *one["story"], *one["tale"], "")) + "\n"
+            )
+        sys.stdout.write(f"{done} seeds in {seconds:.0f} s: {len(found)} violations\n")
+    return int(bool(found) is not bool(options.plant))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
