@@ -117,11 +117,5 @@ class Events:
         found.sort(key=lambda event: event.at, reverse=True)  # a rebalance is told a moment after it was over
         return tuple(found[:most])
 
-    def recent(self, group: str, since: float) -> tuple[Event, ...]:
-        """The rebalances of a group since then that the agent began, the newest first; also those before a restart."""
-        return tuple(
-            event for event in self.latest(group=group, kinds=("rebalance",), since=since) if event.cause == "agent"
-        )
-
     def _cost(self, share: float | None, rate: float | None) -> float | None:
         return None if share is None or rate is None else self._dollars(share * rate * _SECONDS_PER_DAY)

@@ -83,8 +83,10 @@ class Chronicle:
             return
         if group.kind == "other" or (group.state == STABLE and group.problem is None and group.members):
             return  # what its members own is not known
+        same = last is not None and last.problem is group.problem and last.state == group.state
+        if same and not followed.rebalances.awaits_look:
+            return
         picture = of_traffic(group, cooperative=self._cooperative, partitions=counts)
-        same = last is not None and last.problem is group.problem
         followed.rebalances.stable(picture, at, share=None if same else share_of(group.problem), measured=True)
 
     def _followed(self, group: str) -> _Followed:

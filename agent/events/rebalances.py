@@ -18,6 +18,8 @@ from agent.events.model import Event
 _LOOKS_FOR_SHARE: Final = 2
 """So many looks may pass before a rebalance is told without what its outcome costs."""
 _MOST_OVERTAKEN: Final = 20
+_FALSE_ALARM_SECONDS: Final = 2.0
+"""A group that is stable so long after the agent began a rebalance, without its having joined again, has none."""
 
 Tell = Callable[..., Event]
 
@@ -80,6 +82,11 @@ class Rebalances:
         self._over: _Over | None = None
         self.inside = False
         """Whether the agent is a member: generations count then, not looks."""
+
+    @property
+    def awaits_look(self) -> bool:
+        """Whether a look counts although it shows what the last one showed."""
+        return self._before is None or self._begun is not None
 
     def begins(self, at: float, *, ours: str = "") -> None:
         """A rebalance is under way, or `ours` says why the agent begins one or leaves."""
@@ -148,7 +155,10 @@ class Rebalances:
                 self._over.looks += 1
                 if share is not None or self._over.looks >= _LOOKS_FOR_SHARE or not self.inside:
                     self._finish(picture, share)
-            elif self._begun is None:
+                return
+            if self._begun is not None and at - self._begun > _FALSE_ALARM_SECONDS:
+                self._forget()  # what was to begin a rebalance did not
+            if self._begun is None:
                 self._before, self._share = picture, share if share is not None else self._share
 
     def enters(self) -> None:

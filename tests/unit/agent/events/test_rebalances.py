@@ -120,6 +120,18 @@ def test_a_place_that_is_taken_up_without_knowing_of_former_times_is_no_rebalanc
     assert group.told() == []
 
 
+def test_what_was_begun_and_came_to_nothing_is_forgotten() -> None:
+    """The next rebalance is not laid at the agent's door, nor counted from then."""
+    group = Group()
+    group.enter(7)
+    group.rebalances.begins(group.now, ours="takeover")
+    group.rebalances.stable(TWO, group.now + 1)
+    group.rebalances.stable(TWO, group.now + 3)
+    group.now += 1_000
+    group.led(8, ONE)
+    assert group.told_of("generation", "cause", "seconds")[1:] == [(8, "member-left", 1.0)]
+
+
 def test_as_a_follower_the_outcome_is_looked_at() -> None:
     """It is told with the look that knows what it costs, or with the second one."""
     group = Group()
