@@ -55,6 +55,18 @@ def test_containers_have_requests_and_a_limit_of_memory(name: str) -> None:
             assert "memory" in container["resources"]["limits"]
 
 
+def test_what_happened_has_a_place_that_outlives_containers(tmp_path: Path) -> None:
+    """Within bounds and for the pod's life, or in a claim; the agent's setting is the path there."""
+    (volume,) = (each for each in _leader("minimal")["spec"]["volumes"] if each["name"] == "samerack-state")
+    assert volume["emptyDir"] == {"sizeLimit": "64Mi"}
+    claimed = one(with_values({"state": {"existingClaim": "kept"}}, tmp_path), "Deployment", "leader")
+    volumes = claimed["spec"]["template"]["spec"]["volumes"]
+    assert {"name": "samerack-state", "persistentVolumeClaim": {"claimName": "kept"}} in volumes
+    (mount,) = (each for each in containers(_leader("minimal"))[0]["volumeMounts"] if each["name"] == "samerack-state")
+    settings = yaml.safe_load(one(scenario("minimal"), "ConfigMap")["data"]["samerack.yaml"])
+    assert settings["events"]["path"] == f"{mount['mountPath']}/events.db"
+
+
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_mounts_have_their_volumes(name: str) -> None:
     """Every mount names a volume of its pod, and every volume is mounted."""

@@ -17,6 +17,7 @@ import psutil
 import pytest
 from kafka import KafkaConsumer
 
+from common.records import GroupEvent
 from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.members.process import Member
@@ -101,6 +102,29 @@ def _pass_through(scene: Scene) -> None:
         passing.poll(timeout_ms=300)
 
 
+def _published(scene: Scene, topic: str, count: int) -> list[GroupEvent]:
+    """The first so many rebalances in a topic, each once."""
+    found: dict[str, GroupEvent] = {}
+    reader = KafkaConsumer(
+        topic,
+        bootstrap_servers=scene.cluster.bootstrap.split(","),
+        auto_offset_reset="earliest",
+        metadata_max_age_ms=1000,
+    )
+
+    def is_complete() -> bool:
+        for records in reader.poll(timeout_ms=500).values():
+            told = [GroupEvent.model_validate_json(record.value) for record in records]
+            found.update({one.event: one for one in told if one.kind == "rebalance"})
+        return len(found) >= count
+
+    try:
+        wait_until(is_complete, f"{count} rebalances are in {topic}")
+    finally:
+        reader.close()
+    return list(found.values())
+
+
 def _generations(member: Member) -> set[int]:
     """The generations that a member says it was in."""
     return {event.generation for event in member.events if event.generation > 0}
@@ -109,7 +133,13 @@ def _generations(member: Member) -> set[int]:
 def test_each_generation_of_a_led_group_is_told_with_its_cause(scene: Scene, tmp_path: Path) -> None:
     """Members come, leave and die, replicas and topics change: one event a generation, and a restart keeps them."""
     scene.lay_out(INTERLEAVED)
-    agent = scene.leading_agent(events__path=str(tmp_path / "events.db"), traffic__poll_seconds=0.5)
+    happened = f"{scene.topic}-events"
+    agent = scene.leading_agent(
+        events__path=str(tmp_path / "events.db"),
+        events__topic=happened,
+        publishing__create_topics=True,
+        traffic__poll_seconds=0.5,
+    )
     counting = scene.join("kafka-python", A, **_SESSION)
     scene.wait_settled()
     story = Story(scene, agent)
@@ -136,6 +166,8 @@ def test_each_generation_of_a_led_group_is_told_with_its_cause(scene: Scene, tmp
     assert _generations(counting) <= set(told)
     assert set(told) - _generations(counting) <= set(told[:1])  # the agent was alone in the first one
     assert {event["missed"] for event in _told(agent, scene.group)} == {0}
+
+    assert [record.generation for record in _published(scene, happened, len(told))] == told
 
     (worker,) = (one for one in psutil.Process(agent.process.pid).children() if "--line" in one.cmdline())
     worker.kill()
