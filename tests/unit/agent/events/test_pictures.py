@@ -1,0 +1,80 @@
+"""One group as a look, as a plan and as measured: the same picture, so that nothing differs but what has changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from agent.events.pictures import clients_of, of_plan, of_traffic, of_view, share_of
+from agent.group import GroupView, MemberView
+from agent.racks import client_id_of
+from agent.traffic.model import PartitionTraffic
+from protocol.model import Subscription, from_pairs
+from tests.unit.agent.measured import A, B, group, member, problem
+
+COUNTS = {"clicks": 3}
+MADE = problem(((A,), (B,), (B,)), {"one": A, "two": B}, {"one": [0], "two": [1, 2]})
+
+
+def seen(name: str, *numbers: int, topics: tuple[str, ...] = ("clicks",)) -> MemberView:
+    """A member as DescribeGroups shows it."""
+    return MemberView(
+        id=name,
+        instance_id=None,
+        client_id=f"client-{name}",
+        client_host="10.0.0.1",
+        subscription=Subscription(topics=topics),
+        assigned=from_pairs([("clicks", number) for number in numbers]) if numbers else from_pairs([]),
+    )
+
+
+VIEW = GroupView(
+    name="orders",
+    state="Stable",
+    protocol_type="consumer",
+    protocol="cooperative-sticky",
+    members=(seen("one", 0), seen("two", 1, 2), seen("agent", topics=())),
+)
+
+
+def test_a_look_a_plan_and_measuring_show_the_same() -> None:
+    """An agent beside the members is in none of them."""
+    look = of_view(VIEW, cooperative=("cooperative-sticky",), partitions=COUNTS)
+    clients = clients_of(VIEW.members, agent="samerack")
+    assert clients == {"one": "client-one", "two": "client-two"}
+    assert of_plan(MADE, MADE.owner, clients=clients, cooperative=True) == look
+    owners = (("one", 0), ("two", 1), ("two", 2))
+    measured = replace(
+        group(assignor="cooperative-sticky", made=MADE),
+        members=tuple(replace(member(name, A), topics=frozenset({"clicks"})) for name in ("one", "two")),
+        partitions=tuple(
+            PartitionTraffic(
+                topic="clicks",
+                number=number,
+                member=name,
+                serving_broker=None,
+                serving_rack=None,
+                bytes_per_second=None,
+                lag_records=None,
+            )
+            for name, number in owners
+        ),
+    )
+    assert of_traffic(measured, cooperative=("cooperative-sticky",), partitions=COUNTS) == look
+
+
+def test_a_plan_for_members_that_nobody_looked_at() -> None:
+    """Their client ids are read from their member ids; what is withheld has no owner."""
+    withheld = np.where(MADE.number_of == 1, np.int32(-1), MADE.owner)
+    picture = of_plan(MADE, withheld, clients={}, cooperative=True)
+    assert picture.members["one"].client_id == client_id_of("one")
+    assert picture.owners() == {("clicks", 0): "one", ("clicks", 2): "two"}
+
+
+def test_the_share_of_what_members_own() -> None:
+    """By weight, and unknown where the group is."""
+    assert share_of(MADE) == pytest.approx(0.0)
+    assert share_of(problem(((A,), (A,)), {"one": B}, {"one": [0, 1]})) == pytest.approx(1.0)
+    assert share_of(None) is None
