@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from typing import Any
 
+import psutil
 import pytest
 
+from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
+from sandbox.settings import free_ports
 from tests.integration.scene import A, B, C, Scene, now_ms
 
 SPREAD = ((2,), (3,), (1,), (2,), (3,), (1,))
@@ -18,6 +23,10 @@ _ASSIGNORS = {"kafka-python": "range"}
 """kafka-python's roundrobin fails on a member without topics; the others' range would know racks."""
 _PAUSES = {"java": 1.0, "kafka-python": 1.0, "aiokafka": 1.0, "confluent": 3.0}
 """The longest pause in seconds; librdkafka joins once in a second at most."""
+
+
+_HELD_PAUSE_SECONDS = 6.0
+"""The longest where the worker dies while it holds the group: less than the reserved id would hold it up."""
 
 
 def _following(scene: Scene, *clients: str, **settings: Any) -> AgentProcess:
@@ -32,13 +41,23 @@ def _following(scene: Scene, *clients: str, **settings: Any) -> AgentProcess:
     return agent
 
 
-def _lead(scene: Scene, agent: AgentProcess, *options: str) -> tuple[int, dict[str, Any]]:
-    """`samerack lead GROUP --takeover clean --json`: exit code and answer."""
+def _asking(scene: Scene, agent: AgentProcess, *options: str) -> subprocess.Popen[str]:
+    """`samerack lead GROUP --takeover clean --json`."""
     url = agent.events("started")[0]["url"].removesuffix("/metrics")
     line = [sys.executable, "-m", "agent.cli.main", "lead", scene.group, "--takeover", "clean", "--json"]
-    done = subprocess.run([*line, "--url", url, *options], capture_output=True, text=True, check=False)
-    assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
+    return subprocess.Popen([*line, "--url", url, *options], stdout=subprocess.PIPE, text=True)
+
+
+def _lead(scene: Scene, agent: AgentProcess, *options: str) -> tuple[int, dict[str, Any]]:
+    """Its exit code and answer."""
+    asking = _asking(scene, agent, *options)
+    told, _ = asking.communicate(timeout=30)
+    return asking.returncode, json.loads(told)
+
+
+def _until_held(agent: AgentProcess) -> None:
+    """Waits until the leader is evicted and the group held; librdkafka's members need seconds to come back."""
+    wait_until(lambda: bool(agent.events("takeover", action="hold")), "the group is held", pause=0.01)
 
 
 @pytest.mark.parametrize("client", ["java", "confluent", "kafka-python"])
@@ -53,4 +72,101 @@ def test_a_running_group_is_taken_over(scene: Scene, client: str) -> None:
     pause = scene.longest_pause(since_ms=since)
     print(f"{client}: pause {pause:.2f} s, {answer}")  # noqa: T201 - pytest -rP shows what was measured
     assert pause < _PAUSES[client]
+    scene.finish()
+
+
+def test_a_dry_run_and_what_speaks_against_it(scene: Scene) -> None:
+    """It tells the gain and changes nothing; once the agent leads there is nothing to take over: exit code 1."""
+    agent = _following(scene, "kafka-python", "kafka-python", "kafka-python")
+    before = scene.rebalances()
+    code, answer = _lead(scene, agent, "--dry-run")
+    assert (code, answer["outcome"]) == (0, "would"), answer
+    assert answer["gain"]["cross_rack_now"] > answer["gain"]["cross_rack_then"] == 0
+    assert answer["gain"]["rejoin_seconds"] > 0
+    assert scene.rebalances() == before
+    assert agent.role() == "following"
+    assert _lead(scene, agent)[0] == 0
+    code, answer = _lead(scene, agent)
+    assert (code, answer["outcome"]) == (1, "refused")
+    assert "leads it already" in answer["reason"]
+    scene.finish()
+
+
+def test_a_cooperative_group_is_refused(scene: Scene) -> None:
+    """With the reason, and without a rebalance."""
+    scene.lay_out(SPREAD)
+    for rack in (A, B):
+        scene.join("confluent", rack, assignor="cooperative-sticky")
+    scene.wait_settled()
+    agent = scene.agent()
+    agent.wait_role("following")
+    scene.wait_settled()
+    before = scene.rebalances()
+    code, answer = _lead(scene, agent)
+    assert (code, answer["outcome"]) == (1, "refused")
+    assert "is cooperative" in answer["reason"]
+    assert scene.rebalances() == before
+    scene.finish()
+
+
+def test_by_itself_where_the_setting_says_so(scene: Scene) -> None:
+    """Once the group has been at peace for some seconds, and only because the policy says that it is worth it."""
+    agent = _following(scene, "kafka-python", "kafka-python", "kafka-python", leading__takeover="clean")
+    agent.wait_role("leading", timeout=20)
+    scene.wait_settled(cross_rack=0)
+    assert agent.events("takeover", action="leads")
+    scene.finish()
+
+
+def test_killed_while_the_group_is_held(scene: Scene) -> None:
+    """The supervisor releases the brake, the next worker takes the place up: a bounded pause, and nothing is lost."""
+    agent = _following(scene, "confluent", "confluent", "confluent", web__port=free_ports(1)[0])
+    (worker,) = (one for one in psutil.Process(agent.process.pid).children() if "--line" in one.cmdline())
+    since = now_ms()
+    asking = _asking(scene, agent)
+    _until_held(agent)
+    worker.kill()
+    scene.wait_settled()
+    pause = scene.longest_pause(since_ms=since)
+    told, _ = asking.communicate(timeout=30)
+    print(f"pause {pause:.2f} s, {told}")  # noqa: T201 - see above
+    assert asking.returncode == 1
+    assert pause < _HELD_PAUSE_SECONDS
+    assert agent.events("leaves-for-worker")
+    agent.wait(lambda: agent.role() in ("leading", "following"), "another worker is in the group")
+    scene.finish()
+
+
+def test_an_evicted_leader_that_does_not_come_back(scene: Scene) -> None:
+    """The group is held for four seconds at most, then goes on without it; it joins again when it wakes up."""
+    agent = _following(scene, "confluent", "confluent", "confluent")
+    leader = str(agent.events("joined")[-1]["leader"])
+    (seat,) = (seat for seat in scene.seats if leader.startswith(seat.settings.client_id))
+    asking = _asking(scene, agent)
+    _until_held(agent)
+    os.kill(seat.member.pid, signal.SIGSTOP)
+    try:
+        told, _ = asking.communicate(timeout=30)
+    finally:
+        os.kill(seat.member.pid, signal.SIGCONT)
+    answer = json.loads(told)
+    assert (asking.returncode, answer["outcome"]) == (1, "undone"), answer
+    assert 4.0 <= answer["held_seconds"] < 5.0
+    scene.wait_settled()
+    scene.finish()
+
+
+def test_a_member_that_sleeps_is_not_waited_for(scene: Scene) -> None:
+    """Beyond leading.takeover_wait_seconds the agent holds nothing up, and the rebalance ends as any other."""
+    agent = _following(scene, "kafka-python", "kafka-python", "kafka-python", leading__takeover_wait_seconds=1.0)
+    slow = scene.seats[0].member
+    os.kill(slow.pid, signal.SIGSTOP)
+    try:
+        code, answer = _lead(scene, agent)
+    finally:
+        os.kill(slow.pid, signal.SIGCONT)
+    assert (code, answer["outcome"]) == (1, "undone"), answer
+    assert "takeover_wait_seconds" in answer["reason"]
+    assert answer["held_seconds"] == 0
+    scene.wait_settled()
     scene.finish()

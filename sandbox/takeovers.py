@@ -1,0 +1,211 @@
+"""`scripts/takeovers`: clean takeovers of running groups, many times over, and what the groups suffered from them.
+
+Brokers, members and agents are real processes; each try is a new agent that follows, is asked to take over by
+`samerack lead`, leads, and leaves. What is told of records is from the members' own histories.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from sandbox.admin import Admin, wait_until
+from sandbox.agent_process import AgentProcess
+from sandbox.chaos.group import Group, Setup
+from sandbox.cluster import Cluster
+from sandbox.contract import RACKS
+from sandbox.demo import Story, told
+from sandbox.errors import SandboxError
+from sandbox.history.checker import check
+from sandbox.history.model import Bounds
+from sandbox.members.ledger import longest_pauses, read_twice
+
+_ASSIGNORS: Final = {"kafka-python": "range"}
+"""kafka-python's roundrobin fails on a member without topics; the others' range would know racks, and leave no gain."""
+_MOST_PAUSE_SECONDS: Final = {"confluent": 3.0}
+"""librdkafka joins once in a second at most; all others have one second."""
+_NAMES: Final = tuple(rack for rack in RACKS.values() if rack is not None)
+_SETTLE_SECONDS: Final = 120.0
+_BOUNDS: Final = Bounds(unowned=5.0, stop=5.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """What came of all tries with one group.
+
+    Attributes:
+        client: of all members.
+        members: how many.
+        tries: how many times the agent was asked.
+        led: how many times it then led.
+        reasons: why it did not, each time.
+        median_pause_seconds: of the longest time that some partition was not read, one for each try.
+        longest_pause_seconds: the longest of them.
+        held_seconds: the longest time that the group was held.
+        read_twice: records that were read more than once.
+        findings: what the checker of histories found: skipped, owned twice, owned by nobody.
+    """
+
+    client: str
+    members: int
+    tries: int
+    led: int
+    reasons: tuple[str, ...]
+    median_pause_seconds: float
+    longest_pause_seconds: float
+    held_seconds: float
+    read_twice: int
+    findings: tuple[str, ...]
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all tries were as they should be."""
+        short = self.longest_pause_seconds < _MOST_PAUSE_SECONDS.get(self.client, 1.0)
+        return self.led == self.tries and short and not self.read_twice and not self.findings
+
+
+def main(
+    *,
+    members: Annotated[str, typer.Option(help="Sizes of groups, separated by commas.")] = "3,10,30",
+    clients: Annotated[
+        str, typer.Option(help="java, confluent, kafka-python, aiokafka, separated by commas.")
+    ] = "java,confluent,kafka-python",
+    tries: Annotated[int, typer.Option(min=1, help="Takeovers of each group; one takes about seven seconds.")] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="End with one JSON document on standard output.")] = False,
+) -> None:
+    """Take running consumer groups over, again and again, under load; exit code 1 unless each try was clean.
+
+    Clean: the agent leads, nothing was lost, nothing was read twice, and no partition went unread for a second (three
+    where members are librdkafka's).
+    """
+    sizes = [int(size) for size in members.split(",")]
+    kinds = clients.split(",")
+    rows = told(Console(stderr=True, width=200), lambda story: {"rows": list(_play(story, kinds, sizes, tries))})[
+        "rows"
+    ]
+    _show(Console(stderr=True, width=200), rows)
+    if as_json:
+        typer.echo(json.dumps({"rows": [asdict(row) for row in rows]}))
+    if not all(row.is_good for row in rows):
+        raise typer.Exit(1)
+
+
+def _play(story: Story, clients: list[str], sizes: list[int], tries: int) -> Iterator[Row]:
+    story.tell("starting three brokers, one in each rack")
+    with (
+        tempfile.TemporaryDirectory(prefix="samerack-takeovers-") as folder,
+        Cluster() as cluster,
+        Admin(cluster.bootstrap) as admin,
+    ):
+        for size in sizes:
+            for client in clients:
+                setup = _setup(client, size)
+                story.tell(f"{size} members on {client}")
+                group = Group(setup, bootstrap=cluster.bootstrap, admin=admin, folder=Path(folder) / setup.name)
+                yield _of_group(story, group, cluster.bootstrap, Path(folder), tries)
+
+
+def _setup(client: str, size: int) -> Setup:
+    """A group whose members read across racks by their own plan."""
+    return Setup(
+        name=f"{client}-{size}",
+        assignor=_ASSIGNORS.get(client, "roundrobin"),
+        seats=tuple((client, _NAMES[number % len(_NAMES)]) for number in range(size)),
+        extra=(client, _NAMES[0]),
+        placed=tuple(((number + 1) % len(_NAMES) + 1,) for number in range(2 * size)),
+    )
+
+
+def _of_group(story: Story, group: Group, bootstrap: str, folder: Path, tries: int) -> Row:
+    answers, pauses = [], []
+    with group:
+        _settle(group)
+        for number in range(1, tries + 1):
+            answer, pause = _one(bootstrap, group, folder / f"{group.name}-agent-{number}.log")
+            answers.append(answer)
+            pauses.append(pause)
+            story.tell(
+                f"{number}: {answer['outcome']} {answer['reason']} after {answer['seconds']:.2f} s, held for "
+                f"{answer['held_seconds']:.2f} s; longest pause {pause:.2f} s"
+            )
+        history = group.finish()
+    return Row(
+        client=group.seats[0].client,
+        members=len(group.seats),
+        tries=tries,
+        led=sum(answer["outcome"] == "leads" for answer in answers),
+        reasons=tuple(answer["reason"] for answer in answers if answer["outcome"] != "leads"),
+        median_pause_seconds=round(statistics.median(pauses), 3),
+        longest_pause_seconds=max(pauses),
+        held_seconds=max(answer["held_seconds"] for answer in answers),
+        read_twice=read_twice(chain.from_iterable(history.members.values())),
+        findings=tuple(str(finding) for finding in check(history, _BOUNDS)),
+    )
+
+
+def _one(bootstrap: str, group: Group, log: Path) -> tuple[dict[str, Any], float]:
+    """One takeover: the agent's answer, and the longest pause in seconds."""
+    settings = {"racks.client_ids": {f"*-{rack}": rack for rack in _NAMES}, "events.path": ":memory:"}
+    with AgentProcess(bootstrap, groups=[group.name], log=log, settings=settings) as agent:
+        agent.wait_role("following")
+        _settle(group)
+        time.sleep(1.0)  # so that what joining cost is not taken for the takeover's
+        since = time.time_ns() // 1_000_000
+        url = str(agent.events("started")[0]["url"]).removesuffix("/metrics")
+        line = [sys.executable, "-m", "agent.cli.main", "lead", group.name, "--takeover", "clean", "--json"]
+        done = subprocess.run(  # noqa: S603 - ourselves
+            [*line, "--url", url], capture_output=True, text=True, timeout=60, check=False
+        )
+        if not done.stdout:
+            raise SandboxError(f"samerack lead: {done.stderr}")
+        _settle(group)
+        time.sleep(1.0)  # reads are told a moment later
+        told_by = chain.from_iterable(member.events for member in group.present.values())
+        found = longest_pauses(told_by, since_ms=since, until_ms=time.time_ns() // 1_000_000 - 500)
+    _settle(group)
+    return json.loads(done.stdout), max(found.values())
+
+
+def _settle(group: Group) -> None:
+    try:
+        wait_until(group.agrees, f"{group.name} has settled", timeout=_SETTLE_SECONDS)
+    except SandboxError as error:
+        raise SandboxError(f"{error}\n{group.trouble()}") from None
+
+
+def _show(console: Console, rows: list[Row]) -> None:
+    table = Table(title="clean takeovers")
+    columns: dict[str, Callable[[Row], str]] = {
+        "client": lambda row: row.client,
+        "members": lambda row: str(row.members),
+        "led": lambda row: f"{row.led} of {row.tries}",
+        "pause, median": lambda row: f"{row.median_pause_seconds:.2f} s",
+        "longest": lambda row: f"{row.longest_pause_seconds:.2f} s",
+        "held at most": lambda row: f"{row.held_seconds:.2f} s",
+        "read twice": lambda row: str(row.read_twice),
+        "other findings": lambda row: "; ".join((*row.findings, *row.reasons)) or "-",
+    }
+    for name in columns:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*(cell(row) for cell in columns.values()))
+    console.print(table)
+
+
+if __name__ == "__main__":
+    app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    app.command()(main)
+    app()

@@ -1,0 +1,255 @@
+"""Tests of when a takeover is begun: asked for or by the setting, worth it, from a good place, one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from agent.events import Events
+from agent.group import GroupView
+from agent.leading.judge import Evaluation, Judge
+from agent.leading.member import Member
+from agent.leading.policy import Action, Decision, Reason
+from agent.leading.progress import Outcome
+from agent.leading.seat import Seat
+from agent.leading.taking import Floor, Taking
+from agent.leading.teller import FOLLOWING, LEADING, STANDBY, Teller
+from agent.metrics import Metrics
+from common.settings import LeadingSettings, Settings
+from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, STABLE
+from tests.unit.agent.leading.test_takeover_run import Joining
+from tests.unit.agent.values import group
+
+COST = SimpleNamespace(cross_rack=2, cross_rack_weight=2, assigned_weight=4)
+EVALUATION = cast("Evaluation", SimpleNamespace(situation=SimpleNamespace(present=COST, possible=COST)))
+BEHIND = group(M2, AGENT, M1, M3)
+"""Another member than the agent would lead next."""
+
+
+@dataclass
+class Judging:
+    """Stands for a judge."""
+
+    action: Action = Action.REBALANCE
+    after: float = 0.0
+    outlook: Any = field(
+        default_factory=lambda: SimpleNamespace(saved_bytes_per_second=None, saved_dollars_per_day=None)
+    )
+    spent: int = 0
+
+    def opinion(self, _: Evaluation) -> Decision:
+        """What it is asked to say."""
+        return Decision(action=self.action, reason=Reason.RACKS_CHANGED, before=0.5, after=self.after)
+
+    def decide(self, evaluation: Evaluation) -> tuple[Decision, bool]:
+        """The same, spent."""
+        self.spent += 1
+        return self.opinion(evaluation), True
+
+
+@dataclass
+class Stage:
+    """A taking, its membership and its clock."""
+
+    leading: LeadingSettings = field(default_factory=LeadingSettings)
+    floor: Floor = field(default_factory=Floor)
+    judging: Judging = field(default_factory=Judging)
+    joining: Joining = field(default_factory=Joining)
+    approached: int = 0
+    now: float = 100.0
+
+    def __post_init__(self) -> None:
+        """The agent follows, and has for long."""
+        settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["orders"]})
+        self.teller = Teller(group="orders", settings=settings, metrics=Metrics(), events=Events())
+        self.teller.become(FOLLOWING)
+        self.joining.waited_seconds = 0.5
+        self.taking = Taking(
+            group="orders",
+            leading=self.leading,
+            judge=cast("Judge", self.judging),
+            seat=cast("Seat", self),
+            teller=self.teller,
+            floor=self.floor,
+            clock=lambda: self.now,
+        )
+        self.taking.joined(self.member)
+        self.now += 60
+
+    @property
+    def member(self) -> Member:
+        """The membership."""
+        return cast("Member", self.joining)
+
+    def approach(self, _member: Member, _look: GroupView) -> None:
+        """As a seat: rolls, in vain."""
+        self.approached += 1
+
+    def consider(self, look: GroupView = STABLE) -> bool:
+        """One turn of following."""
+        return self.taking.consider(self.member, look, EVALUATION)
+
+
+def test_it_begins_when_asked_to() -> None:
+    """The rebalance is asked for, its price paid, and the progress tells."""
+    stage = Stage()
+    assert not stage.consider()
+    assert stage.taking.ask(dry_run=False).outcome is Outcome.ASKED
+    assert stage.consider()
+    assert stage.taking.is_under_way
+    assert stage.taking.progress.outcome is Outcome.RUNNING
+    assert stage.joining.done == ["hold", "nudge"]
+    assert stage.judging.spent == 1
+
+
+def test_who_asks_again_gets_the_one_under_way() -> None:
+    """Two people who ask at once see the same takeover."""
+    stage = Stage()
+    number = stage.taking.ask(dry_run=False).number
+    stage.consider()
+    assert stage.taking.ask(dry_run=False).number == number
+    assert stage.taking.ask(dry_run=True).number == number
+
+
+def test_a_dry_run_answers_and_changes_nothing() -> None:
+    """It tells the gain, also from a place that would have to be left first."""
+    stage = Stage()
+    stage.taking.ask(dry_run=True)
+    assert not stage.consider(BEHIND)
+    progress = stage.taking.progress
+    assert (progress.outcome, progress.dry_run) == (Outcome.WOULD, True)
+    assert progress.gain is not None
+    assert progress.gain.rejoin_seconds == 0.5
+    assert (stage.joining.done, stage.approached, stage.judging.spent) == ([], 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("judging", "look", "words"),
+    [
+        (Judging(action=Action.SUPPRESS), STABLE, "not worth a rebalance now (racks-changed): 50.0%"),
+        (Judging(action=Action.NOTHING), STABLE, "not worth"),
+        (Judging(after=0.5), STABLE, "not worth"),
+        (Judging(), group(AGENT, M1, protocol="cooperative-sticky"), "is cooperative"),
+        (Judging(), group(AGENT, M1, state="PreparingRebalance"), "not Stable"),
+    ],
+)
+def test_each_refusal_is_an_answer(judging: Judging, look: GroupView, words: str) -> None:
+    """With the reason, and without touching the group."""
+    stage = Stage(judging=judging)
+    stage.taking.ask(dry_run=False)
+    assert not stage.consider(look)
+    assert stage.taking.progress.outcome is Outcome.REFUSED
+    assert words in stage.taking.progress.reason
+    assert stage.joining.done == []
+
+
+def test_what_is_only_proposed_may_be_asked_for() -> None:
+    """Where the policy may not act by itself, a person may."""
+    stage = Stage(judging=Judging(action=Action.PROPOSE))
+    stage.taking.ask(dry_run=False)
+    assert stage.consider()
+
+
+def test_slow_members_are_remembered() -> None:
+    """A rebalance that took the members long speaks against it, until faster ones have followed."""
+    stage = Stage()
+    stage.joining.waited_seconds = 7.0
+    stage.taking.joined(stage.member)
+    stage.taking.ask(dry_run=False)
+    stage.consider()
+    assert "took 7.0 s to rejoin" in stage.taking.progress.reason
+    stage.joining.waited_seconds = 0.4
+    for _ in range(5):
+        stage.taking.joined(stage.member)
+    stage.taking.ask(dry_run=False)
+    assert stage.consider()
+
+
+def test_a_better_place_is_looked_for_once() -> None:
+    """Whoever still stands ahead then is evicted too."""
+    stage = Stage()
+    stage.taking.ask(dry_run=False)
+    assert stage.consider(BEHIND)
+    assert (stage.approached, stage.taking.is_under_way) == (1, False)
+    assert stage.consider(BEHIND)
+    assert (stage.approached, stage.taking.is_under_way) == (1, True)
+
+
+def test_one_group_at_a_time() -> None:
+    """Another group's takeover is waited for, not joined."""
+    floor = Floor()
+    assert floor.take("payments") == "payments"
+    stage = Stage(floor=floor)
+    stage.taking.ask(dry_run=False)
+    assert not stage.consider()
+    assert "taking the lead of payments over" in stage.taking.progress.reason
+    floor.give("payments")
+    stage.taking.ask(dry_run=False)
+    assert stage.consider()
+
+
+@pytest.mark.parametrize(("role", "words"), [(LEADING, "leads it already"), (STANDBY, "the agent is standby to it")])
+def test_only_one_that_follows_takes_over(role: str, words: str) -> None:
+    """A leader need not, and one that the election did not choose must not."""
+    stage = Stage()
+    stage.teller.become(role)
+    progress = stage.taking.ask(dry_run=False)
+    assert progress.outcome is Outcome.REFUSED
+    assert words in progress.reason
+
+
+def test_a_question_that_nobody_takes_up_is_answered() -> None:
+    """While the group does not settle the group's thread does not come to it."""
+    stage = Stage()
+    stage.taking.ask(dry_run=False)
+    stage.now += 6
+    assert stage.taking.progress.outcome is Outcome.REFUSED
+    assert not stage.consider()
+
+
+def test_the_setting_takes_over_once_for_each_lost_lead() -> None:
+    """Only in peace, only where the policy would act, and again after the agent has led."""
+    stage = Stage(leading=LeadingSettings(takeover="clean"))
+    stage.judging.action = Action.PROPOSE
+    assert not stage.consider()
+    stage.judging.action = Action.REBALANCE
+    assert stage.consider()
+    stage.taking.end(stage.member)
+    assert not stage.taking.is_under_way
+    assert not stage.consider()
+    stage.joining.leading = True
+    stage.taking.joined(stage.member)
+    stage.joining.leading = False
+    stage.taking.joined(stage.member)
+    assert not stage.consider()
+    stage.now += 6
+    assert stage.consider()
+
+
+def test_the_end_of_the_membership_undoes_it() -> None:
+    """The brake goes, the floor is free, and whoever asked is told."""
+    stage = Stage()
+    stage.taking.ask(dry_run=False)
+    stage.consider()
+    stage.taking.turn(stage.member)
+    stage.taking.end(stage.member)
+    assert stage.taking.progress.outcome is Outcome.UNDONE
+    assert not stage.joining.pending
+    assert stage.floor.take("payments") == "payments"
+
+
+def test_ids_that_could_not_be_given_back_are_kept_for_the_next_membership() -> None:
+    """No reserved id is forgotten while the agent lives."""
+    stage = Stage()
+    stage.taking.ask(dry_run=False)
+    stage.consider()
+    stage.joining.breaks = True
+    stage.taking.end(stage.member)
+    assert stage.taking.orphans == {"brake"}
+    stage.joining.breaks = False
+    stage.taking.release_orphans(stage.member)
+    assert stage.taking.orphans == frozenset()
+    assert stage.joining.done[-1] == "release"

@@ -1,0 +1,170 @@
+"""Whom the agent heeds when it is asked to take over: programs of this machine, and no page."""
+
+from __future__ import annotations
+
+import http.client
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from agent import web_takeover
+from agent.cli import lead
+from agent.leading.progress import Did, Gain, Outcome, Progress, from_json, to_json
+from agent.metrics import Metrics
+from agent.web import WebServer, application
+from common.errors import AgentError
+
+GAIN = Gain(
+    members=3,
+    cross_rack_now=4,
+    cross_rack_then=0,
+    share_now=0.66,
+    share_then=0.0,
+    saved_bytes_per_second=2_000_000.0,
+    saved_dollars_per_day=3.5,
+    rejoin_seconds=None,
+    held_seconds_at_most=4.0,
+)
+
+
+@dataclass
+class Leader:
+    """Stands for who leads a group; takes over in two looks."""
+
+    asked: list[bool] = field(default_factory=list)
+    outcomes: list[Outcome] = field(default_factory=lambda: [Outcome.RUNNING, Outcome.LEADS])
+
+    @property
+    def takeover(self) -> Progress:
+        """The next of its outcomes."""
+        outcome = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
+        return Progress(group="orders", number=1, outcome=outcome, did=(Did(step="gather", seconds=0.5),), gain=GAIN)
+
+    def take_over(self, *, dry_run: bool) -> Progress:
+        """Takes note."""
+        self.asked.append(dry_run)
+        return Progress(group="orders", number=1, outcome=Outcome.WOULD if dry_run else Outcome.ASKED, gain=GAIN)
+
+
+@pytest.fixture
+def leader() -> Leader:
+    """A leader of its own for each test."""
+    return Leader()
+
+
+@pytest.fixture
+def port(leader: Leader) -> Iterator[int]:
+    """A server's port."""
+    more = web_takeover.routes({"orders": leader})
+    server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=more), host="127.0.0.1", port=0)
+    server.start()
+    yield server.port
+    server.stop()
+
+
+def post(port: int, body: object, **headers: str) -> tuple[int, Any]:
+    """Status and JSON of a question."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
+    sent = {"content-type": "application/json"} | {key.replace("_", "-"): value for key, value in headers.items()}
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    try:
+        connection.request("POST", "/v1/takeover", body=content, headers=sent)
+        answer = connection.getresponse()
+        return answer.status, json.loads(answer.read())
+    finally:
+        connection.close()
+
+
+def test_a_program_of_this_machine_is_heeded(port: int, leader: Leader) -> None:
+    """It asks for a takeover or for what one would bring, by any name of the loopback address."""
+    assert post(port, {"group": "orders"})[0] == 202
+    assert post(port, {"group": "orders", "dry_run": True}, host=f"localhost:{port}")[1]["outcome"] == "would"
+    assert post(port, {"group": "orders"}, host="[::1]:9464")[0] == 202
+    assert leader.asked == [False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "attacker.example"}, 403),
+        ({"host": "192.0.2.1:9464"}, 403),
+        ({"host": "[bad"}, 403),
+        ({"origin": "http://localhost"}, 403),
+        ({"x_forwarded_for": "192.0.2.7"}, 403),
+        ({"content_type": "text/plain"}, 415),
+        ({"content_type": "application/x-www-form-urlencoded"}, 415),
+    ],
+)
+def test_pages_and_others_are_not(port: int, leader: Leader, headers: dict[str, str], status: int) -> None:
+    """Neither one from elsewhere, nor one whose name was rebound to this machine, nor what a form could send."""
+    answer = post(port, {"group": "orders"}, **headers)
+    assert answer[0] == status
+    assert answer[1]["error"]
+    assert leader.asked == []
+
+
+def test_other_machines_are_not() -> None:
+    """The peer's address counts, whatever it says."""
+    scope = {"type": "http", "client": ("192.0.2.1", 5000), "headers": [(b"host", b"localhost")]}
+    assert "this machine" in web_takeover._refused(Request(scope))
+    assert web_takeover._refused(Request({**scope, "client": ("::1", 5000)})) == ""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"\xff", {"group": 3}, {"group": "orders", "dry_run": "no"}, {"group": "orders", "more": 1}],
+)
+def test_what_makes_no_sense_is_refused(port: int, leader: Leader, body: object) -> None:
+    """With what would."""
+    status, answer = post(port, body)
+    assert status == 400
+    assert "expected" in answer["error"]
+    assert leader.asked == []
+
+
+def test_long_questions_are_refused(port: int) -> None:
+    """Nothing is read beyond some thousand bytes."""
+    assert post(port, {"group": "o" * 5000})[0] == 400
+
+
+def test_other_groups_are_unknown(port: int) -> None:
+    """The answer names those that there are."""
+    status, answer = post(port, {"group": "payments"})
+    assert status == 404
+    assert "orders" in answer["error"]
+
+
+def test_the_command_follows_it_to_its_end(port: int) -> None:
+    """Each step that is over is told once."""
+    base, told = f"http://127.0.0.1:{port}", list[Did]()
+    progress = lead.follow(base, lead._asked(base, "orders", dry_run=False), told.append)
+    assert progress.outcome is Outcome.LEADS
+    assert [did.step for did in told] == ["gather"]
+    with pytest.raises(AgentError, match="404"):
+        lead._asked(base, "payments", dry_run=False)
+
+
+def test_the_command_says_that_nobody_answers() -> None:
+    """With what to do."""
+    with pytest.raises(AgentError, match=r"give --url or web\.port"):
+        lead._asked("http://127.0.0.1:1", "orders", dry_run=False)
+
+
+def test_a_progress_is_told_and_read_back() -> None:
+    """What is no progress is said so."""
+    progress = Progress(group="orders", number=2, outcome=Outcome.UNDONE, reason="why", gain=GAIN)
+    assert from_json(to_json(progress)) == progress
+    with pytest.raises(AgentError, match="tells of no takeover"):
+        from_json("{}")
+
+
+def test_the_gain_in_words() -> None:
+    """What would stay in its rack, and who would pause."""
+    text = lead.gain_words(GAIN)
+    assert "4 partitions (66.0%) now, 0 (0.0%) under the agent" in text
+    assert "3 members pause" in text
+    assert "not known yet" in text
