@@ -12,6 +12,8 @@ from zlib import crc32
 from common.settings import Settings
 
 _NOWHERE: Final = ":memory:"
+_HOMELESS: Final = Path("/var/lib")
+"""Of a user without a home, such as that of a container."""
 _SAFE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 
@@ -28,8 +30,15 @@ def path_of(settings: Settings, environment: Mapping[str, str] | None = None) ->
         return Path(given).expanduser()
     environment = os.environ if environment is None else environment
     state = environment.get("XDG_STATE_HOME", "")
-    base = Path(state) if state.startswith("/") else Path("~/.local/state").expanduser()
+    base = Path(state) if state.startswith("/") else _state_of_user()
     return base / "samerack" / f"events-{_name(settings)}.db"
+
+
+def _state_of_user() -> Path:
+    try:
+        return Path("~/.local/state").expanduser()
+    except RuntimeError:
+        return _HOMELESS
 
 
 def _name(settings: Settings) -> str:

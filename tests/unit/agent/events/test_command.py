@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import time
@@ -181,7 +182,7 @@ def test_events_in_words() -> None:
     assert happened(proposed) == "would rebalance"
 
 
-def test_each_agent_has_a_file_of_its_own() -> None:
+def test_each_agent_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Named by what tells agents of one machine apart, the same after a restart; or as the settings say."""
 
     def path(state: str = "/state", **settings: object) -> str:
@@ -200,5 +201,8 @@ def test_each_agent_has_a_file_of_its_own() -> None:
     assert len({path(), *others}) == 6
     assert "/events-pod-1-" in others[3]
     assert path(state="relative").startswith(str(Path.home()))
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr(os, "getuid", lambda: 65_532)
+    assert path(state="").startswith("/var/lib/samerack/events-")
     assert path(events={"path": "/var/lib/events.db"}) == "/var/lib/events.db"
     assert path(events={"path": ":memory:"}) == "None"
