@@ -93,17 +93,12 @@ class Group:
         self._lives = 0
         self._told: list[Member] = []
         self._marks: dict[Member, int] = {}
+        folder.mkdir(parents=True, exist_ok=True)
         self._written = folder / "written.jsonl"
         self._next_marks: dict[Member, int] = {}
         self._written_mark = self._next_written_mark = 0
-        self._feeder = Feeder(
-            bootstrap, {setup.name: len(setup.placed)}, pause=_FEED_SECONDS, history=self._prepared(folder)
-        )
+        self._feeder = Feeder(bootstrap, {setup.name: len(setup.placed)}, pause=_FEED_SECONDS, history=self._written)
         self._groups = self._ask_groups()
-
-    def _prepared(self, folder: Path) -> Path:
-        folder.mkdir(parents=True, exist_ok=True)
-        return self._written
 
     # members
 
