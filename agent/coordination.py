@@ -96,6 +96,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         self._wake = wake
         self._reason = ""
         self._fenced = False
+        self._refusal: kafka_errors.KafkaError | None = None
         self._joined_unseen = False
         self._coordinator_broker: int | None = None
         self.leader_id = ""
@@ -220,12 +221,17 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         return super()._handle_find_coordinator_response(response)
 
     def _handle_heartbeat_response(self, response: Any, send_time: float) -> Any:
-        if kafka_errors.for_code(response.error_code) is kafka_errors.FencedInstanceIdError:
+        error = kafka_errors.for_code(response.error_code)
+        if error is kafka_errors.FencedInstanceIdError:
             self._fenced = True
+        elif issubclass(error, kafka_errors.AuthorizationError):
+            # the library would go on ten times a second, and tell nobody
+            self._refusal = error(self.group_id)
+            self._disable_heartbeat()
         try:
             return super()._handle_heartbeat_response(response, send_time)
         finally:
-            if self.rejoin_needed or self._fenced:
+            if self.rejoin_needed or self._fenced or self._refusal is not None:
                 self._wake()
 
     # what its owner does with it
@@ -249,6 +255,17 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
     def leading(self) -> bool:
         """Whether the last JoinGroup answer made this member the leader."""
         return bool(self.member_id) and self.leader_id == self.member_id and self.state is not MemberState.UNJOINED
+
+    def poll_heartbeat(self) -> None:
+        """Heed what the heartbeats brought.
+
+        Raises:
+            KafkaError: They are refused, or have ended.
+        """
+        refusal, self._refusal = self._refusal, None
+        if refusal is not None:
+            raise refusal
+        super().poll_heartbeat()
 
     def trigger(self, reason: str) -> None:
         """Make the next `ensure_active_group` rejoin: as the leader's JoinGroup it starts a rebalance."""

@@ -79,7 +79,7 @@ def test_a_converted_group_is_left_until_it_is_classic_again(scene: Scene) -> No
 def test_three_failed_plans_are_enough(scene: Scene) -> None:
     """With a deadline that nothing keeps every plan is the fall-back's; after three the group leads itself."""
     scene.lay_out(INTERLEAVED)
-    agent = scene.leading_agent(leading__deadline_seconds=0.001)
+    agent = scene.leading_agent(leading__deadline_seconds=0.0001)
     for rack in (A, B, A):
         scene.join("confluent", rack)
         scene.wait_settled()

@@ -271,3 +271,13 @@ def test_a_bootstrap_that_fails_names_the_setting(monkeypatch: pytest.MonkeyPatc
         connect({"bootstrap_servers": "127.0.0.1:1"}, timeout=0.3)
     assert waited == [300]
     assert threading.active_count() == before
+
+
+def test_refused_heartbeats_are_told(make: Make) -> None:
+    """A membership that the brokers allow no more is not taken for a sound one: the next poll says so, once."""
+    membership = make()
+    with pytest.raises(kafka_errors.GroupAuthorizationFailedError):
+        membership._handle_heartbeat_response(SimpleNamespace(error_code=30), 0.0)
+    with pytest.raises(kafka_errors.GroupAuthorizationFailedError):
+        membership.poll_heartbeat()
+    membership.poll_heartbeat()
