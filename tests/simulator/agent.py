@@ -32,12 +32,12 @@ _EPOCH: Final = 1_750_000_000.0
 
 
 @cache
-def settings(instance_id: str) -> Settings:
+def settings_of(instance_id: str, takeover: str) -> Settings:
     """As by default, but for what stands in for an environment."""
     return Settings.model_validate(
         {
             "kafka": {"bootstrap.servers": "simulated:9092"},
-            "leading": {"instance_id": instance_id, "weigh_by": "partitions"},
+            "leading": {"instance_id": instance_id, "takeover": takeover, "weigh_by": "partitions"},
             "racks": {"client_ids": {f"*-{rack}": rack for rack in RACKS}},
         }
     )
@@ -70,7 +70,7 @@ def simulated() -> Iterator[None]:
 def build(
     process: Process,
     *,
-    instance_id: str,
+    settings: Settings,
     watch: Watch,
     standing: SimulatedStanding | None,
     broke: Callable[[Exception], None],
@@ -79,7 +79,7 @@ def build(
 
     Args:
         process: Where it runs.
-        instance_id: `leading.instance_id`.
+        settings: All settings.
         watch: Over the cluster.
         standing: In the election; None without one.
         broke: Told of mistakes of the agent's own.
@@ -94,7 +94,7 @@ def build(
         told: Any = standing
         leader = GroupLeader(
             group=GROUP,
-            settings=settings(instance_id),
+            settings=settings,
             watch=looking,
             group_type=lambda _group: "classic",
             metrics=_metrics(),

@@ -17,7 +17,6 @@ from agent.leading.policy import share
 from agent.racks import member_rack
 from protocol.consumer import decode_subscription
 from protocol.model import from_pairs
-from tests.simulator.agent import settings
 from tests.simulator.group import Described, State
 from tests.simulator.supervised import Witness
 
@@ -127,14 +126,18 @@ class Judgement(Witness):
         self.tell(f"{agent.name} triggers: {reason}")
         now = self._world.timeline.now
         if reason in ("second-round", "partitions-changed"):
-            if not self._incomplete() and self._world.network.outdated is None:
+            group = self._world.coordinator.group
+            outdated = self._world.network.outdated is not None
+            if self._incomplete():
+                return
+            if not outdated:
                 self.fail("NeedlessRebalance", f"{agent.name} rebalances for {reason}, and every partition is read")
-            elif self._world.network.outdated is not None and not self._incomplete():
+            elif group is not None and process.planned == group.generation:  # else it cannot know better
                 self.fail("OutdatedLook", f"{agent.name} rebalances for {reason} because of an outdated look")
             return
         if reason == "nudge":
             return
-        policy = settings(agent.instance_id).policy
+        policy = agent.settings.policy
         times = self._triggers[id(process)]
         times.append(now)
         for index, first in enumerate(times):
@@ -293,19 +296,23 @@ class Judgement(Witness):
 
     def _unread(self) -> set[Partition]:
         """Partitions of subscribed topics that nobody owns."""
-        return self._beyond([one.owned for one in self._world.consumers if one.host.alive])
+        living = [one for one in self._world.consumers if one.host.alive]
+        return self._beyond([one.owned for one in living], wanted=bool(living))
 
     def _unassigned(self) -> set[Partition]:
         """Partitions that the plan in force gives to nobody."""
         from tests.simulator.consumers import _pairs  # noqa: PLC0415
 
         group = self._world.coordinator.group
-        return set() if group is None else self._beyond([frozenset(_pairs(one.assignment)) for one in group.members])
+        if group is None:
+            return set()
+        wanted = any(one.client_id not in self._names() for one in group.members)
+        return self._beyond([frozenset(_pairs(one.assignment)) for one in group.members], wanted=wanted)
 
-    def _beyond(self, owned: list[frozenset[Partition]]) -> set[Partition]:
-        world = self._world
-        wanted = {topic for one in world.consumers if one.host.alive for topic in one.topics}
-        everything = {(topic, number) for topic in wanted for number in range(len(world.place.topics[topic]))}
+    def _beyond(self, owned: list[frozenset[Partition]], *, wanted: bool) -> set[Partition]:
+        """What there is and is not owned, or is owned and not there; nothing where nobody wants anything."""
+        topics = self._world.place.topics.items()
+        everything = {(topic, number) for topic, partitions in topics for number in range(len(partitions))}
         return everything.symmetric_difference(set().union(*owned)) if wanted else set()
 
     def _look_at_plan(self, agent: SupervisedAgent, *, rested: bool) -> None:
@@ -314,7 +321,7 @@ class Judgement(Witness):
         name = agent.name
         group = world.coordinator.group
         assert group is not None
-        configured = settings(agent.instance_id)
+        configured = agent.settings
         mode = planner.mode_of(group.protocol, configured.leading, rack_aware_fetch=True)
         members = []
         living = {one.member_id: one for one in world.consumers if one.host.alive}

@@ -348,6 +348,7 @@ class SimulatedMembership:
             return
         plan: dict[str, bytes] = {}
         if answer.leader == answer.member_id and not answer.skip_assignment:
+            self._process.planned = answer.generation
             try:
                 plan = self._assign(
                     Asked(

@@ -49,6 +49,8 @@ class Process:
         self._poked = False
         self._then: Callable[[], None] = lambda: None
         self.membership: object = None
+        self.planned = -1
+        """The last generation that it has planned for."""
         self.presences: Callable[[], frozenset[Presence]] = frozenset
 
     def now(self) -> int:

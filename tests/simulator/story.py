@@ -19,6 +19,7 @@ STEPS_OF_A_STORY: Final = 24
 _NUMBERS: Final = st.integers(0, 7)
 _AGENTS: Final = st.integers(0, 1)
 _MOST_CLIENTS: Final = 7
+_FIRST_MS: Final = 2000
 _PROTOCOLS: Final = ("range", "cooperative-sticky", "roundrobin", "sticky")
 _SETTINGS: Final = st.builds(
     Setting,
@@ -28,6 +29,8 @@ _SETTINGS: Final = st.builds(
     agents=st.integers(1, 2),
     strangers=st.booleans(),
     forbidden=st.sampled_from((False, False, False, False, False, False, False, True)),
+    agent_first=st.booleans(),
+    clean=st.booleans(),
 )
 
 
@@ -47,6 +50,8 @@ class Story(RuleBasedStateMachine):
         """A group with an agent."""
         self.world = World(setting)
         self.world.start_agent(0)
+        if setting.agent_first:
+            self.world.wait(_FIRST_MS)
         for number, kind in enumerate(clients):
             self._join(kind, RACKS[number % len(RACKS)])
 
@@ -144,6 +149,11 @@ class Story(RuleBasedStateMachine):
     def a_broker_changes_its_rack(self, number: int, rack: str) -> None:
         """Moved."""
         self.world.move_rack(number, rack)
+
+    @rule(times=st.integers(2, 8), milliseconds=_within(2000, 5000))
+    def brokers_change_places(self, times: int, milliseconds: int) -> None:
+        """Again and again."""
+        self.world.restless_racks(times, milliseconds)
 
     @rule(number=st.integers(0, 23), broker=_NUMBERS)
     def a_replica_moves(self, number: int, broker: int) -> None:

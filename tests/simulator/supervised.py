@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from agent.leading.leader import GroupLeader
 from agent.supervisor.line import Presence
 from common.settings import SupervisorSettings
-from tests.simulator.agent import build
+from tests.simulator.agent import build, settings_of
 from tests.simulator.network import Host, Network
 from tests.simulator.place import Place, Watch
 from tests.simulator.process import Process
@@ -38,6 +38,7 @@ class SupervisedAgent:
         name: str,
         *,
         instance_id: str,
+        takeover: str,
         timeline: Timeline,
         network: Network,
         place: Place,
@@ -49,6 +50,7 @@ class SupervisedAgent:
         Args:
             name: Its client id, and its identity in the election.
             instance_id: `leading.instance_id`.
+            takeover: `leading.takeover`.
             timeline: Time.
             network: The way to the group's coordinator.
             place: The cluster.
@@ -56,6 +58,7 @@ class SupervisedAgent:
             witness: Told of what its processes do.
         """
         self.name, self.instance_id = name, instance_id
+        self.settings = settings_of(instance_id, takeover)
         self._timeline, self._network, self._place, self._election = timeline, network, place, election
         self._witness = witness
         self._deaths: deque[int] = deque()
@@ -164,7 +167,7 @@ class SupervisedAgent:
         self.standing = self._election.enter(self.name, process.host) if self._election is not None else None
         leader = build(
             process,
-            instance_id=self.instance_id,
+            settings=self.settings,
             watch=self._watch,
             standing=self.standing,
             broke=lambda error: self._witness.breaks(self, error),

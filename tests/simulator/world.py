@@ -15,9 +15,9 @@ from uuid import UUID
 from tests.simulator.agent import GROUP
 from tests.simulator.consumers import KINDS, Consumer
 from tests.simulator.coordinator import Coordinator
-from tests.simulator.group import State
+from tests.simulator.group import GroupMember, State
 from tests.simulator.judgement import Judgement
-from tests.simulator.network import Network
+from tests.simulator.network import LATENCY_MS, Network
 from tests.simulator.place import RACKS, Place
 from tests.simulator.standing import SimulatedElection
 from tests.simulator.supervised import START_MS, SupervisedAgent
@@ -41,6 +41,8 @@ class Setting:
         agents: How many there are: 1, or 2 that elect one of them.
         strangers: Whether the second agent has an instance id of its own and no election, as by mistake.
         forbidden: Whether the group is one that the agent may not join.
+        agent_first: Whether the agent is in the group before anybody else, and so leads it.
+        clean: Whether the agent takes the lead of eager groups without waiting for it (`leading.takeover`).
     """
 
     seed: int = 0
@@ -49,6 +51,8 @@ class Setting:
     agents: int = 1
     strangers: bool = False
     forbidden: bool = False
+    agent_first: bool = True
+    clean: bool = False
 
 
 class World:
@@ -75,6 +79,7 @@ class World:
             SupervisedAgent(
                 f"samerack-{number}",
                 instance_id=f"samerack-{number}" if setting.strangers else "samerack",
+                takeover="clean" if setting.clean else "patient",
                 timeline=self.timeline,
                 network=self.network,
                 place=self.place,
@@ -137,7 +142,6 @@ class World:
         for agent in self.agents:
             if not agent.at_work:
                 return f"{agent.name} is not where it should be"
-        living = {one.member_id for one in self.consumers if one.host.alive}
         for one in self.consumers:
             if one.host.alive and (one.host.stopped or not one.stable):
                 return f"{one.name} is not in the group"
@@ -145,11 +149,15 @@ class World:
             return ""
         if group.state not in (State.STABLE, State.EMPTY) or group.pending:
             return f"the group is in {group.state.name} with {len(group.pending)} pending ids"
+        gone = self._gone()
+        return f"{gone[0].client_id} is in the group and gone" if gone else ""
+
+    def _gone(self) -> list[GroupMember]:
+        """Members of the group that live no more, also those that left and that a moved coordinator still has."""
+        living = {one.member_id for one in self.consumers if one.host.alive}
         living |= {one for agent in self.agents for one in agent.ids()}
-        for member in group.members:
-            if member.id not in living:
-                return f"{member.client_id} is in the group and gone"
-        return ""
+        group = self.coordinator.group
+        return [member for member in group.members if member.id not in living] if group is not None else []
 
     # what can happen to clients
 
@@ -179,9 +187,11 @@ class World:
     def leave(self, number: int) -> None:
         """A client goes; a static one does not say so, and none can that does not know its id yet."""
         if (one := self._living(number)) is not None:
-            session = one.kind.session_ms if one.kind.static or not one.stable else 0
+            unheard = one.kind.static or not one.stable or not self.network.available
+            session = one.kind.session_ms if unheard else 0
             self.judgement.excuse(f"{one.name} leaves", self.slowest_ms() + session)
             one.leave()
+            self.wait(2 * LATENCY_MS)
 
     def crash(self, number: int) -> None:
         """A client is killed."""
@@ -247,6 +257,8 @@ class World:
         def load() -> None:
             self.coordinator.load()
             self.network.available = True
+            sessions = [member.session_ms for member in self._gone()]
+            self.judgement.excuse("the group has a coordinator again", max(sessions, default=0))
             if outdated and before is not None:
                 self.network.outdated = before
                 self.timeline.after(1500, up_to_date)
@@ -272,6 +284,14 @@ class World:
         """A broker stands in another rack."""
         self.place.racks[1 + number % len(self.place.racks)] = rack
         self._cluster_changes()
+
+    def restless_racks(self, times: int, milliseconds: int) -> None:
+        """Brokers change places again and again."""
+        for turn in range(times):
+            racks = self.place.racks
+            racks[1], racks[2 + turn % 2] = racks[2 + turn % 2], racks[1]
+            self._cluster_changes()
+            self.wait(milliseconds)
 
     def move_replica(self, number: int, broker: int) -> None:
         """A partition is moved to another broker."""
