@@ -45,6 +45,8 @@ SETUPS: Final = (
 )
 """Eager in three languages, cooperative in two, eager in one."""
 _PRESENT: Final = frozenset({"leading", "following"})
+_BESIDE: Final = frozenset({"standby", "fenced"})
+"""A fenced agent stands by until an election makes it active again."""
 _START_SECONDS: Final = 60.0
 _SETTLE_SECONDS: Final = 60.0
 _MOST_DEPLOYS: Final = 6
@@ -112,7 +114,7 @@ class World:
         return since[-1]
 
     def wait_agents(self, *, timeout: float = 40.0) -> None:
-        """Start agents that do not run, and wait until one is in each group, and the other stands by.
+        """Start agents that do not run, and wait until one is in each group and the other is not.
 
         Raises:
             SandboxError: One does not come back; with what they are.
@@ -123,8 +125,10 @@ class World:
         agents.ensure_running()
 
         def back() -> bool:
-            roles = agents.roles().values()
-            return all(set(pair) & _PRESENT and set(pair) - _PRESENT <= {"standby"} for pair in roles)
+            pairs = agents.roles().values()
+            return all(len([role for role in pair if role in _PRESENT]) == 1 for pair in pairs) and all(
+                role in _PRESENT | _BESIDE for pair in pairs for role in pair
+            )
 
         try:
             wait_until(back, "agents are in all groups again", timeout=timeout)
