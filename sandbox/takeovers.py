@@ -158,7 +158,7 @@ def _of_group(story: Story, group: Group, bootstrap: str, folder: Path, tries: i
 
 def _one(bootstrap: str, group: Group, log: Path) -> tuple[dict[str, Any], float]:
     """One takeover: the agent's answer, and the longest pause in seconds."""
-    settings = {"racks.client_ids": {f"*-{rack}": rack for rack in _NAMES}, "events.path": ":memory:"}
+    settings = {"racks.client_ids": {f"*-{rack}": rack for rack in _NAMES}, "events.path": '":memory:"'}
     with AgentProcess(bootstrap, groups=[group.name], log=log, settings=settings) as agent:
         agent.wait_role("following")
         _settle(group)

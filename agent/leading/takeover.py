@@ -26,7 +26,7 @@ from common.settings import LeadingSettings
 PREPARING: Final = "PreparingRebalance"
 EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 """Protocols whose members give up all partitions before they join."""
-MOST_TRIES: Final = 3
+MOST_TRIES: Final = 4
 """Rebalances in which the agent tries to be faster than the group's leader; each costs the group one more."""
 MOST_AHEAD: Final = 3
 """Members that are evicted beside the leader because they would lead next; as a rule there are none, or one."""

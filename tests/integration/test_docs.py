@@ -32,6 +32,7 @@ RUN_ELSEWHERE: Final = {
     "samerack cost": "tests/unit/agent/test_cli_cost.py: it measures for a minute where no agent runs",
     "samerack top": "tests/unit/agent/test_cli_cost.py: it goes on until somebody ends it",
     "samerack events": "tests/unit/agent/events/test_command.py: where an agent has something to tell",
+    "samerack lead": "tests/integration/test_takeover.py: where an agent follows",
     "samerack rack": "tests/unit/agent/pod/test_docs.py: where there is a rack",
     "samerack verify": "tests/integration/test_verify.py, with a fault for each finding",
 }
