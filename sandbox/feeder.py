@@ -17,18 +17,30 @@ from sandbox.members.lines import Recorder
 VALUE_BYTES: Final = 500
 
 
+def one(_topic: str, _partition: int) -> int:
+    """One record to each partition."""
+    return 1
+
+
 class Feeder(threading.Thread):
-    """Sends one record to each partition every `pause` seconds until it is closed."""
+    """Sends a record to each partition every `pause` seconds until it is closed."""
 
     def __init__(
-        self, bootstrap: str, partitions: Mapping[str, int], *, pause: float = 0.05, history: Path | None = None
+        self,
+        bootstrap: str,
+        partitions: Mapping[str, int],
+        *,
+        pause: float = 0.05,
+        records: Callable[[str, int], int] = one,
+        history: Path | None = None,
     ) -> None:
         """Prepare; entering the context starts it.
 
         Args:
             bootstrap: `bootstrap.servers`.
             partitions: topic to number of partitions.
-            pause: seconds between two records of one partition.
+            pause: seconds between two turns.
+            records: how many a partition gets in a turn.
             history: a file that is told which records brokers have confirmed, as JSON lines.
         """
         super().__init__(name="feeder", daemon=True)
@@ -37,6 +49,7 @@ class Feeder(threading.Thread):
         )
         self._partitions = dict(partitions)
         self._pause = pause
+        self._records = records
         self._closed = threading.Event()
         self._out = None if history is None else history.open("a", encoding="utf-8")
         self._recorder = None if self._out is None else Recorder(self._out, gathers="written")
@@ -49,7 +62,8 @@ class Feeder(threading.Thread):
         while not self._closed.is_set():
             for topic, count in self._partitions.items():
                 for partition in range(count):
-                    self._producer.produce(topic, value, partition=partition, on_delivery=self._confirmed)
+                    for _ in range(self._records(topic, partition)):
+                        self._producer.produce(topic, value, partition=partition, on_delivery=self._confirmed)
             self._producer.poll(0)
             if self._recorder is not None:
                 self._recorder.flush_if_due()

@@ -3,51 +3,13 @@
 from __future__ import annotations
 
 import random
-import threading
-from types import TracebackType
-from typing import Self
 
-from confluent_kafka import Producer
-
-from sandbox.feeder import VALUE_BYTES
+from sandbox.feeder import Feeder
 from tests.integration.scene import A, B, Scene, holds_for
 
 _TURN_SECONDS = 0.05
 _NOISY_LOOKS = 40
 _HOT = 40
-
-
-class Load(threading.Thread):
-    """Writes about `records` to each partition in every turn, give or take all of them; they may be changed."""
-
-    def __init__(self, bootstrap: str, topic: str, records: list[int]) -> None:
-        super().__init__(name="load", daemon=True)
-        self.records = records
-        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "log_level": 2})
-        self._topic = topic
-        self._closed = threading.Event()
-
-    def run(self) -> None:
-        """Write until closed."""
-        dice = random.Random(7)  # noqa: S311 - no secret
-        while not self._closed.wait(_TURN_SECONDS):
-            for partition, usual in enumerate(self.records):
-                for _ in range(dice.randint(0, 2 * usual)):
-                    self._producer.produce(self._topic, bytes(VALUE_BYTES), partition=partition)
-            self._producer.poll(0)
-
-    def __enter__(self) -> Self:
-        """Start."""
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        """End; all that was written is out."""
-        self._closed.set()
-        self.join(5)
-        self._producer.flush(10)
 
 
 def test_the_plan_follows_the_traffic_and_not_its_noise(scene: Scene) -> None:
@@ -64,12 +26,17 @@ def test_the_plan_follows_the_traffic_and_not_its_noise(scene: Scene) -> None:
     def looks() -> float:
         return agent.metric("samerack_traffic_cycle_seconds_count") or 0.0
 
-    with Load(scene.cluster.bootstrap, scene.topic, [2] * 4) as load:
+    usual, dice = [2] * 4, random.Random(7)  # noqa: S311 - no secret
+
+    def records(_topic: str, partition: int) -> int:
+        return dice.randint(0, 2 * usual[partition])
+
+    with Feeder(scene.cluster.bootstrap, {scene.topic: 4}, pause=_TURN_SECONDS, records=records):
         enough = looks() + _NOISY_LOOKS
         agent.wait(lambda: looks() >= enough, "rates are known", timeout=90)
         assert followed() == 0
         hot = min(far.owned)
-        load.records[hot[1]] = _HOT
+        usual[hot[1]] = _HOT
         agent.wait(lambda: followed() == 1, "the plan follows", timeout=60)
         scene.wait_settled(cross_rack=2)
         assert hot in near.owned
