@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from agent.leading.stepping_back import RULES
+from agent.metrics import Metrics
 from tests.docs import ROOT
 
 _PAGE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
@@ -38,3 +39,11 @@ def test_the_causes_are_those_of_the_program() -> None:
         (cause.value, rule.seen, _seconds(rule.first_seconds), _seconds(rule.most_seconds), rule.gone or "-")
         for cause, rule in RULES.items()
     ]
+
+
+def test_the_metrics_that_the_page_names_exist() -> None:
+    """Also those of its alerts."""
+    families = {family.name for family in Metrics().registry.collect()}
+    named = {re.sub(r"_(total|bucket)$", "", name) for name in re.findall(r"samerack_\w+", _PAGE)}
+    assert len(named) > 5
+    assert named - families == set()
