@@ -8,6 +8,12 @@ import pytest
 
 _FAULTS = 30
 _SEED = 8
+_MARGIN_SECONDS = 2.0
+_START_SECONDS = 8.0
+"""An agent that dies in a rebalance has its group wait until its successor has started: 1.5 s on an idle machine, and
+much longer on a busy one, where a start takes as long as ever but gets a part of a core."""
+_STEPS = ("parked-", "joined-", "synced-")
+"""Kinds of faults that hit the agent in a rebalance."""
 
 
 @pytest.mark.timeout(900)
@@ -21,5 +27,8 @@ def test_faults_hurt_no_group_more_than_without_an_agent() -> None:
         run = told[name]
         assert (len(run["faults"]), run["lost"], run["owned_twice"], run["read_again"]) == (_FAULTS, 0, 0, 0)
         assert run["records"] > 0
-    assert told["complaints"] == []
-    assert done.returncode == 0
+    assert [fault for fault in told["with_agents"]["faults"] if fault["unexplained"]] == []
+    margins = {
+        row["kind"]: _START_SECONDS if row["kind"].startswith(_STEPS) else _MARGIN_SECONDS for row in told["kinds"]
+    }
+    assert [row for row in told["kinds"] if row["stop_with"] > row["stop_without"] + margins[row["kind"]]] == []
