@@ -1,0 +1,175 @@
+"""Holding a group: what is sent between JoinGroup and SyncGroup, and that no reserved id is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import errors as kafka_errors
+from kafka.future import Future
+from kafka.net.compat import KafkaNetClient
+
+from agent.coordination import close
+from agent.leading.member import Hold
+from agent.leading.membership import Membership
+from common.settings import LeadingSettings
+
+_REQUIRED = kafka_errors.MemberIdRequiredError.errno
+_WAIT = 2.0
+
+
+@dataclass
+class Coordinator:
+    """Stands for a broker: `leaders` answers JoinGroup after JoinGroup, a brake is granted or not."""
+
+    leaders: list[str] = field(default_factory=lambda: ["other", "other"])
+    reserves: int = _REQUIRED
+    leaves: int = 0
+    sent: list[str] = field(default_factory=list)
+    parks: int = 0
+    """This JoinGroup is answered only on demand."""
+    parked: tuple[Any, Any] = (None, None)
+    meanwhile: Callable[[], None] = lambda: None
+
+    def answer(self, request: Any) -> Any:
+        """One answer."""
+        name = type(request).__name__.removesuffix("Request")
+        if name == "JoinGroup" and not request.group_instance_id:
+            self.sent.append("reserve")
+            self.meanwhile()
+            return SimpleNamespace(error_code=self.reserves, member_id="brake")
+        self.sent.append(name)
+        if name == "LeaveGroup":
+            return SimpleNamespace(error_code=self.leaves, members=[])
+        return SimpleNamespace(
+            error_code=0,
+            protocol_type="consumer",
+            protocol_name="range",
+            generation_id=7,
+            leader=self.leaders.pop(0) if name == "JoinGroup" else "",
+            member_id="me",
+            skip_assignment=False,
+            members=[],
+            assignment=b"",
+        )
+
+
+@pytest.fixture
+def coordinator() -> Coordinator:
+    """One that another member's group lives on."""
+    return Coordinator()
+
+
+@pytest.fixture
+def membership(coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> Iterator[Membership]:
+    """A membership on a client that never connects."""
+
+    async def ready(_membership: Membership, **_: object) -> bool:
+        return True
+
+    monkeypatch.setattr(Membership, "ensure_coordinator_ready_async", ready)
+    monkeypatch.setattr(Membership, "coordinator_unknown", lambda _: False)
+    monkeypatch.setattr(Membership, "_maybe_start_heartbeat_loop", lambda _: None)
+    client = KafkaNetClient(bootstrap_servers="127.0.0.1:1")
+    client._net.start()
+    joined = Membership(client, group="orders", settings=LeadingSettings(), assign=lambda _: {}, wake=lambda: None)
+
+    def send(request: Any, **_: object) -> Any:
+        answer, future = coordinator.answer(request), Future()
+        if coordinator.sent.count("JoinGroup") == coordinator.parks and coordinator.sent[-1] == "JoinGroup":
+            coordinator.parked = future, answer
+            return future
+        return future.success(answer)
+
+    client._manager.send = send
+    yield joined
+    close(client)
+
+
+def test_without_a_hold_the_agent_syncs(membership: Membership, coordinator: Coordinator) -> None:
+    """One JoinGroup, one SyncGroup."""
+    assert membership.join(_WAIT)
+    assert coordinator.sent == ["JoinGroup", "SyncGroup"]
+
+
+def test_a_hold_joins_once_more_behind_a_brake(membership: Membership, coordinator: Coordinator) -> None:
+    """Before SyncGroup; the brake is known to whoever asks, and `let_go` gives it back."""
+    membership.hold()
+    assert membership.join(_WAIT)
+    assert sorted(coordinator.sent[1:3]) == ["JoinGroup", "reserve"]
+    assert coordinator.sent[3] == "SyncGroup"
+    assert membership.hold_state is Hold.HELD
+    assert membership.pending == {"brake"}
+    membership.let_go()
+    assert coordinator.sent[4:] == ["LeaveGroup"]
+    assert membership.pending == frozenset()
+
+
+def test_who_leads_holds_nothing(membership: Membership, coordinator: Coordinator) -> None:
+    """The leader may have left meanwhile: then there is nothing to take over."""
+    coordinator.leaders = ["me"]
+    membership.hold()
+    assert membership.join(_WAIT)
+    assert "reserve" not in coordinator.sent
+    assert membership.leading
+
+
+def test_a_hold_can_be_asked_for_again_while_the_second_join_waits(
+    membership: Membership, coordinator: Coordinator
+) -> None:
+    """The answer to that one is followed by one more, behind a brake of its own."""
+    coordinator.leaders = ["other", "other", "me"]
+    coordinator.parks = 2
+    membership.hold()
+    assert not membership.join(0.1)
+    assert membership.hold_state is Hold.HELD
+    membership.hold()
+    future, answer = coordinator.parked
+    membership._net.call_soon_threadsafe(lambda: future.success(answer))
+    assert membership.join(_WAIT)
+    assert coordinator.sent.count("reserve") == 2
+    assert membership.leading
+
+
+def test_a_hold_that_is_given_up_meanwhile_leaves_no_brake(membership: Membership, coordinator: Coordinator) -> None:
+    """An id that comes too late is given back at once."""
+    coordinator.meanwhile = membership.let_go  # nothing is pending yet
+    membership.hold()
+    assert membership.join(_WAIT)
+    assert "LeaveGroup" in coordinator.sent
+    assert membership.pending == frozenset()
+    assert membership.hold_state is Hold.NONE
+
+
+def test_without_a_brake_the_hold_has_failed(membership: Membership, coordinator: Coordinator) -> None:
+    """A group that is full, say, gives none."""
+    coordinator.reserves = kafka_errors.GroupMaxSizeReachedError.errno
+    membership.hold()
+    assert membership.join(_WAIT)
+    assert membership.hold_state is Hold.FAILED
+    assert membership.pending == frozenset()
+
+
+def test_a_brake_that_is_not_taken_back_is_kept_in_mind(membership: Membership, coordinator: Coordinator) -> None:
+    """The coordinator may move; one that does not know the id has given it up already."""
+    membership.hold()
+    membership.join(_WAIT)
+    coordinator.leaves = kafka_errors.NotCoordinatorError.errno
+    with pytest.raises(kafka_errors.NotCoordinatorError):
+        membership.let_go()
+    assert membership.pending == {"brake"}
+    coordinator.leaves = kafka_errors.UnknownMemberIdError.errno
+    membership.let_go()
+    assert membership.pending == frozenset()
+
+
+def test_an_eviction_that_is_not_taken_is_an_error(membership: Membership, coordinator: Coordinator) -> None:
+    """Whoever evicts has to know."""
+    membership.join(_WAIT)
+    membership.evict("m-1", "m-2")
+    coordinator.leaves = kafka_errors.UnknownMemberIdError.errno
+    with pytest.raises(kafka_errors.UnknownMemberIdError):
+        membership.evict("m-1")
