@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -27,11 +28,12 @@ _SETTLED: Final = EMPTY_STATES | {STABLE}
 
 @dataclass(slots=True, kw_only=True)
 class _Followed:
-    """One group: its rebalances, what is known of its commits, and how it was last measured."""
+    """One group: its rebalances, what is known of its commits, how it was last measured, whether somebody holds it."""
 
     rebalances: Rebalances
     commits: Commits = field(default_factory=Commits)
     last: GroupTraffic | None = None
+    held: bool = False
 
 
 class Chronicle:
@@ -59,7 +61,9 @@ class Chronicle:
 
     def of(self, group: str) -> Rebalances:
         """The rebalances of one group."""
-        return self._followed(group).rebalances
+        followed = self._followed(group)
+        followed.held = True
+        return followed.rebalances
 
     def take(self, published: Published) -> None:
         """Compare what was measured with what was measured before; for the board, from its thread."""
@@ -74,6 +78,7 @@ class Chronicle:
             if group.state == STABLE:
                 followed.commits.look(group.partitions, keys, at)
             followed.last = group
+        self._forget({group.group for group in snapshot.groups})
 
     def _compare(self, followed: _Followed, group: GroupTraffic, at: float, counts: dict[str, int]) -> None:
         last = followed.last
@@ -88,6 +93,12 @@ class Chronicle:
             return
         picture = of_traffic(group, cooperative=self._cooperative, partitions=counts)
         followed.rebalances.stable(picture, at, share=None if same else share_of(group.problem), measured=True)
+
+    def _forget(self, present: AbstractSet[str]) -> None:
+        """Groups that are gone, which may be as many as ever were."""
+        with self._lock:
+            for name in [name for name, one in self._groups.items() if not one.held and name not in present]:
+                del self._groups[name]
 
     def _followed(self, group: str) -> _Followed:
         with self._lock:

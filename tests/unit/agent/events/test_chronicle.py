@@ -108,6 +108,15 @@ def test_measured_groups_are_compared() -> None:
     assert (told.seconds, told.moved, told.generation) == (5.0, 6, None)
 
 
+def test_groups_that_are_gone_are_forgotten() -> None:
+    """But for those that the agent is to lead: what it knows of them goes on."""
+    measured = Measured()
+    measured.chronicle.of("orders")
+    for name in ("orders", "payments", "reports"):
+        measured.take(owned(group(name), "112233"))
+    assert measured.chronicle._groups.keys() == {"orders", "reports"}
+
+
 def test_while_the_agent_is_inside_it_knows_better() -> None:
     """Nothing is told of looks, until it leaves."""
     measured = Measured()
