@@ -8,6 +8,7 @@ import threading
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.election.metrics import ElectionCollector
 from agent.events.metrics import EventMetrics
 from agent.findings import Code
 from agent.leading.policy import Reason
@@ -43,6 +44,7 @@ def sample() -> Metrics:
     measured(metrics)
     PublishingMetrics(metrics.registry, ("samerack-traffic", "samerack-states"))
     EventMetrics(metrics.registry).happened("rebalance")
+    metrics.registry.register(ElectionCollector(None))
     metrics.board.publish(
         GroupStatus(
             group="orders",
@@ -102,7 +104,17 @@ def test_every_query_uses_metrics_that_exist() -> None:
 def test_the_page_names_every_reason_and_kind() -> None:
     """Each value that a label may have is explained."""
     values = [reason.value for reason in (*FOLLOWED, *NOT_FOLLOWED)]
-    values += [*GROUP_ERRORS, "watch", "broker-absent", "outside", "observing", "following", "leading", "fenced"]
+    values += [
+        *GROUP_ERRORS,
+        "watch",
+        "broker-absent",
+        "outside",
+        "observing",
+        "following",
+        "leading",
+        "standby",
+        "fenced",
+    ]
     values += [*(family.value for family in Family), *(code.value for code in Code)]
     values += [each.value for one in (Kind, Loss, Refusal) for each in one]
     assert [value for value in values if f"`{value}`" not in PAGE] == []
