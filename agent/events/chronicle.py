@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -23,6 +22,7 @@ from agent.group import EMPTY_STATES, STABLE
 from agent.traffic.board import Published
 from agent.traffic.model import GroupTraffic
 
+_GONE_SECONDS: Final = 600.0
 _SETTLED: Final = EMPTY_STATES | {STABLE}
 
 
@@ -33,6 +33,7 @@ class _Followed:
     rebalances: Rebalances
     commits: Commits = field(default_factory=Commits)
     last: GroupTraffic | None = None
+    seen_at: float = float("-inf")
     held: bool = False
 
 
@@ -77,8 +78,8 @@ class Chronicle:
                 self._compare(followed, group, at, counts)
             if group.state == STABLE:
                 followed.commits.look(group.partitions, keys, at)
-            followed.last = group
-        self._forget({group.group for group in snapshot.groups})
+            followed.last, followed.seen_at = group, at
+        self._forget(at)
 
     def _compare(self, followed: _Followed, group: GroupTraffic, at: float, counts: dict[str, int]) -> None:
         last = followed.last
@@ -94,10 +95,11 @@ class Chronicle:
         picture = of_traffic(group, cooperative=self._cooperative, partitions=counts)
         followed.rebalances.stable(picture, at, share=None if same else share_of(group.problem), measured=True)
 
-    def _forget(self, present: AbstractSet[str]) -> None:
-        """Groups that are gone, which may be as many as ever were."""
+    def _forget(self, at: float) -> None:
+        """Groups that are gone for good, and not for a look that failed: there may be as many as ever were."""
         with self._lock:
-            for name in [name for name, one in self._groups.items() if not one.held and name not in present]:
+            gone = [name for name, one in self._groups.items() if not one.held and at - one.seen_at > _GONE_SECONDS]
+            for name in gone:
                 del self._groups[name]
 
     def _followed(self, group: str) -> _Followed:

@@ -114,6 +114,9 @@ def test_groups_that_are_gone_are_forgotten() -> None:
     measured.chronicle.of("orders")
     for name in ("orders", "payments", "reports"):
         measured.take(owned(group(name), "112233"))
+    assert measured.chronicle._groups.keys() == {"orders", "payments", "reports"}
+    measured.now += 600
+    measured.take(owned(group("reports"), "112233"))
     assert measured.chronicle._groups.keys() == {"orders", "reports"}
 
 
