@@ -65,6 +65,11 @@ class Judgement(Witness):
         self.former: Described | None = None
         """The group as it was described in a generation before this one."""
 
+    @property
+    def tale(self) -> list[str]:
+        """What happened last."""
+        return list(self._tale)
+
     def tell(self, what: str) -> None:
         """One line of the tale of this world."""
         self._tale.append(f"{self._world.timeline.seconds():10.3f} {what}")

@@ -1,0 +1,106 @@
+"""The real leader in simulated worlds: nothing is violated, and mistakes that are made on purpose are found.
+
+A short run; `scripts/simulate --seeds 10000` is the long one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.simulator.agent import simulated
+from tests.simulator.judgement import ViolationError
+from tests.simulator.plants import PLANTS
+from tests.simulator.story import tell
+from tests.simulator.world import Setting, World
+
+SEEDS = 25
+MOST_SEEDS = 1000
+
+
+@pytest.fixture(autouse=True)
+def _simulation() -> Iterator[None]:
+    """Leaders are built on simulated processes."""
+    with simulated():
+        yield
+
+
+def _found(plant: str, first: int, *, shorten: bool) -> ViolationError:
+    """What the simulator says of a mistake."""
+    with PLANTS[plant]():
+        for number in range(first, first + MOST_SEEDS):
+            try:
+                tell(number, shorten=shorten)
+            except ViolationError as violation:
+                return violation
+    pytest.fail(f"{plant} is not found")
+
+
+def test_nothing_is_violated() -> None:
+    """Whatever happens to clients, agents and the cluster, what must hold does; an hour later, too."""
+    for number in range(SEEDS):
+        tell(number)
+
+
+@pytest.mark.parametrize(
+    ("plant", "kind", "first"),
+    [
+        ("one-phase", "OwnedTwice", 12),
+        ("no-budget", "BeyondBudget", 60),
+        ("stays", "DidNotLeave", 32),
+        ("pending-forever", "KeptPendingId", 21),
+        ("deaf-to-partitions", "Unread", 5),
+        ("every-look-believed", "OutdatedLook", 15),
+    ],
+)
+def test_a_planted_mistake_is_found(plant: str, kind: str, first: int) -> None:
+    """Within a thousand seeds; it is looked for where it was found before, so that this takes a second."""
+    assert type(_found(plant, first, shorten=False)).__name__ == kind
+
+
+def test_a_story_is_shortened() -> None:
+    """What remains of two dozen steps is a group with one client, and it is said how that came to its end."""
+    found = _found("deaf-to-partitions", 5, shorten=True)
+    steps = [note for note in found.__notes__ if note.startswith("state.")]
+    assert len(steps) <= 3
+    assert steps[0].count("'default'") == 1
+    assert "samerack-0: sync-sent" in str(found)
+
+
+def test_a_day_takes_a_moment() -> None:
+    """Hours in which nothing happens are leapt over; what happens then is played as ever."""
+    world = World(Setting(partitions=12))
+    try:
+        world.start_agent(0)
+        for rack in "abc":
+            world.join("java", rack)
+        started = time.process_time()
+        world.sleep(86_400_000)
+        assert time.process_time() - started < 1.0
+        assert world.timeline.seconds() > 86_400
+        world.crash(1)
+        world.settle()
+    finally:
+        world.close()
+
+
+def test_the_same_seed_tells_the_same_story() -> None:
+    """Twice the same steps lead to the same generations at the same times."""
+
+    def tale() -> list[str]:
+        world = World(Setting(seed=7, protocol="cooperative-sticky"))
+        try:
+            world.start_agent(0)
+            for rack in "abc":
+                world.join("slow", rack)
+            world.settle()
+            world.kill_agent(0, "join-answered")
+            world.restless_racks(3, 2000)
+            world.settle()
+            return world.judgement.tale
+        finally:
+            world.close()
+
+    assert tale() == tale()
