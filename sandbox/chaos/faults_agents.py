@@ -115,7 +115,7 @@ class _Cut(_OnAgent):
 
     def heal(self) -> None:
         """Let everything through."""
-        self.world.network.close()
+        self.world.network.mend_all()
 
 
 class CutShort(_Cut):

@@ -66,7 +66,7 @@ class _InRebalance(Fault):
     def heal(self) -> None:
         """Whatever happened, nothing stays stopped or cut off."""
         self.group.resume(self._slow)
-        self.world.network.close()
+        self.world.network.mend_all()
 
     def explains(self) -> frozenset[str]:
         """Its own group was rebalanced."""

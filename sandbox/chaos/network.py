@@ -58,6 +58,11 @@ class Network:
             _iptables("-D", "OUTPUT", *_rule(number))
             self._cut.discard(number)
 
+    def mend_all(self) -> None:
+        """Let everybody through again; the dead stay buried until `close`."""
+        for number in sorted(self._cut):
+            self.mend(number)
+
     def bury(self, process: int) -> None:
         """Drop for good what is sent from the ports that a process has now."""
         for connection in psutil.Process(process).net_connections("tcp"):
@@ -71,9 +76,8 @@ class Network:
         while self._buried:
             with suppress(SandboxError):
                 _iptables("-D", *self._buried.pop())
-        for number in sorted(self._cut):
-            with suppress(SandboxError):
-                self.mend(number)
+        with suppress(SandboxError):
+            self.mend_all()
 
 
 def _rule(number: int) -> Sequence[str]:

@@ -135,6 +135,7 @@ def _suffer(fault: Fault, world: World) -> Outcome:
             fault.heal()
         world.wait_agents()  # what a fault does to groups may show only when an agent is missed, or comes back
         world.wait_settled()
+        world.network.close()
     except Exception as error:
         error.add_note(f"fault {fault.drawn.number}: {fault.title}, {fault.drawn.group}, {fault.target}")
         raise
