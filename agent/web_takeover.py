@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
@@ -83,9 +83,11 @@ def _refused(request: Request) -> str:
 
 def _is_here(host: str) -> bool:
     try:
-        return ip_address(host.partition("%")[0]).is_loopback
+        address = ip_address(host.partition("%")[0])
     except ValueError:
         return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None  # a server on :: sees IPv4 so
+    return (mapped or address).is_loopback
 
 
 async def _question(request: Request) -> tuple[str, bool]:

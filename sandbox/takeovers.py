@@ -39,6 +39,7 @@ _MOST_PAUSE_SECONDS: Final = {"confluent": 3.0}
 """librdkafka joins once in a second at most; all others have one second."""
 _NAMES: Final = tuple(rack for rack in RACKS.values() if rack is not None)
 _SETTLE_SECONDS: Final = 120.0
+_TOLD_SECONDS: Final = 1.0
 _BOUNDS: Final = Bounds(unowned=5.0, stop=5.0)
 
 
@@ -54,6 +55,7 @@ class Row:
         reasons: why it did not, each time.
         median_pause_seconds: of the longest time that some partition was not read, one for each try.
         longest_pause_seconds: the longest of them.
+        ordinary_pause_seconds: median of the same in the ordinary rebalance before, in which the agent joined.
         held_seconds: the longest time that the group was held.
         read_twice: records that were read more than once.
         findings: what the checker of histories found: skipped, owned twice, owned by nobody.
@@ -66,6 +68,7 @@ class Row:
     reasons: tuple[str, ...]
     median_pause_seconds: float
     longest_pause_seconds: float
+    ordinary_pause_seconds: float
     held_seconds: float
     read_twice: int
     findings: tuple[str, ...]
@@ -130,16 +133,17 @@ def _setup(client: str, size: int) -> Setup:
 
 
 def _of_group(story: Story, group: Group, bootstrap: str, folder: Path, tries: int) -> Row:
-    answers, pauses = [], []
+    answers, pauses, ordinary = [], [], []
     with group:
         _settle(group)
         for number in range(1, tries + 1):
-            answer, pause = _one(bootstrap, group, folder / f"{group.name}-agent-{number}.log")
+            answer, before, pause = _one(bootstrap, group, folder / f"{group.name}-agent-{number}.log")
             answers.append(answer)
             pauses.append(pause)
+            ordinary.append(before)
             story.tell(
                 f"{number}: {answer['outcome']} {answer['reason']} after {answer['seconds']:.2f} s, held for "
-                f"{answer['held_seconds']:.2f} s; longest pause {pause:.2f} s"
+                f"{answer['held_seconds']:.2f} s; longest pause {pause:.2f} s, {before:.2f} s when it joined"
             )
         history = group.finish()
     return Row(
@@ -150,20 +154,22 @@ def _of_group(story: Story, group: Group, bootstrap: str, folder: Path, tries: i
         reasons=tuple(answer["reason"] for answer in answers if answer["outcome"] != "leads"),
         median_pause_seconds=round(statistics.median(pauses), 3),
         longest_pause_seconds=max(pauses),
+        ordinary_pause_seconds=round(statistics.median(ordinary), 3),
         held_seconds=max(answer["held_seconds"] for answer in answers),
         read_twice=read_twice(chain.from_iterable(history.members.values())),
         findings=tuple(str(finding) for finding in check(history, _BOUNDS)),
     )
 
 
-def _one(bootstrap: str, group: Group, log: Path) -> tuple[dict[str, Any], float]:
-    """One takeover: the agent's answer, and the longest pause in seconds."""
+def _one(bootstrap: str, group: Group, log: Path) -> tuple[dict[str, Any], float, float]:
+    """One takeover: the agent's answer, and the longest pauses in seconds, when it joined and when it took over."""
     settings = {"racks.client_ids": {f"*-{rack}": rack for rack in _NAMES}, "events.path": '":memory:"'}
+    begun = _now_ms()
     with AgentProcess(bootstrap, groups=[group.name], log=log, settings=settings) as agent:
         agent.wait_role("following")
         _settle(group)
-        time.sleep(1.0)  # so that what joining cost is not taken for the takeover's
-        since = time.time_ns() // 1_000_000
+        before = _longest_pause(group, begun)
+        since = _now_ms()
         url = str(agent.events("started")[0]["url"]).removesuffix("/metrics")
         line = [sys.executable, "-m", "agent.cli.main", "lead", group.name, "--takeover", "clean", "--json"]
         done = subprocess.run(  # noqa: S603 - ourselves
@@ -172,11 +178,21 @@ def _one(bootstrap: str, group: Group, log: Path) -> tuple[dict[str, Any], float
         if not done.stdout:
             raise SandboxError(f"samerack lead: {done.stderr}")
         _settle(group)
-        time.sleep(1.0)  # reads are told a moment later
-        told_by = chain.from_iterable(member.events for member in group.present.values())
-        found = longest_pauses(told_by, since_ms=since, until_ms=time.time_ns() // 1_000_000 - 500)
+        pause = _longest_pause(group, since)
     _settle(group)
-    return json.loads(done.stdout), max(found.values())
+    return json.loads(done.stdout), before, pause
+
+
+def _longest_pause(group: Group, since_ms: int) -> float:
+    """Since then, of any partition; a second later, as reads are told a moment after they were."""
+    until = _now_ms() + round(_TOLD_SECONDS * 500)
+    time.sleep(_TOLD_SECONDS)
+    told_by = chain.from_iterable(member.events for member in group.present.values())
+    return max(longest_pauses(told_by, since_ms=since_ms, until_ms=until).values())
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
 
 
 def _settle(group: Group) -> None:
@@ -194,6 +210,7 @@ def _show(console: Console, rows: list[Row]) -> None:
         "led": lambda row: f"{row.led} of {row.tries}",
         "pause, median": lambda row: f"{row.median_pause_seconds:.2f} s",
         "longest": lambda row: f"{row.longest_pause_seconds:.2f} s",
+        "when it joined": lambda row: f"{row.ordinary_pause_seconds:.2f} s",
         "held at most": lambda row: f"{row.held_seconds:.2f} s",
         "read twice": lambda row: str(row.read_twice),
         "other findings": lambda row: "; ".join((*row.findings, *row.reasons)) or "-",

@@ -111,7 +111,8 @@ def test_other_machines_are_not() -> None:
     """The peer's address counts, whatever it says."""
     scope = {"type": "http", "client": ("192.0.2.1", 5000), "headers": [(b"host", b"localhost")]}
     assert "this machine" in web_takeover._refused(Request(scope))
-    assert web_takeover._refused(Request({**scope, "client": ("::1", 5000)})) == ""
+    for here in ("::1", "::ffff:127.0.0.1", "127.0.0.2"):
+        assert web_takeover._refused(Request({**scope, "client": (here, 5000)})) == ""
 
 
 @pytest.mark.parametrize(
