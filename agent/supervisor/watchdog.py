@@ -141,6 +141,7 @@ class Supervisor:
             finally:
                 worker.close()
             if self._signalled():
+                self._leave(self._known, wait=True)
                 return 0
 
     def _signalled(self) -> bool:
@@ -221,8 +222,10 @@ class Supervisor:
         if worker.process.poll() is None:
             worker.kill()
             log.error("killed", reason=f"still running {_STOP_SECONDS:g} s after the signal")
-        if worker.process.returncode != 0:
-            self._leave(worker.present or frozenset(), wait=True)
+        if worker.present is None:  # it was in no group yet: brokers may still know the one before it
+            self._leave(self._known, wait=True)
+        elif worker.process.returncode != 0:
+            self._leave(worker.present, wait=True)
         return max(0, worker.process.returncode) if worker.process.returncode >= 0 else 1
 
     def _leave(self, present: frozenset[Presence], *, wait: bool) -> None:
