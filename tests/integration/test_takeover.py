@@ -21,10 +21,8 @@ SPREAD = ((2,), (3,), (1,), (2,), (3,), (1,))
 """Brokers by partition: roundrobin, whose members come in the order of racks, has none of them near."""
 _ASSIGNORS = {"kafka-python": "range"}
 """kafka-python's roundrobin fails on a member without topics; the others' range would know racks."""
-_PAUSES = {"java": 1.0, "kafka-python": 1.0, "aiokafka": 1.0, "confluent": 3.0}
-"""The longest pause in seconds; librdkafka joins once in a second at most."""
-
-
+_PAUSES = {"java": 2.0, "kafka-python": 2.0, "confluent": 4.0}
+"""The longest pause in seconds, a second more than scripts/takeovers grants: the machine may be busy with other tests."""
 _HELD_PAUSE_SECONDS = 6.0
 """The longest where the worker dies while it holds the group: less than the reserved id would hold it up."""
 
@@ -60,10 +58,8 @@ def _until_held(agent: AgentProcess) -> None:
     wait_until(lambda: bool(agent.events("takeover", action="hold")), "the group is held", pause=0.01)
 
 
-@pytest.mark.parametrize("client", ["java", "confluent", "kafka-python"])
-def test_a_running_group_is_taken_over(scene: Scene, client: str) -> None:
-    """Asked to, the agent leads; its plan has everything near, the pause is short, no record is lost or read twice."""
-    agent = _following(scene, client, client, client)
+def _taken_over(scene: Scene, agent: AgentProcess, client: str) -> None:
+    """Has the agent take over, and holds that it did so quickly."""
     since = now_ms()
     code, answer = _lead(scene, agent)
     assert (code, answer["outcome"]) == (0, "leads"), answer
@@ -72,11 +68,17 @@ def test_a_running_group_is_taken_over(scene: Scene, client: str) -> None:
     pause = scene.longest_pause(since_ms=since)
     print(f"{client}: pause {pause:.2f} s, {answer}")  # noqa: T201 - pytest -rP shows what was measured
     assert pause < _PAUSES[client]
+
+
+@pytest.mark.parametrize("client", ["java", "confluent"])
+def test_a_running_group_is_taken_over(scene: Scene, client: str) -> None:
+    """Asked to, the agent leads; its plan has everything near, the pause is short, no record is lost or read twice."""
+    _taken_over(scene, _following(scene, client, client, client), client)
     scene.finish()
 
 
 def test_a_dry_run_and_what_speaks_against_it(scene: Scene) -> None:
-    """It tells the gain and changes nothing; once the agent leads there is nothing to take over: exit code 1."""
+    """It tells the gain and changes nothing; once the agent leads, to ask again is refused with exit code 1."""
     agent = _following(scene, "kafka-python", "kafka-python", "kafka-python")
     before = scene.rebalances()
     code, answer = _lead(scene, agent, "--dry-run")
@@ -85,7 +87,7 @@ def test_a_dry_run_and_what_speaks_against_it(scene: Scene) -> None:
     assert answer["gain"]["rejoin_seconds"] > 0
     assert scene.rebalances() == before
     assert agent.role() == "following"
-    assert _lead(scene, agent)[0] == 0
+    _taken_over(scene, agent, "kafka-python")
     code, answer = _lead(scene, agent)
     assert (code, answer["outcome"]) == (1, "refused")
     assert "leads it already" in answer["reason"]
