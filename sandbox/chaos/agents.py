@@ -98,6 +98,11 @@ class Agent:
         with suppress(ProcessLookupError):
             self.process.resume()
 
+    @property
+    def answers(self) -> bool:
+        """Whether its worker does: one that is dead or stopped does not."""
+        return self.running and self.process.get("/healthz")[0] == OK
+
     def role(self, group: str) -> str:
         """What it is to a group; `unknown` while it does not say."""
         return self.process.role(group) if self.running else "gone"

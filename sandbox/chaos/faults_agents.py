@@ -5,11 +5,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Final
 
+from sandbox.admin import wait_until
 from sandbox.chaos.agents import Agent
 from sandbox.chaos.fault import Fault, hold
 from sandbox.chaos.means import BENT, bend, empty, fill
 
 _SHORT_SECONDS: Final = 2.0
+_MISSED_SECONDS: Final = 20.0
 
 
 class _OnAgent(Fault):
@@ -52,7 +54,9 @@ class WorkerStopped(_OnAgent):
 
     def hit(self, agent: Agent) -> None:
         """SIGSTOP to the worker, and nobody sends SIGCONT."""
+        stopped = agent.worker()
         agent.pause_worker()
+        wait_until(lambda: agent.worker() != stopped, "the supervisor has replaced its worker", timeout=_MISSED_SECONDS)
 
 
 class AgentKilled(_OnAgent):

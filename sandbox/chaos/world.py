@@ -125,6 +125,8 @@ class World:
         agents.ensure_running()
 
         def back() -> bool:
+            if not all(one.answers for one in agents.all):
+                return False
             pairs = agents.roles().values()
             return all(len([role for role in pair if role in _PRESENT]) == 1 for pair in pairs) and all(
                 role in _PRESENT | _BESIDE for pair in pairs for role in pair
