@@ -74,6 +74,8 @@ def test_samples_add_up_and_states_are_the_brokers(scene: Scene, fleet: Fleet, a
     hold_form(samples, every=5)
     assert {one.agent for one in (*samples, state)} == {samples[0].agent}
     assert {one.cluster for one in samples} == {state.cluster}
+    assert {one.election for one in samples} == {f"samerack-{scene.group}"}
+    assert [member.tells_rack for member in state.members] == [True, True]
     assert {key for key, _ in fleet.read(fleet.traffic)} == {f"{state.cluster}/{scene.group}".encode()}
     assert agent.metric("samerack_published_records_total", kind="sample") == len(samples)
     at_once = [one.at for one in fleet.states()]
@@ -234,7 +236,8 @@ def test_without_permission_the_agent_goes_on_and_counts_what_it_drops(tmp_path:
             "sasl.password": "secret",
         }
         fleet = Fleet(bootstrap=secured.bootstrap, traffic=topic, groups="")
-        agent = scene.leading_agent(**fleet.settings(1), publishing__kafka=own, publishing__most_buffered_records=5)
+        settings = {**fleet.settings(1), "publishing__kafka": own, "publishing__most_buffered_records": 5}
+        agent = scene.leading_agent(**settings, election__group="")
         reading(scene)
         agent.wait(lambda: dropped(agent)["sample", "buffer-full"] > 20, "records are dropped", timeout=60)
         agent.wait(lambda: agent.metric("samerack_buffered_records", kind="sample") == 5, "the rest waits")
@@ -251,6 +254,7 @@ def test_without_permission_the_agent_goes_on_and_counts_what_it_drops(tmp_path:
         at_rest(scene, agent)
         samples = fleet.samples()
         hold_form(samples, every=1)
+        assert {one.election for one in samples} == {""}
         assert agent.metric("samerack_publishing_refused", topic=topic, reason="not-allowed") == 0
         gone = dropped(agent)
         # the agent numbers its records: what is in none of them was dropped
