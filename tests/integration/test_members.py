@@ -1,6 +1,7 @@
 """The members that the other integration tests put into groups behave as clients in the field do."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -9,12 +10,15 @@ from confluent_kafka import Producer
 
 from sandbox.admin import Admin
 from sandbox.contract import KafkaCluster
+from sandbox.history.checker import check
+from sandbox.history.model import Bounds, History
 from sandbox.members.ledger import owned_twice, read_twice, readings
 from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
 from tests.integration.members import CLIENTS, start
 
 _PARTITIONS = 4
+_TELL_COMMITS = {"java", "confluent", "kafka-python"}
 
 
 @contextmanager
@@ -51,7 +55,8 @@ def _shared(first: Member, second: Member) -> bool:
 def test_a_restart_in_good_order_reads_nothing_twice(
     cluster: KafkaCluster, admin: Admin, topic: str, group: str, client: str
 ) -> None:
-    """A member that ends on SIGTERM commits what it read, so that the group loses nothing and re-reads nothing."""
+    """A member that ends on SIGTERM commits what it read: the group loses nothing, re-reads nothing, and tells so."""
+    begun = time.monotonic_ns()
     admin.create_topic(topic, [[1, 2], [2, 3], [3, 1], [1, 3]])
 
     def settings(number: int) -> MemberSettings:
@@ -91,6 +96,11 @@ def test_a_restart_in_good_order_reads_nothing_twice(
     assert read_twice(events) == 0
     assert all(reading.missing == 0 and reading.first == 0 for reading in readings(events).values())
     assert [event.kind for event in first.events][-1] == "closed"
+    assert all(begun < event.ns < time.monotonic_ns() for event in events)  # one clock for all processes
+    assert all(event.generation > 0 for event in events if event.kind == "assigned")
+    assert any(event.offsets for event in first.events) == (client in _TELL_COMMITS)
+    history = History(members={f"{member.name}-{number}": member.events for number, member in enumerate(members)})
+    assert check(history, Bounds(unowned=30.0, stop=30.0)) == []
 
 
 @pytest.mark.parametrize("client", ["confluent", "java"])
