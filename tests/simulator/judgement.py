@@ -123,7 +123,8 @@ class Judgement(Witness):
         self.tell(f"{agent.name}: {step}")
         if step == "join-sent" and self._world.setting.forbidden:
             group = self._world.coordinator.group
-            if group is not None and any(member.client_id not in self._names() for member in group.members):
+            others = [member.client_id not in self._names() for member in group.members] if group is not None else []
+            if group is not None and group.state is State.STABLE and others and all(others):
                 self.fail("ForbiddenGroup", f"{agent.name} joins a group that it may not")
 
     def triggers(self, agent: SupervisedAgent, process: Process, reason: str) -> None:
@@ -155,7 +156,10 @@ class Judgement(Witness):
 
     def killed(self, agent: SupervisedAgent) -> None:
         """A process of an agent is dead."""
-        self.excuse(f"{agent.name} is killed", _KILLED_MS + self._world.slowest_ms())
+        group = self._world.coordinator.group
+        unknown = group is not None and agent.name in group.pending.values()  # nobody may know of the id any more
+        cost = _AGENT_SESSION_MS if unknown else _KILLED_MS
+        self.excuse(f"{agent.name} is killed", cost + self._world.slowest_ms())
 
     def given_up(self, agent: SupervisedAgent) -> None:
         """An agent's supervisor does not start it again for a while, and leaves for it as far as it knows."""
@@ -218,11 +222,11 @@ class Judgement(Witness):
 
     def _look_at_pending(self, now: int, pending: dict[str, str]) -> None:
         """A living agent gives back the ids that it does not use."""
-        living = {agent.name for agent in self._world.agents if agent.up}
+        known = {one for agent in self._world.agents for one in agent.ids()}
         self._pending_since = {one: self._pending_since.get(one, now) for one in pending}
         for one, since in self._pending_since.items():
             late = now - max(since, self._excused_until) > _PENDING_MS
-            if pending[one] in living and late:
+            if one in known and late:
                 self.fail("KeptPendingId", f"{pending[one]} keeps the pending id {one}")
 
     def _look_at_stopping(self, now: int) -> None:

@@ -140,7 +140,7 @@ class SimulatedMembership:
 
     def poll_heartbeat(self) -> None:
         """The thread is well."""
-        self._polled = self._process.now()
+        self._polled = self._process.played()
 
     def join(self, timeout: float) -> bool:
         """Join or rejoin where needed.
@@ -388,7 +388,7 @@ class SimulatedMembership:
         self.assigned = decode_assignment(answer.assignment).partitions if answer.assignment else NO_PARTITIONS
         self._rejoining = self._rejoin_needed = False
         self._state, self._joined_unseen, self._beating = "stable", True, True
-        self._polled = self._process.now()
+        self._polled = self._process.played()
         self._end(task, Error.NONE)
         self._process.changes("synced")
 
@@ -411,7 +411,7 @@ class SimulatedMembership:
         self._beat_later()
         if not self._beating or self._state != "stable":
             return
-        if process.now() - self._polled > self._settings.rebalance_timeout_seconds * 1000:
+        if process.played() - self._polled > self._settings.rebalance_timeout_seconds * 1000:
             self._reset("")
             return
         member_id = self.member_id

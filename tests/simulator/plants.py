@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from importlib import import_module
 from typing import Any, Final
 from unittest import mock
 
-from agent.leading import planner
+from agent.leading import admission, planner
 from agent.leading.assigning import Assigning
 from agent.leading.policy import budget
 from agent.leading.seat import Seat
@@ -69,6 +70,21 @@ def deaf_to_partitions() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def joins_anything() -> Iterator[None]:
+    """No group is refused by the look of it."""
+    with mock.patch.object(admission, "refusal", return_value=""):
+        yield
+
+
+@contextmanager
+def asleep() -> Iterator[None]:
+    """Who leads never finds a rebalance worth it."""
+    ladder = import_module("agent.leading.policy.decide")
+    with mock.patch.object(ladder, "TOLERANCE", 2.0):
+        yield
+
+
 PLANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "": nullcontext,
     "one-phase": one_phase,
@@ -77,5 +93,7 @@ PLANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "no-budget": no_budget,
     "stays": stays,
     "deaf-to-partitions": deaf_to_partitions,
+    "joins-anything": joins_anything,
+    "asleep": asleep,
 }
 """By name; the empty one is none."""

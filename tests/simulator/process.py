@@ -57,6 +57,10 @@ class Process:
         """Milliseconds."""
         return self._timeline.now
 
+    def played(self) -> int:
+        """Milliseconds without those that were leapt over, in which all went on as ever."""
+        return self._timeline.now - self._timeline.leapt
+
     def seconds(self) -> float:
         """Seconds."""
         return self._timeline.seconds()

@@ -57,7 +57,7 @@ class Story(RuleBasedStateMachine):
 
     def _join(self, kind: str, rack: str) -> None:
         world = self.world
-        if world.setting.protocol == "roundrobin" and kind == "kafka-python":
+        if world.setting.protocol == "roundrobin" and kind == "kafka-python" and not world.setting.forbidden:
             kind = "java"  # the agent does not join those, and says why
         if sum(one.host.alive for one in world.consumers) < _MOST_CLIENTS:
             world.join(kind, rack)

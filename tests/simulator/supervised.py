@@ -1,6 +1,6 @@
 """One agent with its supervisor, in virtual time: a process that dies is replaced, or its groups are left for it.
 
-The rules are those of `agent.supervisor.supervisor`, whose own code is made of processes and sockets.
+The rules are those of `agent.supervisor.watchdog`, whose own code is made of processes and sockets.
 """
 
 from __future__ import annotations
@@ -106,6 +106,7 @@ class SupervisedAgent:
         self.wanted = False
         process, leader = self.process, self.leader
         if process is None or leader is None or not self.up:
+            self._leave(self._known)
             if self._election is not None:
                 self._election.leave(self.name)
             return
@@ -182,6 +183,8 @@ class SupervisedAgent:
         """Its work is done, and the process ends."""
         if self.process is not None:
             self._end(self.process)
+        if not any(present for _, present in self._told):
+            self._leave(self._known)
         if self.wanted:
             self._timeline.after(START_MS, self._begin)
 

@@ -32,6 +32,7 @@ class Timeline:
 
     def __init__(self) -> None:
         self.now = 0
+        self.leapt = 0
         self._queue: list[Event] = []
         self._numbers = 0
 
@@ -75,4 +76,5 @@ class Timeline:
                 event.at += length
         heapq.heapify(self._queue)
         self.now += length
+        self.leapt += length
         return length

@@ -40,7 +40,7 @@ class Setting:
         partitions: How many the topic has.
         agents: How many there are: 1, or 2 that elect one of them.
         strangers: Whether the second agent has an instance id of its own and no election, as by mistake.
-        forbidden: Whether the group is one that the agent may not join.
+        forbidden: Whether the group is one that the agent may not join: kafka-python with roundrobin.
         agent_first: Whether the agent is in the group before anybody else, and so leads it.
         clean: Whether the agent takes the lead of eager groups without waiting for it (`leading.takeover`).
     """
@@ -164,16 +164,18 @@ class World:
     def join(self, kind: str, rack: str) -> None:
         """A client comes."""
         self._names += 1
-        if self.setting.protocol == "cooperative-sticky" and KINDS[kind].version == 0:
+        if self.setting.forbidden:
+            kind = "kafka-python"
+        elif self.setting.protocol == "cooperative-sticky" and KINDS[kind].version == 0:
             kind = "java"  # who rebalances incrementally tells what it owns
-        java = kind == "java" and self.setting.protocol == "range"
-        protocol = "own" if self.setting.forbidden else self.setting.protocol
+        protocol = "roundrobin" if self.setting.forbidden else self.setting.protocol
+        java = kind == "java" and protocol == "range"
         consumer = Consumer(
             f"{kind}-{self._names}-{rack}",
             KINDS[kind],
             rack=rack,
             topics=(TOPIC,),
-            protocols=(protocol, "cooperative-sticky") if java and not self.setting.forbidden else (protocol,),
+            protocols=(protocol, "cooperative-sticky") if java else (protocol,),
             timeline=self.timeline,
             network=self.network,
             place=self.place,

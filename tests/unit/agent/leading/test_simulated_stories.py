@@ -53,6 +53,8 @@ def test_nothing_is_violated() -> None:
         ("pending-forever", "KeptPendingId", 21),
         ("deaf-to-partitions", "Unread", 5),
         ("every-look-believed", "OutdatedLook", 15),
+        ("asleep", "NotOptimal", 51),
+        ("joins-anything", "ForbiddenGroup", 38),
     ],
 )
 def test_a_planted_mistake_is_found(plant: str, kind: str, first: int) -> None:
