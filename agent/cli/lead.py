@@ -28,6 +28,7 @@ _LOST_SECONDS: Final = 15.0
 """An agent that does not answer for so long while it takes over is given up; its supervisor replaces a dead one."""
 _WORDS: Final = {
     "gather": "everybody has given up their partitions",
+    "again": "the group's leader was faster: once more",
     "hold": "the group is held, nobody has anything",
     "evict": "the former leader is out, and in again",
     "release": "the agent leads",

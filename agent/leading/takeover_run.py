@@ -146,7 +146,7 @@ class Run:
             member.hold()
             for member_id in tuple(member.pending):
                 member.release(member_id)
-            self._go_on(Step.GATHER)
+            self._go_on(Step.GATHER, did="again")
         elif verdict.again:
             self.undo(member, f"the group's leader was faster with its plan {MOST_TRIES} times")
         elif verdict.trouble:
@@ -167,11 +167,12 @@ class Run:
 
     # its progress
 
-    def _go_on(self, step: Step) -> None:
-        did = self._did()
-        self._teller.takeover(did.step, seconds=did.seconds)
+    def _go_on(self, step: Step, *, did: str = "") -> None:
+        """The step is over; `did` says what it came to where that is not what it is for."""
+        over = self._over(did or self._step.value)
+        self._teller.takeover(over.step, seconds=over.seconds)
         self._step, self._step_began = step, self._clock()
-        self._tell(replace(self.progress, step=step.value, did=(*self.progress.did, did), seconds=self._seconds()))
+        self._tell(replace(self.progress, step=step.value, did=(*self.progress.did, over), seconds=self._seconds()))
 
     def _let_go(self, member: Member) -> None:
         member.let_go()
@@ -180,7 +181,7 @@ class Run:
             self._held_since = None
 
     def _finish(self, outcome: Outcome, reason: str) -> None:
-        did = (*self.progress.did, self._did())
+        did = (*self.progress.did, self._over(self._step.value))
         self._tell(replace(self.progress, outcome=outcome, reason=reason, step="", did=did, seconds=self._seconds()))
         self._teller.takeover(
             outcome.value,
@@ -192,8 +193,8 @@ class Run:
     def _held(self) -> float:
         return 0.0 if self._held_since is None else self._clock() - self._held_since
 
-    def _did(self) -> Did:
-        return Did(step=self._step.value, seconds=round(self._clock() - self._step_began, 3))
+    def _over(self, name: str) -> Did:
+        return Did(step=name, seconds=round(self._clock() - self._step_began, 3))
 
     def _seconds(self) -> float:
         return round(self._clock() - self._began, 3)

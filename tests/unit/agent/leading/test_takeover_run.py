@@ -142,6 +142,7 @@ def test_a_faster_leader_is_met_again_a_bounded_number_of_times() -> None:
     assert f"faster with its plan {MOST_TRIES} times" in progress.reason
     assert not [done for done in stage.joining.done if done.startswith("evict")]
     assert stage.joining.done.count("release") == MOST_TRIES - 1
+    assert [did.step for did in progress.did] == ["gather", "again"] * (MOST_TRIES - 1) + ["gather", "hold"]
     assert stage.joining.done[-1] == "let go"
 
 
