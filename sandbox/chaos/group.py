@@ -165,6 +165,7 @@ class Group:
 
     def coordinator(self) -> int:
         """The broker that coordinates the group."""
+        self._groups = self._ask_groups()  # one that has asked before remembers the answer
         found: list[Any] = []
 
         def answered() -> bool:
