@@ -193,7 +193,7 @@ class Consumer:
     def _synced(self, answer: Synced) -> None:
         if self._failed(answer.error, self.member_id):
             return
-        assigned = frozenset(_pairs(answer.assignment))
+        assigned = frozenset(pairs_of(answer.assignment))
         revoked = self.owned - assigned
         self._take(assigned)
         self.stable = True
@@ -274,7 +274,8 @@ class Consumer:
 
 
 @lru_cache(maxsize=4096)
-def _pairs(content: bytes) -> tuple[Partition, ...]:
+def pairs_of(content: bytes) -> tuple[Partition, ...]:
+    """The partitions in an assignment."""
     return tuple(to_pairs(decode_assignment(content).partitions)) if content else ()
 
 

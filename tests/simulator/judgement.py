@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from agent.cluster import SettledCluster
+from agent.cluster import SettledCluster, SettledPartition
 from agent.leading import planner
 from agent.leading.policy import share
 from agent.racks import member_rack
 from protocol.consumer import decode_subscription
 from protocol.model import from_pairs
+from tests.simulator.consumers import pairs_of
 from tests.simulator.group import Described, State
 from tests.simulator.supervised import Witness
 
@@ -310,13 +311,11 @@ class Judgement(Witness):
 
     def _unassigned(self) -> set[Partition]:
         """Partitions that the plan in force gives to nobody."""
-        from tests.simulator.consumers import _pairs  # noqa: PLC0415
-
         group = self._world.coordinator.group
         if group is None:
             return set()
         wanted = any(one.client_id not in self._names() for one in group.members)
-        return self._beyond([frozenset(_pairs(one.assignment)) for one in group.members], wanted=wanted)
+        return self._beyond([frozenset(pairs_of(one.assignment)) for one in group.members], wanted=wanted)
 
     def _beyond(self, owned: list[frozenset[Partition]], *, wanted: bool) -> set[Partition]:
         """What there is and is not owned, or is owned and not there; nothing where nobody wants anything."""
@@ -365,8 +364,6 @@ class Judgement(Witness):
             self.fail("PlannedUnread", f"{name} leads a group in which something is not read")
 
     def _settled_cluster(self) -> SettledCluster:
-        from agent.cluster import SettledPartition  # noqa: PLC0415
-
         place = self._world.place
         return SettledCluster(
             brokers=dict(place.racks),

@@ -5,11 +5,13 @@ A short run; `scripts/simulate --seeds 10000` is the long one.
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from tests.simulator.__main__ import main
 from tests.simulator.agent import simulated
 from tests.simulator.judgement import ViolationError
 from tests.simulator.plants import PLANTS
@@ -69,6 +71,24 @@ def test_a_story_is_shortened() -> None:
     assert len(steps) <= 3
     assert steps[0].count("'default'") == 1
     assert "samerack-0: sync-sent" in str(found)
+
+
+def test_the_command_tells_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
+    """As JSON, with the shortest story; it fails where there is something, and with a plant where there is nothing."""
+    assert main(["--seeds", "3", "--processes", "1", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["violations"] == []
+    wrong = ["--seeds", "1", "--processes", "1", "--plant", "deaf-to-partitions", "--json"]
+    number = next(number for number in range(9, MOST_SEEDS) if not _run(["--first", str(number), *wrong], capsys))
+    main(["--first", str(number), *wrong])
+    (violation,) = json.loads(capsys.readouterr().out)["violations"]
+    assert (violation["seed"], violation["kind"], violation["story"][-1]) == (number, "Unread", "state.teardown()")
+
+
+def _run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> int:
+    """The exit code; what is printed is lost."""
+    code = main(arguments)
+    capsys.readouterr()
+    return code
 
 
 def test_a_day_takes_a_moment() -> None:
