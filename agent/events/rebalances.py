@@ -110,6 +110,11 @@ class Rebalances:
                 self.begins(at)
                 self._passing |= members
 
+    def meets(self, members: Mapping[str, str]) -> None:
+        """Client ids by key of who was in the generations that are about to be told."""
+        with self._lock:
+            self._passing |= members
+
     def joined(self, generation: int, at: float, *, plan: Plan | None = None, quiet: bool = False) -> None:
         """The agent has joined; the same generation as before is no rebalance.
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +17,7 @@ from agent.cluster import SettledCluster
 from agent.coordination import Joined
 from agent.group import GroupView, topics_of
 from agent.leading import planner
-from agent.racks import NO_HOSTS, Hosts
+from agent.racks import NO_HOSTS, Hosts, client_id_of
 from agent.traffic.weights import Weights
 from agent.watch import ClusterWatch
 from common.settings import Settings
@@ -27,6 +28,7 @@ from protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartiti
 Weigh = Callable[[str], Weights | None]
 """The weights of a group's partitions by topic, from memory; None while they are not known."""
 
+_MOST_ROUNDS: Final = 4
 _EMPTY_ASSIGNMENT: Final = encode_assignment(Assignment(version=0, partitions=NO_PARTITIONS))
 
 
@@ -46,6 +48,9 @@ class Sent:
     members: int
     unreadable: tuple[str, ...]
     cooperative: bool = False
+    rounds: tuple[tuple[int, Mapping[str, str]], ...] = ()
+    """The latest generations, this one last, with client ids by instance id or member id: of one that another
+    overtook nobody else knows who was in it."""
     weights: Weights | None = None
 
 
@@ -69,6 +74,7 @@ class Assigning:
         self._lock = threading.Lock()
         self._view: GroupView | None = None
         self._owned: dict[str, TopicPartitions] = {}
+        self._rounds: deque[tuple[int, Mapping[str, str]]] = deque(maxlen=_MOST_ROUNDS)
         self.sent: Sent | None = None
         self.since: float | None = None
         """When the plan that is being made was asked for (monotonic); None while none is."""
@@ -151,6 +157,8 @@ class Assigning:
         encoded = planner.encode(plan, members)
         with self._lock:
             self._owned = planner.sent_partitions(plan)
+        met = {instance or member: client_id_of(member) for member, instance, _ in subscriptions}
+        self._rounds.append((joined.generation, met))
         self.sent = Sent(
             generation=joined.generation,
             plan=plan,
@@ -159,6 +167,7 @@ class Assigning:
             members=len(members),
             unreadable=tuple(unreadable),
             cooperative=mode.cooperative,
+            rounds=tuple(self._rounds),
             weights=weights,
         )
         return {member: encoded.get(member, _EMPTY_ASSIGNMENT) for member, _, _ in joined.members}

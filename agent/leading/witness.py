@@ -5,6 +5,7 @@ What must not enter: deciding, and finding out what a rebalance began with.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 
@@ -36,6 +37,7 @@ class Witness:
         self._clients: dict[str, str] = {}
         self._quiet = False
         self._stable_at = float("-inf")
+        self._told = sys.maxsize
 
     def begins(self, ours: str) -> None:
         """The agent begins a rebalance, and why."""
@@ -58,12 +60,17 @@ class Witness:
     def joined(self, generation: int) -> None:
         """The agent follows, or has its place again."""
         self._stable_at = self._clock()
+        self._told = generation
         self._rebalances.joined(generation, self._stable_at, quiet=self._quiet)
 
     def planned(self, sent: Sent) -> None:
         """The agent gave the group a plan."""
         plan = sent.plan
         self._stable_at = self._clock()
+        self._rebalances.meets(
+            {key: client for number, met in sent.rounds if number > self._told for key, client in met.items()}
+        )
+        self._told = sent.generation
         picture = of_plan(plan.problem, plan.sent, clients=self._clients, cooperative=sent.cooperative)
         self._rebalances.joined(
             sent.generation,

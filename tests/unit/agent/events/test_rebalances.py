@@ -88,7 +88,7 @@ def test_a_rebalance_that_was_overtaken_is_told_with_what_overtook_it() -> None:
     group = Group()
     group.enter(7)
     group.rebalances.begins(group.now)
-    group.rebalances.moving({"a": "client-a", "c": "client-c"}, group.now)
+    group.rebalances.meets({"a": "client-a", "c": "client-c"})
     group.led(9)
     assert group.told_of("generation", "cause", "joined", "missed")[1:] == [
         (8, "member-joined", (), 0),
