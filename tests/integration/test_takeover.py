@@ -23,8 +23,8 @@ _ASSIGNORS = {"kafka-python": "range"}
 """kafka-python's roundrobin fails on a member without topics; the others' range would know racks."""
 _PAUSES = {"java": 2.0, "kafka-python": 2.0, "confluent": 4.0}
 """The longest pause in seconds, a second more than scripts/takeovers grants: the machine may be busy."""
-_HELD_PAUSE_SECONDS = 6.0
-"""The longest where the worker dies while it holds the group: less than the reserved id would hold it up."""
+_HELD_PAUSE_SECONDS = 12.0
+"""The longest where the worker dies while it holds the group: mostly the start of a process on a busy machine."""
 
 
 def _following(scene: Scene, *clients: str, **settings: Any) -> AgentProcess:

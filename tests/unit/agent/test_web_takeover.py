@@ -50,20 +50,32 @@ class Leader:
         return Progress(group="orders", number=1, outcome=Outcome.WOULD if dry_run else Outcome.ASKED, gain=GAIN)
 
 
+LEADERS: dict[str, Leader] = {}
+"""Who leads, for the server of all tests."""
+
+
 @pytest.fixture
 def leader() -> Leader:
     """A leader of its own for each test."""
-    return Leader()
+    LEADERS["orders"] = Leader()
+    return LEADERS["orders"]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[int]:
+    """A server's port."""
+    more = web_takeover.routes(LEADERS)
+    running = WebServer(application(Metrics(), healthy=dict, ready=dict, more=more), host="127.0.0.1", port=0)
+    running.start()
+    yield running.port
+    running.stop()
 
 
 @pytest.fixture
-def port(leader: Leader) -> Iterator[int]:
-    """A server's port."""
-    more = web_takeover.routes({"orders": leader})
-    server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=more), host="127.0.0.1", port=0)
-    server.start()
-    yield server.port
-    server.stop()
+def port(server: int, leader: Leader) -> int:
+    """The same, with a fresh leader."""
+    assert not leader.asked
+    return server
 
 
 def post(port: int, body: object, **headers: str) -> tuple[int, Any]:
