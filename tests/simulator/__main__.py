@@ -87,13 +87,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         }
         try:
             for future in as_completed(running):
-                found += future.result()
+                for one in future.result():
+                    found.append(one)
+                    sys.stderr.write(f"simulate: seed {one['seed']}: {one['violation']}\n")
                 done += running[future]
                 if time.monotonic() - told > _PROGRESS_SECONDS:
                     told = time.monotonic()
                     _progress(done, options.seeds, len(found), started)
                 if found and options.plant:
                     break
+        except KeyboardInterrupt:
+            sys.stderr.write("simulate: interrupted; what follows is of the seeds until now\n")
         finally:
             pool.shutdown(wait=True, cancel_futures=True)
     found.sort(key=lambda one: one["seed"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Sequence
+from itertools import count
 from typing import Any, Final, Self
 
 from kafka import errors as kafka_errors
@@ -14,23 +15,26 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 
 from agent.coordination import close, connect
 from common.kafka_config import for_kafka_python
-from tests.simulator.desk import GIVES_ID, PARKED, PATIENCE, Record, wrapped
+from tests.simulator.desk import GIVES_ID, PARKED, PATIENCE, Line, Record, play, wrapped
 from tests.simulator.group import Described, DescribedMember, Error, Joined, Synced
-from tests.simulator.scenarios import LONG, RANGE, REBALANCE
+from tests.simulator.scenarios import LONG, RANGE, REBALANCE, Scenario
 
 _MILLISECONDS: Final = 60_000
+_BUSY_SECONDS: Final = 5.0
 
 
 class BrokerDesk:
     """Requests go to a real broker; a context manager that closes all connections."""
 
-    def __init__(self, bootstrap: str, group: str) -> None:
+    def __init__(self, bootstrap: str, group: str, expected: Sequence[Line]) -> None:
         """Waits until the group has a coordinator.
 
         Args:
             bootstrap: Of the cluster.
             group: The group of this scenario.
+            expected: What the model records: a busy broker is waited for where it should answer.
         """
+        self._expected = expected
         self.record = Record()
         self._bootstrap = bootstrap
         self._group = group
@@ -147,8 +151,9 @@ class BrokerDesk:
     def hear(self, *names: str) -> None:
         """Write down what came."""
         waiting = [(who, kind) for who in names for kind in ("join", "sync") if kind in self._waiting.get(who, {})]
-        for who, kind in waiting:
-            self._take(who, kind, PATIENCE)
+        for number, (who, kind) in enumerate(waiting, len(self.record.lines)):
+            parked = number >= len(self._expected) or self._expected[number]["error"] == PARKED
+            self._take(who, kind, PATIENCE if parked else _BUSY_SECONDS)
         for who, kind in waiting:
             (self._write_join if kind == "join" else self._write_sync)(who)
 
@@ -246,8 +251,9 @@ class BrokerDesk:
         return client._net.run(exchange)
 
 
-def record(bootstrap: str, group: str, scenario: Callable[[Any], None]) -> Record:
+def record(bootstrap: str, group: str, scenario: Scenario) -> Record:
     """The record of a scenario on a real broker."""
-    with BrokerDesk(bootstrap, group) as desk:
+    expected = play(scenario, (f"member-{number}" for number in count()))
+    with BrokerDesk(bootstrap, group, expected) as desk:
         scenario(desk)
         return desk.record

@@ -33,6 +33,7 @@ _KILLED_MS: Final = 2300
 """What the death of an agent's process may cost: the supervisor replaces it."""
 _AGENT_SESSION_MS: Final = 9500
 _GOODBYE_MS: Final = 4000
+_LOOK_MS: Final = 2500
 _PENDING_MS: Final = 3000
 _MOST_IN_REST: Final = 4
 _LONGEST_TALE: Final = 60
@@ -57,6 +58,7 @@ class Judgement(Witness):
         self._excused_until = 0
         self._unstable_since: int | None = None
         self._state: tuple[int, State] | None = None
+        self._state_at = 0
         self._triggers: dict[int, list[int]] = defaultdict(list)
         self._pending_since: dict[str, int] = {}
         self._stopping: dict[str, int] = {}
@@ -125,7 +127,8 @@ class Judgement(Witness):
         if step == "join-sent" and self._world.setting.forbidden:
             group = self._world.coordinator.group
             others = [member.client_id not in self._names() for member in group.members] if group is not None else []
-            if group is not None and group.state is State.STABLE and others and all(others):
+            seen = self._world.timeline.now - self._state_at > _LOOK_MS  # before, the agent cannot have seen it
+            if group is not None and group.state is State.STABLE and others and all(others) and seen:
                 self.fail("ForbiddenGroup", f"{agent.name} joins a group that it may not")
 
     def triggers(self, agent: SupervisedAgent, process: Process, reason: str) -> None:
@@ -196,7 +199,7 @@ class Judgement(Witness):
             self.tell(f"generation {state[0]}, {state[1].name}" if state is not None else "no group")
             if state is not None and (self._state is None or state[0] != self._state[0]):
                 self._generations.append(now)
-            self._state = state
+            self._state, self._state_at = state, now
         if group is None:
             return
         if group.state is State.STABLE:
