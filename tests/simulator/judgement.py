@@ -33,7 +33,7 @@ _KILLED_MS: Final = 2300
 """What the death of an agent's process may cost: the supervisor replaces it."""
 _AGENT_SESSION_MS: Final = 9500
 _GOODBYE_MS: Final = 4000
-_LOOK_MS: Final = 2500
+_LOOK_MS: Final = 1100
 _PENDING_MS: Final = 3000
 _MOST_IN_REST: Final = 4
 _LONGEST_TALE: Final = 60
