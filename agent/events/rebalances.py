@@ -18,6 +18,8 @@ from agent.events.model import Event
 _LOOKS_FOR_SHARE: Final = 2
 """So many looks may pass before a rebalance is told without what its outcome costs."""
 _MOST_OVERTAKEN: Final = 20
+_MOMENT_SECONDS: Final = 0.001
+"""Generations that were overtaken are told with what overtook them, and stand before it."""
 _FALSE_ALARM_SECONDS: Final = 2.0
 """A group that is stable so long after the agent began a rebalance, without its having joined again, has none."""
 
@@ -208,7 +210,7 @@ class Rebalances:
         found = cause_of(before, after, known)
         for back in range(over.overtaken, 0, -1):
             self._tell(
-                at=over.at,
+                at=over.at - back * _MOMENT_SECONDS,
                 reason=self._ours,
                 cause=found.cause,
                 generation=(over.generation or 0) - back,
