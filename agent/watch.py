@@ -334,6 +334,8 @@ class ClusterWatch(threading.Thread):
         self._selector = selector
         self._interest: dict[str, frozenset[str]] = {}
         self._lock = threading.Lock()
+        self._looked = threading.Condition()
+        self._looked_at: frozenset[str] = frozenset()
         self._wake = threading.Event()
         self._took: deque[float] = deque(maxlen=_LAST_LOOKS)
         self._state = Settling()
@@ -356,6 +358,18 @@ class ClusterWatch(threading.Thread):
             self._interest[group] = topics
         if not topics <= known:
             self._wake.set()
+
+    def wait_for(self, topics: frozenset[str], seconds: float) -> bool:
+        """Wait until these topics, which somebody shows interest in, have been looked at; False if it takes longer.
+
+        A topic that is known from an earlier look is not waited for.
+        """
+
+        def known() -> bool:
+            return topics <= self._looked_at | self.cluster.topics.keys()
+
+        with self._looked:
+            return self._looked.wait_for(known, seconds)
 
     def unseen(self, group: str) -> frozenset[str]:
         """The group's topics that the agent may not see and knows nothing of, or nothing new for too long.
@@ -436,6 +450,9 @@ class ClusterWatch(threading.Thread):
         self.cluster = outcome.state.settled
         self._see_refused(view.refused, now)
         self.last_look = now
+        with self._looked:
+            self._looked_at = topics
+            self._looked.notify_all()
         for change in outcome.changes:
             log.info("change", kind=change.kind, where=change.where, before=change.before, after=change.after)
         for reason in outcome.ignored:

@@ -1,4 +1,7 @@
-"""The leader's duty between JoinGroup and SyncGroup: a plan for everybody, from memory only, on the network thread.
+"""The leader's duty between JoinGroup and SyncGroup: a plan for everybody, from memory, on the network thread.
+
+One thing is waited for, and not for long: the first look at topics that this process has never seen. An agent that has
+just started in the middle of a rebalance would otherwise give nothing to anybody, and rebalance the group once more.
 
 The group's thread tells what it sees of the group; the network thread asks for a plan. A lock keeps the two from
 losing each other's news. Nothing is logged here: the group's thread tells afterwards what was sent.
@@ -29,6 +32,7 @@ Weigh = Callable[[str], Weights | None]
 """The weights of a group's partitions by topic, from memory; None while they are not known."""
 
 _MOST_ROUNDS: Final = 4
+_LOOK_SECONDS: Final = 2.0
 _EMPTY_ASSIGNMENT: Final = encode_assignment(Assignment(version=0, partitions=NO_PARTITIONS))
 
 
@@ -140,7 +144,9 @@ class Assigning:
                 subscriptions.append((member, instance, decode_subscription(metadata)))
             except ProtocolError as error:
                 unreadable.append(f"{member}: {error}")
-        self._watch.show_interest(self._group, topics_of(subscription for _, _, subscription in subscriptions))
+        topics = topics_of(subscription for _, _, subscription in subscriptions)
+        self._watch.show_interest(self._group, topics)
+        self._watch.wait_for(topics, _LOOK_SECONDS)
         cluster, mode, weights = self._watch.cluster, self.mode(joined.protocol), self.weights()
         with self._lock:
             view, owned = self._view, self._owned

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection
 from types import SimpleNamespace
 from typing import Any
@@ -131,6 +132,19 @@ def test_a_new_topic_of_interest_is_looked_at_at_once() -> None:
     eye.show_interest("payments", frozenset({"t"}))
     eye.show_interest("orders", frozenset())
     assert not eye._wake.is_set()
+
+
+def test_the_first_look_at_a_topic_is_waited_for(looks: list[ClusterView | Exception]) -> None:
+    """Whoever needs it at once has it as soon as it is there; also that the topic does not exist."""
+    eye = watcher(Counts())
+    eye.show_interest("orders", frozenset({"t", "gone"}))
+    assert not eye.wait_for(frozenset({"t"}), 0.01)
+    looks += [look(t=[partition(1)])]
+    looking = threading.Timer(0.05, eye.look_once)
+    looking.start()
+    assert eye.wait_for(frozenset({"t", "gone"}), 10)
+    assert eye.cluster == cluster(t=[(1,)])
+    looking.join()
 
 
 @pytest.mark.parametrize(("answer", "aware"), [(True, True), (False, False), (AgentError("not allowed"), False)])

@@ -61,7 +61,10 @@ def test_a_static_member_may_come_back_under_another_id() -> None:
 def test_a_leader_without_instance_id_believes_its_looks(instance: str | None) -> None:
     """Who leads is no member of its own plan, however it is in the group: a look without it is of that generation."""
     watch: Any = SimpleNamespace(
-        cluster=cluster(t=[[1], [2]]), rack_aware_fetch=True, show_interest=lambda _group, _topics: None
+        cluster=cluster(t=[[1], [2]]),
+        rack_aware_fetch=True,
+        show_interest=lambda _group, _topics: None,
+        wait_for=lambda _topics, _seconds: True,
     )
     assigning = Assigning(group="orders", settings=Settings(kafka={"bootstrap.servers": "h:1"}), watch=watch)
     presence, reader = (encode_subscription(Subscription(version=3, topics=topics)) for topics in ((), ("t",)))

@@ -68,7 +68,7 @@ def test_a_story_is_shortened() -> None:
     """What remains of two dozen steps is a group with one client, and it is said how that came to its end."""
     found = _found("deaf-to-partitions", 5, shorten=True)
     steps = [note for note in found.__notes__ if note.startswith("state.")]
-    assert len(steps) <= 3
+    assert len(steps) <= 4
     assert steps[0].count("'default'") == 1
     assert "samerack-0: sync-sent" in str(found)
 
