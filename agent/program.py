@@ -6,6 +6,7 @@ import signal
 import socket
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -13,7 +14,7 @@ from zlib import crc32
 
 import structlog
 
-from agent import web_api, web_page
+from agent import web_api, web_page, web_takeover
 from agent.cluster import SettlingTimes
 from agent.coordination import close, connect
 from agent.election.addresses import of_this_host
@@ -29,6 +30,7 @@ from agent.leading import planner
 from agent.leading.assigning import unweighed
 from agent.leading.leader import GroupLeader
 from agent.leading.measured import UNMEASURED, check_least_savings, measured
+from agent.leading.taking import Floor
 from agent.ledger import Ledger
 from agent.metrics import Metrics
 from agent.money_metrics import MoneyCollector
@@ -122,6 +124,9 @@ class Agent:
         self.metrics.registry.register(
             TrafficCollector(self.traffic, most_series=settings.traffic.most_series, mine=partial(_counts, standing))
         )
+        self.on_presence: Callable[[], None] = lambda: None
+        """Called when brokers know the agent by another id, which the supervisor has to know at once."""
+        floor = Floor()
         self._versions = VersionWatch(settings.kafka)
         self._leaders = [
             GroupLeader(
@@ -139,6 +144,8 @@ class Agent:
                     measured(self.traffic, self._measuring.weights) if self._measuring is not None else UNMEASURED
                 ),
                 rebalances=chronicle.of(group),
+                floor=floor,
+                told=self._tell_presence,
             )
             for group in dict.fromkeys(settings.groups)
         ]
@@ -190,6 +197,7 @@ class Agent:
                 more=(
                     *web_api.routes(self.showing, status=self.status),
                     *web_page.routes(self.showing),
+                    *web_takeover.routes({leader.group: leader for leader in self._leaders}),
                     *(traffic_web.routes(self._measuring.post) if self._measuring is not None else ()),
                 ),
             ),
@@ -235,6 +243,9 @@ class Agent:
     def presences(self) -> frozenset[Membership]:
         """Every id by which brokers know the agent in the groups that it leads or is to lead."""
         return frozenset(one for leader in self._leaders for one in leader.presences())
+
+    def _tell_presence(self) -> None:
+        self.on_presence()
 
     def is_well(self) -> bool:
         """Whether no group waits for a plan that is overdue."""
@@ -402,6 +413,7 @@ def run(settings: Settings, *, line: int, observing: bool) -> None:
         lost=stop.set,
         replaced=lambda why: agent.events.add("worker", action="replaced", reason=why),
     )
+    agent.on_presence = lifeline.tell
     lifeline.start()
     log.info("started", groups=list(settings.groups), url=f"http://{agent.web.host}:{agent.web.port}/metrics")
     stop.wait()
