@@ -1,0 +1,105 @@
+"""On real brokers: what the policy forbids does not happen to the group, and what waits is made up for in time."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+from sandbox.agent_process import AgentProcess
+from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
+
+_HALF_MINUTES = [{"cron": "* * * * *", "minutes": 0.5}]
+"""Open in the first half of every minute."""
+_LEFT_SECONDS = 6.0
+"""What it takes to move replicas, and the agent to see it."""
+_QUIET_SECONDS = 3.0
+
+
+def _led(scene: Scene, **settings: object) -> AgentProcess:
+    """An agent that leads three members, all partitions near."""
+    scene.lay_out(INTERLEAVED)
+    agent = scene.leading_agent(**settings)
+    for rack in (A, B, C):
+        scene.join("confluent", rack)
+    scene.wait_settled(cross_rack=0)
+    return agent
+
+
+def _swap(scene: Scene, first: int, second: int) -> None:
+    """Two partitions change their racks."""
+    placed = scene.admin.replicas([scene.topic])
+    there, here = (placed[scene.topic, number].replicas for number in (second, first))
+    scene.admin.move_replicas({(scene.topic, first): there, (scene.topic, second): here}, elect=False)
+
+
+def _suppressed(agent: AgentProcess, scene: Scene, reason: str) -> bool:
+    return bool(agent.metric("samerack_suppressed_triggers_total", group=scene.group, reason=reason))
+
+
+def _policy(agent: AgentProcess) -> dict[str, Any]:
+    (told,) = json.loads(agent.get("/v1/policy")[1])["groups"]
+    assert isinstance(told, dict)
+    return told
+
+
+def test_who_proposes_triggers_nothing_and_plans_what_others_begin(scene: Scene) -> None:
+    """A swap of replicas is proposed once and counted; when a member goes and comes the plan is the best one again."""
+    agent = _led(scene, policy__mode="propose")
+    before = scene.rebalances()
+    _swap(scene, 0, 1)
+
+    def proposals() -> float | None:
+        return agent.metric("samerack_proposals_total", group=scene.group, reason="racks-changed")
+
+    agent.wait(lambda: proposals() == 1, "it proposes a rebalance", timeout=20)
+    assert holds_for(_QUIET_SECONDS, lambda: scene.rebalances() == before and proposals() == 1)
+    assert scene.cross_rack() == 2
+    agent.wait(lambda: (_policy(agent)["mode"], _policy(agent)["waits"]) == ("propose", "proposed"), "it says so")
+    decisions = [(decision["action"], decision["reason"]) for decision in agent.events("decision")]
+    assert decisions.count(("propose", "racks-changed")) == 1
+    assert agent.metric("samerack_rebalances_total", group=scene.group, reason="racks-changed") == 0
+
+    scene.redeploy(scene.seats[0])
+    scene.wait_settled(cross_rack=0)
+    scene.finish()
+
+
+def test_outside_of_its_windows_a_rebalance_waits(scene: Scene) -> None:
+    """A swap while the window is closed is followed when it opens, and the agent told when that would be."""
+    agent = _led(scene, policy__windows=_HALF_MINUTES)
+    into = time.time() % 60
+    if not 30 < into < 60 - _LEFT_SECONDS:
+        time.sleep((31 - into) % 60)
+    before, opens = scene.rebalances(), (time.time() // 60 + 1) * 60
+    _swap(scene, 0, 1)
+    agent.wait(lambda: _suppressed(agent, scene, "outside-window"), "it waits for the window", timeout=_LEFT_SECONDS)
+    agent.wait(lambda: _policy(agent)["waits_until"] == opens, "it tells when the window opens", timeout=2)
+    assert scene.rebalances() == before
+    scene.wait_settled(cross_rack=0)
+    assert opens < time.time() < opens + 15
+    scene.finish()
+
+
+def test_no_restart_gets_around_the_cap(scene: Scene, tmp_path: Path) -> None:
+    """The second rebalance of the hour is not made, nor by the same agent killed and started again."""
+    settings: dict[str, object] = {
+        "policy__most_per_hour": 1,
+        "leading__session_timeout_seconds": 20,
+        "election__identity": "same",
+        "events__path": str(tmp_path / "events.db"),
+    }
+    agent = _led(scene, **settings)
+    _swap(scene, 0, 1)
+    scene.wait_settled(cross_rack=0)
+    _swap(scene, 1, 2)
+    agent.wait(lambda: _suppressed(agent, scene, "hourly-cap"), "it has had its rebalance", timeout=20)
+    agent.kill()
+    again = scene.agent(**settings)
+    again.wait_role("leading")
+    before = scene.rebalances()
+    again.wait(lambda: _suppressed(again, scene, "hourly-cap"), "it knows of its rebalance", timeout=20)
+    assert holds_for(_QUIET_SECONDS, lambda: scene.rebalances() == before)
+    assert scene.cross_rack() == 2
+    scene.finish()
