@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import threading
@@ -385,13 +386,19 @@ def _presence(settings: Settings) -> Presence:
     )
 
 
-def run(settings: Settings, *, line: int, observing: bool) -> None:
+def get_ready() -> None:
+    """Do what takes a while and needs no settings, before there is work."""
+    planner.warm_up()
+
+
+def run(settings: Settings, *, line: socket.socket, observing: bool, why: str = "") -> None:
     """Run an agent until SIGTERM or SIGINT, or until its supervisor is gone.
 
     Args:
         settings: All settings.
-        line: File descriptor of the line to the supervisor.
+        line: The line to the supervisor.
         observing: Join no group, and measure those that would be led.
+        why: Why this process takes another's place; empty if it takes none.
 
     Raises:
         SettingsError, AgentError: See `Agent`.
@@ -406,16 +413,17 @@ def run(settings: Settings, *, line: int, observing: bool) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     agent.start()
-    lifeline = Lifeline(
-        socket.socket(fileno=line),
-        present=agent.presences,
-        well=agent.is_well,
-        lost=stop.set,
-        replaced=lambda why: agent.events.add("worker", action="replaced", reason=why),
-    )
+    lifeline = Lifeline(line, present=agent.presences, well=agent.is_well, lost=stop.set)
+    if why:
+        agent.events.add("worker", action="replaced", reason=why)
     agent.on_presence = lifeline.tell
     lifeline.start()
-    log.info("started", groups=list(settings.groups), url=f"http://{agent.web.host}:{agent.web.port}/metrics")
+    log.info(
+        "started",
+        process=os.getpid(),
+        groups=list(settings.groups),
+        url=f"http://{agent.web.host}:{agent.web.port}/metrics",
+    )
     stop.wait()
     agent.stop()
     log.info("stopped")

@@ -5,13 +5,18 @@ Loaded without clients and solvers: the one that watches needs neither, and stay
 
 from __future__ import annotations
 
+import signal
+import socket
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
+from common.settings import Settings
 
 
 def register(app: typer.Typer) -> None:
@@ -41,15 +46,14 @@ def run(
 
     The work is done in a process of its own, which is replaced at once when it dies or hangs (settings `supervisor`).
     """
-    settings = settings_from(config, bootstrap, assignments, groups=group or None)
+    read = partial(settings_from, config, bootstrap, assignments, groups=group or None)
+    if line is not None:
+        _work(socket.socket(fileno=line), read, observing=observe)
+        return
+    settings = read()
     from agent import log  # noqa: PLC0415 - not before wrong settings are told
 
     log.configure(settings.log)
-    if line is not None:
-        from agent import program  # noqa: PLC0415 - clients and solvers, for the process that works
-
-        program.run(settings, line=line, observing=observe)
-        return
     from agent.supervisor.watchdog import Supervisor  # noqa: PLC0415 - see above
 
     command = [sys.executable, "-m", "agent.cli.main", "run", *_given(config, bootstrap, group, assignments)]
@@ -61,6 +65,21 @@ def run(
         observing=observing,
     )
     raise typer.Exit(supervisor.run())
+
+
+def _work(line: socket.socket, read: Callable[[], Settings], *, observing: bool) -> None:
+    """The process that works: gets ready, waits for the supervisor's word, and reads the settings as they are then."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the supervisor as well, which tells its workers
+    from agent import log, program  # noqa: PLC0415 - clients and solvers, for the process that works
+    from agent.supervisor.lifeline import wait_to_begin  # noqa: PLC0415 - see above
+
+    program.get_ready()
+    why = wait_to_begin(line)
+    if why is None:
+        return
+    settings = read()
+    log.configure(settings.log)
+    program.run(settings, line=line, observing=observing, why=why)
 
 
 def _given(

@@ -1,4 +1,4 @@
-"""The working process's end of the line to its supervisor: signs of life, and the end when the supervisor is gone.
+"""The working process's end of the line to its supervisor: the word to begin, signs of life, the end if nobody listens.
 
 What must not enter: knowing what the process works at; it asks for what there is to tell.
 """
@@ -16,6 +16,24 @@ BEAT_SECONDS: Final = 0.2
 _MOST_HEARD: Final = 4096
 
 
+def wait_to_begin(end: socket.socket) -> str | None:
+    """Wait until the supervisor has this process work.
+
+    Returns:
+        Why it takes another's place, empty if it takes none; None if the supervisor is gone.
+    """
+    heard = b""
+    while not heard.endswith(b"\n"):
+        try:
+            more = end.recv(_MOST_HEARD)
+        except ConnectionError:
+            more = b""
+        if not more:
+            return None
+        heard += more
+    return heard[:-1].decode(errors="replace")
+
+
 class Lifeline(threading.Thread):
     """Beats while the process is well, and ends it properly when nobody listens any more."""
 
@@ -26,7 +44,6 @@ class Lifeline(threading.Thread):
         present: Callable[[], frozenset[Presence]],
         well: Callable[[], bool],
         lost: Callable[[], None],
-        replaced: Callable[[str], object] = lambda _why: None,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -35,15 +52,12 @@ class Lifeline(threading.Thread):
             present: what brokers know the process by at the moment.
             well: whether it gets on with its work; without that there is no sign of life.
             lost: called once, when the supervisor is gone.
-            replaced: called once where this process takes another's place, with the reason.
         """
         super().__init__(name="lifeline", daemon=True)
         self._end = end
         self._present = present
         self._well = well
         self._lost = lost
-        self._replaced = replaced
-        self._heard = b""
         self._told: frozenset[Presence] = frozenset()
         self._lock = threading.Lock()
 
@@ -55,24 +69,14 @@ class Lifeline(threading.Thread):
                 if self._well():
                     self.tell()
                 try:
-                    heard = self._end.recv(_MOST_HEARD)
+                    if not self._end.recv(_MOST_HEARD):
+                        return
                 except TimeoutError:
                     continue
-                if not heard:
-                    return
-                self._hear(heard)
         except OSError:
             return
         finally:
             self._lost()
-
-    def _hear(self, heard: bytes) -> None:
-        """The supervisor says one line at most."""
-        why, end, self._heard = (self._heard + heard).partition(b"\n")
-        if end:
-            self._replaced(why.decode(errors="replace"))
-        else:
-            self._heard = why
 
     def tell(self) -> None:
         """A sign of life, with what is new; any thread may have it sent at once.

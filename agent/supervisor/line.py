@@ -1,8 +1,8 @@
 """What the working process tells the one that watches over it, line by line over a socket.
 
 An empty line is a sign of life; any other is JSON and names everything that the worker is in groups by, so that
-somebody can leave for it. The other way goes one line at most, at the start: why the process takes another's place.
-What must not enter: what becomes of either.
+somebody can leave for it. The other way goes one line, with which work begins: why the process takes another's place,
+if it does. What must not enter: what becomes of either.
 """
 
 from __future__ import annotations

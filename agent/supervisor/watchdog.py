@@ -1,8 +1,9 @@
 """Watches over the working process: replaces it when it dies, hangs or grows, and leaves groups when it cannot start.
 
 A worker that is replaced comes back under the same instance ids, so that the groups keep its place; a rebalance under
-way goes on with its plan. One that dies again and again is kept out of the groups for a while. What must not enter:
-clients of Kafka, and anything else that could hang or grow here.
+way goes on with its plan. Its successor, the spare, is loaded beforehand: groups wait for the rest only. One that dies
+again and again is kept out of the groups for a while. What must not enter: clients of Kafka, and anything else that
+could hang or grow here.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _LATE_SECONDS: Final = 0.3
 _STOP_SECONDS: Final = 6.0
 _LEAVE_SECONDS: Final = 10.0
 _MEMORY_SECONDS: Final = 1.0
+_SPARE_SECONDS: Final = 2.0
+"""Loading takes a second of processor: not while groups are joined and looked at for the first time."""
 _FREE_DEATHS: Final = 2
 """So many deaths in a row are followed by a start at once; later ones by a pause that doubles."""
 _MOST_PAUSE_SECONDS: Final = 30.0
@@ -41,26 +44,33 @@ _MOST_PAUSE_SECONDS: Final = 30.0
 class Worker:
     """One working process with its line."""
 
-    def __init__(self, command: Sequence[str], *, now: float, why: str = "") -> None:
-        """Start it.
+    def __init__(self, command: Sequence[str]) -> None:
+        """Start it; it gets ready and does nothing before `begin`.
 
         Args:
             command: What to run; the number of its end of the line is put after it.
-            now: The time.
-            why: Why it takes another's place, for it to tell.
         """
         ours, theirs = socket.socketpair()
-        if why:
-            ours.sendall(why.encode() + b"\n")
         with theirs:
             self.process = subprocess.Popen([*command, str(theirs.fileno())], pass_fds=(theirs.fileno(),))  # noqa: S603 - ourselves
         ours.settimeout(0)
         self._line = ours
         self._rest = b""
-        self.started = now
+        self.began = float("inf")
         self.last_sign: float | None = None
         self.present: frozenset[Presence] | None = None
         """What brokers know it by; None before it has told."""
+
+    def begin(self, now: float, why: str) -> None:
+        """Have it work from now on.
+
+        Args:
+            now: The time.
+            why: Why it takes another's place, for it to tell; empty if it takes none.
+        """
+        self.began = now
+        with suppress(OSError):  # it has died: that is seen at the next turn
+            self._line.sendall(why.encode() + b"\n")
 
     def listen(self, now: float) -> None:
         """Take in what it has told."""
@@ -114,15 +124,23 @@ class Supervisor:
         self._observing_until = 0.0
         self._signal = 0
         self._known: frozenset[Presence] = frozenset()
+        self._spare: Worker | None = None
 
     def run(self) -> int:
         """Until SIGTERM or SIGINT, or wrong input; the answer is the exit code."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
+        try:
+            return self._supervise()
+        finally:
+            self._drop_spare()
+
+    def _supervise(self) -> int:
         lived = False
         why = ""
         while True:
-            worker = Worker(self._commands[self._observing], now=time.monotonic(), why=why)
+            worker = self._next()
+            worker.begin(time.monotonic(), why)
             try:
                 reason = self._watch(worker)
                 if self._signalled():
@@ -144,6 +162,27 @@ class Supervisor:
                 self._leave(self._known, wait=True)
                 return 0
 
+    def _next(self) -> Worker:
+        """The spare where it is of use, else a new one."""
+        spare = self._spare
+        if spare is not None and spare.process.poll() is None and not self._observing:
+            self._spare = None
+            return spare
+        self._drop_spare()
+        return Worker(self._commands[self._observing])
+
+    def _keep_spare(self, worker: Worker, now: float) -> None:
+        """Have a successor ready once a worker has been well for a while; one that cannot load is not tried again."""
+        wanted = self._settings.spare and not self._observing
+        if wanted and self._spare is None and worker.last_sign is not None and now - worker.began > _SPARE_SECONDS:
+            self._spare = Worker(self._commands[False])
+
+    def _drop_spare(self) -> None:
+        spare, self._spare = self._spare, None
+        if spare is not None:
+            spare.kill()
+            spare.close()
+
     def _signalled(self) -> bool:
         return self._signal != 0
 
@@ -163,7 +202,7 @@ class Supervisor:
                 worker.last_sign = now
             turned = now
             if worker.last_sign is None:
-                if now - worker.started > self._settings.start_seconds:
+                if now - worker.began > self._settings.start_seconds:
                     return f"no sign of life within {self._settings.start_seconds:g} s of its start"
             elif now - worker.last_sign > self._settings.hang_seconds:
                 return f"no sign of life for {self._settings.hang_seconds:g} s"
@@ -173,6 +212,7 @@ class Supervisor:
                     return f"{mib:.0f} MiB of memory, beyond supervisor.memory_mib"
             if self._observing and now > self._observing_until:
                 return self._calm(worker)
+            self._keep_spare(worker, now)
         return ""
 
     def _calm(self, worker: Worker) -> str:

@@ -73,11 +73,9 @@ class Agent:
 
     def worker(self) -> int:
         """The process id of its worker; 0 while there is none."""
-        with suppress(psutil.NoSuchProcess):
-            for child in psutil.Process(self.process.process.pid).children():
-                if "--line" in child.cmdline():
-                    return child.pid
-        return 0
+        started = self.process.events("started")
+        worker = int(started[-1]["process"]) if started else 0
+        return worker if worker and psutil.pid_exists(worker) else 0
 
     def kill_worker(self) -> None:
         """SIGKILL to its worker only."""

@@ -17,7 +17,7 @@ _LEFT_SECONDS = 6.0
 _QUIET_SECONDS = 3.0
 
 
-def _led(scene: Scene, **settings: object) -> AgentProcess:
+def _led(scene: Scene, **settings: Any) -> AgentProcess:
     """An agent that leads three members, all partitions near."""
     scene.lay_out(INTERLEAVED)
     agent = scene.leading_agent(**settings)
@@ -84,7 +84,7 @@ def test_outside_of_its_windows_a_rebalance_waits(scene: Scene) -> None:
 
 def test_no_restart_gets_around_the_cap(scene: Scene, tmp_path: Path) -> None:
     """The second rebalance of the hour is not made, nor by the same agent killed and started again."""
-    settings: dict[str, object] = {
+    settings: dict[str, Any] = {
         "policy__most_per_hour": 1,
         "leading__session_timeout_seconds": 20,
         "election__identity": "same",

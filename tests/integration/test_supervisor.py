@@ -26,8 +26,7 @@ def _led(scene: Scene, *, config: Path | None = None, **settings: object) -> Age
 
 def _worker(agent: AgentProcess) -> psutil.Process:
     """The process that works."""
-    (worker,) = (child for child in psutil.Process(agent.process.pid).children() if "--line" in child.cmdline())
-    return worker
+    return psutil.Process(agent.events("started")[-1]["process"])
 
 
 def _back(agent: AgentProcess, died: psutil.Process) -> None:
