@@ -167,7 +167,7 @@ def _of_group(story: Story, group: Group, bootstrap: str, folder: Path, tries: i
 
 def _one(bootstrap: str, group: Group, log: Path) -> tuple[dict[str, Any], float, float]:
     """One takeover: the agent's answer, and the longest pauses in seconds, when it joined and when it took over."""
-    settings = {"racks.client_ids": {f"*-{rack}": rack for rack in _NAMES}, "events.path": ":memory:"}
+    settings = {"racks.client_ids": {f"*-{rack}": rack for rack in _NAMES}, "events.path": "memory"}
     begun = _now_ms()
     with AgentProcess(bootstrap, groups=[group.name], log=log, settings=settings) as agent:
         agent.wait_role("following")

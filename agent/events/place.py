@@ -11,7 +11,7 @@ from zlib import crc32
 
 from common.settings import Settings
 
-_NOWHERE: Final = ":memory:"
+_NOWHERE: Final = "memory"
 _HOMELESS: Final = Path("/var/lib")
 """Of a user without a home, such as that of a container."""
 _SAFE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")

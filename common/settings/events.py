@@ -14,7 +14,7 @@ class EventSettings(Section):
         default="",
         description="File that events are kept in, on a local disk; each agent needs one of its own. Empty: "
         "`samerack/events-NAME.db` in `$XDG_STATE_HOME`, `~/.local/state` or, without a home, `/var/lib`, where NAME "
-        "tells agents of one machine apart. `:memory:` keeps them in memory only.",
+        "tells agents of one machine apart. `memory` keeps them in memory only.",
         examples=["/var/lib/samerack/events.db"],
     )
     most: int = Field(

@@ -205,4 +205,4 @@ def test_each_agent_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(os, "getuid", lambda: 65_532)
     assert path(state="").startswith("/var/lib/samerack/events-")
     assert path(events={"path": "/var/lib/events.db"}) == "/var/lib/events.db"
-    assert path(events={"path": ":memory:"}) == "None"
+    assert path(events={"path": "memory"}) == "None"
