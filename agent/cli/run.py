@@ -48,7 +48,8 @@ def run(
     """
     read = partial(settings_from, config, bootstrap, assignments, groups=group or None)
     if line is not None:
-        _work(socket.socket(fileno=line), read, observing=observe)
+        with socket.socket(fileno=line) as end:
+            _work(end, read, observing=observe)
         return
     settings = read()
     from agent import log  # noqa: PLC0415 - not before wrong settings are told

@@ -27,6 +27,8 @@ RUN_ELSEWHERE: Final = {
     "scripts/test": "this very run",
     "scripts/chart": "tests/helm, which holds what it writes",
     "scripts/demo": "test_the_demo_shows_what_it_promises",
+    "scripts/simulate": "tests/unit/agent/leading/test_simulated_stories.py, with fewer seeds",
+    "scripts/chaos": "tests/integration/test_chaos.py",
     "scripts/bench": "its scenarios are unit-tested; a whole run takes minutes",
     "samerack pipeline": "tests/spark, which has the session that it takes",
     "samerack cost": "tests/unit/agent/test_cli_cost.py: it measures for a minute where no agent runs",
@@ -118,7 +120,10 @@ def test_the_agent_runs_as_the_documentation_says(command: Command, cluster: Kaf
 
 @pytest.mark.timeout(240)
 def test_the_demo_shows_what_it_promises() -> None:
-    """`scripts/demo --json` reaches the optimum, follows a move within six seconds, and nobody stops for three."""
+    """`scripts/demo --json` reaches the optimum, follows a move within six seconds, and nobody stops for four.
+
+    Members with the default heartbeat of three seconds may take so long to hear of an eager rebalance.
+    """
     done = subprocess.run(
         [sys.executable, "-m", "sandbox.demo", "--json"],
         capture_output=True,
@@ -131,4 +136,4 @@ def test_the_demo_shows_what_it_promises() -> None:
     shown = json.loads(done.stdout.splitlines()[-1])
     assert shown["after"] == shown["optimum"] < shown["before"]
     assert shown["followed_seconds"] < 6
-    assert shown["consumption_gap_seconds"] < 3
+    assert shown["consumption_gap_seconds"] < 4

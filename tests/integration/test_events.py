@@ -174,7 +174,7 @@ def test_each_generation_of_a_led_group_is_told_with_its_cause(scene: Scene, tmp
 
     assert [record.generation for record in _published(scene, happened, len(told))] == told
 
-    (worker,) = (one for one in psutil.Process(agent.process.pid).children() if "--line" in one.cmdline())
+    worker = psutil.Process(agent.events("started")[-1]["process"])
     worker.kill()
     agent.wait(lambda: len(agent.events("events-stored")) == 2 and agent.role() == "leading", "its successor leads")
     assert [event["generation"] for event in _told(agent, scene.group)] == told

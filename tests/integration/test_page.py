@@ -66,7 +66,7 @@ def test_the_page_shows_bytes_money_shares_and_decisions(browser: Browser, url: 
     assert {"43 GB", "$0.093", "near", "no rack"} <= set(texts)  # the matrix
     assert {"billing-kip848", "leading", "69 %", "67 %"} <= set(texts)  # the groups
     assert {"asks to rebalance", "not followed", "plan sent", "below-least-saving", "racks-changed"} <= set(texts)
-    assert "$46.01/month" in texts
+    assert "$1.51/day" in texts
     assert any(text.startswith("go back to group.protocol=classic") for text in texts)
     draw(browser, "wide")
 

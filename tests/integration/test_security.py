@@ -244,7 +244,7 @@ def test_a_password_that_changes_makes_no_storm(secured: Secured, tmp_path: Path
             for broker in cluster.brokers:  # connections that are there stay: a password is for new ones
                 cluster.restart_broker(broker)
             agent.wait(lambda: "refuse SASL SCRAM-SHA-512" in agent.get("/readyz")[1], "it is not ready, and says why")
-            time.sleep(12)  # the first pauses are short, and restarted brokers are found anew
+            time.sleep(20)  # the first pauses are short, and restarted brokers are found anew
             before, begun = secured.attempts(), time.monotonic()
             time.sleep(15)
             attempts = secured.attempts() - before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -40,11 +41,22 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 def refused(*arguments: str) -> tuple[int, str]:
     """Exit code and the one line of a command that says nothing else; of `run`, what its working process says."""
-    worker = ("--line", "99") if arguments[0] == "run" else ()
-    code, out, err = run(*arguments, *worker)
+    code, out, err = run(*arguments) if arguments[0] != "run" else _works(*arguments)
     assert out == ""
     (line,) = err.splitlines()
     return code, line
+
+
+def _works(*arguments: str) -> tuple[int, str, str]:
+    """A working process, here, with the supervisor's word to begin."""
+    before = signal.getsignal(signal.SIGINT)
+    ours, theirs = socket.socketpair()
+    with ours:
+        ours.sendall(b"\n")
+        try:
+            return run(*arguments, "--line", str(theirs.detach()))
+        finally:
+            signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture
