@@ -12,6 +12,7 @@
 # SANDBOX_OLDEST_KAFKA_IMAGE.
 
 engine=$cache/engine
+kafka_oldest=3.9.2 # the oldest brokers that leading is tested on
 mkdir -p "$engine"
 
 _engine_answers() { command -v docker >/dev/null && timeout 10 docker info >/dev/null 2>&1; }

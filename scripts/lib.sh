@@ -10,7 +10,6 @@ fi
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/samerack
 kafka_version=4.3.0 # of clients and tools always, of brokers unless SANDBOX_KAFKA_VERSION names another
-kafka_oldest=3.9.2  # the oldest brokers that leading is tested on
 broker_version=${SANDBOX_KAFKA_VERSION:-$kafka_version}
 kafka_jars=$cache/kafka-$kafka_version
 spark_jars=$cache/spark-4.2.0
