@@ -199,6 +199,7 @@ def tell(number: int, *, stories: int = 1, steps: int = STEPS_OF_A_STORY, shorte
         phases=phases,
         suppress_health_check=list(HealthCheck),
         report_multiple_bugs=False,
+        print_blob=False,  # in continuous integration it would be on, and end the story with words of the library
     )
 
     @seed(number)

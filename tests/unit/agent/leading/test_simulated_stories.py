@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.simulator.__main__ import main
 from tests.simulator.agent import simulated
@@ -20,6 +21,15 @@ from tests.simulator.world import Setting, World
 
 SEEDS = 25
 MOST_SEEDS = 1000
+
+
+@pytest.fixture
+def _as_in_continuous_integration() -> Iterator[None]:
+    """hypothesis with the settings that it takes there: it tells more of itself."""
+    before = settings.get_current_profile_name()
+    settings.load_profile("ci")
+    yield
+    settings.load_profile(before)
 
 
 @pytest.fixture(autouse=True)
@@ -64,11 +74,14 @@ def test_a_planted_mistake_is_found(plant: str, kind: str, first: int) -> None:
     assert type(_found(plant, first, shorten=False)).__name__ == kind
 
 
+@pytest.mark.usefixtures("_as_in_continuous_integration")
 def test_a_story_is_shortened() -> None:
     """What remains of two dozen steps is a group with one client, and it is said how that came to its end."""
     found = _found("deaf-to-partitions", 5, shorten=True)
-    steps = [note for note in found.__notes__ if note.startswith("state.")]
+    first, state, *steps = found.__notes__
+    assert (first, state) == ("Failing test case: <state machine>", "state = Told()")
     assert len(steps) <= 4
+    assert all(step.startswith("state.") for step in steps)
     assert steps[0].count("'default'") == 1
     assert "samerack-0: sync-sent" in str(found)
 
