@@ -25,7 +25,7 @@ MOST_SEEDS = 1000
 
 @pytest.fixture
 def _as_in_continuous_integration() -> Iterator[None]:
-    """hypothesis with the settings that it takes there: it tells more of itself."""
+    """Hypothesis with the settings that it takes there: it tells more of itself."""
     before = settings.get_current_profile_name()
     settings.load_profile("ci")
     yield
