@@ -18,6 +18,8 @@ _ENOUGH_BYTES: Final = 1 << 20
 """A calibration needs so many exact bytes before it says anything."""
 _FORGET: Final = 0.98
 """Of old bytes this share counts on at each commit: with one in 5 s, a third after five minutes."""
+_MOST_UNSURE: Final = 0.025
+"""While it is unknown of more than this share of what was told whether the estimate has it, the ratio says nothing."""
 _LEAST_FACTOR: Final = 0.5
 _MOST_FACTOR: Final = 2.0
 """A factor beyond is no error of the estimate but a member that does not commit, or another's statistics."""
@@ -29,10 +31,20 @@ class Calibration:
 
     Clients count what they receive at once, and the estimate follows with the commit: without waiting for it exact
     bytes would always be ahead. A commit falls somewhere between two looks: half of what came since the last waits on.
+    That half may be wrong by as much again: of a few commits, or of the first of a burst, it would decide the ratio.
+
+    Attributes:
+        exact: what the members told, older bytes weighing less.
+        estimated: the same, estimated.
+        factor: what estimates are multiplied with; 1 until it is known, or while the two do not fit together.
+        begun: whether there was a commit.
+        waiting_exact: what was told since the last commit.
+        waiting_estimated: what was estimated since.
     """
 
     exact: float = 0.0
     estimated: float = 0.0
+    factor: float = 1.0
     begun: bool = False
     waiting_exact: float = 0.0
     waiting_estimated: float = 0.0
@@ -47,14 +59,9 @@ class Calibration:
             self.exact = self.exact * _FORGET + self.waiting_exact - exact / 2
             self.estimated = self.estimated * _FORGET + self.waiting_estimated
         self.begun, self.waiting_exact, self.waiting_estimated = True, exact / 2, 0.0
-
-    @property
-    def factor(self) -> float:
-        """What estimates are multiplied with; 1 while too little is known or the two do not fit together."""
-        if min(self.exact, self.estimated) < _ENOUGH_BYTES:
-            return 1.0
-        factor = self.exact / self.estimated
-        return factor if _LEAST_FACTOR <= factor <= _MOST_FACTOR else 1.0
+        if min(self.exact, self.estimated) >= _ENOUGH_BYTES and exact / 2 <= self.exact * _MOST_UNSURE:
+            factor = self.exact / self.estimated
+            self.factor = factor if _LEAST_FACTOR <= factor <= _MOST_FACTOR else 1.0
 
 
 @dataclass(slots=True, kw_only=True)

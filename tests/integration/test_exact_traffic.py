@@ -101,7 +101,7 @@ class Watched:
 def test_java_clients_are_exact_to_a_hundredth(
     cluster: KafkaCluster, admin: Admin, topic: str, tmp_path: Path, protocol: str
 ) -> None:
-    """Scraped counters replace the estimate of their member, by rack, and correct that of the other one."""
+    """Scraped counters replace the estimate of their member, by rack, and leave that of the other one right."""
     admin.create_topic(topic, _PLACES)
     group = f"group-of-{topic}"
     (port,) = free_ports(1)
