@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from confluent_kafka import ElectionType, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]  # exported in fact
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 from kafka import TopicPartition as MovedPartition
 from kafka.admin import KafkaAdminClient
@@ -122,6 +122,18 @@ class Admin:
             for number, partition in sorted(known[topic].partitions.items())
         }
 
+    def ends(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
+        """Returns the offset behind the last record of every partition of these topics."""
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        asked = {TopicPartition(*partition): latest for partition in self.replicas(topics)}
+
+        def answers() -> dict[tuple[str, int], int]:
+            found = self._client.list_offsets(asked, request_timeout=_ANSWER_SECONDS)
+            return {(one.topic, one.partition): int(future.result().offset) for one, future in found.items()}
+
+        told: dict[tuple[str, int], int] = self._ask(answers)
+        return told
+
     def create_topic(
         self, topic: str, assignment: Sequence[Sequence[int]], *, config: Mapping[str, str] | None = None
     ) -> None:
@@ -183,6 +195,7 @@ class Admin:
         self._wait_placed(moves, leaders=False)
         if elect:
             self.elect_leaders(moves)
+            self._wait_placed(moves)
         return time.monotonic() - begun
 
     def elect_leaders(self, partitions: Iterable[tuple[str, int]]) -> None:
@@ -199,8 +212,19 @@ class Admin:
         for partition, refusal in answers.items():
             if refusal is not None and refusal.code() != KafkaError.ELECTION_NOT_NEEDED:
                 raise SandboxError(f"no election for {partition.topic}-{partition.partition}: {refusal}")
-        placed = self.replicas({topic for topic, _ in wanted})
-        self._wait_placed({partition: placed[partition].replicas for partition in wanted})
+        topics = sorted({topic for topic, _ in wanted})
+
+        def lead() -> bool:
+            # asked each time: the broker that answers may be behind the one that has just been asked
+            placed = self.replicas(topics)
+            return all(
+                (found := placed.get(partition)) is not None
+                and found.leader == found.replicas[0]
+                and found.in_sync == set(found.replicas)
+                for partition in wanted
+            )
+
+        wait_until(lead, f"the first replicas of {len(wanted)} partitions of {topics} lead", timeout=self._timeout)
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         """Asks again while the broker that was asked is the one that has just been stopped."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -21,6 +19,7 @@ from sandbox.chaos.schedule import KINDS, draw, possible
 from sandbox.chaos.world import SETUPS
 from sandbox.demo import Story, told
 from sandbox.errors import SandboxError
+from sandbox.evidence import evidence
 from sandbox.history.model import Kind
 
 _LOG_WIDTH: Final = 240
@@ -78,26 +77,16 @@ def _play(story: Story, asked: _Asked) -> dict[str, Any]:
         story.tell(f"[yellow]{missing}[/yellow]")
     groups = [setup.name for setup in SETUPS]
     schedule = draw(asked.seed, faults=asked.faults, kinds=asked.kinds or possible(means), groups=groups)
-    folder = Path(tempfile.mkdtemp(prefix="samerack-chaos-"))
-    kept = True
-    try:
+    with evidence(story, "samerack-chaos-", keep=asked.keep) as kept:
         led, alone = (
-            _run(story, schedule, means, folder / name, with_agents=with_agents) if wanted else None
+            _run(story, schedule, means, kept.folder / name, with_agents=with_agents) if wanted else None
             for name, with_agents, wanted in (
                 ("with-agents", True, asked.with_agents),
                 ("without-agents", False, asked.without),
             )
         )
         verdict = judging.judge(led, alone)
-        kept = asked.keep or bool(verdict.complaints)
-    except KeyboardInterrupt:
-        kept = False
-        raise
-    finally:
-        if kept:
-            story.tell(f"histories and logs are kept in {folder}; python -m sandbox.history checks them")
-        else:
-            shutil.rmtree(folder, ignore_errors=True)
+        kept.keep = asked.keep or bool(verdict.complaints)
     return {"verdict": verdict, "json": judging.as_json(verdict, seed=asked.seed)}
 
 

@@ -32,7 +32,8 @@ _PROPERTIES: Final = {
 }
 _TELLING: Final = frozenset({"java", "confluent"})
 """Clients that send their rack with their subscription and with their fetches."""
-_FEED_SECONDS: Final = 0.04
+FEED_SECONDS: Final = 0.04
+"""Between two records of a partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,7 @@ class Group:
         self._written = folder / "written.jsonl"
         self._next_marks: dict[Member, int] = {}
         self._written_mark = self._next_written_mark = 0
-        self._feeder = Feeder(bootstrap, {setup.name: len(setup.placed)}, pause=_FEED_SECONDS, history=self._written)
+        self._feeder = Feeder(bootstrap, {setup.name: len(setup.placed)}, pause=FEED_SECONDS, history=self._written)
         self._groups = self._ask_groups()
 
     # members
@@ -245,6 +246,10 @@ class Group:
                     found |= event.partitions
         return frozenset(found)
 
+    def read_to(self, partition: Partition) -> int:
+        """The greatest offset of a partition that a member that is there has read; -1 before any has."""
+        return max((member.last_read(partition) for member in self.present.values()), default=-1)
+
     def finish(self, *, timeout: float = 60.0) -> History:
         """Stop the load, wait until everything is read, end the members in good order; the whole history.
 
@@ -258,22 +263,13 @@ class Group:
                 ends[partition] = max(ends.get(partition, -1), event.last)
         # the reads of members that have ended need not be asked: whoever is there reads to the end
         wait_until(
-            lambda: all(self._read_to(partition) >= last for partition, last in ends.items()),
+            lambda: all(self.read_to(partition) >= last for partition, last in ends.items()),
             f"everything written to {self.name} is read",
             timeout=timeout,
         )
         for seat in list(self.present):
             self.end(seat)
         return read_history(sorted(self._folder.glob("*.jsonl")))
-
-    def _read_to(self, partition: Partition) -> int:
-        found = -1
-        for member in self.present.values():
-            for event in reversed(member.events):
-                if event.kind == "records" and partition in event.partitions:
-                    found = max(found, event.last)
-                    break
-        return found
 
     def _ask_groups(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200})

@@ -131,10 +131,7 @@ def _wrong(run: Run) -> list[str]:
 def lost(run: Run) -> int:
     """Records that nobody read."""
     return sum(
-        finding.offsets[1] - finding.offsets[0] + 1
-        for findings in run.findings.values()
-        for finding in findings
-        if finding.kind is Kind.SKIPPED and finding.offsets is not None
+        finding.records for findings in run.findings.values() for finding in findings if finding.kind is Kind.SKIPPED
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
@@ -57,7 +57,15 @@ _QUIET_SECONDS: Final = 0.5
 class World:
     """A running world; a context manager that ends it."""
 
-    def __init__(self, *, folder: Path, with_agents: bool, means: Means, tell: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        *,
+        folder: Path,
+        with_agents: bool,
+        means: Means,
+        tell: Callable[[str], None],
+        setups: Sequence[Setup] = SETUPS,
+    ) -> None:
         """Prepare; entering the context starts everything.
 
         Args:
@@ -65,6 +73,7 @@ class World:
             with_agents: whether there are any.
             means: what this machine lets us do.
             tell: is told what happens.
+            setups: the groups.
         """
         self.folder = folder
         self.means = means
@@ -73,6 +82,7 @@ class World:
         self.network = Network(enabled=means.network)
         self._with_agents = with_agents
         self._tell = tell
+        self._setups = tuple(setups)
         self._stack = ExitStack()
 
     def agreed(self) -> bool:
@@ -170,7 +180,7 @@ class World:
             self.cluster = stack.enter_context(Cluster())
             self.admin = stack.enter_context(Admin(self.cluster.bootstrap))
             if self._with_agents:
-                names = [setup.name for setup in SETUPS]
+                names = [setup.name for setup in self._setups]
                 agents = Agents(bootstrap=self.cluster.bootstrap, groups=names, folder=self.folder / "agents")
                 stack.callback(self.means.clean, agents.all, self.folder)
                 self.means.prepare(agents.all, self.folder)
@@ -181,7 +191,7 @@ class World:
             self._tell(
                 "three groups start" + (", led by an agent with a second one standing by" if self.agents else "")
             )
-            for setup in SETUPS:
+            for setup in self._setups:
                 group = Group(
                     setup, bootstrap=self.cluster.bootstrap, admin=self.admin, folder=self.folder / setup.name
                 )

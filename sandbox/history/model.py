@@ -72,6 +72,11 @@ class Finding:
         """How long it lasted."""
         return (self.until_ns - self.since_ns) / 1e9
 
+    @property
+    def records(self) -> int:
+        """How many records were skipped or read again."""
+        return 0 if self.offsets is None else self.offsets[1] - self.offsets[0] + 1
+
     def __str__(self) -> str:
         """In words."""
         topic, number = self.partition

@@ -125,6 +125,7 @@ class Member:
         self.command = list(command)
         self._events: list[Event] = []
         self._owned: frozenset[Partition] = frozenset()
+        self._last_read: dict[Partition, int] = {}
         self._errors: deque[str] = deque(maxlen=30)
         self._changed = threading.Condition()
         self._history = history.open("ab") if history is not None else None
@@ -172,6 +173,11 @@ class Member:
         """The partitions that it has now, as it tells."""
         with self._changed:
             return self._owned
+
+    def last_read(self, partition: Partition) -> int:
+        """The greatest offset that it has read of a partition; -1 before it has read any."""
+        with self._changed:
+            return self._last_read.get(partition, -1)
 
     @property
     def received(self) -> Mapping[int, int]:
@@ -253,6 +259,9 @@ class Member:
                 self._owned -= event.partitions
             elif event.kind == "closed":
                 self._owned = frozenset()
+            elif event.kind == "records":
+                for partition in event.partitions:
+                    self._last_read[partition] = max(self._last_read.get(partition, -1), event.last)
             self._changed.notify_all()
 
     def _complain(self, line: bytes) -> None:
