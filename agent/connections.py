@@ -60,6 +60,13 @@ class Refusals:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: dict[Identity, tuple[str, float, float]] = {}
+        self._let_in = False
+
+    @property
+    def reception(self) -> str | None:
+        """Empty once anybody was let in; before, why somebody was refused; None while nobody has had an answer."""
+        with self._lock:
+            return "" if self._let_in else next((text for text, _, _ in self._known.values()), None)
 
     def check(self, identity: Identity) -> None:
         """Raise what is known of this identity, until it is time to knock again.
@@ -82,6 +89,7 @@ class Refusals:
     def forget(self, identity: Identity) -> None:
         """It was let in."""
         with self._lock:
+            self._let_in = True
             self._known.pop(identity, None)
 
 

@@ -345,6 +345,11 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
     return client
 
 
+def reception() -> str | None:
+    """How brokers received this process: empty once they let it in; before, why they refused it; None while away."""
+    return _REFUSALS.reception
+
+
 def close(client: KafkaNetClient) -> None:
     """Close connections and stop the network thread."""
     client.close()

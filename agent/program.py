@@ -17,7 +17,7 @@ import structlog
 
 from agent import web_api, web_page, web_takeover
 from agent.cluster import SettlingTimes
-from agent.coordination import close, connect
+from agent.coordination import close, connect, reception
 from agent.election.addresses import of_this_host
 from agent.election.election import Alone, Election, Standing
 from agent.election.metrics import ElectionCollector
@@ -413,7 +413,7 @@ def run(settings: Settings, *, line: socket.socket, observing: bool, why: str = 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
     agent.start()
-    lifeline = Lifeline(line, present=agent.presences, well=agent.is_well, lost=stop.set)
+    lifeline = Lifeline(line, present=agent.presences, well=agent.is_well, received=reception, lost=stop.set)
     if why:
         agent.events.add("worker", action="replaced", reason=why)
     agent.on_presence = lifeline.tell

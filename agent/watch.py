@@ -41,7 +41,7 @@ RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"
 _REQUEST_SECONDS: Final = 5.0
 _KNOCK_SECONDS: Final = 2.0
-_SURE_SECONDS: Final = 10.0
+_SURE_SECONDS: Final = 30.0
 """Where librdkafka knows of a refusal the other client finds it too, however busy the machine, and says it better."""
 _HEED_SECONDS: Final = 0.1
 """An answer is waited for in turns of so long, between which errors of connections are heeded."""

@@ -14,7 +14,7 @@ from kafka.errors import KafkaError
 
 from agent.coordination import close, connect
 from agent.leading.membership import Membership
-from agent.supervisor.line import Presence, decode
+from agent.supervisor.line import Presence
 from common.errors import AgentError
 from common.kafka_config import for_kafka_python
 from common.settings import LeadingSettings
@@ -48,7 +48,7 @@ def main() -> int:
     """Exit code 0 when all is left, 1 when something failed."""
     asked = json.load(sys.stdin)
     try:
-        failed = leave(asked["kafka"], decode(json.dumps(asked["present"]).encode()) or frozenset())
+        failed = leave(asked["kafka"], frozenset(Presence(**one) for one in asked["present"]))
     except AgentError as error:
         failed = [str(error)]
     for line in failed:

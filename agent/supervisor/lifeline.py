@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from agent.supervisor.line import ALIVE, Presence, encode
+from agent.supervisor.line import ALIVE, Presence, encode, encode_reception
 
 BEAT_SECONDS: Final = 0.2
 _MOST_HEARD: Final = 4096
@@ -43,6 +43,7 @@ class Lifeline(threading.Thread):
         *,
         present: Callable[[], frozenset[Presence]],
         well: Callable[[], bool],
+        received: Callable[[], str | None],
         lost: Callable[[], None],
     ) -> None:
         """Prepare; `start` begins.
@@ -51,14 +52,17 @@ class Lifeline(threading.Thread):
             end: this process's end of the line.
             present: what brokers know the process by at the moment.
             well: whether it gets on with its work; without that there is no sign of life.
+            received: how brokers received the process, see `agent.supervisor.line`; None while that is not known.
             lost: called once, when the supervisor is gone.
         """
         super().__init__(name="lifeline", daemon=True)
         self._end = end
         self._present = present
         self._well = well
+        self._received = received
         self._lost = lost
         self._told: frozenset[Presence] = frozenset()
+        self._told_reception: str | None = None
         self._lock = threading.Lock()
 
     def run(self) -> None:
@@ -88,7 +92,10 @@ class Lifeline(threading.Thread):
             self._end.sendall(self._news())
 
     def _news(self) -> bytes:
-        present = self._present()
+        reception, present = self._received(), self._present()
+        if reception is not None and reception != self._told_reception:
+            self._told_reception = reception
+            return encode_reception(reception)
         if present == self._told:
             return ALIVE
         self._told = present

@@ -1,8 +1,9 @@
 """What the working process tells the one that watches over it, line by line over a socket.
 
-An empty line is a sign of life; any other is JSON and names everything that the worker is in groups by, so that
-somebody can leave for it. The other way goes one line, with which work begins: why the process takes another's place,
-if it does. What must not enter: what becomes of either.
+An empty line is a sign of life; any other is JSON: a list of everything that the worker is in groups by, so that
+somebody can leave for it, or a text, how brokers received it: empty once they let it in, before that why they refuse
+it. The other way goes one line, with which work begins: why the process takes another's place, if it does. What must
+not enter: what becomes of either.
 """
 
 from __future__ import annotations
@@ -37,7 +38,12 @@ def encode(present: Iterable[Presence]) -> bytes:
     return json.dumps([asdict(one) for one in sorted(present, key=_order)]).encode() + b"\n"
 
 
-def decode(line: bytes) -> frozenset[Presence] | None:
+def encode_reception(text: str) -> bytes:
+    """How brokers received it, as one line."""
+    return json.dumps(text).encode() + b"\n"
+
+
+def decode(line: bytes) -> frozenset[Presence] | str | None:
     """What a line says; None for a mere sign of life.
 
     Raises:
@@ -45,8 +51,11 @@ def decode(line: bytes) -> frozenset[Presence] | None:
     """
     if not line.strip():
         return None
+    said = json.loads(line)
+    if isinstance(said, str):
+        return said
     try:
-        return frozenset(Presence(**one) for one in json.loads(line))
+        return frozenset(Presence(**one) for one in said)
     except TypeError as error:
         raise ValueError(str(error)) from None
 

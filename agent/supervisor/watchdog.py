@@ -24,6 +24,7 @@ import structlog
 
 from agent.supervisor.line import Presence, decode
 from agent.supervisor.memory import resident_bytes
+from common.errors import AgentError
 from common.settings import SupervisorSettings
 
 log = structlog.get_logger("supervisor")
@@ -60,6 +61,8 @@ class Worker:
         self.last_sign: float | None = None
         self.present: frozenset[Presence] | None = None
         """What brokers know it by; None before it has told."""
+        self.reception: str | None = None
+        """How brokers received it: empty once they let it in, before that why they refuse it, or None."""
 
     def begin(self, now: float, why: str) -> None:
         """Have it work from now on.
@@ -79,9 +82,11 @@ class Worker:
                 self.last_sign = now
                 *lines, self._rest = (self._rest + heard).split(b"\n")
                 for line in lines:
-                    present = decode(line)
-                    if present is not None:
-                        self.present = present
+                    told = decode(line)
+                    if isinstance(told, str):
+                        self.reception = told
+                    elif told is not None:
+                        self.present = told
 
     def memory_mib(self) -> float:
         """Resident memory; 0 when it is gone."""
@@ -125,9 +130,14 @@ class Supervisor:
         self._signal = 0
         self._known: frozenset[Presence] = frozenset()
         self._spare: Worker | None = None
+        self._let_in = False
 
     def run(self) -> int:
-        """Until SIGTERM or SIGINT, or wrong input; the answer is the exit code."""
+        """Until SIGTERM or SIGINT, or wrong input; the answer is the exit code.
+
+        Raises:
+            AgentError: Brokers refuse it, and never let it in.
+        """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         try:
@@ -136,7 +146,6 @@ class Supervisor:
             self._drop_spare()
 
     def _supervise(self) -> int:
-        lived = False
         why = ""
         while True:
             worker = self._next()
@@ -145,13 +154,15 @@ class Supervisor:
                 reason = self._watch(worker)
                 if self._signalled():
                     return self._stop(worker)
+                if worker.reception and not self._let_in:
+                    self._stop(worker)
+                    raise AgentError(worker.reception)
                 code = worker.process.poll()
-                lived = lived or worker.last_sign is not None
                 if worker.present is not None:
                     self._known = worker.present  # else brokers still know the one before it
                 if code is None:
                     worker.kill()
-                elif code > 0 and not lived:
+                elif code > 0 and not self._let_in:
                     return code  # it has said why: wrong input, a port that is taken; trying again changes nothing
                 if reason != _CALM:
                     self._bury(reason)
@@ -196,8 +207,11 @@ class Supervisor:
             time.sleep(_TURN_SECONDS)  # a signal ends it
             now = time.monotonic()
             worker.listen(now)
+            self._let_in = self._let_in or worker.reception == ""
             if worker.process.poll() is not None:
                 return f"exit code {worker.process.returncode}"
+            if worker.reception and not self._let_in:
+                return worker.reception
             if now - turned > _TURN_SECONDS + _LATE_SECONDS and worker.last_sign is not None:
                 worker.last_sign = now
             turned = now

@@ -12,7 +12,7 @@ from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from agent.connections import Connections
+from agent.connections import Connections, Refusals
 from agent.refusals import NotAcceptedError, refusal
 
 CONFIG = {
@@ -48,3 +48,15 @@ def test_what_a_broker_says_before_it_hangs_up_is_heeded(
     connections._failed(broker.node_id, kafka_errors.KafkaConnectionError())
     assert refusal(connections.last_failure, CONFIG)
     net.close()
+
+
+def test_who_was_never_let_in_is_told_apart() -> None:
+    """Nothing is known at first; a refusal counts until anybody was let in, and none from then on."""
+    refusals, me, other = Refusals(), (("sasl_", "me"),), (("sasl_", "other"),)
+    received = [refusals.reception]
+    refusals.remember(me, "who are you?")
+    received.append(refusals.reception)
+    refusals.forget(other)
+    refusals.remember(me, "who are you?")
+    received.append(refusals.reception)
+    assert received == [None, "who are you?", ""]
