@@ -14,7 +14,7 @@ from sandbox.evidence import evidence
 from sandbox.soak.judging import Trend, Verdict, as_json, judge
 from sandbox.soak.run import run
 
-_LOG_WIDTH: Final = 240
+_LOG_WIDTH: Final = 400
 """Columns where the output is no terminal's: one line for one minute."""
 _MIB: Final = 2**20
 

@@ -187,26 +187,18 @@ def _lag(group: Group, ends: Mapping[tuple[str, int], int]) -> int:
 
 
 def _processes(agent: Agent) -> list[tuple[str, Process]]:
-    """By role; what has ended meanwhile is left out."""
+    """By role; what has ended meanwhile is left out, and so is what is there for a moment only."""
     found: list[tuple[str, Process]] = []
     with suppress(psutil.NoSuchProcess):
         supervisor = psutil.Process(agent.process.process.pid)
+        found.append((f"{agent.name} supervisor", _measured(supervisor)))
         worker = agent.worker()
-        for process in [supervisor, *supervisor.children(recursive=True)]:
+        for process in supervisor.children():
             with suppress(psutil.NoSuchProcess):
-                role = (
-                    "supervisor" if process == supervisor else _role(process.cmdline(), is_worker=process.pid == worker)
-                )
-                if role:
+                if "--line" in process.cmdline():
+                    role = "worker" if process.pid == worker else "spare"
                     found.append((f"{agent.name} {role}", _measured(process)))
     return found
-
-
-def _role(line: Sequence[str], *, is_worker: bool) -> str:
-    """What a process below the supervisor is; "" for one that is there for a moment only."""
-    if "--line" in line:
-        return "worker" if is_worker else "spare"
-    return "planner" if "agent.worker" in line else ""
 
 
 def _measured(process: psutil.Process) -> Process:
