@@ -111,9 +111,9 @@ class LeadingSettings(Section):
     takeover: Literal["patient", "clean"] = Field(
         default="patient",
         description="How the agent becomes the leader of a group that has one: `patient` waits for the leader's next "
-        "restart; `clean` takes over by itself where the policy says that the gain is worth a rebalance, once for "
-        "each time that the agent lost the lead, in eager groups only. `samerack lead GROUP --takeover clean` does "
-        "the same on request.",
+        "restart; `clean` takes over by itself where the policy says that the gain is worth a rebalance, in "
+        "eager groups only; one that is undone is tried again after half a minute, then after ever longer pauses. "
+        "`samerack lead GROUP --takeover clean` does the same on request.",
     )
     takeover_wait_seconds: Seconds = Field(
         default=5.0,

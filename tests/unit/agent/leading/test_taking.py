@@ -210,7 +210,7 @@ def test_a_question_that_nobody_takes_up_is_answered() -> None:
     assert not stage.consider()
 
 
-def test_the_setting_takes_over_once_for_each_lost_lead() -> None:
+def test_the_setting_takes_over_whenever_the_lead_is_lost() -> None:
     """Only in peace, only where the policy would act, and again after the agent has led."""
     stage = Stage(leading=LeadingSettings(takeover="clean"))
     stage.judging.action = Action.PROPOSE
@@ -219,13 +219,25 @@ def test_the_setting_takes_over_once_for_each_lost_lead() -> None:
     assert stage.consider()
     stage.taking.end(stage.member)
     assert not stage.taking.is_under_way
-    assert not stage.consider()
     stage.joining.leading = True
     stage.taking.joined(stage.member)
     stage.joining.leading = False
     stage.taking.joined(stage.member)
     assert not stage.consider()
     stage.now += 6
+    assert stage.consider()
+
+
+def test_the_setting_tries_again_what_was_undone() -> None:
+    """After half a minute, then after ever longer pauses: what spoiled it may have been chance."""
+    stage = Stage(leading=LeadingSettings(takeover="clean"))
+    for pause in (30, 60, 120):
+        assert stage.consider()
+        stage.taking.end(stage.member)
+        stage.taking.joined(stage.member)
+        stage.now += pause - 1
+        assert not stage.consider()
+        stage.now += 1
     assert stage.consider()
 
 
