@@ -37,7 +37,7 @@ class Replicas:
     in_sync: frozenset[int]
 
 
-def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 30.0, pause: float = 0.05) -> float:
+def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 60.0, pause: float = 0.05) -> float:
     """Waits until a condition holds; a Kafka error while asking counts as "not yet".
 
     Args:
@@ -74,7 +74,7 @@ class Admin:
             admin.move_replicas({("orders", 0): [3, 1]})
     """
 
-    def __init__(self, bootstrap: str, *, timeout: float = 30.0) -> None:
+    def __init__(self, bootstrap: str, *, timeout: float = 60.0) -> None:
         """Prepares a client, which connects when it is asked something.
 
         Args:
@@ -82,14 +82,7 @@ class Admin:
             timeout: seconds that any change may take until it shows.
         """
         self._timeout = timeout
-        self._client = AdminClient(
-            {
-                "bootstrap.servers": bootstrap,
-                "client.id": "samerack-sandbox",
-                "reconnect.backoff.max.ms": 200,
-                "log_level": 0,  # brokers come and go here; what matters is raised
-            }
-        )
+        self._client = _client(bootstrap)
 
     def close(self) -> None:
         """Disconnects."""
@@ -112,15 +105,9 @@ class Admin:
 
     def replicas(self, topics: Iterable[str]) -> dict[tuple[str, int], Replicas]:
         """Returns where the partitions of these topics live; topics that do not exist are left out."""
-        known = self._ask(lambda: self._client.list_topics(timeout=_ANSWER_SECONDS)).topics
-        return {
-            (topic, number): Replicas(
-                leader=partition.leader, replicas=tuple(partition.replicas), in_sync=frozenset(partition.isrs)
-            )
-            for topic in topics
-            if topic in known
-            for number, partition in sorted(known[topic].partitions.items())
-        }
+        asked = tuple(topics)
+        found: dict[tuple[str, int], Replicas] = self._ask(lambda: _placed(self._client, asked))
+        return found
 
     def ends(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
         """Returns the offset behind the last record of every partition of these topics."""
@@ -175,9 +162,8 @@ class Admin:
         """
         begun = time.monotonic()
         wanted = {MovedPartition(topic, number): list(brokers) for (topic, number), brokers in moves.items()}
-        living = self._ask(lambda: self._client.list_topics(timeout=_ANSWER_SECONDS)).brokers.values()
         # kafka-python has few annotations, and leaves sockets open when it knocks at a broker that is away.
-        mover: Any = KafkaAdminClient(bootstrap_servers=[f"{broker.host}:{broker.port}" for broker in living])
+        mover: Any = KafkaAdminClient(bootstrap_servers=self._addresses())
         try:
             answers: dict[MovedPartition, type[Exception] | None] = mover.alter_partition_reassignments(wanted)
             refused = {f"{p.topic}-{p.partition}": error.__name__ for p, error in answers.items() if error is not None}
@@ -238,10 +224,12 @@ class Admin:
         return answers[0]
 
     def _wait_placed(self, wanted: Mapping[tuple[str, int], Sequence[int]], *, leaders: bool = True) -> None:
+        """Waits until every broker shows it: each has its own view, and the next question may go to any of them."""
         topics = sorted({topic for topic, _ in wanted})
+        showing: set[str] = set()
 
-        def shows() -> bool:
-            placed = self.replicas(topics)
+        def shows(client: AdminClient) -> bool:
+            placed = _placed(client, topics)
             return all(
                 (found := placed.get(partition)) is not None
                 and found.replicas == tuple(brokers)
@@ -250,9 +238,45 @@ class Admin:
                 for partition, brokers in wanted.items()
             )
 
+        def all_show() -> bool:
+            if not shows(self._client):
+                return False
+            living = set(self._addresses())
+            # a client that is new asks the broker that it was given; later it would ask any
+            showing.update(address for address in living - showing if shows(_client(address)))
+            return living <= showing
+
         wait_until(
-            shows, f"metadata shows {len(wanted)} partitions of {topics} where they belong", timeout=self._timeout
+            all_show, f"metadata shows {len(wanted)} partitions of {topics} where they belong", timeout=self._timeout
         )
+
+    def _addresses(self) -> list[str]:
+        """Where the brokers that the cluster lists can be asked."""
+        brokers = self._ask(lambda: self._client.list_topics(timeout=_ANSWER_SECONDS)).brokers.values()
+        return [f"{broker.host}:{broker.port}" for broker in brokers]
+
+
+def _client(bootstrap: str) -> AdminClient:
+    return AdminClient(
+        {
+            "bootstrap.servers": bootstrap,
+            "client.id": "samerack-sandbox",
+            "reconnect.backoff.max.ms": 200,
+            "log_level": 0,  # brokers come and go here; what matters is raised
+        }
+    )
+
+
+def _placed(client: AdminClient, topics: Iterable[str]) -> dict[tuple[str, int], Replicas]:
+    known = client.list_topics(timeout=_ANSWER_SECONDS).topics
+    return {
+        (topic, number): Replicas(
+            leader=partition.leader, replicas=tuple(partition.replicas), in_sync=frozenset(partition.isrs)
+        )
+        for topic in topics
+        if topic in known
+        for number, partition in sorted(known[topic].partitions.items())
+    }
 
 
 def _all_done(futures: Mapping[str, Future[None]]) -> None:
