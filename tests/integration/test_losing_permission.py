@@ -31,12 +31,12 @@ def test_who_may_lead_no_more_makes_room(
     (group,) = json.loads(agent.get("/v1/status")[1])["groups"]
     assert "READ" in group["trouble"]
     assert agent.get("/readyz")[0] == 503
-    assert seen.reads()
-    wait_until(lambda: sum(len(member.owned) for member in seen.members) == 3, "the group leads itself", timeout=30)
-    assert seen.reads()
+    seen.wait_read()
+    wait_until(lambda: sum(len(member.owned) for member in seen.members) == 3, "the group leads itself")
+    seen.wait_read()
     retries = [event["retry_seconds"] for event in agent.events("failed", kind="refused")]
     assert retries[0] == 2
     _allow(acls, {("group", GROUP, "READ")})
-    agent.wait(lambda: agent.role() in ("leading", "following"), "it is back", timeout=70)
-    assert agent.get("/readyz")[0] == 200
-    assert seen.reads()
+    agent.wait(lambda: agent.role() in ("leading", "following"), "it is back", timeout=120)
+    agent.wait(lambda: agent.get("/readyz")[0] == 200, "it is ready")
+    seen.wait_read()
