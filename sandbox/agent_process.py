@@ -20,7 +20,7 @@ from sandbox.admin import wait_until
 from sandbox.errors import SandboxError
 from sandbox.processes import end, spawn, tail
 
-_STOP_SECONDS: Final = 10.0
+_STOP_SECONDS: Final = 30.0
 
 
 class AgentProcess:
@@ -93,14 +93,15 @@ class AgentProcess:
             started = self.events("started")
             if not started:
                 return 0, ""
-            self._url = str(started[0]["url"]).removesuffix("/metrics")
+            self._url = str(started[-1]["url"]).removesuffix("/metrics")
         try:
-            with urllib.request.urlopen(f"{self._url}{path}", timeout=2) as page:  # noqa: S310 - the agent's own port
+            with urllib.request.urlopen(f"{self._url}{path}", timeout=5) as page:  # noqa: S310 - the agent's own port
                 return int(page.status), page.read().decode()
         except urllib.error.HTTPError as error:
             with error:
                 return error.code, error.read().decode()
         except OSError:
+            self._url = ""  # a busy machine may have had the working process replaced: the next has a port of its own
             return 0, ""
 
     def metric(self, name: str, **labels: str) -> float | None:
@@ -168,7 +169,7 @@ class AgentProcess:
         end(self.process, kill=True)
 
     def stop(self) -> tuple[int, float]:
-        """Ends it with SIGTERM; its exit code and the seconds it took. SIGKILL follows after ten seconds."""
+        """Ends it with SIGTERM; its exit code and the seconds it took. SIGKILL follows after half a minute."""
         begun = time.monotonic()
         code = end(self.process, timeout=_STOP_SECONDS)
         return code, time.monotonic() - begun

@@ -197,7 +197,7 @@ class Member:
         """Its process id."""
         return self._process.pid
 
-    def wait(self, holds: Callable[[], bool], what: str, *, timeout: float = 30.0) -> None:
+    def wait(self, holds: Callable[[], bool], what: str, *, timeout: float = 60.0) -> None:
         """Waits until a condition holds; it is asked again after each line.
 
         Raises:

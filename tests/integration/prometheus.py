@@ -15,7 +15,7 @@ from sandbox.admin import wait_until
 from sandbox.processes import end, spawn
 from sandbox.settings import HOST, free_ports
 
-_SECONDS = 10
+_SECONDS = 30
 
 
 class Prometheus:

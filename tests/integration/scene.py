@@ -36,7 +36,7 @@ INTERLEAVED: Final = ((1,), (2,), (3,), (1,), (2,), (3,))
 """Brokers by partition: two partitions in each rack, so placed that range without racks never has all of them near."""
 AGENT: Final = "samerack"
 """The agent's client id, and by default its instance id."""
-_TAKE_OVER_SECONDS: Final = 20.0
+_TAKE_OVER_SECONDS: Final = 60.0
 _TELLING: Final = frozenset({"java", "confluent"})
 """Clients that send their rack with their subscription and with their fetches."""
 _PARTITION_EVENTS: Final = frozenset({"assigned", "revoked", "lost"})
@@ -207,7 +207,7 @@ class Scene:
         owned = list(self.owned().values())
         return sum(map(len, owned)) == len(frozenset().union(*owned)) == len(self.admin.replicas(self.topics))
 
-    def wait_settled(self, *, cross_rack: int | None = None, timeout: float = 60.0) -> float:
+    def wait_settled(self, *, cross_rack: int | None = None, timeout: float = 90.0) -> float:
         """Waits until every partition has one owner and members have exactly what their leader gave them.
 
         Args:
@@ -272,7 +272,7 @@ class Scene:
                     holding.discard(client_id)
         return twice
 
-    def finish(self, *, timeout: float = 30.0) -> None:
+    def finish(self, *, timeout: float = 90.0) -> None:
         """Ends the feeding, waits until everything is read, and holds that nothing was lost or read twice."""
         self._feeding.close()
         ends = self._ends()

@@ -83,7 +83,7 @@ def test_a_command_of_the_documentation_works(command: Command, cluster: KafkaCl
     """It ends with exit code 0 and says something, once the broker's address is this cluster's."""
     words = [on_this_cluster(word, cluster) for word in command.words]
     done = subprocess.run(
-        words, capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment(), check=False
+        words, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment(), check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout
@@ -107,15 +107,15 @@ def test_the_agent_runs_as_the_documentation_says(command: Command, cluster: Kaf
 
     def ready() -> bool:
         try:
-            with urllib.request.urlopen(f"http://{HOST}:{port}/readyz", timeout=2) as answer:
+            with urllib.request.urlopen(f"http://{HOST}:{port}/readyz", timeout=10) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False
 
     try:
-        wait_until(ready, "the agent is ready", timeout=30)
+        wait_until(ready, "the agent is ready")
     finally:
-        code = end(agent, timeout=10)
+        code = end(agent)
     assert code == 0, tail(log)
 
 

@@ -87,7 +87,7 @@ def test_a_newcomer_displaces_nobody(scene: Scene) -> None:
         other.wait_role("standby")
     second.stop()
     others[0].kill()
-    wait_until(lambda: any(event["agents"] == 2 for event in first.events("elected")[3:]), "two are left", timeout=20)
+    wait_until(lambda: any(event["agents"] == 2 for event in first.events("elected")[3:]), "two are left")
     assert (first.role(), others[1].role()) == ("leading", "standby")
     _leads_without_rebalance(scene, first, before)
     scene.finish()

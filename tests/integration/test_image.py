@@ -68,7 +68,7 @@ def test_the_confined_agent_leads_a_group(pods: Pods, scene: Scene) -> None:
     agent = lead(pods, scene)
     seconds = wait_ready(agent)
     assert seconds < _MOST_READY_SECONDS
-    wait_until(lambda: role(agent, scene) == "leading", "the agent leads", timeout=30)
+    wait_until(lambda: role(agent, scene) == "leading", "the agent leads", timeout=90)
     for client, rack in (("java", A), ("confluent", B), ("aiokafka", C)):
         scene.join(client, rack)
     scene.wait_settled(cross_rack=0)
@@ -82,7 +82,7 @@ def test_the_confined_agent_leads_a_group(pods: Pods, scene: Scene) -> None:
     for address in pods.addresses_elsewhere():
         assert "OSError" in execute(agent, PYTHON, "-c", _CONNECT.format(host=address))[1], "there is a way out"
 
-    wait_until(lambda: _health(agent) == "healthy", "the engine's own health check passes", timeout=30)
+    wait_until(lambda: _health(agent) == "healthy", "the engine's own health check passes", timeout=90)
     assert execute(agent, SAMERACK, "health") == (0, "ok\n")
     memory = agent.stats(stream=False)["memory_stats"]["usage"]
     print(f"ready after {seconds:.1f} s, {memory / 1e6:.0f} MB of memory while leading")  # noqa: T201 - pytest -rP shows it
@@ -98,7 +98,7 @@ def test_the_confined_agent_leads_a_group(pods: Pods, scene: Scene) -> None:
 def test_probes_tell_when_kafka_is_away(pods: Pods) -> None:
     """Without brokers the agent lives and is not ready; without an agent neither probe passes, and each says why."""
     agent = pods.start("agent", command=["run", "--group", "g", "-b", "node-9:9093"])
-    wait_until(lambda: execute(agent, SAMERACK, "health")[0] == 0, "the agent lives", timeout=30)
+    wait_until(lambda: execute(agent, SAMERACK, "health")[0] == 0, "the agent lives", timeout=90)
     code, said = execute(agent, SAMERACK, "health", "--ready")
     assert code == 1
     assert "/readyz answers 503: watch: " in said
@@ -160,7 +160,7 @@ def test_the_command_of_the_page_runs() -> None:
     page = (ROOT / "docs" / "image.md").read_text(encoding="utf-8")
     (line,) = [line.strip() for line in page.splitlines() if line.startswith("    docker run ")]
     words = [IMAGE if word == "samerack" else word for word in shlex.split(line)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
 
 

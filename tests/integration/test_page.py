@@ -168,7 +168,7 @@ def test_before_anything_is_measured(browser: Browser) -> None:
 def test_an_unknown_group_is_not_found(url: str) -> None:
     """Status 404 and a way back; the name is escaped."""
     with pytest.raises(HTTPError) as caught:
-        urlopen(f"{url}/group?name=%3Cscript%3E", timeout=5)  # noqa: S310 - a loopback address of our own
+        urlopen(f"{url}/group?name=%3Cscript%3E", timeout=30)  # noqa: S310 - a loopback address of our own
     with caught.value as error:
         body = error.read().decode()
         assert error.code == 404
@@ -178,7 +178,7 @@ def test_an_unknown_group_is_not_found(url: str) -> None:
 
 def test_headers_keep_the_page_to_itself(url: str) -> None:
     """It may not be framed, sniffed or cached, and runs nothing."""
-    with urlopen(url, timeout=5) as answer:  # noqa: S310 - see above
+    with urlopen(url, timeout=30) as answer:  # noqa: S310 - see above
         headers = answer.headers
     assert "default-src 'none'" in headers["content-security-policy"]
     assert "frame-ancestors 'none'" in headers["content-security-policy"]

@@ -35,7 +35,7 @@ def pods(cluster: ContainerCluster) -> Iterator[Pods]:
 def planned(scene: Scene) -> list[tuple[str, str]]:
     """Rack and its source of every member, as `samerack plan` finds them on the brokers."""
     line = [sys.executable, "-m", "agent.cli.main", "plan", scene.group, "--json", "-b", scene.cluster.bootstrap]
-    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode:
         return []  # nobody is in the group yet
     members: list[dict[str, Any]] = json.loads(done.stdout)["members"]

@@ -53,7 +53,7 @@ def test_who_proposes_triggers_nothing_and_plans_what_others_begin(scene: Scene)
     def proposals() -> float | None:
         return agent.metric("samerack_proposals_total", group=scene.group, reason="racks-changed")
 
-    agent.wait(lambda: proposals() == 1, "it proposes a rebalance", timeout=20)
+    agent.wait(lambda: proposals() == 1, "it proposes a rebalance")
     assert holds_for(_QUIET_SECONDS, lambda: scene.rebalances() == before and proposals() == 1)
     assert scene.cross_rack() == 2
     agent.wait(lambda: (_policy(agent)["mode"], _policy(agent)["waits"]) == ("propose", "proposed"), "it says so")
@@ -94,12 +94,12 @@ def test_no_restart_gets_around_the_cap(scene: Scene, tmp_path: Path) -> None:
     _swap(scene, 0, 1)
     scene.wait_settled(cross_rack=0)
     _swap(scene, 1, 2)
-    agent.wait(lambda: _suppressed(agent, scene, "hourly-cap"), "it has had its rebalance", timeout=20)
+    agent.wait(lambda: _suppressed(agent, scene, "hourly-cap"), "it has had its rebalance")
     agent.kill()
     again = scene.agent(**settings)
     again.wait_role("leading")
     before = scene.rebalances()
-    again.wait(lambda: _suppressed(again, scene, "hourly-cap"), "it knows of its rebalance", timeout=20)
+    again.wait(lambda: _suppressed(again, scene, "hourly-cap"), "it knows of its rebalance")
     assert holds_for(_QUIET_SECONDS, lambda: scene.rebalances() == before)
     assert scene.cross_rack() == 2
     scene.finish()

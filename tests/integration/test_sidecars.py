@@ -75,7 +75,7 @@ def test_sidecars_tell_the_one_that_leads(pods: Pods, scene: Scene) -> None:
     for container in running[(A, B, C).index(leading)]:
         container.kill()
     left = {rack: sidecar for rack, sidecar in sidecars.items() if rack != leading}
-    wait_until(lambda: "leading" in map(_role, left.values()), "another leads", timeout=30)
+    wait_until(lambda: "leading" in map(_role, left.values()), "another leads", timeout=60)
     wait_until(
         lambda: len(_given(scene)) == 2 and all(_given(scene)[rack] >= _NEAR[rack] for rack in left),
         "the two that are left read near what they can",

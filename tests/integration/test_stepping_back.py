@@ -47,7 +47,7 @@ def test_a_foreign_agent_is_made_room_for(scene: Scene) -> None:
     assert (first.role(), second.role()) == ("leading", "observing")
     assert len(first.events("plan-sent")) <= plans + 2  # its coming and its going
     first.stop()
-    second.wait_role("following", timeout=20)
+    second.wait_role("following")
     assert _trouble(second) == ""
     scene.wait_settled()
     scene.finish()
@@ -71,7 +71,7 @@ def test_a_converted_group_is_left_until_it_is_classic_again(scene: Scene) -> No
     newcomer = scene.seats.pop()
     newcomer.member.stop()
     scene.former.append(newcomer)
-    agent.wait(lambda: agent.role() in ("following", "leading"), "it is in the group again", timeout=30)
+    agent.wait(lambda: agent.role() in ("following", "leading"), "it is in the group again")
     scene.wait_settled()
     scene.finish()
 

@@ -31,7 +31,7 @@ def _worker(agent: AgentProcess) -> psutil.Process:
 
 def _back(agent: AgentProcess, died: psutil.Process) -> None:
     """Waits until another process leads."""
-    wait_until(lambda: len(agent.events("started")) > 1 and agent.role() == "leading", "a new worker leads", timeout=20)
+    wait_until(lambda: len(agent.events("started")) > 1 and agent.role() == "leading", "a new worker leads")
     assert _worker(agent).pid != died.pid
 
 
@@ -106,7 +106,7 @@ def test_one_that_cannot_start_leaves_its_groups(scene: Scene, tmp_path: Path) -
     config.write_text("policy: {bursts: 3}\n", encoding="utf-8")
     since = time.monotonic()
     _worker(agent).kill()
-    wait_until(lambda: scene.presence() is None, "the group was left", timeout=30)
+    wait_until(lambda: scene.presence() is None, "the group was left")
     print(f"left after {time.monotonic() - since:.1f} s")  # noqa: T201 - see above
     scene.wait_settled()
     config.write_text("policy: {burst: 3}\n", encoding="utf-8")
@@ -119,7 +119,7 @@ def test_a_worker_ends_with_its_supervisor(scene: Scene) -> None:
     agent = _led(scene)
     worker = _worker(agent)
     os.kill(agent.process.pid, signal.SIGKILL)
-    wait_until(lambda: not worker.is_running(), "the worker has ended", timeout=10)
+    wait_until(lambda: not worker.is_running(), "the worker has ended")
     assert scene.presence() is None
     scene.wait_settled()
     scene.finish()

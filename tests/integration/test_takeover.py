@@ -47,7 +47,7 @@ def _following(scene: Scene, *clients: str, **settings: Any) -> AgentProcess:
 
 def _asking(scene: Scene, agent: AgentProcess, *options: str) -> subprocess.Popen[str]:
     """`samerack lead GROUP --takeover clean --json`."""
-    url = agent.events("started")[0]["url"].removesuffix("/metrics")
+    url = agent.events("started")[-1]["url"].removesuffix("/metrics")
     line = [sys.executable, "-m", "agent.cli.main", "lead", scene.group, "--takeover", "clean", "--json"]
     return subprocess.Popen([*line, "--url", url, *options], stdout=subprocess.PIPE, text=True)
 

@@ -29,7 +29,7 @@ def test_a_deploy_hands_over_the_lead(scene: Scene, assignor: str, clients: tupl
     while agent.role() != "leading":
         assert deploys < _MOST_DEPLOYS
         deploys += 1
-        agent.reaches(agent.first_in_order, seconds=2)
+        agent.reaches(agent.first_in_order, seconds=5)
         for seat in tuple(scene.seats):
             scene.redeploy(seat)
             scene.wait_settled()
