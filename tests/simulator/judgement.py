@@ -127,7 +127,8 @@ class Judgement(Witness):
         if step == "join-sent" and self._world.setting.forbidden:
             group = self._world.coordinator.group
             others = [member.client_id not in self._names() for member in group.members] if group is not None else []
-            seen = self._world.timeline.now - self._state_at > _LOOK_MS  # before, the agent cannot have seen it
+            # before, the agent cannot have seen it
+            seen = self._world.timeline.now - self._state_at > _LOOK_MS and self._world.network.outdated is None
             if group is not None and group.state is State.STABLE and others and all(others) and seen:
                 self.fail("ForbiddenGroup", f"{agent.name} joins a group that it may not")
 

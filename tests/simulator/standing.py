@@ -62,11 +62,14 @@ class SimulatedElection:
         self._term = 0
 
     def enter(self, identity: str, host: Host) -> SimulatedStanding:
-        """A process takes part; one that comes back within its session is told what it was told before."""
+        """A process takes part; one that comes back within its session is told what it was told before.
+
+        Unless somebody has come or gone meanwhile: that election waits for it.
+        """
         known = identity in self._standings
         standing = self._standings[identity] = SimulatedStanding(host)
-        if known and identity in self._verdicts:
-            verdict = self._verdicts[identity]
+        verdict = self._verdicts.get(identity)
+        if known and verdict is not None and verdict.term == self._term:
             host.later(VERDICT_MS, partial(standing.take, verdict))
         else:
             self._timeline.after(VERDICT_MS, self.elect)
@@ -103,9 +106,9 @@ class SimulatedElection:
             other: Somebody else than now is to be active, as when an agent's duties change.
         """
         present = {identity: standing for identity, standing in self._standings.items() if standing.host.alive}
+        self._term += 1
         if not present:
             return
-        self._term += 1
         holders = {name for name, verdict in self._verdicts.items() if self._duty in verdict.active}
         said = {}
         for identity in present:
