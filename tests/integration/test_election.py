@@ -6,7 +6,8 @@ from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for, now_ms
 
-_SHORT_PAUSE_SECONDS = 1.0
+_SHORT_PAUSE_SECONDS = 3.0
+"""Half of the shortest session: nobody waited for a dead agent, however busy the machine."""
 
 
 def _two(scene: Scene) -> tuple[AgentProcess, AgentProcess]:
@@ -43,7 +44,7 @@ def test_sigterm_hands_over_without_a_rebalance(scene: Scene) -> None:
     print(f"led {took} after SIGTERM at {signalled:.3f}")  # noqa: T201 - pytest -rP shows what was measured
     assert first.events("handed-over")
     _leads_without_rebalance(scene, second, before)
-    assert scene.longest_pause(since_ms=since) < 3 * _SHORT_PAUSE_SECONDS
+    assert scene.longest_pause(since_ms=since) < _SHORT_PAUSE_SECONDS
     scene.finish()
 
 

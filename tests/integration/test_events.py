@@ -152,7 +152,7 @@ def test_each_generation_of_a_led_group_is_told_with_its_cause(scene: Scene, tmp
     event = story.step(lambda: second.append(scene.join("kafka-python", B, **_SESSION)), "member-joined")
     assert event["joined"] == [scene.seats[-1].settings.client_id]
     assert (event["members"], event["partitions"], event["assignor"]) == (2, 6, "optimal")
-    assert 0 < event["pause_seconds"] <= event["seconds"] < 5
+    assert 0 < event["pause_seconds"] <= event["seconds"] < 30
     third: list[Member] = []
     story.step(lambda: third.append(scene.join("confluent", C, **_SESSION)), "member-joined", more=1)
     moved = story.step(lambda: scene.admin.move_replicas({(scene.topic, 0): [2], (scene.topic, 1): [1]}), "agent")
@@ -255,4 +255,4 @@ def test_a_rebalance_that_changes_nothing_is_the_leaders_own(scene: Scene, obser
             observing.wait(lambda: len(_told(observing, scene.group)) > before, "the agent tells of it")
             event = _told(observing, scene.group)[before]
     assert (event["cause"], event["moved"], event["members"]) == ("leader", 0, 2)
-    assert 1.0 < event["seconds"] < 10.0
+    assert 1.0 < event["seconds"] < 30.0
