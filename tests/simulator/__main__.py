@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import redirect_stdout
 from typing import Any, Final
 
 from tests.simulator.agent import simulated
@@ -32,7 +33,7 @@ def play(first: int, count: int, plant: str = "") -> list[dict[str, Any]]:
         plant: A mistake to make on purpose, by name.
     """
     found = []
-    with simulated(), PLANTS[plant]():
+    with simulated(), PLANTS[plant](), redirect_stdout(sys.stderr):  # hypothesis speaks of itself, which is no JSON
         for number in range(first, first + count):
             try:
                 tell(number)
