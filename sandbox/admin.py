@@ -133,7 +133,7 @@ class Admin:
         placed = [list(brokers) for brokers in assignment]
         new = NewTopic(topic, num_partitions=len(placed), replica_assignment=placed, config=dict(config or {}))
         _all_done(self._client.create_topics([new]))
-        self._wait_placed({(topic, number): brokers for number, brokers in enumerate(placed)})
+        self._wait_led({(topic, number): brokers for number, brokers in enumerate(placed)})
 
     def delete_topic(self, topic: str) -> None:
         """Deletes a topic."""
@@ -145,7 +145,7 @@ class Admin:
         present = len(self.replicas([topic]))
         added = [list(brokers) for brokers in assignment]
         _all_done(self._client.create_partitions([NewPartitions(topic, present + len(added), added)]))
-        self._wait_placed({(topic, present + number): brokers for number, brokers in enumerate(added)})
+        self._wait_led({(topic, present + number): brokers for number, brokers in enumerate(added)})
 
     def move_replicas(self, moves: Mapping[tuple[str, int], Sequence[int]], *, elect: bool = True) -> float:
         """Moves partitions to other brokers and waits until the data has followed.
@@ -178,10 +178,10 @@ class Admin:
             )
         finally:
             mover.close()
-        self._wait_placed(moves, leaders=False)
         if elect:
-            self.elect_leaders(moves)
-            self._wait_placed(moves)
+            self._wait_led(moves)
+        else:
+            self._wait_placed(moves, leaders=False)
         return time.monotonic() - begun
 
     def elect_leaders(self, partitions: Iterable[tuple[str, int]]) -> None:
@@ -222,6 +222,12 @@ class Admin:
 
         wait_until(answered, "a broker answers", timeout=self._timeout)
         return answers[0]
+
+    def _wait_led(self, wanted: Mapping[tuple[str, int], Sequence[int]]) -> None:
+        """Waits until they are placed, and makes the first brokers lead: one that was late has been passed over."""
+        self._wait_placed(wanted, leaders=False)
+        self.elect_leaders(wanted)
+        self._wait_placed(wanted)
 
     def _wait_placed(self, wanted: Mapping[tuple[str, int], Sequence[int]], *, leaders: bool = True) -> None:
         """Waits until every broker shows it: each has its own view, and the next question may go to any of them."""
