@@ -31,9 +31,8 @@ _ASKED_SECONDS: Final = 5.0
 """A question that the group's thread has not taken up by then is answered no."""
 _CALM_SECONDS: Final = 5.0
 """Of its own accord the agent takes over only in a group that has been at peace for so long."""
-_AGAIN_SECONDS: Final = 30.0
-_MOST_AGAIN_SECONDS: Final = 3600.0
-"""Of its own accord the agent tries again after a pause within these limits, twice as long each time."""
+_AGAIN_SECONDS: Final = (30.0, 60.0)
+"""Of its own accord the agent tries again what was undone after these pauses, then no more: each costs the group."""
 _LOOK_SECONDS: Final = 0.02
 _REJOINS: Final = 5
 """Rebalances that tell how long the members take to rejoin; one that others began shows a part of it only."""
@@ -100,7 +99,7 @@ class Taking:
         self._asked_at = float("-inf")
         self._approached = False
         self._run: Run | None = None
-        self._pause = 0.0
+        self._tries = 0
         self._again_at = float("-inf")
         self._joined_at = float("inf")
         self._rejoins: deque[float] = deque(maxlen=_REJOINS)
@@ -202,7 +201,7 @@ class Taking:
             self._run.joined(member)
             self._settle()
         if member.leading:
-            self._pause, self._again_at = 0.0, float("-inf")
+            self._tries, self._again_at = 0, float("-inf")
 
     def end(self, member: Member) -> None:
         """The membership ends: undo what is under way, and give back what it reserved."""
@@ -229,7 +228,7 @@ class Taking:
     # refusing and beginning
 
     def _is_due(self) -> bool:
-        """Whether the setting asks for a takeover: in peace, and not soon after one that was undone."""
+        """Whether the setting asks for a takeover: in peace, and after one that was undone not at once nor for ever."""
         now = self._clock()
         calm = now - self._joined_at >= _CALM_SECONDS
         return self._leading.takeover == "clean" and now >= self._again_at and calm
@@ -271,8 +270,8 @@ class Taking:
 
     def _begin(self, member: Member, look: GroupView, evaluation: Evaluation, gain: Gain) -> None:
         self._judge.decide(evaluation)  # it costs what a rebalance costs
-        self._pause = min(_MOST_AGAIN_SECONDS, max(_AGAIN_SECONDS, 2 * self._pause))
-        self._again_at = self._clock() + self._pause
+        pause = _AGAIN_SECONDS[self._tries] if self._tries < len(_AGAIN_SECONDS) else float("inf")
+        self._tries, self._again_at = self._tries + 1, self._clock() + pause
         progress = self._progress
         number = progress.number if progress.outcome is Outcome.ASKED else progress.number + 1
         self._teller.takeover("begin", reason=f"{gain.share_now:.1%} across racks, {gain.share_then:.1%} possible")

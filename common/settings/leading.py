@@ -112,7 +112,7 @@ class LeadingSettings(Section):
         default="patient",
         description="How the agent becomes the leader of a group that has one: `patient` waits for the leader's next "
         "restart; `clean` takes over by itself where the policy says that the gain is worth a rebalance, in "
-        "eager groups only; one that is undone is tried again after half a minute, then after ever longer pauses. "
+        "eager groups only; one that is undone is tried again after half a minute and after a minute. "
         "`samerack lead GROUP --takeover clean` does the same on request.",
     )
     takeover_wait_seconds: Seconds = Field(

@@ -228,17 +228,17 @@ def test_the_setting_takes_over_whenever_the_lead_is_lost() -> None:
     assert stage.consider()
 
 
-def test_the_setting_tries_again_what_was_undone() -> None:
-    """After half a minute, then after ever longer pauses: what spoiled it may have been chance."""
+def test_the_setting_tries_twice_more_what_was_undone() -> None:
+    """What spoiled it may have been chance; a group in which it never works is left in peace."""
     stage = Stage(leading=LeadingSettings(takeover="clean"))
-    for pause in (30, 60, 120):
+    for pause in (30, 60, 1_000_000):
         assert stage.consider()
         stage.taking.end(stage.member)
         stage.taking.joined(stage.member)
         stage.now += pause - 1
         assert not stage.consider()
         stage.now += 1
-    assert stage.consider()
+    assert not stage.consider()
 
 
 def test_the_end_of_the_membership_undoes_it() -> None:
