@@ -11,7 +11,7 @@ from sandbox.chaos.schedule import KINDS
 from sandbox.history.model import Kind
 
 MARGIN_SECONDS: Final = 2.0
-"""So much longer than without an agent a fault may stop a partition."""
+"""So much longer than without an agent a run may stop a partition."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +32,7 @@ class Row:
 
     @property
     def too_long(self) -> bool:
-        """Whether agents made it worse by more than the margin."""
+        """Whether agents made this kind worse by more than the margin: told, so that nothing hides behind the worst."""
         if self.with_agents is None or self.without is None:
             return False
         return self.with_agents > self.without + MARGIN_SECONDS
@@ -58,16 +58,18 @@ class Verdict:
 def judge(with_agents: Run | None, without: Run | None) -> Verdict:
     """Compare.
 
-    What a fault costs differs from one time to the next, with where heartbeats happen to stand: a fault with agents is
-    held against the longest stop of all faults that are like it without.
+    A run is held against the longest stop of the same run without agents. What one fault costs differs from one time to
+    the next, with where heartbeats happen to stand, so a row shows the longest of all faults that are alike without.
     """
     rows = tuple(_rows(with_agents, without))
     complaints = [complaint for run in (with_agents, without) if run is not None for complaint in _wrong(run)]
-    longest = {row.kind: row.without for row in rows}
+    most = None if without is None else _longest(without.outcomes) + MARGIN_SECONDS
     for outcome in with_agents.outcomes if with_agents is not None else ():
-        base = longest[outcome.drawn.kind]
-        if base is not None and outcome.stop > base + MARGIN_SECONDS:
-            complaints.append(f"{_named(outcome)}: stopped {outcome.stop:.2f} s, without an agent {base:.2f} s at most")
+        if most is not None and outcome.stop > most:
+            alone = most - MARGIN_SECONDS
+            complaints.append(
+                f"{_named(outcome)}: stopped {outcome.stop:.2f} s, no fault without an agent {alone:.2f} s"
+            )
         complaints += [
             f"{_named(outcome)}: nothing explains why {group} went to generation {', '.join(map(str, unexplained))}"
             for group, unexplained in outcome.unexplained.items()
@@ -82,7 +84,13 @@ def as_json(verdict: Verdict, *, seed: int) -> dict[str, Any]:
         "seed": seed,
         "complaints": list(verdict.complaints),
         "kinds": [
-            {"kind": row.kind, "faults": row.faults, "stop_with": row.with_agents, "stop_without": row.without}
+            {
+                "kind": row.kind,
+                "faults": row.faults,
+                "stop_with": row.with_agents,
+                "stop_without": row.without,
+                "too_long": row.too_long,
+            }
             for row in verdict.rows
         ],
         **{name: None if run is None else _run_json(run) for name, run in runs.items()},

@@ -72,16 +72,17 @@ def test_what_a_machine_cannot_do_is_left_out_and_said() -> None:
 
 
 def test_two_seconds_more_than_without_an_agent_are_too_long() -> None:
-    """A fault is held against the longest stop of its kind without an agent."""
-    without = _run(_outcome(1, "worker-killed", 0.1), _outcome(2, "worker-killed", 1.0))
-    fine = judge(_run(_outcome(1, "worker-killed", 2.9), _outcome(2, "worker-killed", 0.1)), without)
-    assert (fine.complaints, fine.rows[0].too_long) == ((), False)
-    (row,) = fine.rows
-    assert (row.faults, row.with_agents, row.without) == (2, 2.9, 1.0)
-    slow = judge(_run(_outcome(1, "worker-killed", 3.1)), without)
+    """A run is held against the longest stop of the run without an agent, and each kind is told beside its like."""
+    without = _run(_outcome(1, "worker-killed", 1.0), _outcome(2, "member-killed", 6.0))
+    fine = judge(_run(_outcome(1, "worker-killed", 2.9), _outcome(2, "member-killed", 7.9)), without)
+    assert (fine.complaints, [row.too_long for row in fine.rows]) == ((), [False, False])
+    row = next(row for row in fine.rows if row.kind == "worker-killed")
+    assert (row.faults, row.with_agents, row.without) == (1, 2.9, 1.0)
+    worse = judge(_run(_outcome(1, "worker-killed", 3.1), _outcome(2, "member-killed", 6.0)), without)
+    assert (worse.complaints, {row.kind for row in worse.rows if row.too_long}) == ((), {"worker-killed"})
+    slow = judge(_run(_outcome(1, "worker-killed", 8.1), _outcome(2, "member-killed", 6.0)), without)
     (complaint,) = slow.complaints
-    assert complaint == ("fault 1 (worker killed; eager, agent one): stopped 3.10 s, without an agent 1.00 s at most")
-    assert slow.rows[0].too_long
+    assert complaint == ("fault 1 (worker killed; eager, agent one): stopped 8.10 s, no fault without an agent 6.00 s")
 
 
 def test_a_rebalance_that_nobody_explains_is_wrong() -> None:
