@@ -14,6 +14,7 @@ from common.kafka_config import for_kafka_python
 from common.settings import LeadingSettings
 from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
+from sandbox.jvm import BROKER_VERSION
 from tests.integration.scene import AGENT, INTERLEAVED, A, B, Scene
 
 
