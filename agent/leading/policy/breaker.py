@@ -36,6 +36,7 @@ class Trial:
         conditions: Under which the prediction was made.
         crossed: The measured share then; None where it was not measured.
         byte_saving: What was predicted to go of that.
+        byte_share: What was predicted to be left.
         ours: Rebalances of ours since, this one among them.
         stable: When the group was first seen stable after it: monotonic, and in seconds since 1970.
         brought: Whether the assignment in force has brought it.
@@ -50,6 +51,7 @@ class Trial:
     conditions: int
     crossed: float | None = None
     byte_saving: float = 0.0
+    byte_share: float = 0.0
     ours: int = 1
     stable: tuple[float, float] | None = None
     brought: bool = False
@@ -118,6 +120,7 @@ def tried(breaker: Breaker, situation: Situation, now: float) -> Breaker:
             conditions=situation.conditions,
             crossed=situation.crossing.share if situation.crossing is not None else None,
             byte_saving=rates.saving / rates.whole if rates is not None and rates.whole else 0.0,
+            byte_share=rates.possible / rates.whole if rates is not None and rates.whole else 0.0,
         ),
     )
 
@@ -157,10 +160,17 @@ def _concluded(breaker: Breaker, trial: Trial, crossing: Crossing | None, now: f
         return Breaker()
     if crossing is None or trial.stable is None or crossing.since < trial.stable[1]:
         return Breaker() if over else breaker
+    if _is_near_what_was_predicted(trial, crossing.share):
+        return Breaker()
     brought = trial.crossed - crossing.share
     if brought >= LEAST_PART * trial.byte_saving - TOLERANCE:
         return Breaker()
     return _failed(breaker, now, rules, f"by measured bytes, {_too_little(trial.byte_saving, brought)}")
+
+
+def _is_near_what_was_predicted(trial: Trial, crossed: float) -> bool:
+    """Whether as little crosses as it should; what crossed before says nothing of a change that has just happened."""
+    return crossed <= trial.byte_share + (1 - LEAST_PART) * trial.byte_saving + TOLERANCE
 
 
 def _failed(breaker: Breaker, now: float, rules: Rules, cause: str) -> Breaker:

@@ -186,3 +186,15 @@ def test_a_proposal_is_on_no_trial() -> None:
     run = Run(rules=replace(HASTY, proposes=True))
     run.decide(WORTH_IT)
     assert not on_trial(run)
+
+
+def test_what_crossed_before_a_move_says_nothing_of_it() -> None:
+    """Replicas have just moved, and nothing crossed in the minutes before: near what was predicted is good."""
+    just_moved = situation(50, 10, rates=(500.0, 100.0), crossing=(0.02, MIDNIGHT - 60))
+    for crosses, failures in ((0.1, 0), (0.3, 0), (0.32, 1), (0.5, 1)):
+        run = triggered(just_moved)
+        run.decide(situation(10, 10), after=10)
+        stable = run.wall + run.now
+        run.decide(situation(10, 10, crossing=(crosses, stable)), after=CALM_SECONDS)
+        assert run.state.breaker.failures == failures
+        assert run.state.breaker.trial is None
