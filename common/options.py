@@ -1,15 +1,19 @@
-"""Options that several subcommands share, and how they become settings."""
+"""Options that several subcommands share, and how they become settings.
+
+The settings are loaded when they are read: `samerack run` has a process to start before that.
+"""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from common.errors import SettingsError
-from common.settings import Settings, load
-from common.sources import parse_text
+
+if TYPE_CHECKING:
+    from common.settings import Settings
 
 _NO_CLUSTER: Final = "no-cluster.invalid:9092"
 
@@ -46,6 +50,9 @@ def settings_from(
     Raises:
         SettingsError: As `common.settings.load`, or an assignment is not KEY=VALUE.
     """
+    from common.settings import load  # noqa: PLC0415 - see above
+    from common.sources import parse_text  # noqa: PLC0415 - see above
+
     merged: dict[str, Any] = {key: value for key, value in flags.items() if value is not None}
     for assignment in assignments or ():
         dotted, equals, value = assignment.partition("=")

@@ -11,12 +11,15 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from agent.supervisor.worker import Worker
 from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
-from common.settings import Settings
+
+if TYPE_CHECKING:
+    from common.settings import Settings
 
 
 def register(app: typer.Typer) -> None:
@@ -51,19 +54,23 @@ def run(
         with socket.socket(fileno=line) as end:
             _work(end, read, observing=observe)
         return
-    settings = read()
+    command = [sys.executable, "-m", "agent.cli.main", "run", *_given(config, bootstrap, group, assignments)]
+    observing = [*command, "--observe", "--line"]
+    leading = observing if observe else [*command, "--line"]
+    first = Worker(leading)  # loads while settings are read here: a group may wait for an agent that was killed
+    try:
+        settings = read()
+    except BaseException:
+        first.kill()
+        first.close()
+        raise
     from agent import log  # noqa: PLC0415 - not before wrong settings are told
 
     log.configure(settings.log)
     from agent.supervisor.watchdog import Supervisor  # noqa: PLC0415 - see above
 
-    command = [sys.executable, "-m", "agent.cli.main", "run", *_given(config, bootstrap, group, assignments)]
-    observing = [*command, "--observe", "--line"]
     supervisor = Supervisor(
-        settings.supervisor,
-        kafka=settings.kafka,
-        command=observing if observe else [*command, "--line"],
-        observing=observing,
+        settings.supervisor, kafka=settings.kafka, command=leading, observing=observing, first=first
     )
     raise typer.Exit(supervisor.run())
 

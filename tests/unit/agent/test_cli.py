@@ -122,6 +122,16 @@ def test_wrong_settings_end_the_supervisor_too() -> None:
     assert ended.stderr.startswith("samerack: groups: is empty; ")
 
 
+def test_the_first_worker_starts_before_settings_are_loaded() -> None:
+    """What reads them takes as long to import as all else of the supervisor, and a group may wait for the worker."""
+    code = (
+        "import sys; from agent.cli import main, run; "
+        "print([name for name in ('pydantic', 'yaml', 'structlog', 'kafka', 'numpy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
 def test_a_taken_port_is_exit_code_1() -> None:
     """The web port of another program is something outside that failed."""
     with socket.socket() as other:
