@@ -154,7 +154,7 @@ def test_an_unreachable_broker_is_exit_code_1_in_bounded_time(
         # kafka-python leaves a socket that was refused to the garbage collector
         warnings.simplefilter("ignore", ResourceWarning)
         gc.collect()
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 15
     assert code == 1
     assert err.splitlines()[-1].startswith("samerack: kafka: group orders: ")
     assert "bootstrap.servers" in err
