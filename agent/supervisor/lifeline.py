@@ -92,11 +92,11 @@ class Lifeline(threading.Thread):
             self._end.sendall(self._news())
 
     def _news(self) -> bytes:
-        reception, present = self._received(), self._present()
+        news, reception, present = b"", self._received(), self._present()
         if reception is not None and reception != self._told_reception:
             self._told_reception = reception
-            return encode_reception(reception)
-        if present == self._told:
-            return ALIVE
-        self._told = present
-        return encode(present)
+            news += encode_reception(reception)
+        if present != self._told:
+            self._told = present
+            news += encode(present)
+        return news or ALIVE
