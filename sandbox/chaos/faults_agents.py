@@ -82,6 +82,10 @@ class AgentEnded(_OnAgent):
         agent.process.stop()
         self.hand_over(agent)
 
+    def explains(self) -> frozenset[str]:
+        """What it leaves because the other was not in time is rebalanced, and it has ended before it could tell."""
+        return frozenset(self.world.groups)
+
 
 class AgentStoppedShort(_OnAgent):
     """Within its session: nobody need take over."""
