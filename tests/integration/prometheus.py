@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -57,10 +58,13 @@ class Prometheus:
 
         Raises:
             ValueError: Prometheus refuses it; with the reason.
+            OSError: It does not answer yet.
         """
         try:
             answer = self._get(f"query?{urlencode({'query': expression})}")
         except HTTPError as error:
+            if error.code == HTTPStatus.SERVICE_UNAVAILABLE:  # it is still starting, and says so in plain words
+                raise
             with error:
                 raise ValueError(f"{expression}: {json.load(error).get('error')}") from None
         return list(answer["result"])
@@ -87,6 +91,9 @@ class Prometheus:
     def _up(self) -> str:
         try:
             found = self.ask('up{job="samerack"}')
+        except HTTPError as error:
+            error.close()
+            return ""
         except OSError:
             return ""
         return str(found[0]["value"][1]) if found else ""
