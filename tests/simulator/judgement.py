@@ -36,6 +36,8 @@ _GOODBYE_MS: Final = 4000
 _LOOK_MS: Final = 1100
 _PENDING_MS: Final = 3000
 _MOST_IN_REST: Final = 4
+_OF_TAKEOVERS: Final = 6
+"""An agent tries a takeover three times before it leaves a group in peace, and each costs two rebalances."""
 _LONGEST_TALE: Final = 60
 
 
@@ -263,7 +265,7 @@ class Judgement(Witness):
         """While nobody changes anything, generations come to an end."""
         since = max(self._changed_at, self._excused_until) + 60_000
         late = [at for at in self._generations if at > since]
-        if len(late) > _MOST_IN_REST:
+        if len(late) > _MOST_IN_REST + (_OF_TAKEOVERS if self._world.setting.clean else 0):
             self.fail(
                 "NeverAtPeace", f"{len(late)} generations although nothing has changed since {since / 1000:.0f} s"
             )
