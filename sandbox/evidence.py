@@ -1,14 +1,28 @@
-"""The folder with the histories and logs of a long run: kept where somebody will want to look, else gone."""
+"""How long runs show what they found: on a console, and in a folder that is kept where somebody will want to look."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rich.console import Console
+
 from sandbox.demo import Story
+
+
+def log_console(columns: int) -> Console:
+    """Standard error; so many columns wide where it is no terminal, for one line to be one event."""
+    console = Console(stderr=True)
+    return console if console.is_terminal else Console(stderr=True, width=columns)
+
+
+def complain(console: Console, complaints: Iterable[str]) -> None:
+    """Say what is wrong, a line each."""
+    for complaint in complaints:
+        console.print(f"[red]{complaint}[/red]", highlight=False)
 
 
 class Evidence:

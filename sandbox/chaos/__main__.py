@@ -19,10 +19,10 @@ from sandbox.chaos.schedule import KINDS, draw, possible
 from sandbox.chaos.world import SETUPS
 from sandbox.demo import Story, told
 from sandbox.errors import SandboxError
-from sandbox.evidence import evidence
-from sandbox.history.model import Kind
+from sandbox.evidence import complain, evidence, log_console
+from sandbox.history.harm import harm
 
-_LOG_WIDTH: Final = 240
+_LOG_COLUMNS: Final = 240
 """Columns where the output is no terminal's: one line for one fault."""
 
 
@@ -45,10 +45,7 @@ def main(  # noqa: PLR0913 - one parameter for each option
     agent, and every rebalance is explained. Else 1, and the histories are kept. Kinds of faults that are two seconds
     worse with agents are yellow.
     """
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        console = Console(stderr=True, width=_LOG_WIDTH)
-
+    console = log_console(_LOG_COLUMNS)
     asked = _Asked(
         faults=faults, seed=seed, kinds=tuple(kind or ()), with_agents=with_agents, without=without_agents, keep=keep
     )
@@ -112,13 +109,10 @@ def _show(console: Console, verdict: Verdict) -> None:
         if one is not None:
             console.print(
                 f"{name}: {len(one.outcomes)} faults in {one.seconds:.0f} s, {one.records} records, "
-                f"{judging.lost(one)} lost, {judging.count(one, Kind.OWNED_TWICE)} owned twice, "
-                f"{judging.count(one, Kind.READ_AGAIN)} read again below a commit, "
-                f"{one.rebalances} rebalances, {one.told} of them told by an agent",
+                f"{harm(one.findings)}, {one.rebalances} rebalances, {one.told} of them told by an agent",
                 highlight=False,
             )
-    for complaint in verdict.complaints:
-        console.print(f"[red]{complaint}[/red]", highlight=False)
+    complain(console, verdict.complaints)
 
 
 if __name__ == "__main__":

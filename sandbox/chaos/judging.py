@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from sandbox.chaos.run import Outcome, Run
 from sandbox.chaos.schedule import KINDS
-from sandbox.history.model import Kind
+from sandbox.history.harm import harm
 
 MARGIN_SECONDS: Final = 2.0
 """So much longer than without an agent a run may stop a partition."""
@@ -136,18 +136,6 @@ def _wrong(run: Run) -> list[str]:
     return wrong
 
 
-def lost(run: Run) -> int:
-    """Records that nobody read."""
-    return sum(
-        finding.records for findings in run.findings.values() for finding in findings if finding.kind is Kind.SKIPPED
-    )
-
-
-def count(run: Run, kind: Kind) -> int:
-    """Findings of one kind."""
-    return sum(finding.kind is kind for findings in run.findings.values() for finding in findings)
-
-
 def _named(outcome: Outcome) -> str:
     drawn = outcome.drawn
     return f"fault {drawn.number} ({KINDS[drawn.kind].title}; {drawn.group}, {outcome.target})"
@@ -159,9 +147,7 @@ def _run_json(run: Run) -> dict[str, Any]:
         "records": run.records,
         "rebalances": run.rebalances,
         "told": run.told,
-        "lost": lost(run),
-        "owned_twice": count(run, Kind.OWNED_TWICE),
-        "read_again": count(run, Kind.READ_AGAIN),
+        **asdict(harm(run.findings)),
         "longest_stop": _longest(run.outcomes),
         "faults": [
             {

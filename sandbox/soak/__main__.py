@@ -10,11 +10,12 @@ from rich.console import Console
 from rich.table import Table
 
 from sandbox.demo import Story, told
-from sandbox.evidence import evidence
+from sandbox.evidence import complain, evidence, log_console
+from sandbox.history.harm import harm
 from sandbox.soak.judging import Trend, Verdict, as_json, judge
 from sandbox.soak.run import run
 
-_LOG_WIDTH: Final = 400
+_LOG_COLUMNS: Final = 400
 """Columns where the output is no terminal's: one line for one minute."""
 _MIB: Final = 2**20
 
@@ -34,9 +35,7 @@ def main(
     lag does not grow, each move was followed, no record was lost and no partition owned twice. Else 1, and the
     histories are kept. Runs of a few minutes show whether it works; only a long one has warmed up.
     """
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        console = Console(stderr=True, width=_LOG_WIDTH)
+    console = log_console(_LOG_COLUMNS)
 
     def play(story: Story) -> dict[str, Verdict]:
         with evidence(story, "samerack-soak-", keep=keep) as kept:
@@ -75,12 +74,10 @@ def _show(console: Console, verdict: Verdict) -> None:
     console.print(
         f"{moves['followed']} of {moves['done']} moves followed, median {moves['median_seconds']} s, longest "
         f"{moves['longest_seconds']} s; {told_of['rebalances']} rebalances; {told_of['records']} records, "
-        f"{told_of['lost']} lost, {told_of['owned_twice']} owned twice, {told_of['read_again']} read again below a "
-        f"commit; longest stop {told_of['longest_stop_seconds']} s; records not read: {lag}",
+        f"{harm(verdict.run.findings)}; longest stop {told_of['longest_stop_seconds']} s; records not read: {lag}",
         highlight=False,
     )
-    for complaint in verdict.complaints:
-        console.print(f"[red]{complaint}[/red]", highlight=False)
+    complain(console, verdict.complaints)
 
 
 def _pair(found: Trend) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from sandbox.history.model import Kind
+from sandbox.history.harm import harm
 from sandbox.soak.model import Process, Run, Sample
 
 WARM_UP_SECONDS: Final = 600.0
@@ -169,16 +169,13 @@ def _wrong(run: Run) -> Iterator[str]:
 def as_json(verdict: Verdict) -> dict[str, Any]:
     """The verdict for programs."""
     run = verdict.run
-    findings = list(chain.from_iterable(run.findings.values()))
     followed = [move.followed_seconds for move in run.moves if move.followed_seconds is not None]
     return {
         "complaints": list(verdict.complaints),
         "seconds": round(run.seconds, 1),
         "samples": len(run.samples),
         "records": run.records,
-        "lost": sum(finding.records for finding in findings if finding.kind is Kind.SKIPPED),
-        "owned_twice": sum(finding.kind is Kind.OWNED_TWICE for finding in findings),
-        "read_again": sum(finding.kind is Kind.READ_AGAIN for finding in findings),
+        **asdict(harm(run.findings)),
         "rebalances": run.samples[-1].rebalances if run.samples else 0,
         "longest_stop_seconds": round(run.longest_stop, 3),
         "moves": {

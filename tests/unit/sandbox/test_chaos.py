@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from sandbox.chaos.fault import Drawn
-from sandbox.chaos.judging import as_json, count, judge, lost
+from sandbox.chaos.judging import as_json, judge
 from sandbox.chaos.means import Means
 from sandbox.chaos.run import Outcome, Run
 from sandbox.chaos.schedule import KINDS, draw, possible
 from sandbox.errors import SandboxError
+from sandbox.history.harm import Harm, harm
 from sandbox.history.model import Finding, Kind
 
 _ALL = Means(network=True, clock=True, disk=True)
@@ -101,7 +102,7 @@ def test_what_the_histories_hold_is_counted_and_told_with_its_fault() -> None:
     run = replace(
         _run(_outcome(1, "worker-killed", 0.1), _outcome(2, "broker-killed", 0.1)), findings={"eager": (twice, skipped)}
     )
-    assert (lost(run), count(run, Kind.OWNED_TWICE), count(run, Kind.READ_AGAIN)) == (5, 1, 0)
+    assert harm(run.findings) == Harm(lost=5, owned_twice=1, read_again=0)
     verdict = judge(run, None)
     assert [complaint.startswith("eager: ") for complaint in verdict.complaints] == [True, True]
     assert verdict.complaints[1].endswith("after fault 2 (broker killed and started; eager, agent one)")

@@ -1,0 +1,38 @@
+"""What was wrong in the histories of a run, counted over all of its groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import chain
+
+from sandbox.history.model import Finding, Kind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Harm:
+    """What no run may do.
+
+    Attributes:
+        lost: records that nobody read.
+        owned_twice: times that two members owned a partition in one generation.
+        read_again: times that records below a commit were read again.
+    """
+
+    lost: int
+    owned_twice: int
+    read_again: int
+
+    def __str__(self) -> str:
+        """In words."""
+        return f"{self.lost} lost, {self.owned_twice} owned twice, {self.read_again} read again below a commit"
+
+
+def harm(findings: Mapping[str, Iterable[Finding]]) -> Harm:
+    """Count the findings of all groups."""
+    found = list(chain.from_iterable(findings.values()))
+    return Harm(
+        lost=sum(one.records for one in found if one.kind is Kind.SKIPPED),
+        owned_twice=sum(one.kind is Kind.OWNED_TWICE for one in found),
+        read_again=sum(one.kind is Kind.READ_AGAIN for one in found),
+    )
