@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from agent.leading.stepping_back import RULES
@@ -47,3 +48,22 @@ def test_the_metrics_that_the_page_names_exist() -> None:
     named = {re.sub(r"_(total|bucket)$", "", name) for name in re.findall(r"samerack_\w+", _PAGE)}
     assert len(named) > 5
     assert named - families == set()
+
+
+def test_what_an_hour_costs_is_what_was_measured() -> None:
+    """Each figure of the paragraph is that of the run's own document, which has no complaint."""
+    told = json.loads((ROOT / "docs" / "benchmarks-soak.json").read_text(encoding="utf-8"))
+    moves, text = told["moves"], " ".join(_PAGE.split())
+    assert told["complaints"] == []
+
+    def mib(process: str, tenth: str) -> str:
+        return f"{told['processes'][f'one {process}']['rss_bytes'][tenth] / 2**20:.0f} MiB"
+
+    for words in (
+        f"{moves['followed']} of {moves['done']} moves followed, after {moves['median_seconds']:.1f} s in the middle",
+        f"and {moves['longest_seconds']:.1f} s at most; of {told['records']:,} records {told['lost']} lost; ",
+        f"{told['rebalances']} rebalances, no stop longer than {told['longest_stop_seconds']:.1f} s.",
+        f"held {mib('worker', 'first')} in the first tenth and {mib('worker', 'last')} in the last, ",
+        f"its supervisor {mib('supervisor', 'last')}, the loaded successor {mib('spare', 'last')}.",
+    ):
+        assert words in text
