@@ -70,6 +70,8 @@ class Membership(GroupMember):
         self._protocols = settings.protocols
         self._nudges = 0
         self._hold = Hold.NONE
+        self._once_more: Any = None
+        """A future of the answer to a JoinGroup that is on its way behind the one whose answer comes next."""
         self.pending: frozenset[str] = frozenset()
         self.assigned = NO_PARTITIONS
 
@@ -203,24 +205,39 @@ class Membership(GroupMember):
         if error is not kafka_errors.NoError:
             raise error(self.group_id)
 
-    async def _before_sync(self, response: Any) -> Any:
-        while self._hold is Hold.ASKED and response.leader != response.member_id:
-            response = await self._join_once_more()
-        return response
+    def _send_join(self) -> Any:
+        joining = super()._send_join()
+        # A broker takes up a connection's next request as soon as it has answered the one before. The second JoinGroup
+        # lies there ready, and so is ahead of the plan of the group's leader, however slow the agent's machine is.
+        # Sent by a member that the group knows: it lets in no new one.
+        ready = self._hold is Hold.ASKED and self.is_static and bool(self.member_id)
+        self._once_more = self._send_once_more() if ready else None
+        return joining
 
-    async def _join_once_more(self) -> Any:
-        # both go out at once, over two connections: the group's leader works out its plan meanwhile, and must not have
-        # sent it when the first arrives; the others need longer to join again than the second takes
+    def _send_once_more(self) -> Any:
         self._nudges += 1
         self._reason = "asks everybody to join once more"
-        joining = self._send_join()
-        reserving = self._manager.send(
+        return super()._send_join()
+
+    async def _before_sync(self, response: Any) -> Any:
+        while (wanted := self._hold is Hold.ASKED and response.leader != response.member_id) or self._once_more:
+            response = await self._join_once_more(behind_a_brake=wanted)
+        return response
+
+    async def _join_once_more(self, *, behind_a_brake: bool) -> Any:
+        joining, self._once_more = self._once_more or self._send_once_more(), None
+        if behind_a_brake:
+            # over another connection; the others need longer to join again than this takes
+            await self._reserve_brake()
+        return await self._answered(joining)
+
+    async def _reserve_brake(self) -> None:
+        reserved = await self._manager.send(
             self._join_request("", None, ""), node_id=self._coordinator_broker, request_timeout_ms=_RESERVE_MS
         )
-        reserved = await reserving
         if kafka_errors.for_code(reserved.error_code) is not kafka_errors.MemberIdRequiredError:
             self._hold = Hold.FAILED
-            return await self._answered(joining)
+            return
         brake = str(reserved.member_id)
         self.pending |= {brake}
         if self._hold is Hold.ASKED:
@@ -229,7 +246,6 @@ class Membership(GroupMember):
             leaving = self._leave_request({brake: None})
             await self._manager.send(leaving, node_id=self._coordinator_broker, request_timeout_ms=_RESERVE_MS)
             self.pending -= {brake}
-        return await self._answered(joining)
 
     def describe(self, timeout: float = 5.0) -> GroupView:
         """One look at the group, over a connection that no parked JoinGroup holds.

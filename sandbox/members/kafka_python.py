@@ -21,6 +21,12 @@ _ASSIGNORS: Final[dict[str, Any]] = {
 }
 
 
+_POLL_MS: Final = 1000
+"""What remains of a poll's time is all that kafka-python has to commit in before it gives its partitions up, and a join
+that ends between two polls may be forgotten: the member is then in the group for ever, and reads nothing. Records end a
+poll earlier."""
+
+
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no annotations
     """Prints what happens to the partitions; called on kafka-python's own thread."""
 
@@ -84,7 +90,7 @@ def main() -> None:
     consumer.subscribe(topics=list(settings.topics), listener=_Listener(recorder, generation))
     try:
         while not ended:
-            for partition, records in consumer.poll(timeout_ms=50).items():
+            for partition, records in consumer.poll(timeout_ms=_POLL_MS).items():
                 for record in records:
                     recorder.read(partition.topic, partition.partition, record.offset)
             recorder.flush()  # before the next poll, which may commit

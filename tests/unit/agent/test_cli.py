@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import re
 import signal
 import socket
 import subprocess
 import sys
-import time
-import warnings
 from pathlib import Path
 
 import pytest
 import yaml
 from typer.testing import CliRunner
 
-from agent import watch
 from agent.cli.main import app
 from common.settings import load, sections
 
@@ -143,21 +139,16 @@ def test_a_taken_port_is_exit_code_1() -> None:
     assert "Address already in use; set web.port" in line
 
 
-def test_an_unreachable_broker_is_exit_code_1_in_bounded_time(
-    closed_port: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unreachable_broker_is_exit_code_1_in_bounded_time(closed_port: str) -> None:
     """`plan` gives up after one request's time and names the setting to check."""
-    monkeypatch.setattr(watch, "_REQUEST_SECONDS", 0.5)
-    started = time.monotonic()
-    code, _, err = run("plan", "orders", "--bootstrap-servers", closed_port)
-    with warnings.catch_warnings():
-        # kafka-python leaves a socket that was refused to the garbage collector
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
-    assert time.monotonic() - started < 15
-    assert code == 1
-    assert err.splitlines()[-1].startswith("samerack: kafka: group orders: ")
-    assert "bootstrap.servers" in err
+    # a process of its own: kafka-python leaves sockets that were refused to the garbage collector
+    code = "from agent import watch; watch._REQUEST_SECONDS = 0.5; from agent.cli.main import app; app()"
+    line = [sys.executable, "-c", code, "plan", "orders", "--bootstrap-servers", closed_port]
+    ended = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    (told,) = ended.stderr.splitlines()
+    assert told.startswith("samerack: kafka: group orders: ")
+    assert "bootstrap.servers" in told
 
 
 def test_the_yaml_reference_is_a_settings_file(tmp_path: Path) -> None:

@@ -33,6 +33,8 @@ class Coordinator:
     """This JoinGroup is answered only on demand."""
     parked: tuple[Any, Any] = (None, None)
     meanwhile: Callable[[], None] = lambda: None
+    presences: list[bytes] = field(default_factory=list)
+    """The metadata that each JoinGroup brought."""
 
     def answer(self, request: Any) -> Any:
         """One answer."""
@@ -42,6 +44,8 @@ class Coordinator:
             self.meanwhile()
             return SimpleNamespace(error_code=self.reserves, member_id="brake")
         self.sent.append(name)
+        if name == "JoinGroup":
+            self.presences.append(request.protocols[0][1])
         if name == "LeaveGroup":
             return SimpleNamespace(error_code=self.leaves, members=[])
         return SimpleNamespace(
@@ -106,6 +110,43 @@ def test_a_hold_joins_once_more_behind_a_brake(membership: Membership, coordinat
     membership.let_go()
     assert coordinator.sent[4:] == ["LeaveGroup"]
     assert membership.pending == frozenset()
+
+
+def test_a_member_has_its_second_join_ready_before_the_first_is_answered(
+    membership: Membership, coordinator: Coordinator
+) -> None:
+    """The plan of the group's leader is never faster than what lies at the broker; its metadata are others again."""
+    coordinator.leaders = ["other", "other", "other"]
+    assert membership.join(_WAIT)
+    coordinator.parks = 2
+    membership.hold()
+    membership.nudge()
+    assert not membership.join(0.1)
+    assert coordinator.sent[2:] == ["JoinGroup", "JoinGroup"]
+    assert len(set(coordinator.presences)) == 3
+    future, answer = coordinator.parked
+    membership._net.call_soon_threadsafe(lambda: future.success(answer))
+    assert membership.join(_WAIT)
+    assert coordinator.sent[4:] == ["reserve", "SyncGroup"]
+    assert membership.hold_state is Hold.HELD
+
+
+def test_a_hold_that_is_given_up_before_the_first_answer_takes_the_second(
+    membership: Membership, coordinator: Coordinator
+) -> None:
+    """It is on its way and cannot be called back: its generation is the one to sync with, without a brake."""
+    coordinator.leaders = ["other", "other", "me"]
+    assert membership.join(_WAIT)
+    coordinator.parks = 2
+    membership.hold()
+    membership.nudge()
+    assert not membership.join(0.1)
+    membership.let_go()
+    future, answer = coordinator.parked
+    membership._net.call_soon_threadsafe(lambda: future.success(answer))
+    assert membership.join(_WAIT)
+    assert coordinator.sent[4:] == ["SyncGroup"]
+    assert membership.leading
 
 
 def test_who_leads_holds_nothing(membership: Membership, coordinator: Coordinator) -> None:
