@@ -114,7 +114,7 @@ def test_a_cooperative_group_is_refused(scene: Scene) -> None:
     scene.lay_out(SPREAD)
     for rack in (A, B):
         scene.join("confluent", rack, assignor="cooperative-sticky")
-    scene.wait_settled()
+        scene.wait_settled()  # librdkafka's members that join while partitions move may wait for each other for minutes
     agent = scene.agent()
     agent.wait_role("following")
     scene.wait_settled()
