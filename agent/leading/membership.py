@@ -70,6 +70,7 @@ class Membership(GroupMember):
         self._protocols = settings.protocols
         self._nudges = 0
         self._hold = Hold.NONE
+        self._parked = False
         self._once_more: Any = None
         """A future of the answer to a JoinGroup that is on its way behind the one whose answer comes next."""
         self.pending: frozenset[str] = frozenset()
@@ -180,6 +181,7 @@ class Membership(GroupMember):
         to lose: until `let_go`, for the session timeout of this membership at most.
         """
         self._hold = Hold.ASKED
+        self._net.call_soon_threadsafe(self._have_ready)
 
     def let_go(self) -> None:
         """Let the group go on: every reserved id is given back, and no more are asked for.
@@ -207,29 +209,39 @@ class Membership(GroupMember):
 
     def _send_join(self) -> Any:
         joining = super()._send_join()
-        # A broker takes up a connection's next request as soon as it has answered the one before. The second JoinGroup
-        # lies there ready, and so is ahead of the plan of the group's leader, however slow the agent's machine is.
-        # Sent by a member that the group knows: it lets in no new one.
-        ready = self._hold is Hold.ASKED and self.is_static and bool(self.member_id)
-        self._once_more = self._send_once_more() if ready else None
+        self._parked, self._once_more = True, None
+        self._have_ready()
         return joining
+
+    def _have_ready(self) -> None:
+        """Have the second JoinGroup wait at the broker behind the one that is parked.
+
+        A broker takes up a connection's next request as soon as it has answered the one before: the second is ahead of
+        the plan of the group's leader then, however slow the agent's machine is. The group has to know the member id.
+        """
+        if self._hold is Hold.ASKED and self._parked and self._once_more is None and self.is_static and self.member_id:
+            self._once_more = self._send_once_more()
 
     def _send_once_more(self) -> Any:
         self._nudges += 1
         self._reason = "asks everybody to join once more"
         return super()._send_join()
 
-    async def _before_sync(self, response: Any) -> Any:
-        while (wanted := self._hold is Hold.ASKED and response.leader != response.member_id) or self._once_more:
-            response = await self._join_once_more(behind_a_brake=wanted)
-        return response
+    async def _answered(self, sent: Any) -> Any:
+        self._parked = True
+        try:
+            return await super()._answered(sent)
+        finally:
+            self._parked = False
 
-    async def _join_once_more(self, *, behind_a_brake: bool) -> Any:
-        joining, self._once_more = self._once_more or self._send_once_more(), None
-        if behind_a_brake:
-            # over another connection; the others need longer to join again than this takes
-            await self._reserve_brake()
-        return await self._answered(joining)
+    async def _before_sync(self, response: Any) -> Any:
+        # where the others were faster than the brake, another leads the second rebalance too: on to the next
+        while self._once_more or (response.leader != response.member_id and self._hold in (Hold.ASKED, Hold.HELD)):
+            joining, self._once_more = self._once_more or self._send_once_more(), None
+            if response.leader != response.member_id and self._hold is Hold.ASKED:
+                await self._reserve_brake()
+            response = await self._answered(joining)
+        return response
 
     async def _reserve_brake(self) -> None:
         reserved = await self._manager.send(

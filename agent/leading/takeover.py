@@ -1,9 +1,9 @@
 """The rules of a clean takeover: when the lead of a running eager group may be taken, and when a step of it is done.
 
 A rebalance that the agent starts ends like any other: everybody has given up their partitions and waits in JoinGroup,
-which no wait of ours could prove but the answer does. Before the group's leader has sent its plan the agent joins once
-more, behind a reserved member id that holds the group up (the brake), and so begins a second rebalance, in which
-nobody has anything to lose: the brokers show every assignment empty. Then the membership of the leader is ended in its
+which no wait of ours could prove but the answer does. Before the group's leader has sent its plan the agent has joined
+once more, and reserves a member id that holds the group up (the brake): a second rebalance, in which nobody has
+anything to lose, since the brokers show every assignment empty. Then the membership of the leader is ended in its
 name, as is that of whoever would lead rather than the agent; they join again at once, and the agent leads. Once
 everybody is back the brake is released.
 
@@ -24,10 +24,13 @@ from agent.leading.order import ahead
 from common.settings import LeadingSettings
 
 PREPARING: Final = "PreparingRebalance"
+_ON_THE_WAY: Final = frozenset({"CompletingRebalance", "Stable"})
+"""The others had joined again before the brake was there: the agent joins once more, and that rebalance is held."""
 EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 """Protocols whose members give up all partitions before they join."""
 MOST_TRIES: Final = 4
-"""Rebalances in which the agent tries to be faster than the group's leader; each costs the group one more."""
+"""Rebalances in which the agent joins once more before the plan of the group's leader is in force, until it has: the
+first has its second JoinGroup ready at the broker, those after it are a race. Each costs the group one more."""
 MOST_AHEAD: Final = 3
 """Members that are evicted beside the leader because they would lead next; as a rule there are none, or one."""
 HELD_SECONDS: Final = 4.0
@@ -134,6 +137,8 @@ def may_evict(before: GroupView, look: GroupView, standing: Standing) -> Verdict
         look: the group now, held by the brake.
         standing: who is who now.
     """
+    if look.state in _ON_THE_WAY:
+        return Verdict()
     if look.state != PREPARING:
         return Verdict(trouble=f"the group is {look.state} instead of {PREPARING}")
     if any(len(one.assigned) for one in look.members):

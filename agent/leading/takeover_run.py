@@ -151,7 +151,7 @@ class Run:
             self.undo(member, f"the group's leader was faster with its plan {MOST_TRIES} times")
         elif verdict.trouble:
             self.undo(member, verdict.trouble)
-        else:
+        elif verdict.go:
             before = ahead(look, member.member_id, member.leader_id)
             self._evicted = frozenset({member.leader_id, *(one.id for one in before)})
             member.evict(*self._evicted)

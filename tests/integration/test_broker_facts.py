@@ -12,14 +12,17 @@ import pytest
 from kafka.structs import MemberState
 
 from agent.coordination import Joined, close, connect
+from agent.leading.member import Hold
 from agent.leading.membership import Membership
 from agent.leading.order import is_first
 from common.kafka_config import for_kafka_python
 from common.settings import LeadingSettings
+from protocol.consumer import encode_assignment
+from protocol.model import Assignment, from_pairs
 from sandbox.contract import KafkaCluster
 
-_EMPTY = b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"
-"""An assignment without partitions."""
+_ONE = encode_assignment(Assignment(partitions=from_pairs([("topic", 0)])))
+"""What each member is given: nobody here reads anything."""
 
 Enter = Callable[[str], "Player"]
 
@@ -41,7 +44,7 @@ class Player:
 
     def _assign(self, joined: Joined) -> dict[str, bytes]:
         self.asked.append(joined)
-        return {member: _EMPTY for member, _, _ in joined.members}
+        return {member: _ONE for member, _, _ in joined.members}
 
     def vanish(self) -> None:
         """Be gone without a word, as after kill -9; may be called again."""
@@ -83,10 +86,14 @@ def _settle(players: Sequence[Player]) -> None:
 
     while not at_peace():
         assert time.monotonic() < deadline
-        for player in players:
-            player.membership.poll_heartbeat()
-            if player.membership.wants_join:
-                player.membership.join(0.05)
+        _turn(players)
+
+
+def _turn(players: Sequence[Player]) -> None:
+    for player in players:
+        player.membership.poll_heartbeat()
+        if player.membership.wants_join:
+            player.membership.join(0.05)
 
 
 def test_a_restarted_static_leader_still_leads(enter: Enter) -> None:
@@ -140,3 +147,22 @@ def test_the_order_of_the_description_tells_who_leads_next(enter: Enter) -> None
         time.sleep(1.0)  # two heartbeats, so that all have heard of it
         _settle(players)
         assert heir.membership.leading
+
+
+def test_a_join_that_waits_behind_another_is_ahead_of_the_leaders_plan(enter: Enter) -> None:
+    """A broker takes up a connection's next request as it answers the one before: no SyncGroup comes between."""
+    leader, agent = enter("leader"), enter("agent")
+    _settle([leader])
+    _settle([leader, agent])
+    for _ in range(5):
+        plans = len(leader.asked)
+        agent.membership.hold()
+        agent.membership.nudge()
+        while agent.membership.hold_state is not Hold.HELD:
+            _turn([leader, agent])
+        view = agent.membership.describe()
+        assert len(leader.asked) > plans
+        assert not any(len(member.assigned) for member in view.members)
+        agent.membership.let_go()
+        _settle([leader, agent])
+        assert all(len(member.assigned) for member in agent.membership.describe().members)

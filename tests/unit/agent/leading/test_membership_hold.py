@@ -16,6 +16,7 @@ from agent.coordination import close
 from agent.leading.member import Hold
 from agent.leading.membership import Membership
 from common.settings import LeadingSettings
+from sandbox.admin import wait_until
 
 _REQUIRED = kafka_errors.MemberIdRequiredError.errno
 _WAIT = 2.0
@@ -25,7 +26,7 @@ _WAIT = 2.0
 class Coordinator:
     """Stands for a broker: `leaders` answers JoinGroup after JoinGroup, a brake is granted or not."""
 
-    leaders: list[str] = field(default_factory=lambda: ["other", "other"])
+    leaders: list[str] = field(default_factory=lambda: ["other", "me"])
     reserves: int = _REQUIRED
     leaves: int = 0
     sent: list[str] = field(default_factory=list)
@@ -116,7 +117,7 @@ def test_a_member_has_its_second_join_ready_before_the_first_is_answered(
     membership: Membership, coordinator: Coordinator
 ) -> None:
     """The plan of the group's leader is never faster than what lies at the broker; its metadata are others again."""
-    coordinator.leaders = ["other", "other", "other"]
+    coordinator.leaders = ["other", "other", "me"]
     assert membership.join(_WAIT)
     coordinator.parks = 2
     membership.hold()
@@ -129,6 +130,16 @@ def test_a_member_has_its_second_join_ready_before_the_first_is_answered(
     assert membership.join(_WAIT)
     assert coordinator.sent[4:] == ["reserve", "SyncGroup"]
     assert membership.hold_state is Hold.HELD
+
+
+def test_a_brake_that_came_too_late_holds_the_next_rebalance(membership: Membership, coordinator: Coordinator) -> None:
+    """Another leads the second one as well, since everybody had joined before the brake: the member joins once more."""
+    coordinator.leaders = ["other", "other", "me"]
+    membership.hold()
+    assert membership.join(_WAIT)
+    assert coordinator.sent.count("JoinGroup") == 3
+    assert coordinator.sent.count("reserve") == 1
+    assert membership.leading
 
 
 def test_a_hold_that_is_given_up_before_the_first_answer_takes_the_second(
@@ -161,13 +172,14 @@ def test_who_leads_holds_nothing(membership: Membership, coordinator: Coordinato
 def test_a_hold_can_be_asked_for_again_while_the_second_join_waits(
     membership: Membership, coordinator: Coordinator
 ) -> None:
-    """The answer to that one is followed by one more, behind a brake of its own."""
+    """One more lies ready behind that one, and gets a brake of its own."""
     coordinator.leaders = ["other", "other", "me"]
     coordinator.parks = 2
     membership.hold()
     assert not membership.join(0.1)
     assert membership.hold_state is Hold.HELD
     membership.hold()
+    wait_until(lambda: coordinator.sent.count("JoinGroup") == 3, "the next lies ready")
     future, answer = coordinator.parked
     membership._net.call_soon_threadsafe(lambda: future.success(answer))
     assert membership.join(_WAIT)

@@ -88,8 +88,14 @@ def test_nobody_is_evicted_who_has_something() -> None:
 @pytest.mark.parametrize("state", ["CompletingRebalance", "Stable", "Empty", "Dead"])
 def test_nobody_is_evicted_in_another_state(state: str) -> None:
     """A member whose SyncGroup waits would get no answer: only while everybody joins."""
-    assert state in may_evict(STABLE, held(AGENT, M1, M2, M3, state=state), STANDING).trouble
+    assert not may_evict(STABLE, held(AGENT, M1, M2, M3, state=state), STANDING).go
     assert state in is_back(STABLE, held(AGENT, M1, M2, M3, state=state), frozenset({"m-1"})).trouble
+
+
+def test_a_rebalance_that_ended_without_the_brake_is_followed_by_another() -> None:
+    """The agent joins again by itself; only where there is no group any more it is over."""
+    for state, is_over in (("CompletingRebalance", False), ("Stable", False), ("Empty", True), ("Dead", True)):
+        assert bool(may_evict(STABLE, held(AGENT, M1, M2, M3, state=state), STANDING).trouble) == is_over
 
 
 def test_a_group_that_has_changed_is_left_alone() -> None:

@@ -155,7 +155,7 @@ def _left_later(joining: Joining) -> None:
 
 
 def _ended(joining: Joining) -> None:
-    joining.look = replace(STABLE, state="CompletingRebalance")
+    joining.look = replace(STABLE, state="Empty")
 
 
 def _no_brake(joining: Joining) -> None:
@@ -164,6 +164,16 @@ def _no_brake(joining: Joining) -> None:
 
 def _given_up(joining: Joining) -> None:
     joining.hold_state = Hold.NONE
+
+
+def test_a_brake_that_came_too_late_is_for_the_next_rebalance() -> None:
+    """The others had joined again before: the membership joins once more, and nobody is evicted until that is held."""
+    joining = Joining()
+    stage = Stage(joining)
+    held_look, joining.look = joining.look, replace(STABLE, state="CompletingRebalance")
+    assert stage.turns(3).step == "hold"
+    joining.look = held_look
+    assert stage.turns(1).step == "evict"
 
 
 @pytest.mark.parametrize("fault", [_lost, _left_later, _ended, _no_brake, _given_up])
