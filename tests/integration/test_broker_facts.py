@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 from kafka.structs import MemberState
@@ -17,12 +18,10 @@ from agent.leading.membership import Membership
 from agent.leading.order import is_first
 from common.kafka_config import for_kafka_python
 from common.settings import LeadingSettings
-from protocol.consumer import encode_assignment
-from protocol.model import Assignment, from_pairs
 from sandbox.contract import KafkaCluster
 
-_ONE = encode_assignment(Assignment(partitions=from_pairs([("topic", 0)])))
-"""What each member is given: nobody here reads anything."""
+_EMPTY = b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"
+"""An assignment without partitions."""
 
 Enter = Callable[[str], "Player"]
 
@@ -44,7 +43,7 @@ class Player:
 
     def _assign(self, joined: Joined) -> dict[str, bytes]:
         self.asked.append(joined)
-        return {member: _ONE for member, _, _ in joined.members}
+        return {member: _EMPTY for member, _, _ in joined.members}
 
     def vanish(self) -> None:
         """Be gone without a word, as after kill -9; may be called again."""
@@ -149,20 +148,29 @@ def test_the_order_of_the_description_tells_who_leads_next(enter: Enter) -> None
         assert heir.membership.leading
 
 
-def test_a_join_that_waits_behind_another_is_ahead_of_the_leaders_plan(enter: Enter) -> None:
-    """A broker takes up a connection's next request as it answers the one before: no SyncGroup comes between."""
+def test_a_join_that_waits_behind_another_is_ahead_of_the_leaders_plan(
+    enter: Enter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A broker takes up a connection's next request as it answers the one before, also while the member is slow."""
     leader, agent = enter("leader"), enter("agent")
     _settle([leader])
     _settle([leader, agent])
-    for _ in range(5):
-        plans = len(leader.asked)
-        agent.membership.hold()
-        agent.membership.nudge()
-        while agent.membership.hold_state is not Hold.HELD:
-            _turn([leader, agent])
-        view = agent.membership.describe()
-        assert len(leader.asked) > plans
-        assert not any(len(member.assigned) for member in view.members)
-        agent.membership.let_go()
-        _settle([leader, agent])
-        assert all(len(member.assigned) for member in agent.membership.describe().members)
+    in_force: list[int] = []
+    monkeypatch.setattr(leader.membership, "_take", lambda _: in_force.append(leader.membership.generation_id))
+    before_sync = agent.membership._before_sync
+
+    async def late(response: Any) -> Any:
+        await agent.membership._net.sleep(1.0)  # the leader has long sent its plan by then
+        return await before_sync(response)
+
+    monkeypatch.setattr(agent.membership, "_before_sync", late)
+    generation, plans = leader.membership.generation_id, len(leader.asked)
+    agent.membership.hold()
+    agent.membership.nudge()
+    while agent.membership.hold_state is not Hold.HELD:
+        _turn([leader, agent])
+    agent.membership.let_go()
+    _settle([leader, agent])
+    assert leader.asked[plans].generation == generation + 1
+    assert in_force
+    assert generation + 1 not in in_force
