@@ -36,6 +36,10 @@ MOST_AHEAD: Final = 3
 HELD_SECONDS: Final = 4.0
 """The group is held no longer: well below the least session timeout that brokers allow by default (6 s)."""
 
+BACK_SECONDS: Final = 0.3
+"""Of several that were evicted, the next is waited for so long: a follower on librdkafka needs a second more than the
+leader. Who comes later joins in a rebalance of its own, which takes the group less than to wait."""
+
 
 class Step(Enum):
     """What is being done; `docs/takeover.md` describes each."""
@@ -121,11 +125,13 @@ class Verdict:
     Attributes:
         go: the step is done.
         again: the group's leader was faster; nothing is lost, and it may be tried again in the rebalance under way.
+        missing: how many of those that were evicted are not back.
         trouble: why it has to be undone, or "".
     """
 
     go: bool = False
     again: bool = False
+    missing: int = 0
     trouble: str = ""
 
 
@@ -160,7 +166,7 @@ def is_back(before: GroupView, look: GroupView, evicted: frozenset[str]) -> Verd
     if gone := staying - {one.id for one in look.members}:
         return Verdict(trouble=f"members left meanwhile: {_names(before, gone)}")
     missing = Counter(one.client_id for one in before.members) - Counter(one.client_id for one in look.members)
-    return Verdict(go=not missing)
+    return Verdict(go=not missing, missing=missing.total())
 
 
 def others(look: GroupView, me: str) -> tuple[MemberView, ...]:

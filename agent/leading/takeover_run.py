@@ -17,7 +17,7 @@ from agent.group import GroupView
 from agent.leading.member import Hold, Member
 from agent.leading.order import ahead
 from agent.leading.progress import Did, Outcome, Progress
-from agent.leading.takeover import HELD_SECONDS, MOST_TRIES, Step, is_back, may_evict, standing_of
+from agent.leading.takeover import BACK_SECONDS, HELD_SECONDS, MOST_TRIES, Step, is_back, may_evict, standing_of
 from agent.leading.teller import Teller
 
 _LEAD_SECONDS: Final = 10.0
@@ -58,6 +58,7 @@ class Run:
         self._step = Step.GATHER
         self._tries = 0
         self._evicted: frozenset[str] = frozenset()
+        self._missing, self._missing_since = 0, 0.0
         self._held_since: float | None = None
         self.progress = replace(progress, outcome=Outcome.RUNNING, step=self._step.value)
         publish(self.progress)
@@ -154,12 +155,16 @@ class Run:
         elif verdict.go:
             before = ahead(look, member.member_id, member.leader_id)
             self._evicted = frozenset({member.leader_id, *(one.id for one in before)})
+            self._missing, self._missing_since = len(self._evicted), self._clock()
             member.evict(*self._evicted)
             self._go_on(Step.EVICT)
 
     def _await_return(self, member: Member) -> None:
         verdict = is_back(self._before, member.describe(), self._evicted)
-        if verdict.go:
+        if verdict.missing != self._missing:
+            self._missing, self._missing_since = verdict.missing, self._clock()
+        waited = self._clock() - self._missing_since
+        if verdict.go or (0 < verdict.missing < len(self._evicted) and waited > BACK_SECONDS):
             self._let_go(member)
             self._go_on(Step.RELEASE)
         elif verdict.trouble:

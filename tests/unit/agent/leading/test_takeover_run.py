@@ -133,6 +133,22 @@ def test_who_would_lead_instead_is_evicted_with_the_leader() -> None:
     assert stage.joining.done[-1] == "evict m-1 m-3"
 
 
+def test_the_last_of_several_evicted_is_not_waited_for_for_long() -> None:
+    """It joins in a rebalance of its own, as librdkafka's followers do; nothing is released before anybody is back."""
+    stage = Stage(Joining(look=held(M3, AGENT, M1, M2), back=held(AGENT, M2)))
+    assert stage.turns(12).step == "evict"
+    stage.joining.look = held(AGENT, NEW, M2)
+    assert stage.turns(3).step == "evict"
+    assert stage.turns(2).step == "release"
+    assert stage.joining.done[-1] == "let go"
+
+
+def test_a_leader_that_was_evicted_alone_is_waited_for() -> None:
+    """There is nobody who would be back before it."""
+    stage = Stage(Joining(back=held(AGENT, M2, M3)))
+    assert stage.turns(30).step == "evict"
+
+
 def test_a_faster_leader_is_met_again_a_bounded_number_of_times() -> None:
     """Its plan is in force, so nobody is evicted; each time the brake is released before the next is asked for."""
     plain = group(AGENT, M1, replace(M2, assigned=OWNED), M3, state="PreparingRebalance")
