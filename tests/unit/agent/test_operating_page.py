@@ -9,6 +9,9 @@ from agent.leading.stepping_back import RULES
 from agent.metrics import Metrics
 from tests.docs import ROOT
 
+_IN_A_REBALANCE = ("parked-", "joined-", "synced-")
+_AT_REST = ("worker-", "agent-", "network-", "clock-", "disk-")
+"""How the names of those kinds of faults begin that hit an agent."""
 _PAGE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 
 
@@ -67,3 +70,25 @@ def test_what_an_hour_costs_is_what_was_measured() -> None:
         f"its supervisor {mib('supervisor', 'last')}, the loaded successor {mib('spare', 'last')}.",
     ):
         assert words in text
+
+
+def test_what_faults_cost_is_what_was_measured() -> None:
+    """Each figure of the paragraph is that of the run's own document, which has no complaint."""
+    told = json.loads((ROOT / "docs" / "benchmarks-chaos.json").read_text(encoding="utf-8"))
+    text = " ".join(_PAGE.split())
+    led, alone = told["with_agents"], told["without"]
+    assert told["complaints"] == []
+    assert sum(kind["faults"] for kind in told["kinds"]) == 300
+    at_rest, rebalancing = (
+        max(kind["stop_with"] for kind in told["kinds"] if kind["kind"].startswith(kinds))
+        for kinds in (_AT_REST, _IN_A_REBALANCE)
+    )
+    (without,) = {kind["stop_without"] for kind in told["kinds"] if kind["kind"].startswith(_IN_A_REBALANCE)}
+    for words in (
+        f"of {led['records']:,} records {led['lost']} lost, {led['read_again']} read again below a commit, ",
+        f"{led['owned_twice']} partitions owned twice; {led['rebalances']} rebalances, each explained.",
+        f"longest stop was {led['longest_stop']:.1f} s with agents and {alone['longest_stop']:.1f} s without",
+        f"cost nobody more than {at_rest:.1f} s.",
+        f"{rebalancing:.1f} s at most, where the same rebalance took {without:.1f} s without an agent",
+    ):
+        assert words in text, words
