@@ -113,7 +113,7 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
 def test_wrong_settings_end_the_supervisor_too() -> None:
     """What its first working process says of the settings is all that is said, and its exit code the command's."""
     line = [sys.executable, "-m", "agent.cli.main", "run", "-b", "127.0.0.1:1"]
-    ended = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(line, capture_output=True, text=True, timeout=50, check=False)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("samerack: groups: is empty; ")
 
@@ -144,7 +144,7 @@ def test_an_unreachable_broker_is_exit_code_1_in_bounded_time(closed_port: str) 
     # a process of its own: kafka-python leaves sockets that were refused to the garbage collector
     code = "from agent import watch; watch._REQUEST_SECONDS = 0.5; from agent.cli.main import app; app()"
     line = [sys.executable, "-c", code, "plan", "orders", "--bootstrap-servers", closed_port]
-    ended = subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
+    ended = subprocess.run(line, capture_output=True, text=True, timeout=50, check=False)
     assert (ended.returncode, ended.stdout) == (1, "")
     (told,) = ended.stderr.splitlines()
     assert told.startswith("samerack: kafka: group orders: ")
