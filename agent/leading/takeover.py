@@ -29,13 +29,12 @@ _ON_THE_WAY: Final = frozenset({"CompletingRebalance", "Stable"})
 EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 """Protocols whose members give up all partitions before they join."""
 MOST_TRIES: Final = 4
-"""Rebalances in which the agent joins once more before the plan of the group's leader is in force, until it has: the
-first has its second JoinGroup ready at the broker, those after it are a race. Each costs the group one more."""
+"""Rebalances in which the agent joins once more before the plan of the group's leader is in force, until it has; each
+costs the group one more."""
 MOST_AHEAD: Final = 3
 """Members that are evicted beside the leader because they would lead next; as a rule there are none, or one."""
 HELD_SECONDS: Final = 4.0
 """The group is held no longer: well below the least session timeout that brokers allow by default (6 s)."""
-
 BACK_SECONDS: Final = 0.3
 """Of several that were evicted, the next is waited for so long: a follower on librdkafka needs a second more than the
 leader. Who comes later joins in a rebalance of its own, which takes the group less than to wait."""

@@ -155,7 +155,6 @@ class Run:
         elif verdict.go:
             before = ahead(look, member.member_id, member.leader_id)
             self._evicted = frozenset({member.leader_id, *(one.id for one in before)})
-            self._missing, self._missing_since = len(self._evicted), self._clock()
             member.evict(*self._evicted)
             self._go_on(Step.EVICT)
 

@@ -113,20 +113,29 @@ def test_a_hold_joins_once_more_behind_a_brake(membership: Membership, coordinat
     assert membership.pending == frozenset()
 
 
-def test_a_member_has_its_second_join_ready_before_the_first_is_answered(
-    membership: Membership, coordinator: Coordinator
-) -> None:
-    """The plan of the group's leader is never faster than what lies at the broker; its metadata are others again."""
+def _park_both(membership: Membership, coordinator: Coordinator) -> None:
+    """Joins, then asks for a hold and a rebalance whose first answer waits; the third answer makes it the leader."""
     coordinator.leaders = ["other", "other", "me"]
     assert membership.join(_WAIT)
     coordinator.parks = 2
     membership.hold()
     membership.nudge()
     assert not membership.join(0.1)
-    assert coordinator.sent[2:] == ["JoinGroup", "JoinGroup"]
-    assert len(set(coordinator.presences)) == 3
+
+
+def _answer(membership: Membership, coordinator: Coordinator) -> None:
     future, answer = coordinator.parked
     membership._net.call_soon_threadsafe(lambda: future.success(answer))
+
+
+def test_a_member_has_its_second_join_ready_before_the_first_is_answered(
+    membership: Membership, coordinator: Coordinator
+) -> None:
+    """The plan of the group's leader is never faster than what lies at the broker; its metadata are others again."""
+    _park_both(membership, coordinator)
+    assert coordinator.sent[2:] == ["JoinGroup", "JoinGroup"]
+    assert len(set(coordinator.presences)) == 3
+    _answer(membership, coordinator)
     assert membership.join(_WAIT)
     assert coordinator.sent[4:] == ["reserve", "SyncGroup"]
     assert membership.hold_state is Hold.HELD
@@ -146,15 +155,9 @@ def test_a_hold_that_is_given_up_before_the_first_answer_takes_the_second(
     membership: Membership, coordinator: Coordinator
 ) -> None:
     """It is on its way and cannot be called back: its generation is the one to sync with, without a brake."""
-    coordinator.leaders = ["other", "other", "me"]
-    assert membership.join(_WAIT)
-    coordinator.parks = 2
-    membership.hold()
-    membership.nudge()
-    assert not membership.join(0.1)
+    _park_both(membership, coordinator)
     membership.let_go()
-    future, answer = coordinator.parked
-    membership._net.call_soon_threadsafe(lambda: future.success(answer))
+    _answer(membership, coordinator)
     assert membership.join(_WAIT)
     assert coordinator.sent[4:] == ["SyncGroup"]
     assert membership.leading
@@ -180,8 +183,7 @@ def test_a_hold_can_be_asked_for_again_while_the_second_join_waits(
     assert membership.hold_state is Hold.HELD
     membership.hold()
     wait_until(lambda: coordinator.sent.count("JoinGroup") == 3, "the next lies ready")
-    future, answer = coordinator.parked
-    membership._net.call_soon_threadsafe(lambda: future.success(answer))
+    _answer(membership, coordinator)
     assert membership.join(_WAIT)
     assert coordinator.sent.count("reserve") == 2
     assert membership.leading
