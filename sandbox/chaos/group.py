@@ -30,10 +30,8 @@ _PROPERTIES: Final = {
     "session.timeout.ms": "6000",  # a killed member is missed after the shortest time that brokers allow
     "reconnect.backoff.max.ms": "500",
 }
-_TELLING: Final = frozenset({"java"})
-"""Clients that send their rack with their subscription and with their fetches. librdkafka's could, but it goes to a
-near replica once in a minute at most: when one has gone and come back it may read nothing for as long, with agents or
-without, and that would hide what a fault costs."""
+_TELLING: Final = frozenset({"java", "confluent"})
+"""Clients that send their rack with their subscription and with their fetches."""
 FEED_SECONDS: Final = 0.04
 """Between two records of a partition."""
 

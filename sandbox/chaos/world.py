@@ -48,7 +48,7 @@ _PRESENT: Final = frozenset({"leading", "following"})
 _BESIDE: Final = frozenset({"standby", "fenced"})
 """A fenced agent stands by until an election makes it active again."""
 _START_SECONDS: Final = 60.0
-_SETTLE_SECONDS: Final = 150.0
+_SETTLE_SECONDS: Final = 60.0
 _MOST_DEPLOYS: Final = 6
 """In a cooperative group the agent keeps the place that it chose, and every member before it has its turn."""
 _QUIET_SECONDS: Final = 0.5
