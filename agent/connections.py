@@ -1,8 +1,9 @@
 """kafka-python's connections to brokers, with a memory of who refused.
 
 The library means to remember a broker that refuses and to raise that at once from then on, but does not see it where
-TLS or SASL fails: it would connect again without a pause as often as anybody asks. What must not enter: words
-(`agent.refusals`), and when a client is made anew.
+TLS or SASL fails, or where the broker's last words are read together with the end of its connection: it would connect
+again without a pause as often as anybody asks. What must not enter: words (`agent.refusals`), and when a client is
+made anew.
 """
 
 from __future__ import annotations
@@ -29,12 +30,23 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         super().__init__(net, **config)
         self.last_failure: BaseException | None = None
 
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        transport = await super()._build_transport(node, timeout_at=timeout_at)
+        received = transport._sock_recv  # noqa: SLF001 - what is read together with the end is lost in there
+
+        def first_what_was_said() -> tuple[bytes, BaseException | None]:
+            data, end = received()
+            return (data, None) if data else (data, end)  # the end is there to be read again, alone
+
+        transport._sock_recv = first_what_was_said  # noqa: SLF001
+        return transport
+
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
         failed, close = partial(self._failed, node.node_id), conn.close
 
         def heeded(error: BaseException | None = None) -> None:
-            # a broker that refuses says why and hangs up: where both are read at once, as on a busy machine, the
-            # library takes it for a lost connection, and gives what was said to `close` alone
+            # a broker that refuses says why and hangs up: where the end is heeded before what was said, the library
+            # takes it for a lost connection, and gives the reason to `close` alone
             if error is not None:
                 failed(error)
             close(error)
