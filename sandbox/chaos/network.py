@@ -2,7 +2,8 @@
 
 Only what an agent *sends* is dropped: requests never arrive, while answers to those that had arrived still reach it,
 which is the harsher way to be half connected. What a process that was killed had sent the kernel would go on sending in
-its name; `bury` drops that too, by its ports. The rules carry our process id; those whose process is gone are removed.
+its name; `bury` drops that too, by both ends of its connections: a port alone may serve somebody else as well, to
+another broker. The rules carry our process id; those whose process is gone are removed.
 """
 
 from __future__ import annotations
@@ -64,12 +65,14 @@ class Network:
             self.mend(number)
 
     def bury(self, process: int) -> None:
-        """Drop for good what is sent from the ports that a process has now."""
-        for connection in psutil.Process(process).net_connections("tcp"):
-            if connection.status != psutil.CONN_LISTEN:
-                rule = ["--sport", str(connection.laddr.port), *_DROP]
-                _iptables("-I", "OUTPUT", "-p", "tcp", *rule)
-                self._buried.append(["OUTPUT", "-p", "tcp", *rule])
+        """Drop for good what is sent over the connections that a process has now."""
+        for connection in psutil.Process(process).net_connections("tcp4"):
+            if connection.raddr:
+                here, there = connection.laddr, connection.raddr
+                ends = ["-s", here.ip, "--sport", str(here.port), "-d", there.ip, "--dport", str(there.port)]
+                rule = ["OUTPUT", "-p", "tcp", *ends, *_DROP]
+                _iptables("-I", *rule)
+                self._buried.append(rule)
 
     def close(self) -> None:
         """Let everything through again."""
