@@ -10,7 +10,6 @@ import json
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -29,6 +28,7 @@ from sandbox.cluster import Cluster
 from sandbox.contract import RACKS
 from sandbox.demo import Story, told
 from sandbox.errors import SandboxError
+from sandbox.evidence import evidence
 from sandbox.history.checker import check
 from sandbox.history.model import Bounds, Kind
 from sandbox.members.ledger import longest_pauses, read_twice
@@ -89,20 +89,23 @@ def main(
         str, typer.Option(help="java, confluent, kafka-python, aiokafka, separated by commas.")
     ] = "java,confluent,kafka-python",
     tries: Annotated[int, typer.Option(min=1, help="Takeovers of each group; one takes about seven seconds.")] = 20,
+    keep: Annotated[bool, typer.Option(help="Keep histories and logs also when nothing is wrong.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="End with one JSON document on standard output.")] = False,
 ) -> None:
     """Take running consumer groups over, again and again, under load; exit code 1 unless each try was clean.
 
     Clean: the agent leads, nothing was lost, nothing was read twice, and no partition went unread for a second (three
-    where members are librdkafka's). A run that is interrupted tells of the groups that were finished.
+    where members are librdkafka's). Else the histories are kept. An interrupted run tells of the groups it has finished.
     """
     sizes = [int(size) for size in members.split(",")]
     kinds = clients.split(",")
     console, rows = Console(stderr=True, width=200), list[Row]()
 
     def play(story: Story) -> dict[str, Any]:
-        for row in _play(story, kinds, sizes, tries):
-            rows.append(row)
+        with evidence(story, "samerack-takeovers-", keep=keep) as kept:
+            for row in _play(story, kinds, sizes, tries, kept.folder):
+                rows.append(row)
+                kept.keep |= not row.is_good
         return {}
 
     try:
@@ -115,19 +118,15 @@ def main(
         raise typer.Exit(1)
 
 
-def _play(story: Story, clients: list[str], sizes: list[int], tries: int) -> Iterator[Row]:
+def _play(story: Story, clients: list[str], sizes: list[int], tries: int, folder: Path) -> Iterator[Row]:
     story.tell("starting three brokers, one in each rack")
-    with (
-        tempfile.TemporaryDirectory(prefix="samerack-takeovers-") as folder,
-        Cluster() as cluster,
-        Admin(cluster.bootstrap) as admin,
-    ):
+    with Cluster() as cluster, Admin(cluster.bootstrap) as admin:
         for size in sizes:
             for client in clients:
                 setup = _setup(client, size)
                 story.tell(f"{size} members on {client}")
-                group = Group(setup, bootstrap=cluster.bootstrap, admin=admin, folder=Path(folder) / setup.name)
-                yield _of_group(story, group, cluster.bootstrap, Path(folder), tries)
+                group = Group(setup, bootstrap=cluster.bootstrap, admin=admin, folder=folder / setup.name)
+                yield _of_group(story, group, cluster.bootstrap, folder, tries)
 
 
 def _setup(client: str, size: int) -> Setup:
