@@ -95,7 +95,7 @@ def main(
     """Take running consumer groups over, again and again, under load; exit code 1 unless each try was clean.
 
     Clean: the agent leads, nothing was lost, nothing was read twice, and no partition went unread for a second (three
-    where members are librdkafka's). Else the histories are kept. An interrupted run tells of the groups it has finished.
+    where members are librdkafka's). Else the histories are kept. An interrupted run tells of groups it has finished.
     """
     sizes = [int(size) for size in members.split(",")]
     kinds = clients.split(",")
