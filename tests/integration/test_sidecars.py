@@ -22,8 +22,12 @@ def pods(cluster: ContainerCluster) -> Iterator[Pods]:
         yield opened
 
 
-def _pod(pods: Pods, scene: Scene, client: str, rack: str) -> tuple[Container, Container]:
-    """A sidecar that tells its rack, started first as native sidecars are, and a consumer beside it that does not."""
+def _pod(pods: Pods, scene: Scene, client: str, rack: str, role: str) -> tuple[Container, Container]:
+    """A sidecar that tells its rack, started first as native sidecars are, and a consumer beside it that does not.
+
+    The consumer waits until the sidecar has its role: the first of a group has to be elected before it can lead, and a
+    consumer that was faster would lead instead.
+    """
     sidecar = pods.start(
         f"sidecar in {rack}",
         command=["run", "--group", scene.group],
@@ -35,13 +39,14 @@ def _pod(pods: Pods, scene: Scene, client: str, rack: str) -> tuple[Container, C
         },
     )
     wait_ready(sidecar)
+    wait_until(lambda: _role(sidecar) == role, f"the sidecar in {rack} is {role}", timeout=30)
     settings = MemberSettings(
         bootstrap=pods.bootstrap,
         group=scene.group,
         topics=(scene.topic,),
         client_id=f"{client}-{rack}",
         assignors=("range",),
-        properties={"heartbeat.interval.ms": "500"},
+        properties={"heartbeat.interval.ms": "500", "session.timeout.ms": "10000"},  # one that is killed is soon missed
     )
     command = ["-m", f"sandbox.members.{client}", *command_line(settings)]
     consumer = pods.start(f"{client} in {rack}", entrypoint=PYTHON, command=command, beside=sidecar)
@@ -63,8 +68,14 @@ def _role(sidecar: Container) -> str:
 def test_sidecars_tell_the_one_that_leads(pods: Pods, scene: Scene) -> None:
     """Every member reads in its own rack, though none has told it; when the leading pod is gone, another leads so."""
     scene.lay_out(INTERLEAVED)
-    running = [_pod(pods, scene, client, rack) for client, rack in (("kafka_python", A), ("confluent", B))]
-    running.append(_pod(pods, scene, "kafka_python", C))
+    running = [
+        _pod(pods, scene, client, rack, role)
+        for client, rack, role in (
+            ("kafka_python", A, "leading"),
+            ("confluent", B, "standby"),
+            ("kafka_python", C, "standby"),
+        )
+    ]
     sidecars = {rack: sidecar for rack, (sidecar, _) in zip((A, B, C), running, strict=True)}
     wait_until(lambda: _given(scene) == _NEAR, "everybody reads near", timeout=60)
     leading = next(rack for rack, sidecar in sidecars.items() if _role(sidecar) == "leading")
