@@ -36,7 +36,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
 
         def first_what_was_said() -> tuple[bytes, BaseException | None]:
             data, end = received()
-            return (data, None) if data else (data, end)  # the end is there to be read again, alone
+            return data, None if data else end  # the end is there to be read again, alone
 
         transport._sock_recv = first_what_was_said  # noqa: SLF001
         return transport
