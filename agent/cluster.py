@@ -7,7 +7,7 @@ replica: unknown is never a change, and a change must persist before it counts, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
@@ -60,7 +60,8 @@ class SettledPartition:
 class SettledCluster:
     """What planning builds on: the last racks and replicas that persisted; the same object while nothing changes.
 
-    A topic that is gone stays as one without partitions, which a topic never heard of is not.
+    A topic that is gone, or was absent from the first look on, stays as one without partitions, which a topic that
+    nobody looked at is not.
     """
 
     brokers: Mapping[int, Rack] = field(default_factory=lambda: MappingProxyType({}))
@@ -97,7 +98,8 @@ class Settling:
     seen: ClusterView = field(default_factory=lambda: ClusterView(brokers={}, topics={}))
     pending_brokers: Mapping[int, tuple[Rack, float]] = field(default_factory=dict)
     pending_partitions: Mapping[tuple[str, int], tuple[SettledPartition, float]] = field(default_factory=dict)
-    pending_deletions: Mapping[str, float] = field(default_factory=dict)
+    pending_deletions: Mapping[str, tuple[int, float]] = field(default_factory=dict)
+    """Topics that have fewer partitions than before, or are gone: how many they have now, and since when."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +114,9 @@ class Settled:
 def settle(state: Settling, view: ClusterView, now: float, times: SettlingTimes) -> Settled:
     """One look more: adopt what persisted, remember since when the rest is pending.
 
-    New topics, new partitions and brokers seen for the first time are adopted at once; everything else waits.
+    New topics, new partitions and brokers seen for the first time are adopted at once; everything else waits. A topic
+    with fewer partitions than before keeps those that it had until the others have been missing for long enough: a
+    broker that has just started may tell of the past, and the next answer comes from another one.
     Cost: in the number of brokers and topics; partitions are looked at only in topics that differ from the last look
     or have something pending.
     """
@@ -165,14 +169,15 @@ def _settle_topics(
 ) -> tuple[
     Mapping[str, tuple[SettledPartition, ...]],
     dict[tuple[str, int], tuple[SettledPartition, float]],
-    dict[str, float],
+    dict[str, tuple[int, float]],
     list[Change],
 ]:
     old = state.settled.topics
     updates: dict[str, tuple[SettledPartition, ...]] = {}
     pending: dict[tuple[str, int], tuple[SettledPartition, float]] = {}
     changes: list[Change] = []
-    waiting = {topic for topic, _ in state.pending_partitions}
+    waiting = {topic for topic, _ in state.pending_partitions} | state.pending_deletions.keys()
+    missing, gone = _settle_deletions(state, view, now, times)
     for topic, partitions in view.topics.items():
         known = old.get(topic)
         if known is not None and topic not in waiting and state.seen.topics.get(topic) == partitions:
@@ -195,25 +200,35 @@ def _settle_topics(
             else:
                 after.append(candidate)
                 changes.append(_partition_change(topic, number, before, candidate))
+        if known is not None and topic not in gone:
+            after.extend(known[len(after) :])
         if known is not None and len(known) != len(after):
             changes.append(Change(kind="partition-count", where=topic, before=str(len(known)), after=str(len(after))))
         if known != tuple(after):
             updates[topic] = tuple(after)
-    deletions, gone = _settle_deletions(state, view, now, times)
-    for topic in gone:
+    for topic in gone - view.topics.keys():
         updates[topic] = ()
-        changes.append(Change(kind="topic-gone", where=topic, before=str(len(old[topic])), after="0"))
-    return {**old, **updates} if updates else old, pending, deletions, changes
+        if topic in old:
+            changes.append(Change(kind="topic-gone", where=topic, before=str(len(old[topic])), after="0"))
+    return {**old, **updates} if updates else old, pending, missing, changes
 
 
 def _settle_deletions(
     state: Settling, view: ClusterView, now: float, times: SettlingTimes
-) -> tuple[dict[str, float], list[str]]:
-    """Since when topics are missing, and those that have been for long enough."""
-    had = {topic for topic in view.absent if state.settled.topics.get(topic)}
-    since = {topic: state.pending_deletions.get(topic, now) for topic in sorted(had)}
-    gone = [topic for topic, first in since.items() if now - first >= times.change]
-    return {topic: first for topic, first in since.items() if topic not in gone}, gone
+) -> tuple[dict[str, tuple[int, float]], frozenset[str]]:
+    """Topics with fewer partitions than before and since when, and those of them for which that has lasted."""
+    old = state.settled.topics
+    missing = {topic: 0 for topic in sorted(view.absent) if topic not in old or old[topic]}
+    missing |= {topic: len(seen) for topic, seen in view.topics.items() if len(seen) < len(old.get(topic, ()))}
+    pending: dict[str, tuple[int, float]] = {}
+    gone = set()
+    for topic, count in missing.items():
+        seen_count, since = state.pending_deletions.get(topic, (count, now))
+        pending[topic] = (count, since if seen_count == count else now)
+        if now - pending[topic][1] >= times.change:
+            del pending[topic]
+            gone.add(topic)
+    return pending, frozenset(gone)
 
 
 def _candidate(seen: PartitionView, before: SettledPartition | None, present: Mapping[int, Rack]) -> SettledPartition:
@@ -264,3 +279,8 @@ def replica_racks(cluster: SettledCluster, topic: str) -> tuple[tuple[str | None
         )
         for partition in cluster.topics.get(topic, ())
     )
+
+
+def topics_differ(before: SettledCluster, after: SettledCluster, topics: Iterable[str]) -> bool:
+    """Whether partitions, replicas or racks of some of the topics are others than before."""
+    return before is not after and any(replica_racks(before, topic) != replica_racks(after, topic) for topic in topics)

@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any, Final, TypeAlias
 
+from kafka import errors as kafka_errors
+from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 
 from agent.errors import RefusedError
@@ -29,6 +31,19 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
     def __init__(self, net: Any, **config: Any) -> None:
         super().__init__(net, **config)
         self.last_failure: BaseException | None = None
+
+    def send(self, request: Any, node_id: Any = None, request_timeout_ms: float | None = None) -> Any:
+        """A future of the answer; one that fails where the connection is being closed, which the library raises."""
+        try:
+            return super().send(request, node_id=node_id, request_timeout_ms=request_timeout_ms)
+        except RuntimeError as error:
+            return Future().failure(kafka_errors.KafkaConnectionError(str(error)))
+
+    def drop(self, node_id: Any) -> None:
+        """Close the connection to a broker, so that the next request goes over another."""
+        connection = self._conns.pop(node_id, None)
+        if connection is not None:
+            connection.close()
 
     async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
         transport = await super()._build_transport(node, timeout_at=timeout_at)

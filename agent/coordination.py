@@ -19,6 +19,7 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kafka.structs import MemberState
 
+from agent.attempts import Attempts
 from agent.connections import Connections, Refusals, identity_of
 from agent.refusals import refusal
 from common.errors import AgentError
@@ -33,12 +34,29 @@ _MOVES: Final = (
     kafka_errors.CoordinatorNotAvailableError,
     kafka_errors.CoordinatorLoadInProgressError,
 )
+_REPEATED: Final = (
+    kafka_errors.UnknownMemberIdError,
+    kafka_errors.RebalanceInProgressError,
+    kafka_errors.IllegalGenerationError,
+    kafka_errors.MemberIdRequiredError,
+)
+"""Errors of a join that the library answers by joining again."""
+LEFT: Final = frozenset({kafka_errors.NoError, kafka_errors.UnknownMemberIdError, kafka_errors.FencedInstanceIdError})
+"""What the answer to LeaveGroup says where nobody is known by that id any more, or another has its place."""
 STUCK_SECONDS: Final = 60.0
 """A thread that has not looked after its membership for so long is stuck: the library gives the membership up then.
 
 Not after the rebalance timeout, as the library has it: one question to a group whose coordinator restarts on a busy
 machine takes as long as that, and the membership would be lost for it."""
+_SLICE_SECONDS: Final = 0.1
+"""A thread that waits for an answer looks this often whether its membership is to end."""
+_REPORT_SECONDS: Final = 10.0
+"""The same failure is reported again after so long at the earliest."""
 _REFUSALS: Final = Refusals()
+
+
+class EndedError(kafka_errors.KafkaError):  # type: ignore[misc]  # the library is untyped
+    """Nobody waits for the answer any more: the membership is to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,7 +116,13 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         self._fenced = False
         self._refusal: kafka_errors.KafkaError | None = None
         self._joined_unseen = False
+        self._unplanned: Exception | None = None
+        """Why the last plan could not be made: the join may end while nobody waits for it."""
         self._coordinator_broker: int | None = None
+        self._joins, self._lookups, self._beats = Attempts(), Attempts(), Attempts()
+        self._failure: kafka_errors.KafkaError | None = None
+        self._reported: tuple[type, float] = (type(None), float("-inf"))
+        self._end_at = float("inf")
         self.leader_id = ""
         self.waited_seconds = 0.0
         """How long the last JoinGroup was parked: the slowest member's way into the rebalance."""
@@ -125,7 +149,34 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         """Unused: `_do_join_and_sync_async` calls `_assign` itself, with the generation."""
         raise NotImplementedError
 
+    async def join_group_async(self, timeout_ms: float | None = None) -> bool:
+        """As the library; but a join that fails while nobody waits for it is not repeated as if it had not been sent.
+
+        Raises:
+            KafkaError: What it failed with, unless another attempt may mend it.
+        """
+        task: Any = self._join_task
+        if task is not None and task.is_done and task.failed():
+            self._join_task: Any = None
+            if not isinstance(task.exception, (kafka_errors.RetriableError, *_REPEATED)):
+                raise task.exception
+        return bool(await super().join_group_async(timeout_ms=timeout_ms))
+
     async def _do_join_and_sync_async(self) -> bytes:
+        """One JoinGroup and SyncGroup, after a pause where former ones failed."""
+        if pause := self._joins.pause_seconds:
+            await self._net.sleep(pause)
+        try:
+            content = await self._join_and_sync()
+        except kafka_errors.KafkaError as error:
+            self._fenced = self._fenced or isinstance(error, kafka_errors.FencedInstanceIdError)
+            self._joins.failed()
+            self._note(error, self._joins)
+            raise
+        self._joins.succeeded()
+        return content
+
+    async def _join_and_sync(self) -> bytes:
         """One JoinGroup and SyncGroup. Between the two only `_assign` runs."""
         if self.coordinator_unknown():
             raise kafka_errors.CoordinatorNotAvailableError(self.coordinator_id)
@@ -136,17 +187,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         response = await self._before_sync(first)
         assignments: dict[str, bytes] = {}
         if response.leader == response.member_id and not response.skip_assignment:
-            assignments = self._assign(
-                Joined(
-                    generation=response.generation_id,
-                    protocol=response.protocol_name,
-                    me=response.member_id,
-                    members=tuple(
-                        (member.member_id, member.group_instance_id or None, bytes(member.metadata))
-                        for member in response.members
-                    ),
-                )
-            )
+            assignments = self._planned(response)
         sync = SyncGroupRequest(
             group_id=self.group_id,
             generation_id=self._generation.generation_id,
@@ -171,6 +212,23 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
             self._joined_unseen = True
             self._enable_heartbeat()
         return content
+
+    def _planned(self, response: Any) -> dict[str, bytes]:
+        """The assignment of everybody in the answer to JoinGroup; where there is none, `join` raises why."""
+        joined = Joined(
+            generation=response.generation_id,
+            protocol=response.protocol_name,
+            me=response.member_id,
+            members=tuple(
+                (member.member_id, member.group_instance_id or None, bytes(member.metadata))
+                for member in response.members
+            ),
+        )
+        try:
+            return self._assign(joined)
+        except Exception as error:
+            self._unplanned = error
+            raise
 
     async def _before_sync(self, response: Any) -> Any:
         """Between JoinGroup and SyncGroup; a subclass may join once more and give that answer instead."""
@@ -215,6 +273,19 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         ]
         return LeaveGroupRequest(group_id=self.group_id, member_id=next(iter(members)), members=identities)
 
+    async def _send_group_coordinator_request(self) -> Any:
+        """One FindCoordinator, after a pause where former ones failed."""
+        if pause := self._lookups.pause_seconds:
+            await self._net.sleep(pause)
+        try:
+            found = await super()._send_group_coordinator_request()
+        except kafka_errors.KafkaError as error:
+            self._lookups.failed()
+            self._note(error, self._lookups)
+            raise
+        self._lookups.succeeded()
+        return found
+
     def _handle_find_coordinator_response(self, response: Any) -> Any:
         found = response.coordinators[0] if response.coordinators else response
         self._coordinator_broker = found.node_id if found.error_code == 0 else None
@@ -229,12 +300,48 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
             self._refusal = error(self.group_id)
             self._disable_heartbeat()
         try:
-            return super()._handle_heartbeat_response(response, send_time)
+            result = super()._handle_heartbeat_response(response, send_time)
+        except kafka_errors.KafkaError as failure:
+            if not isinstance(failure, kafka_errors.RebalanceInProgressError):
+                self._beats.failed()
+                self._note(failure, self._beats)
+                # the library would repeat a failed heartbeat ten times a second
+                self.heartbeat.config["retry_backoff_ms"] = round(1000 * max(0.1, self._beats.pause_seconds))
+            raise
+        else:
+            self._beats.succeeded()
+            return result
         finally:
             if self.rejoin_needed or self._fenced or self._refusal is not None:
                 self._wake()
 
+    def _note(self, error: kafka_errors.KafkaError, attempts: Attempts) -> None:
+        """Keep a failure for `take_failure` once it costs a pause."""
+        if attempts.pause_seconds:
+            self._failure = error
+
     # what its owner does with it
+
+    def take_failure(self) -> kafka_errors.KafkaError | None:
+        """What keeps this member from joining, finding its coordinator or being heard, if that is to be reported now.
+
+        Failures that the next attempt mends are not; the same one is told every ten seconds at most.
+        """
+        failure, self._failure = self._failure, None
+        kind, at = self._reported
+        if failure is None or (type(failure) is kind and time.monotonic() - at < _REPORT_SECONDS):
+            return None
+        self._reported = type(failure), time.monotonic()
+        return failure
+
+    def end_by(self, at: float) -> None:
+        """From this time on (seconds, monotonic) nothing is waited for but the answer to `leave`; from any thread."""
+        self._end_at = at
+
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether no heartbeat was answered for a whole session: brokers have given this member up."""
+        return self.state is MemberState.STABLE and bool(self.heartbeat.session_timeout_expired())
 
     @property
     def member_id(self) -> str:
@@ -278,37 +385,100 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         return self._joined_unseen or bool(self.need_rejoin())
 
     def join(self, timeout: float) -> bool:
-        """Join or rejoin where that is needed; False when the broker still waits for others after `timeout` seconds."""
-        joined = bool(self.ensure_active_group(timeout_ms=round(timeout * 1000)))
+        """Join or rejoin where that is needed; False when the broker still waits for others after `timeout` seconds.
+
+        Raises:
+            EndedError: `end_by` has come.
+            KafkaError: The broker refuses this member.
+            Exception: What `assign` raised, also where that was while nobody waited: nothing may be sent then, nor may
+                the member join once more.
+        """
+        deadline = time.monotonic() + timeout
+        joined, left = False, timeout
+        while not joined and left > 0:
+            self._check_end()
+            if self._unplanned is not None:
+                raise self._unplanned
+            joined = bool(self.ensure_active_group(timeout_ms=round(min(left, _SLICE_SECONDS) * 1000)))
+            left = deadline - time.monotonic()
         if joined:
             self._joined_unseen = False
         return joined
 
     def leave(self) -> None:
-        """Leave by member id, also while JoinGroup is parked; whoever has the instance id by now is left alone."""
+        """Leave by member id, also while JoinGroup is parked; whoever has the instance id by now is left alone.
+
+        Raises:
+            KafkaError: The brokers did not take it.
+        """
         member_id = self.member_id
         if not member_id or self._fenced:
             return
         self._disable_heartbeat()
+        self.end_by(float("inf"))
         request = self._leave_request({member_id: self.group_instance_id})
-        deadline = time.monotonic() + LEAVE_SECONDS
-        # who leaves only a broker that coordinates the group no more is waited for until its session is over
-        while left_error(self._send_beside(request, LEAVE_SECONDS)) in _MOVES and time.monotonic() < deadline:
-            self.coordinator_dead(kafka_errors.NotCoordinatorError())
-            time.sleep(_AGAIN_SECONDS)
+        deadline, attempts = time.monotonic() + LEAVE_SECONDS, Attempts()
+        while (error := self._left(request)) is not None:
+            # who leaves only a broker that coordinates the group no more is waited for until its session is over
+            if not isinstance(error, kafka_errors.RetriableError) or time.monotonic() > deadline:
+                raise error
+            if isinstance(error, _MOVES):
+                self.coordinator_dead(error)
+            attempts.failed()
+            time.sleep(max(_AGAIN_SECONDS, attempts.pause_seconds))
         self.reset_generation()
 
+    def _left(self, request: Any) -> kafka_errors.KafkaError | None:
+        """Why a LeaveGroup did not work; None where it did."""
+        try:
+            error = left_error(self._send_beside(request, LEAVE_SECONDS))
+        except kafka_errors.RetriableError as failure:
+            return failure
+        return None if error in LEFT else error(self.group_id)
+
     def _send_beside(self, request: Any, timeout: float) -> Any:
-        """Send to the coordinator's broker over its ordinary connection instead of the coordinator's own."""
+        """Send to the coordinator's broker over its ordinary connection instead of the coordinator's own.
+
+        Raises:
+            EndedError: `end_by` has come.
+            KafkaError: No answer within `timeout` seconds.
+        """
         milliseconds = round(timeout * 1000)
 
         async def exchange() -> Any:
-            if not await self.ensure_coordinator_ready_async(timeout_ms=milliseconds):
-                raise kafka_errors.CoordinatorNotAvailableError(self.group_id)
+            await self._find_coordinator(timeout)
             future = self._manager.send(request, node_id=self._coordinator_broker, request_timeout_ms=milliseconds)
-            return await self._manager.wait_for(future, milliseconds)
+            return await self._answer_of(future, timeout)
 
         return self._net.run(exchange)
+
+    async def _find_coordinator(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        while not await self.ensure_coordinator_ready_async(timeout_ms=round(_SLICE_SECONDS * 1000)):
+            self._check_end()
+            if time.monotonic() > deadline:
+                raise self._failure or kafka_errors.CoordinatorNotAvailableError(self.group_id)
+
+    async def _answer_of(self, future: Any, timeout: float) -> Any:
+        """What a request is answered, waited for in short slices so that the end of the membership interrupts it."""
+        deadline = time.monotonic() + timeout
+        while True:
+            try:
+                self._check_end()
+            except EndedError:
+                # who is asked next must not wait behind this question
+                self._manager.drop(self._coordinator_broker)
+                raise
+            left = deadline - time.monotonic()
+            try:
+                return await self._manager.wait_for(future, max(0.0, min(left, _SLICE_SECONDS)) * 1000)
+            except kafka_errors.KafkaTimeoutError:
+                if future.is_done or left <= _SLICE_SECONDS:
+                    raise
+
+    def _check_end(self) -> None:
+        if time.monotonic() >= self._end_at:
+            raise EndedError(self.group_id)
 
 
 def left_error(answer: Any) -> Any:

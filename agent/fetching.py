@@ -52,6 +52,7 @@ def ask(  # noqa: PLR0913 - a question over HTTP has these parts
     headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
     tls: ssl.SSLContext | None = None,
+    max_bytes: int = MOST_BYTES,
 ) -> HttpAnswer:
     """The answer to one question.
 
@@ -63,6 +64,7 @@ def ask(  # noqa: PLR0913 - a question over HTTP has these parts
         headers: beyond what HTTP demands.
         body: what is sent with it.
         tls: whom to trust, for https.
+        max_bytes: how long the answer may be.
 
     Raises:
         NoAnswerError: Nobody answers in time, or not in HTTP, or at too great length.
@@ -79,7 +81,7 @@ def ask(  # noqa: PLR0913 - a question over HTTP has these parts
     try:
         connection.request(method, address.path.rstrip("/") + path, body=body, headers=dict(headers or {}))
         answer = connection.getresponse()
-        content = answer.read(MOST_BYTES + 1)
+        content = answer.read(max_bytes + 1)
     except TimeoutError:
         raise NoAnswerError(f"{url}: no answer within {seconds:g} s") from None
     except ssl.SSLCertVerificationError as error:
@@ -90,8 +92,8 @@ def ask(  # noqa: PLR0913 - a question over HTTP has these parts
         ) from None
     finally:
         connection.close()
-    if len(content) > MOST_BYTES:
-        raise NoAnswerError(f"{url}: answers with more than {MOST_BYTES} bytes")
+    if len(content) > max_bytes:
+        raise NoAnswerError(f"{url}: answers with more than {max_bytes} bytes")
     return HttpAnswer(status=answer.status, body=content)
 
 

@@ -6,7 +6,7 @@ assignments are read leniently: a member whose bytes cannot be decoded is shown 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -18,7 +18,20 @@ CONSUMER: Final = "consumer"
 """The protocol type of consumer groups; Connect and others have their own."""
 
 STABLE: Final = "Stable"
+FORMING_STATE: Final = "PreparingRebalance"
 EMPTY_STATES: Final = frozenset({"Empty", "Dead"})
+DESCRIBE_VERSION: Final = 5
+"""Of DescribeGroups: version 6 turns an absent group into an error; 5 calls it Dead."""
+
+
+class DescribedGroup(Protocol):
+    """What kafka-python's DescribeGroups answer says of one group."""
+
+    group_id: str
+    group_state: str
+    protocol_type: str
+    protocol_data: str
+    members: Sequence[DescribedMember]
 
 
 class DescribedMember(Protocol):
@@ -34,7 +47,18 @@ class DescribedMember(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberView:
-    """One member; `subscription` is None while the group rebalances, and `unreadable` says why bytes made no sense."""
+    """One member as the coordinator describes it.
+
+    Attributes:
+        id: its member id.
+        instance_id: its `group.instance.id`.
+        client_id: its client id.
+        client_host: the address that its coordinator sees.
+        subscription: what it subscribes to; None while the group rebalances.
+        assigned: its partitions of the last generation that was synced.
+        unreadable: why bytes made no sense.
+        has_assignment: whether it was given an assignment ever, be it an empty one.
+    """
 
     id: str
     instance_id: str | None
@@ -43,6 +67,7 @@ class MemberView:
     subscription: Subscription | None
     assigned: TopicPartitions
     unreadable: str | None = None
+    has_assignment: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +84,18 @@ class GroupView:
     def stable(self) -> bool:
         """Whether everybody has an assignment, so that metadata is shown."""
         return self.state == STABLE
+
+
+def view_group(described: DescribedGroup) -> GroupView:
+    """One group, its members in the broker's order."""
+    consumer = described.protocol_type == CONSUMER
+    return GroupView(
+        name=described.group_id,
+        state=described.group_state,
+        protocol_type=described.protocol_type,
+        protocol=described.protocol_data,
+        members=tuple(view_member(member, consumer=consumer) for member in described.members),
+    )
 
 
 def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
@@ -84,6 +121,7 @@ def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
         subscription=subscription,
         assigned=assigned,
         unreadable=unreadable,
+        has_assignment=bool(described.member_assignment),
     )
 
 
@@ -91,11 +129,23 @@ def endangers(group: GroupView) -> bool:
     """Whether the group's own leader may fail on a member without topics.
 
     kafka-python 3's roundrobin raises KeyError as soon as it meets one. Its members send subscription v0, as
-    aiokafka's do, whose roundrobin is sound; from outside the two cannot be told apart.
+    aiokafka's do, whose roundrobin is sound; from outside the two cannot be told apart. Agents send v0 as well.
     """
     return group.protocol == "roundrobin" and any(
-        member.subscription is not None and member.subscription.version == 0 for member in group.members
+        member.subscription is not None and member.subscription.version == 0 and member.subscription.topics
+        for member in group.members
     )
+
+
+def is_agent(member: MemberView, client_id: str) -> bool:
+    """Whether a member is an agent, as far as can be seen: static, without topics, and under the agents' client id.
+
+    Args:
+        member: A member other than the agent that asks.
+        client_id: `client.id` of agents.
+    """
+    topics = member.subscription is not None and bool(member.subscription.topics)
+    return member.client_id == client_id and member.instance_id is not None and not topics
 
 
 def topics_of(subscriptions: Iterable[Subscription]) -> frozenset[str]:

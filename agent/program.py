@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -19,16 +20,20 @@ from agent import web_api, web_page, web_takeover
 from agent.cluster import SettlingTimes
 from agent.coordination import close, connect, reception
 from agent.election.addresses import of_this_host
-from agent.election.election import Alone, Election, Standing
+from agent.election.election import Election
 from agent.election.metrics import ElectionCollector
 from agent.election.model import Presence, lead, observe
+from agent.election.standing import Alone, Standing
 from agent.errors import RefusedError
 from agent.events import Events
 from agent.events.chronicle import Chronicle
 from agent.events.keeper import keeper_of
 from agent.events.metrics import EventMetrics
+from agent.events.place import path_of
+from agent.group_poller import GroupPoller
 from agent.leading import planner
 from agent.leading.assigning import unweighed
+from agent.leading.foreign_protocols import ForeignProtocols
 from agent.leading.leader import GroupLeader
 from agent.leading.measured import UNMEASURED, check_least_savings, measured
 from agent.leading.taking import Floor
@@ -48,6 +53,7 @@ from agent.traffic import web as traffic_web
 from agent.traffic.board import TrafficBoard
 from agent.traffic.metrics import TrafficCollector, TrafficMetrics
 from agent.traffic.watch import TrafficWatch
+from agent.traffic.wire import Wire
 from agent.version_watch import VersionWatch
 from agent.watch import ClusterWatch, find_group_type, open_admin
 from agent.web import WebServer, application
@@ -128,12 +134,17 @@ class Agent:
         self.on_presence: Callable[[], None] = lambda: None
         """Called when brokers know the agent by another id, which the supervisor has to know at once."""
         floor = Floor()
+        self._poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=settings.watch.waiting_seconds)
+        kept = path_of(settings)
+        foreign_protocols = ForeignProtocols(kept.with_suffix(".protocols.json") if kept is not None else None)
         self._versions = VersionWatch(settings.kafka)
         self._leaders = [
             GroupLeader(
                 group=group,
                 settings=settings,
                 watch=self._watch,
+                poller=self._poller,
+                foreign_protocols=foreign_protocols,
                 group_type=partial(find_group_type, settings.kafka),
                 unfit=self._versions.unfit,
                 metrics=self.metrics,
@@ -272,7 +283,7 @@ class Agent:
 
     def unhealthy(self) -> dict[str, str]:
         """Parts whose thread has ended."""
-        threads: dict[str, threading.Thread] = {"watch": self._watch}
+        threads: dict[str, threading.Thread] = {"watch": self._watch, "poller": self._poller}
         threads |= {f"group {leader.group}": leader for leader in self._leaders}
         if self._pods is not None:
             threads["pods"] = self._pods
@@ -291,6 +302,10 @@ class Agent:
         wrong = self.unhealthy()
         if unseen := self._unseen_cluster():
             wrong.setdefault("watch", unseen)
+        if self._poller.trouble:
+            wrong.setdefault("poller", self._poller.trouble)
+        if self.election is not None and self.election.trouble:
+            wrong["election"] = self.election.trouble
         troubles = {leader.group: leader.trouble for leader in self._leaders}
         for status in self.metrics.board.all():
             trouble = troubles.get(status.group, "")
@@ -328,6 +343,7 @@ class Agent:
         self.web.start()
         self._versions.start()
         self._watch.start()
+        self._poller.start()
         if self._pods is not None:
             self._pods.start()
         if self.election is not None:
@@ -347,6 +363,7 @@ class Agent:
         if self.election is not None:
             self.election.stop()  # the others elect, and take the memberships over while the leaders still wait
         self._watch.stop()
+        self._poller.stop()
         self._versions.stop()
         if self._pods is not None:
             self._pods.stop()
@@ -426,4 +443,6 @@ def run(settings: Settings, *, line: socket.socket, observing: bool, why: str = 
     )
     stop.wait()
     agent.stop()
+    with suppress(OSError):
+        lifeline.tell()  # what is not left by now is the supervisor's to leave
     log.info("stopped")

@@ -50,9 +50,21 @@ _CURES: Final[Mapping[str, str]] = {
     "the clocks",
     "GSSAPI": "check the Kerberos ticket and kafka.sasl.kerberos.service.name",
 }
-_PERMISSIONS: Final = (
+_SAID_CURES: Final = (
     (kafka_errors.GroupAuthorizationFailedError, "allow READ on the group"),
     (kafka_errors.TopicAuthorizationFailedError, "allow DESCRIBE on the topics"),
+    (kafka_errors.GroupMaxSizeReachedError, "the group is full: raise group.max.size on the brokers"),
+    (
+        kafka_errors.InvalidSessionTimeoutError,
+        "set leading.session_timeout_seconds between the brokers' group.min.session.timeout.ms and "
+        "group.max.session.timeout.ms",
+    ),
+    (
+        kafka_errors.InconsistentGroupProtocolError,
+        "the group's members share no protocol name with the agent; it observes the group",
+    ),
+    (kafka_errors.InvalidGroupIdError, "the brokers do not allow this group name; correct `groups`"),
+    (kafka_errors.UnsupportedVersionError, "the brokers are too old; see docs/compatibility.md"),
 )
 _PASSWORD: Final = "check kafka.sasl.username and kafka.sasl.password"  # noqa: S105 - the names of settings
 
@@ -114,11 +126,11 @@ def is_refusal(error: BaseException) -> bool:
 
 
 def explained(error: BaseException) -> str:
-    """A failure in one line; where a permission is missing, with the one to give."""
+    """A failure in one line; where somebody can mend it, with the cure."""
     if isinstance(error, (AgentError, NotAcceptedError)):
         return str(error)
     said = f"{type(error).__name__}: {error}"
-    cure = next((cure for kind, cure in _PERMISSIONS if isinstance(error, kind)), "")
+    cure = next((cure for kind, cure in _SAID_CURES if isinstance(error, kind)), "")
     return f"{said}; {cure}" if cure else said
 
 

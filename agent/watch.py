@@ -10,7 +10,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
 import structlog
@@ -39,6 +41,7 @@ log = structlog.get_logger("watch")
 
 RACK_AWARE_SELECTOR: Final = "RackAwareReplicaSelector"
 _SELECTOR_KEY: Final = "replica.selector.class"
+_INITIAL_DELAY_KEY: Final = "group.initial.rebalance.delay.ms"
 _REQUEST_SECONDS: Final = 5.0
 _KNOCK_SECONDS: Final = 2.0
 _SURE_SECONDS: Final = 30.0
@@ -198,8 +201,22 @@ def _topic(described: Any) -> tuple[PartitionView, ...]:
     )
 
 
-def fetches_are_rack_aware(admin: Admin, brokers: Iterable[int]) -> bool:
-    """Whether every broker has a rack-aware replica selector (KIP-392), from the brokers' configuration.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerConfigs:
+    """What the agent reads of the brokers' configuration.
+
+    Attributes:
+        rack_aware: every broker has a rack-aware replica selector (KIP-392).
+        initial_delay_seconds: the least `group.initial.rebalance.delay.ms` of all brokers, in seconds (KIP-134); None
+            where one does not say.
+    """
+
+    rack_aware: bool
+    initial_delay_seconds: float | None
+
+
+def read_broker_configs(admin: Admin, brokers: Iterable[int]) -> BrokerConfigs:
+    """Asks every broker for its configuration.
 
     Raises:
         NotAllowedError: Not allowed.
@@ -208,18 +225,28 @@ def fetches_are_rack_aware(admin: Admin, brokers: Iterable[int]) -> bool:
     questions = [
         [ConfigResource(ConfigResource.Type.BROKER, str(broker))] for broker in brokers
     ]  # librdkafka takes one broker a call
-    selectors = []
+    selectors: list[str] = []
+    delays: list[str] = []
     try:
         answers = [admin.describe_configs(question, request_timeout=_REQUEST_SECONDS) for question in questions]
         for future in (future for answer in answers for future in answer.values()):
-            entry = admin.answer(future).get(_SELECTOR_KEY)
-            selectors.append(entry.value if entry is not None else None)
+            entries = admin.answer(future)
+            selectors.append(_value(entries, _SELECTOR_KEY))
+            delays.append(_value(entries, _INITIAL_DELAY_KEY))
     except (KafkaException, TimeoutError) as error:
         raise _kind(error)(
             f"kafka: {_SELECTOR_KEY} of the brokers: {_text(error)}; allow DESCRIBE_CONFIGS on the cluster or set "
             "racks.replica_selector to rack-aware or leader"
         ) from error
-    return bool(selectors) and all((selector or "").endswith(RACK_AWARE_SELECTOR) for selector in selectors)
+    return BrokerConfigs(
+        rack_aware=bool(selectors) and all(selector.endswith(RACK_AWARE_SELECTOR) for selector in selectors),
+        initial_delay_seconds=min(map(int, delays)) / 1000 if delays and all(map(str.isdigit, delays)) else None,
+    )
+
+
+def _value(entries: Mapping[str, Any], key: str) -> str:
+    entry = entries.get(key)
+    return (entry.value or "") if entry is not None else ""
 
 
 def ask_selector(settings: Settings) -> Callable[[], bool]:
@@ -236,7 +263,7 @@ def ask_selector(settings: Settings) -> Callable[[], bool]:
     admin = open_admin(settings.kafka)
     brokers = look(admin, ()).brokers
     try:
-        aware = fetches_are_rack_aware(admin, brokers)
+        aware = read_broker_configs(admin, brokers).rack_aware
     except AgentError as error:
         unknown = error
 
@@ -335,13 +362,16 @@ class ClusterWatch(threading.Thread):
         self._interest: dict[str, frozenset[str]] = {}
         self._lock = threading.Lock()
         self._looked = threading.Condition()
-        self._looked_at: frozenset[str] = frozenset()
+        self._absent: frozenset[str] = frozenset()
+        """Topics that the last look was told do not exist."""
         self._wake = threading.Event()
         self._took: deque[float] = deque(maxlen=_LAST_LOOKS)
         self._state = Settling()
         self._listeners: list[Callable[[], None]] = []
         self.cluster = SettledCluster()
         self.rack_aware_fetch = selector == "rack-aware"
+        self.initial_delay_seconds: float | None = None
+        """`group.initial.rebalance.delay.ms` of the brokers in seconds; None while it is not known."""
         self._selector_error: AgentError | None = None
         self._refused: Mapping[str, float] = {}
         self.last_look = float("-inf")
@@ -359,17 +389,26 @@ class ClusterWatch(threading.Thread):
         if not topics <= known:
             self._wake.set()
 
-    def wait_for(self, topics: frozenset[str], seconds: float) -> bool:
-        """Wait until these topics, which somebody shows interest in, have been looked at; False if it takes longer.
+    def unknown(self, topics: AbstractSet[str], owned: AbstractSet[str] = frozenset()) -> frozenset[str]:
+        """Those of the topics for which nobody can plan: no look has shown them, nor that they do not exist.
 
-        A topic that is known from an earlier look is not waited for.
+        Args:
+            topics: What a group subscribes to.
+            owned: Topics of which its members own partitions. Where a broker says that one of these does not exist, it
+                may have just started, and that has to last as long as any deletion before it counts.
         """
+        return frozenset(topics - self.cluster.topics.keys() - (self._absent - owned))
 
-        def known() -> bool:
-            return topics <= self._looked_at | self.cluster.topics.keys()
+    def wait_for(
+        self, topics: AbstractSet[str], seconds: float, owned: AbstractSet[str] = frozenset()
+    ) -> frozenset[str]:
+        """Wait until these topics, which somebody shows interest in, are known; the answer is which are not.
 
+        A topic that is known from an earlier look is not waited for, nor one that the agent may not see.
+        """
         with self._looked:
-            return self._looked.wait_for(known, seconds)
+            self._looked.wait_for(lambda: not self.unknown(topics, owned) - self._refused.keys(), seconds)
+        return self.unknown(topics, owned)
 
     def unseen(self, group: str) -> frozenset[str]:
         """The group's topics that the agent may not see and knows nothing of, or nothing new for too long.
@@ -389,7 +428,7 @@ class ClusterWatch(threading.Thread):
         Raises:
             NotAllowedError, AgentError: Why it is not known.
         """
-        if self._selector_error is not None:
+        if self._selector_error is not None and self._selector == "auto":
             raise self._selector_error
         return self.rack_aware_fetch
 
@@ -441,8 +480,8 @@ class ClusterWatch(threading.Thread):
         self._admin = admin = self._admin or self._opened()
         view = look(admin, topics)
         now = time.monotonic()
-        if self._selector == "auto" and now >= self._selector_at:
-            self._read_selector(admin, view)
+        if now >= self._selector_at:
+            self._read_configs(admin, view)
             known = self._selector_error is None
             self._selector_at = now + (_SELECTOR_SECONDS if known else _SELECTOR_AGAIN_SECONDS)
         outcome = settle(self._state, view, now, self._times)
@@ -451,7 +490,7 @@ class ClusterWatch(threading.Thread):
         self._see_refused(view.refused, now)
         self.last_look = now
         with self._looked:
-            self._looked_at = topics
+            self._absent = view.absent
             self._looked.notify_all()
         for change in outcome.changes:
             log.info("change", kind=change.kind, where=change.where, before=change.before, after=change.after)
@@ -469,16 +508,19 @@ class ClusterWatch(threading.Thread):
             log.error("topics-refused", topics=sorted(refused), cure="allow DESCRIBE on these topics")
         self._refused = {topic: before.get(topic, now) for topic in refused}
 
-    def _read_selector(self, admin: Admin, view: ClusterView) -> None:
+    def _read_configs(self, admin: Admin, view: ClusterView) -> None:
         """Learn which replicas serve; where that fails, what was known stays true (at first: only leaders)."""
         try:
-            aware = fetches_are_rack_aware(admin, view.brokers)
+            configs = read_broker_configs(admin, view.brokers)
         except AgentError as error:
             if str(error) != str(self._selector_error):
-                log.warning("replica-selector-unknown", error=str(error), rack_aware=self.rack_aware_fetch)
+                log.warning("broker-configs-unknown", error=str(error), rack_aware=self.rack_aware_fetch)
             self._selector_error = error
             return
         self._selector_error = None
-        if aware != self.rack_aware_fetch or self.last_look == float("-inf"):
-            log.info("replica-selector", rack_aware=aware)
-        self.rack_aware_fetch = aware
+        self.initial_delay_seconds = configs.initial_delay_seconds
+        if self._selector != "auto":
+            return
+        if configs.rack_aware != self.rack_aware_fetch or self.last_look == float("-inf"):
+            log.info("replica-selector", rack_aware=configs.rack_aware)
+        self.rack_aware_fetch = configs.rack_aware

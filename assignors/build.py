@@ -56,7 +56,8 @@ def build_problem(
 
     A partition that several members claim belongs to the claim of the newest generation; where two members claim it in
     that generation it belongs to nobody and is contested (KIP-792 tells claims of one owner after the other apart).
-    Claims of partitions that do not exist, or of topics that the member does not subscribe to, are dropped.
+    So is one whose newest claim is of a member that does not subscribe to the topic any more: it may still read it, and
+    Java's cooperative-sticky withholds it as well. Claims of partitions that do not exist are dropped.
 
     Args:
         topics: For each topic and partition number the racks of the replicas, the leader's first; None (or empty)
@@ -202,30 +203,33 @@ def _as_integers(values: Sequence[int] | Int32Array, what: str) -> Int64Array:
 def _present_owners(
     members: Sequence[MemberInput], wanted: Sequence[frozenset[str]], names: tuple[str, ...], counts: Int64Array
 ) -> tuple[Int32Array, BoolArray]:
-    """[P] present owners, and [P] true where the newest claims are several."""
+    """[P] present owners, and [P] true where the newest claims are several, or of a member without a subscription."""
     starts = starts_of(counts)
-    partitions, claimants, generations = _claims(members, wanted, names, counts)
+    partitions, claimants, generations, subscribed = _claims(members, wanted, names, counts)
     owner = np.full(int(starts[-1]), NOBODY, np.int32)
     newest = np.full(len(owner), np.iinfo(np.int64).min, np.int64)
     np.maximum.at(newest, partitions, generations)
     current = generations == newest[partitions]
     rivals = np.bincount(partitions[current], minlength=len(owner))
-    settled = current & (rivals[partitions] == 1)
+    settled = current & (rivals[partitions] == 1) & subscribed
     owner[partitions[settled]] = claimants[settled]
-    return owner, rivals > 1
+    return owner, (rivals > 0) & (owner == NOBODY)
 
 
 def _claims(
     members: Sequence[MemberInput], wanted: Sequence[frozenset[str]], names: tuple[str, ...], counts: Int64Array
-) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Every valid claim once: partition index, member index, generation."""
+) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
+    """Every valid claim once: partition index, member index, generation, and whether the member subscribes to it."""
     starts, position = starts_of(counts), {name: index for index, name in enumerate(names)}
     given: list[Int64Array | Int32Array] = [np.empty(0, np.int64)]
     topics, claimants = [0], [0]
+    unsubscribed: list[int] = []
     for member_index, (member, subscribed) in enumerate(zip(members, wanted, strict=True)):
         for topic, numbers in member.owned.items():
-            if topic not in subscribed:
+            if topic not in position:
                 continue
+            if topic not in subscribed:
+                unsubscribed.append(member_index * len(names) + position[topic])
             # what comes from the wire is such an array already, and there may be a million of them
             ready = isinstance(numbers, np.ndarray) and numbers.dtype == np.int32 and numbers.ndim == 1
             given.append(numbers if ready else _claimed(numbers, member.id, topic))  # type: ignore[arg-type]  # if ready, it is one
@@ -240,7 +244,11 @@ def _claims(
     claims = claims[np.diff(claims, prepend=-1) > 0]
     claimant, partition = np.divmod(claims, max(1, int(starts[-1])))
     generations = np.array([member.generation for member in members], np.int64)
-    return partition, claimant, generations[claimant]
+    subscribes = np.ones(len(claimant), np.bool_)
+    if unsubscribed:
+        topic_of_claim = np.searchsorted(starts, partition, side="right") - 1
+        subscribes = np.isin(claimant * len(names) + topic_of_claim, unsubscribed, invert=True)
+    return partition, claimant, generations[claimant], subscribes
 
 
 def _claimed(numbers: Sequence[int] | Int32Array, member: str, topic: str) -> Int64Array:

@@ -5,23 +5,30 @@ Independent of every assignor on purpose: nothing here may be shared with the co
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Problem
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
-def check(problem: Problem, owner: Int32Array, *, cooperative: bool) -> None:
+
+def check(problem: Problem, owner: Int32Array, *, cooperative: bool, cover: Mapping[str, int] | None = None) -> None:
     """Accept a plan, or say what is wrong with it.
 
     Args:
         problem: the group, with present owners.
         owner: [P] member per partition, or NOBODY.
         cooperative: Whether partitions that another member still owns must be withheld this round (KIP-429).
+        cover: Partition counts of the subscribed topics, where they are known otherwise than from the problem: whoever
+            made the problem may have left topics out, and the plan alone could not show it.
 
     Raises:
         AssignmentError: The array does not fit, a member index does not exist, a partition that somebody subscribes to
             is assigned to nobody (and not withheld), a partition goes to a member that does not subscribe to its
-            topic, or a transferring partition was not withheld.
+            topic, a transferring partition was not withheld, or the problem lacks a topic or partition to be covered.
 
     Complexity: O(P + S * T).
     """
@@ -29,6 +36,8 @@ def check(problem: Problem, owner: Int32Array, *, cooperative: bool) -> None:
         raise AssignmentError(
             f"plan has shape {owner.shape}: expected one owner for each of {len(problem.topic_of)} partitions"
         )
+    if cover is not None:
+        _refuse_gaps(problem, cover)
     assigned = owner != NOBODY
     _refuse(
         problem, owner, assigned & ((owner < 0) | (owner >= len(problem.members))), "names a member that does not exist"
@@ -46,6 +55,18 @@ def check(problem: Problem, owner: Int32Array, *, cooperative: bool) -> None:
     if cooperative:
         early = assigned & held & (owner != problem.owner)
         _refuse(problem, owner, early, "was not withheld although another member still owns it")
+
+
+def _refuse_gaps(problem: Problem, cover: Mapping[str, int]) -> None:
+    counts = np.bincount(problem.topic_of, minlength=len(problem.topics))
+    subscribed = np.logical_or.reduce(problem.subscriptions, axis=0)
+    planned = {topic: int(counts[index]) if subscribed[index] else 0 for index, topic in enumerate(problem.topics)}
+    for topic, count in cover.items():
+        if planned.get(topic, 0) != count:
+            raise AssignmentError(
+                f"topic {topic!r} has {count} partitions, and the plan is for {planned.get(topic, 0)} of them: "
+                "it must not be sent"
+            )
 
 
 def _refuse(problem: Problem, owner: Int32Array, wrong: BoolArray, what: str) -> None:

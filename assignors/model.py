@@ -47,8 +47,9 @@ class Problem:
         subscription_of: [M] index of the member's subscription in `subscriptions`.
         subscriptions: [S, T] true where the subscription names the topic.
         owner: [P] present owner, or NOBODY. Only a member that still subscribes to the topic is a present owner.
-        contested: [P] true where several members claim the partition with equal right, so that nobody is its present
-            owner though somebody may still read it; None where there is no such partition.
+        contested: [P] true where nobody is the present owner though somebody may still read the partition: several
+            members claim it with equal right, or one that no longer subscribes to its topic does; None where there is
+            no such partition.
     """
 
     topics: tuple[str, ...]

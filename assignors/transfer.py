@@ -13,7 +13,8 @@ from assignors.model import NOBODY, BoolArray, Int32Array, Problem
 def transferring(problem: Problem, owner: Int32Array) -> BoolArray:
     """True where the plan gives a partition to one member while another member of the group may still read it, [P].
 
-    That is its present owner, or one of several that claim the partition with equal right.
+    That is its present owner, one of several that claim the partition with equal right, or one that claims it and no
+    longer subscribes to its topic (as in Java's `computePartitionsTransferringOwnership`).
     """
     held = problem.owner != NOBODY
     if problem.contested is not None:

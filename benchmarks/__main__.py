@@ -2,7 +2,8 @@
 
 With names it prints their results and writes nothing; `streams` measures tasks beside Kafka and writes its own page.
 `consumers` does so for groups, beside Kafka and franz-go; `parity` counts how plans compare with Kafka's.
-`traffic` measures how well the agent measures, on a real Kafka; `pipeline` how fast the fleet is on Spark.
+`traffic` measures how well the agent measures, on a real Kafka; `pipeline` how fast the fleet is on Spark; `election`
+what the election of 2,000 agents costs a real broker.
 What must not enter: scenarios, measuring, layout.
 """
 
@@ -23,7 +24,7 @@ from benchmarks.traffic_report import table
 DOCS = Path(__file__).parents[1] / "docs"
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 _ALONE = (["streams"], ["consumers"])
-_WITH_MORE = (["parity"], ["pipeline"])
+_WITH_MORE = (["parity"], ["pipeline"], ["election"])
 """Modules of these names, loaded when asked for: only they need Java, Go or Spark."""
 
 

@@ -90,9 +90,17 @@ FOR_BOTH: Final = frozenset({*_TO_KAFKA_PYTHON, *_TOKENS, _VERIFY})
 KNOWN: Final = FOR_BOTH.union(_ONLY_LIBRDKAFKA)
 
 
+_CLIENT_ID: Final = "samerack"
+
+
+def client_id(kafka: Mapping[str, str]) -> str:
+    """`client.id` of the agent's clients."""
+    return kafka.get("client.id", _CLIENT_ID)
+
+
 def for_librdkafka(kafka: Mapping[str, str]) -> dict[str, str]:
     """The settings for confluent-kafka's AdminClient."""
-    return {"client.id": "samerack", "allow.auto.create.topics": "false", **kafka}
+    return {"client.id": _CLIENT_ID, "allow.auto.create.topics": "false", **kafka}
 
 
 def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
@@ -102,7 +110,7 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
         SettingsError: A value has the wrong type, a security setting has no counterpart there, or a certificate that
             is needed here cannot be read.
     """
-    result: dict[str, Any] = {"client_id": "samerack"}
+    result: dict[str, Any] = {"client_id": _CLIENT_ID}
     for key, text in kafka.items():
         if key in _TO_KAFKA_PYTHON:
             name, convert = _TO_KAFKA_PYTHON[key]

@@ -2,7 +2,9 @@
 
 Kafka sorts what a member says of itself (topics and owned partitions) and leaves what the leader says in the order of
 the plan, with one run per topic; both rules stand here. Versions newer than the known ones are read with the newest
-known format, and what follows it is kept. What must not enter: assignors' user data (see `sticky`), and deciding.
+known format, and what follows it is kept. A message that ends after one of its fields is read as if the later ones were
+empty: segmentio/kafka-go writes version 1 and ends after the user data, and sarama and franz-go read it so as well,
+while Kafka's reader refuses it. What must not enter: assignors' user data (see `sticky`), and deciding.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from protocol.errors import ProtocolError
-from protocol.model import MAX_VERSION, Assignment, Int32Array, Subscription, TopicPartitions
+from protocol.model import MAX_VERSION, NO_PARTITIONS, Assignment, Int32Array, Subscription, TopicPartitions
 from protocol.wire import (
     BIG_INT32,
     INT16,
@@ -45,10 +47,11 @@ def decode_subscription(data: bytes) -> Subscription:
     """The subscription in the bytes of a member's metadata.
 
     As in Kafka's reader, an empty rack is none, a negative generation is -1, and a negative length of a field that may
-    be absent makes it absent. Unlike Kafka's reader, which puts U+FFFD for them, bytes that are no UTF-8 are refused.
+    be absent makes it absent. Unlike Kafka's reader, which puts U+FFFD for them, bytes that are no UTF-8 are refused;
+    and fields after the topics may be missing at the end.
 
     Raises:
-        ProtocolError: The bytes are no subscription of version 0 or newer.
+        ProtocolError: The bytes are no subscription of version 0 or newer, or end within a field.
     """
     version, at = _read_version(data)
     count, at = read_count(data, at, "topics", smallest=INT16.size)
@@ -56,18 +59,19 @@ def decode_subscription(data: bytes) -> Subscription:
     for index in range(count):
         topic, at = read_text(data, at, "topics[{}]", index=index)
         topics.append(topic)
-    user_data, at = read_optional_bytes(data, at, "user_data")
-    known = Subscription(version=version, topics=tuple(topics), user_data=user_data)
-    owned, generation, rack = known.owned, known.generation, known.rack
-    if version >= OWNED_SINCE:
+    user_data: bytes | None = None
+    owned, generation, rack = NO_PARTITIONS, NO_GENERATION, None
+    if at < len(data):
+        user_data, at = read_optional_bytes(data, at, "user_data")
+    if version >= OWNED_SINCE and at < len(data):
         owned, at = read_runs(data, at, "owned")
-    if version >= GENERATION_SINCE:
+    if version >= GENERATION_SINCE and at < len(data):
         generation, at = read_integer(data, at, INT32, "generation")
-    if version >= RACK_SINCE:
+    if version >= RACK_SINCE and at < len(data):
         rack, at = read_optional_text(data, at, "rack")
     return Subscription(
         version=version,
-        topics=known.topics,
+        topics=tuple(topics),
         user_data=user_data,
         owned=owned,
         generation=max(generation, NO_GENERATION),
@@ -104,15 +108,17 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """The assignment in the bytes that a member gets from SyncGroup.
+    """The assignment in the bytes that a member gets from SyncGroup; user data may be missing at the end.
 
     Raises:
-        ProtocolError: The bytes are no assignment of version 0 or newer. An empty message is none: the broker sends it
-            to members for whom the leader sent nothing.
+        ProtocolError: The bytes are no assignment of version 0 or newer, or end within a field. An empty message is
+            none: the broker sends it to members for whom the leader sent nothing.
     """
     version, at = _read_version(data)
     partitions, at = read_runs(data, at, "partitions")
-    user_data, at = read_optional_bytes(data, at, "user_data")
+    user_data: bytes | None = None
+    if at < len(data):
+        user_data, at = read_optional_bytes(data, at, "user_data")
     return Assignment(version=version, partitions=partitions, user_data=user_data, trailing=data[at:])
 
 

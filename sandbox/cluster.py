@@ -179,6 +179,16 @@ class Cluster:
         self.stop_broker(broker)
         self.start_broker(broker, rack=rack)
 
+    def process_id(self, broker: int) -> int:
+        """Returns the process id of a running broker.
+
+        Raises:
+            SandboxError: it is not running.
+        """
+        if not self._is_running(broker):
+            raise SandboxError(f"{self._name(broker)} is not running")
+        return self._processes[broker].pid
+
     def log(self, broker: int, lines: int = 30) -> str:
         """Returns the last lines of a broker's log; the controller's id is `sandbox.settings.CONTROLLER`."""
         return tail(self._log_path(broker), lines)

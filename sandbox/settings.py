@@ -29,7 +29,6 @@ BROKER: Final[Mapping[str, str]] = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "3",
-    "group.initial.rebalance.delay.ms": "0",
     # Small machines run all brokers at once: few threads, and no 128 MiB for the log cleaner.
     "num.network.threads": "2",
     "num.io.threads": "4",

@@ -23,7 +23,8 @@ from rich.table import Table
 
 from sandbox.admin import Admin, wait_until
 from sandbox.agent_process import AgentProcess
-from sandbox.chaos.group import Group, Setup
+from sandbox.chaos.group import Group
+from sandbox.chaos.setup import Setup
 from sandbox.cluster import Cluster
 from sandbox.contract import RACKS
 from sandbox.demo import Story, told

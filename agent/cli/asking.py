@@ -13,7 +13,7 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.error import HTTPError, URLError
-from urllib.request import ProxyHandler, build_opener
+from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 
 import typer
 
@@ -156,6 +156,13 @@ def _measuring(where: Place, seconds: float) -> Measuring:
     return Measuring(where.settings, seconds=seconds)
 
 
+class _NoRedirects(HTTPRedirectHandler):
+    """Takes a redirect for the answer."""
+
+    def redirect_request(self, *_: object) -> None:
+        """There is no other request."""
+
+
 def ask(url: str) -> bytes | None:
     """What a running agent answers; None where nobody listens.
 
@@ -163,8 +170,8 @@ def ask(url: str) -> bytes | None:
         AgentError: Somebody listens who gives no such answer.
     """
     try:
-        # no proxy: it is this machine, or one that the settings name
-        with build_opener(ProxyHandler({})).open(url, timeout=_ANSWER_SECONDS) as answer:
+        # no proxy, no redirect: it is this machine, or one that the settings name
+        with build_opener(ProxyHandler({}), _NoRedirects()).open(url, timeout=_ANSWER_SECONDS) as answer:
             return bytes(answer.read(_MOST_BYTES))
     except HTTPError as error:
         with error:

@@ -28,7 +28,7 @@ from agent.leading.policy import share
 from agent.racks import rack_warnings
 from agent.traffic.watch import observe
 from agent.traffic.weights import weights_of_rates
-from agent.watch import Admin, fetches_are_rack_aware, find_group_type, look, open_admin
+from agent.watch import Admin, find_group_type, look, open_admin, read_broker_configs
 from assignors.consumer.registry import Options
 from assignors.evaluate import cross_rack_mask
 from assignors.model import NOBODY, Int32Array
@@ -212,7 +212,7 @@ def _rack_aware(settings: Settings, admin: Admin, seen: ClusterView) -> tuple[bo
     if selector != "auto":
         return selector == "rack-aware", []
     try:
-        return fetches_are_rack_aware(admin, seen.brokers), []
+        return read_broker_configs(admin, seen.brokers).rack_aware, []
     except AgentError as error:
         return False, [f"only leader replicas count as near, as for an agent that runs: {error}"]
 

@@ -54,7 +54,7 @@ def run(
         with socket.socket(fileno=line) as end:
             _work(end, read, observing=observe)
         return
-    command = [sys.executable, "-m", "agent.cli.main", "run", *_given(config, bootstrap, group, assignments)]
+    command = [sys.executable, "-P", "-m", "agent.cli.main", "run", *_given(config, bootstrap, group, assignments)]
     observing = [*command, "--observe", "--line"]
     leading = observing if observe else [*command, "--line"]
     first = Worker(leading)  # loads while settings are read here: a group may wait for an agent that was killed

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from zlib import crc32
 
-from agent.election.model import Presence, Told, Verdict, is_told, lead, led_by, observed_by
+from agent.election.model import NO_TOLD, Presence, Told, Verdict, is_told, lead, led_by, observed_by
+from agent.election.places import ROOM, surplus
 
 
 def choose(present: Mapping[str, Presence], term: int) -> dict[str, Verdict]:
@@ -34,23 +35,57 @@ def choose(present: Mapping[str, Presence], term: int) -> dict[str, Verdict]:
     for duty in sorted(able.keys() - chosen.keys()):
         chosen[duty] = max(able[duty], key=lambda member: (busy[member], crc32(present[member].identity.encode())))
         busy[chosen[duty]] += 1
-    racks = racks_by_address(present.values())
+    # an answer for everybody goes into one record, so each is told only what concerns it
+    racks = racks_by_address(present.values()) if len(present) <= ROOM else {}
     counting = _counting(present, chosen)
     teller = _teller(present)
-    verdicts = {}
-    for member in present:
-        active = frozenset(duty for duty, holder in chosen.items() if holder == member)
-        verdicts[member] = Verdict(
+    active: dict[str, set[str]] = defaultdict(set)
+    for duty, holder in chosen.items():
+        active[holder].add(duty)
+    told: dict[str, set[Told]] = defaultdict(set)
+    for one, holder in teller.items():
+        told[holder].add(one)
+    waits = surplus(present, active.keys())
+    return {
+        member: Verdict(
             term=term,
             agents=len(present),
-            active=active,
-            deputized=frozenset(duty for duty in active if len(able[duty]) > 1),
-            racks=racks if active else {},
-            counting=counting if active else frozenset(),
-            told=frozenset(told for told, holder in teller.items() if holder == member),
-            elsewhere=frozenset(told for told, holder in teller.items() if holder != member) if active else frozenset(),
+            active=frozenset(active[member]),
+            deputized=frozenset(duty for duty in active[member] if len(able[duty]) > 1),
+            racks=racks if active[member] else {},
+            counting=concerning(active[member], counting),
+            told=frozenset(told[member]),
+            elsewhere=told_of_others(active[member], (one for one, holder in teller.items() if holder != member)),
+            waits=member in waits,
         )
-    return verdicts
+        for member in present
+    }
+
+
+def concerning(active: Iterable[str], counting: Iterable[str]) -> frozenset[str]:
+    """Of the duties by which groups are counted, those that decide which groups an agent counts that has these."""
+    mine = frozenset(active)
+    patterns = observed_by(mine)
+    if not patterns:
+        return mine & frozenset(counting)
+    return frozenset(
+        duty
+        for duty in counting
+        if duty in mine or observed_by([duty]) or any(_matches(group, patterns) for group in led_by([duty]))
+    )
+
+
+def told_of_others(active: Iterable[str], told: Iterable[Told]) -> frozenset[Told]:
+    """Of what others are told by clients, that of groups which an agent might count that has these duties."""
+    mine = frozenset(active)
+    if not mine:
+        return NO_TOLD
+    patterns = observed_by(mine)
+    return frozenset(one for one in told if lead(one[0]) in mine or _matches(one[0], patterns))
+
+
+def _matches(group: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(group, pattern) for pattern in patterns)
 
 
 def _counting(present: Mapping[str, Presence], chosen: Mapping[str, str]) -> frozenset[str]:
@@ -59,7 +94,7 @@ def _counting(present: Mapping[str, Presence], chosen: Mapping[str, str]) -> fro
     for member in set(chosen.values()):
         patterns = observed_by(present[member].duties)
         for group in led_by(duty for duty, holder in chosen.items() if holder == member):
-            if patterns and not any(fnmatchcase(group, pattern) for pattern in patterns):
+            if patterns and not _matches(group, patterns):
                 unmeasured.add(lead(group))
     return frozenset(chosen.keys() - unmeasured)
 

@@ -1,8 +1,10 @@
 """The agent's part in the election: a thread that stays in the agents' group, and what came of it for the other rooms.
 
-An agent that cannot take part for want of permission acts as if it were alone, and says so; fencing by the instance
-id in the led group still keeps two of them from leading at once. While the agents' group cannot be reached the last
-verdict stays in force. What must not enter: leading, measuring.
+An agent without which the election can do waits outside it (`agent.election.waiting`). An agent that cannot take part
+for want of permission acts as if it were alone, and says so; fencing by the instance id in the led group still keeps
+two of them from leading at once. While the agents' group cannot be reached the last verdict stays in force. An agent
+that another one with its identity has displaced gives everything up, and waits until that one has gone. What must not
+enter: leading, measuring.
 """
 
 from __future__ import annotations
@@ -11,16 +13,20 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
-from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 import structlog
 from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
 
 from agent.coordination import close, connect
-from agent.election.counting import EVERYTHING, NOTHING, Claim, Claims
+from agent.election.counting import EVERYTHING, Claims
 from agent.election.member import ElectionMember
-from agent.election.model import Presence, Told, Verdict
+from agent.election.model import NO_TOLD, Presence, Told, Verdict
+from agent.election.outcome import Outcome
+from agent.election.places import ROOM, UNREGISTERED_ROOM
+from agent.election.reader import RegistryReader
+from agent.election.waiting import Waiting
 from agent.errors import RefusedError
 from agent.refusals import next_pause
 from common.errors import AgentError
@@ -33,6 +39,7 @@ _TURN_SECONDS: Final = 0.5
 _JOIN_SECONDS: Final = 0.5
 _RETRY_SECONDS: Final = 1.0
 _REFUSED_SECONDS: Final = 60.0
+_DISPLACED_SECONDS: Final = 5.0
 _REFUSED: Final = (
     kafka_errors.GroupAuthorizationFailedError,
     kafka_errors.InconsistentGroupProtocolError,
@@ -43,63 +50,6 @@ _CURES: Final[Mapping[type, str]] = {
     kafka_errors.InconsistentGroupProtocolError: "the group is used for something else: set election.group to another",
     kafka_errors.InvalidGroupIdError: "set election.group to a name that brokers allow",
 }
-_NO_RACKS: Final[Mapping[str, str]] = MappingProxyType({})
-
-
-class Standing(Protocol):
-    """What the other rooms ask: whether this agent is to do something now."""
-
-    @property
-    def term(self) -> int:
-        """Number of the last election."""
-
-    def is_active(self, duty: str) -> bool:
-        """Whether this agent is to do it."""
-
-    def has_deputy(self, duty: str) -> bool:
-        """Whether another agent would do it if this one ended."""
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Call this after every election."""
-
-    @property
-    def claims(self) -> Claims:
-        """What this agent counts, as far as it knows."""
-
-    def sure_claims(self) -> Claims | None:
-        """The same; None while another agent may have been elected without this one's knowledge."""
-
-    def tell(self, told: frozenset[Told]) -> None:
-        """Let the others know which members tell this agent what they read."""
-
-
-class Alone:
-    """The standing of an agent without election: it does everything, and nobody stands by."""
-
-    term = 0
-
-    def is_active(self, duty: str) -> bool:  # noqa: ARG002 - whatever it is
-        """Always."""
-        return True
-
-    def has_deputy(self, duty: str) -> bool:  # noqa: ARG002 - whatever it is
-        """Never."""
-        return False
-
-    def listen(self, listener: Callable[[], None]) -> None:
-        """Nothing ever changes."""
-
-    @property
-    def claims(self) -> Claims:
-        """Everything."""
-        return EVERYTHING
-
-    def sure_claims(self) -> Claims | None:
-        """Everything."""
-        return self.claims
-
-    def tell(self, told: frozenset[Told]) -> None:
-        """There are no others."""
 
 
 class Election(threading.Thread):
@@ -115,38 +65,52 @@ class Election(threading.Thread):
         super().__init__(name="election", daemon=True)
         self._settings = settings
         self._presence = presence
-        self._verdict: Verdict | None = None
-        self._claims = NOTHING
         self._member: ElectionMember | None = None
-        self._elected_as = ""
-        self._told: frozenset[Told] = frozenset()
+        self._waiting: Waiting | None = None
+        self._registers = True
+        self._told: frozenset[Told] = NO_TOLD
         self._refused = ""
+        self._displaced = False
         self.elections = 0
         self._listeners: list[Callable[[], None]] = []
         self._wake = threading.Event()
         self._stopping = threading.Event()
+        self._reader = RegistryReader(settings, changed=self._wake.set)
+        self._outcome = Outcome(self._reader)
 
     # what others ask
 
     @property
     def term(self) -> int:
-        """Number of the last election; 0 before the first."""
-        return self._verdict.term if self._verdict is not None else 0
+        """Number of the last election that this agent took part in; 0 before the first."""
+        return self._outcome.term
 
     @property
     def agents(self) -> int:
-        """How many agents took part."""
-        return self._verdict.agents if self._verdict is not None else 0
+        """How many agents took part; 0 while this one waits outside."""
+        verdict = self._outcome.verdict
+        return verdict.agents if verdict is not None else 0
+
+    @property
+    def waiting_agents(self) -> int:
+        """How many agents wait outside the election; 0 while this one has nothing to do."""
+        return self._reader.registry.waiting if self.held else 0
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether this agent waits outside the election at the moment."""
+        return self._waiting is not None
 
     @property
     def held(self) -> AbstractSet[str]:
         """What this agent is active for."""
-        return self._verdict.active if self._verdict is not None else frozenset()
+        verdict = self._outcome.verdict
+        return verdict.active if verdict is not None else frozenset()
 
     @property
     def racks(self) -> Mapping[str, str]:
         """Rack by address of a host; empty while this agent has nothing to do."""
-        return self._verdict.racks if self._verdict is not None else _NO_RACKS
+        return self._outcome.racks
 
     def rack_of(self, host: str) -> str | None:
         """The rack of the host with this address, where an agent runs on it."""
@@ -157,13 +121,20 @@ class Election(threading.Thread):
         """Why there is no election for this agent, so that it acts as if alone; "" while there is."""
         return self._refused
 
+    @property
+    def trouble(self) -> str:
+        """Why this agent does nothing though it could; "" while it takes part or waits."""
+        identity = self._presence.identity
+        return f"fenced: another agent has the election.identity {identity!r}" if self._displaced else ""
+
     def is_active(self, duty: str) -> bool:
         """Whether this agent is to do it."""
         return bool(self._refused) or duty in self.held
 
     def has_deputy(self, duty: str) -> bool:
         """Whether another agent would do it if this one ended."""
-        return self._verdict is not None and duty in self._verdict.deputized
+        verdict = self._outcome.verdict
+        return verdict is not None and duty in verdict.deputized
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call this, on the election's thread, after every election."""
@@ -172,16 +143,21 @@ class Election(threading.Thread):
     @property
     def claims(self) -> Claims:
         """What this agent counts, as far as it knows."""
-        return EVERYTHING if self._refused else self._claims
+        return EVERYTHING if self._refused else self._outcome.claims
 
     def sure_claims(self) -> Claims | None:
-        """The same; None while another agent may have been elected without this one's knowledge."""
-        claims, verdict, member = self.claims, self._verdict, self._member
+        """The same; None while another agent may count the same without this one's knowledge."""
+        outcome, member, waiting = self._outcome, self._member, self._waiting
+        claims, verdict = outcome.claims, outcome.verdict
         if self._refused or verdict is None:
-            return claims
-        if member is None or self._stopping.is_set() or not member.is_sure_of(verdict):
+            return self.claims
+        if self._stopping.is_set():
             return None
-        return claims if claims is self._claims else None
+        if waiting is not None:
+            sure = waiting.is_sure()
+        else:
+            sure = member is not None and member.is_sure_of(verdict) and outcome.knows_those_outside()
+        return claims if sure and claims is outcome.claims else None
 
     def tell(self, told: frozenset[Told]) -> None:
         """Let the others know which members tell this agent what they read: by another election."""
@@ -194,15 +170,17 @@ class Election(threading.Thread):
     def stop(self) -> None:
         """Ask the thread to leave the agents' group at once and end: the others elect without this agent."""
         self._stopping.set()
+        self._reader.stop()
         self._wake.set()
 
     def run(self) -> None:
-        """Stay in the group until stopped."""
+        """Stay among the agents until stopped."""
         refused_pause = 0.0
         while not self._stopping.is_set():
             pause = _RETRY_SECONDS
             try:
                 self._session()
+                pause = 0.0
             except RefusedError as error:
                 pause = refused_pause = next_pause(refused_pause)
                 log.warning("election-failed", error=str(error), retry_seconds=pause)
@@ -210,8 +188,8 @@ class Election(threading.Thread):
                 self._refuse(f"{type(error).__name__}: {_CURES[type(error)]}")
                 pause = _REFUSED_SECONDS
             except kafka_errors.FencedInstanceIdError:
-                self._tell_fenced()
-                pause = _REFUSED_SECONDS
+                self._give_up()
+                pause = _DISPLACED_SECONDS
             except (kafka_errors.KafkaError, AgentError) as error:
                 refused_pause = 0.0
                 log.warning("election-failed", error=f"{type(error).__name__}: {error}", retry_seconds=pause)
@@ -220,21 +198,46 @@ class Election(threading.Thread):
             self._stopping.wait(pause)
 
     def _session(self) -> None:
+        """One stay in the election, or outside it."""
         client = connect(for_kafka_python(self._settings.kafka))
+        try:
+            waiting = Waiting(
+                client,
+                settings=self._settings.election,
+                presence=self._presence,
+                wake=self._wake.set,
+                registers=self._registers,
+            )
+            if self._displaced:
+                while waiting.is_displaced():
+                    if self._stopping.wait(_DISPLACED_SECONDS):
+                        return
+                self._displaced = False
+            if waiting.is_needed(self._stopping.wait):
+                self._take_part(client)
+            elif not self._stopping.is_set():
+                self._wait_outside(waiting)
+        finally:
+            close(client)
+
+    def _take_part(self, client: KafkaNetClient) -> None:
+        """Until stopped, or until the election can do without this agent."""
         member = ElectionMember(client, settings=self._settings.election, presence=self._presence, wake=self._wake.set)
-        member.verdict, member.told = self._verdict, self._told
+        member.verdict, member.told = self._outcome.verdict, self._told
         self._member = member
         try:
-            while not self._stopping.is_set():
+            while not self._stopping.is_set() and not self._may_go(member):
                 self._turn(member)
                 self._wake.wait(_TURN_SECONDS)
                 self._wake.clear()
         finally:
             self._member = None
-            try:
-                member.leave()
-            finally:
-                close(client)
+            member.leave()
+
+    def _may_go(self, member: ElectionMember) -> bool:
+        verdict = self._outcome.verdict
+        room = ROOM if self._registers else UNREGISTERED_ROOM
+        return verdict is not None and verdict.waits and verdict.agents > room and not member.wants_join
 
     def _turn(self, member: ElectionMember) -> None:
         member.poll_heartbeat()
@@ -244,6 +247,8 @@ class Election(threading.Thread):
             member.told = self._told
             member.trigger("clients tell what they read")
         if not member.wants_join:
+            if self._outcome.settle():
+                self._tell()
             return
         if not member.join(_JOIN_SECONDS):
             self._wake.set()
@@ -252,8 +257,36 @@ class Election(threading.Thread):
         if member.verdict is not None:
             self._elected(member.verdict, member.member_id)
 
-    def _tell_fenced(self) -> None:
-        log.error("fenced", identity=self._presence.identity, cure="give every agent its own election.identity")
+    def _wait_outside(self, waiting: Waiting) -> None:
+        """Until stopped, or needed in the election."""
+        self._refuse("")
+        self._outcome.end()
+        self._waiting = waiting
+        self._tell()
+        log.info("waits-outside", agents=waiting.members_inside, group=waiting.group if waiting.registers else None)
+        try:
+            while not self._stopping.is_set():
+                if waiting.turn(self._told) and self._is_needed(waiting):
+                    log.info("is-needed", agents=waiting.members_inside)
+                    return
+                self._outcome.claim(waiting.claims(time.monotonic()))
+                self._wake.wait(_TURN_SECONDS)
+                self._wake.clear()
+        except _REFUSED as error:
+            self._may_not_register(waiting, error)
+        finally:
+            self._waiting = None
+            waiting.leave()
+
+    def _is_needed(self, waiting: Waiting) -> bool:
+        try:
+            return waiting.is_needed(self._stopping.wait)
+        except kafka_errors.KafkaError as error:
+            log.info("look-failed", error=f"{type(error).__name__}: {error}")
+            waiting.look_later()
+            return False
+
+    # what comes of it
 
     def _refuse(self, reason: str) -> None:
         if reason and reason != self._refused:
@@ -263,25 +296,31 @@ class Election(threading.Thread):
         if changed:
             self._tell()
 
-    def _elected(self, verdict: Verdict, member_id: str) -> None:
-        if verdict == self._verdict:
-            return
-        self._claims = self._claims_of(verdict, member_id)
-        self._verdict, self._elected_as = verdict, member_id
-        self.elections += 1
-        log.info(
-            "elected", term=verdict.term, agents=verdict.agents, active=sorted(verdict.active), hosts=len(verdict.racks)
-        )
+    def _give_up(self) -> None:
+        """Another agent has this one's identity, and by it all that this one was active for."""
+        log.error("fenced", identity=self._presence.identity, cure="give every agent its own election.identity")
+        self._displaced = True
+        self._outcome.end()
         self._tell()
 
-    def _claims_of(self, verdict: Verdict, member_id: str) -> Claims:
-        """The claims after an election; those go on that this agent has as the same member: it was never given up."""
-        before = self._claims.held if member_id == self._elected_as else {}
-        first = self._verdict is None and verdict.agents == 1  # nobody before this agent
-        since = float("-inf") if first else time.monotonic()
-        given: tuple[str | Told, ...] = (*verdict.active, *verdict.told)
-        held = {what: before.get(what) or Claim(what=what, term=verdict.term, since=since) for what in given}
-        return Claims(held, duties=verdict.counting, elsewhere=verdict.elsewhere)
+    def _may_not_register(self, waiting: Waiting, error: Exception) -> None:
+        self._registers = False
+        log.error(
+            "may-not-wait-outside",
+            group=waiting.group,
+            reason=f"{type(error).__name__}: {error}",
+            consequence=f"takes part in the election while it has no more than {UNREGISTERED_ROOM} agents",
+            cure=f"allow Read on groups with the prefix {self._settings.election.group}",
+        )
+
+    def _elected(self, verdict: Verdict, member_id: str) -> None:
+        if not self._outcome.elected(verdict, member_id):
+            return
+        self.elections += 1
+        log.info(
+            "elected", term=verdict.term, agents=verdict.agents, active=sorted(verdict.active), hosts=len(self.racks)
+        )
+        self._tell()
 
     def _tell(self) -> None:
         for listener in self._listeners:

@@ -1,21 +1,25 @@
-"""An agent as a member of the agents' own group: says its presence, and as the group's leader answers everybody.
+"""An agent as a member of the agents' own groups: of the election, or of a group of those that wait outside.
 
-What must not enter: what an agent does with a verdict, and threads.
+In the election each says its presence, and the group's leader answers everybody with a verdict. Outside each says
+its rack, and the leader hands out to each what it said, since Kafka shows that also while a group rebalances. What
+must not enter: what an agent does with a verdict, and threads.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from kafka.net.compat import KafkaNetClient
 
 from agent.coordination import GroupMember, Joined
 from agent.election.choice import choose
 from agent.election.model import (
+    NO_TOLD,
     PROTOCOL,
     PROTOCOL_TYPE,
+    WAITING_PROTOCOL,
     Presence,
     Told,
     Verdict,
@@ -23,11 +27,52 @@ from agent.election.model import (
     decode_verdict,
     encode,
 )
+from agent.election.places import waiting_group, waiting_instance
 from common.settings import ElectionSettings
 
+WAITING_SESSION_SECONDS: Final = 30.0
+WAITING_HEARTBEAT_SECONDS: Final = 5.0
+WAITING_REBALANCE_SECONDS: Final = 15.0
+"""Of agents outside, of which there may be thousands: nobody waits for what they say."""
+_MOST_TOLD_OUTSIDE: Final = 50
+"""So many clients at most tell an agent outside that it says so: a group of those outside is one record, too."""
 
-class ElectionMember(GroupMember):
-    """A static member of the agents' group: one that is started again at once keeps what it was active for."""
+
+class _AgentMember(GroupMember):
+    """What members of both kinds of groups have in common."""
+
+    well_at = float("-inf")
+    sure_seconds = 0.0
+
+    def protocol_type(self) -> str:
+        """A type of its own: nobody takes the group for one of consumers."""
+        return PROTOCOL_TYPE
+
+    def _process_sync_group_response(self, response: Any, send_time: float) -> Any:
+        content = super()._process_sync_group_response(response, send_time)
+        self.well_at = send_time
+        return content
+
+    def _handle_heartbeat_response(self, response: Any, send_time: float) -> Any:
+        result = super()._handle_heartbeat_response(response, send_time)  # raises where it is anything but well
+        self.well_at = send_time
+        return result
+
+    def is_sure_in(self, generation: int) -> bool:
+        """Whether no later generation of the group can have begun.
+
+        Brokers give a member up after its session, and go on without it after the time that a rebalance waits.
+        """
+        return (
+            self.generation_id == generation
+            and not self.wants_join
+            and not self.fenced
+            and time.monotonic() - self.well_at < self.sure_seconds
+        )
+
+
+class ElectionMember(_AgentMember):
+    """A static member of the election: one that is started again at once keeps what it was active for."""
 
     def __init__(
         self, client: KafkaNetClient, *, settings: ElectionSettings, presence: Presence, wake: Callable[[], None]
@@ -47,18 +92,13 @@ class ElectionMember(GroupMember):
             session_seconds=settings.session_timeout_seconds,
             heartbeat_seconds=settings.heartbeat_seconds,
             rebalance_seconds=settings.rebalance_timeout_seconds,
-            assign=_answer,
+            assign=_verdicts,
             wake=wake,
         )
         self._presence = presence
-        self.told: frozenset[Told] = frozenset()
+        self.told: frozenset[Told] = NO_TOLD
         self.verdict: Verdict | None = None
-        self.well_at = float("-inf")
-        self._sure_seconds = min(settings.session_timeout_seconds, settings.rebalance_timeout_seconds)
-
-    def protocol_type(self) -> str:
-        """A type of its own: nobody takes the group for one of consumers."""
-        return PROTOCOL_TYPE
+        self.sure_seconds = min(settings.session_timeout_seconds, settings.rebalance_timeout_seconds)
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
         """What this agent is and holds."""
@@ -68,34 +108,71 @@ class ElectionMember(GroupMember):
             presence = presence.model_copy(update={"held": tuple(sorted(verdict.active)), "term": verdict.term})
         return [(PROTOCOL, encode(presence))]
 
-    def _process_sync_group_response(self, response: Any, send_time: float) -> Any:
-        content = super()._process_sync_group_response(response, send_time)
-        self.well_at = send_time
-        return content
-
-    def _handle_heartbeat_response(self, response: Any, send_time: float) -> Any:
-        result = super()._handle_heartbeat_response(response, send_time)  # raises where it is anything but well
-        self.well_at = send_time
-        return result
-
     def is_sure_of(self, verdict: Verdict) -> bool:
-        """Whether no election can have taken place since the one of this verdict.
-
-        Brokers give a member up after its session, and elect without it after the time that an election waits.
-        """
-        return (
-            self.generation_id == verdict.term
-            and not self.wants_join
-            and not self.fenced
-            and time.monotonic() - self.well_at < self._sure_seconds
-        )
+        """Whether no election can have taken place since the one of this verdict."""
+        return self.is_sure_in(verdict.term)
 
     def _take(self, content: bytes) -> None:
         verdict = decode_verdict(content)
         if verdict is not None:
-            self.verdict = verdict
+            # whoever leads the group may be older, or no agent at all: nobody does what it has not offered
+            able = frozenset(self._presence.duties)
+            self.verdict = verdict.model_copy(
+                update={"active": verdict.active & able, "deputized": verdict.deputized & able}
+            )
 
 
-def _answer(joined: Joined) -> dict[str, bytes]:
+class WaitingMember(_AgentMember):
+    """A static member of one of the groups of agents that wait outside the election."""
+
+    def __init__(self, client: KafkaNetClient, *, election: str, presence: Presence, wake: Callable[[], None]) -> None:
+        """Prepare; nothing is sent before `join`.
+
+        Args:
+            client: A client of this group's own.
+            election: The election's group.
+            presence: What this agent says of itself; only rack and addresses are said here.
+            wake: Called from the network thread when the group is to be joined again.
+        """
+        super().__init__(
+            client,
+            group=waiting_group(election, presence.identity),
+            instance_id=waiting_instance(presence.identity),
+            session_seconds=WAITING_SESSION_SECONDS,
+            heartbeat_seconds=WAITING_HEARTBEAT_SECONDS,
+            rebalance_seconds=WAITING_REBALANCE_SECONDS,
+            assign=_what_each_said,
+            wake=wake,
+        )
+        self._presence = Presence(rack=presence.rack, addresses=presence.addresses)
+        self.told: frozenset[Told] = NO_TOLD
+        self.said = Presence()
+        """What the group handed out as said by this agent."""
+        self.sure_seconds = min(WAITING_SESSION_SECONDS, WAITING_REBALANCE_SECONDS)
+
+    def group_protocols(self) -> list[tuple[str, bytes]]:
+        """Where this agent is, and what clients tell it."""
+        told = tuple(sorted(self.sayable))
+        return [(WAITING_PROTOCOL, encode(self._presence.model_copy(update={"told": told})))]
+
+    @property
+    def sayable(self) -> frozenset[Told]:
+        """What clients tell this agent, as far as it is said here."""
+        return frozenset(sorted(self.told)[:_MOST_TOLD_OUTSIDE])
+
+    def say_anew(self) -> None:
+        """Have the group hand out what this agent says: a broker takes back a static member without a rebalance."""
+        self._presence = self._presence.model_copy(update={"term": self.generation_id})  # unlike what it said before
+        self.trigger("says more than before")
+
+    def _take(self, content: bytes) -> None:
+        self.said = decode_presence("", content)
+
+
+def _verdicts(joined: Joined) -> dict[str, bytes]:
     present = {member: decode_presence(member, metadata) for member, _, metadata in joined.members}
     return {member: encode(verdict) for member, verdict in choose(present, joined.generation).items()}
+
+
+def _what_each_said(joined: Joined) -> dict[str, bytes]:
+    return {member: metadata for member, _, metadata in joined.members}

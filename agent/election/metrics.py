@@ -28,8 +28,13 @@ class ElectionCollector(Collector):
         election = self._election
         yield GaugeMetricFamily(
             "samerack_election_agents",
-            "Agents that took part in the last election, this one among them; 0 before the first.",
+            "Agents that took part in the last election, this one among them; 0 before the first, and for one outside.",
             value=election.agents if election is not None else 0,
+        )
+        yield GaugeMetricFamily(
+            "samerack_waiting_agents",
+            "Agents that wait outside the election, which can do without them; only an active agent knows them.",
+            value=election.waiting_agents if election is not None else 0,
         )
         yield GaugeMetricFamily(
             "samerack_acts_alone",

@@ -48,6 +48,7 @@ class Events:
         self._metrics = metrics
         self._clock = clock
         self._ring: deque[Event] = deque(maxlen=most)
+        self._former: frozenset[str] = frozenset()
         self._listeners: list[Callable[[Event], None]] = []
         self._lock = threading.Lock()
 
@@ -60,8 +61,10 @@ class Events:
         with self._lock:
             present = tuple(self._ring)
             known = {event.id for event in present}
+            former = tuple(event for event in events if event.id not in known)
+            self._former |= {event.id for event in former}
             self._ring.clear()
-            self._ring.extend(event for event in events if event.id not in known)
+            self._ring.extend(former)
             self._ring.extend(present)
 
     def add(self, kind: Kind, group: str = "", *, ago: float = 0.0, **fields: Any) -> Event:
@@ -98,6 +101,7 @@ class Events:
         group: str | None = None,
         kinds: Collection[str] = (),
         since: float = float("-inf"),
+        former: bool = False,
     ) -> tuple[Event, ...]:
         """The newest events first.
 
@@ -106,13 +110,17 @@ class Events:
             group: of one group only.
             kinds: of these kinds only.
             since: not older than this, in seconds since 1970.
+            former: only those of former times, see `remember`.
         """
         with self._lock:
-            kept = tuple(self._ring)
+            kept, remembered = tuple(self._ring), self._former
         found = [
             event
             for event in reversed(kept)
-            if group in (None, event.group) and event.at >= since and (not kinds or event.kind in kinds)
+            if group in (None, event.group)
+            and event.at >= since
+            and (not kinds or event.kind in kinds)
+            and (not former or event.id in remembered)
         ]
         found.sort(key=lambda event: event.at, reverse=True)  # a rebalance is told a moment after it was over
         return tuple(found[:most])

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from agent.events.model import Event, from_json, to_json
+from agent.events.mounts import network_file_system
 from common.errors import AgentError
 
 _BUSY_SECONDS: Final = 2.0
@@ -60,6 +61,11 @@ class Store:
         Raises:
             StoreError: It cannot be opened.
         """
+        if network := network_file_system(path):
+            raise StoreError(
+                f"{path}: is on a network file system ({network}), where SQLite loses events and may hang; give "
+                "events.path a place on a local disk"
+            )
         self._path = path
         self._most = most
         self._days = days

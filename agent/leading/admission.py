@@ -9,12 +9,15 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from agent.group import CONSUMER, EMPTY_STATES, GroupView, endangers
-from agent.leading.order import SOUND_PROTOCOLS, offers_safe_place
+from agent.group import CONSUMER, EMPTY_STATES, GroupView, endangers, topics_of
+from agent.leading.coverage import blind, illegible, owned_topics, unlooked
+from agent.leading.foreign_protocols import ForeignProtocols
+from agent.leading.order import SOUND_PROTOCOLS, UNSOUND_PROTOCOLS, offers_safe_place
 from agent.leading.stepping_back import SteppingBack
 from agent.leading.teller import OBSERVING, Teller
 from agent.watch import ClusterWatch
 from common.settings import LeadingSettings
+from common.settings.leading import STREAMS_PROTOCOLS
 
 _CLASSIC: Final = frozenset({"classic", "unknown"})
 
@@ -35,6 +38,7 @@ class Admission:
         watch: ClusterWatch,
         group_type: Callable[[str], str],
         teller: Teller,
+        foreign_protocols: ForeignProtocols,
         unfit: Callable[[], str] = fit,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -46,6 +50,7 @@ class Admission:
             watch: What the agent may see.
             group_type: The type of a group by name, for telling classic groups from those that brokers assign.
             teller: Who is told of reasons against it.
+            foreign_protocols: Which protocol the group used last, where the agent does not offer it.
             unfit: Why nobody can be led on these brokers; nothing where that is possible.
             clock: Seconds, monotonic.
         """
@@ -56,9 +61,11 @@ class Admission:
         self._watch = watch
         self._group_type = group_type
         self._teller = teller
+        self._foreign_protocols = foreign_protocols
         self._judged: GroupView | None = None
         self._refusal = ""
         self._trouble = ""
+        self._kept_out_for = ""
 
     @property
     def is_troubled(self) -> bool:
@@ -69,6 +76,16 @@ class Admission:
         """Ask anew at the next look."""
         self._judged = None
 
+    def admits_at_birth(self) -> bool:
+        """Whether the agent may join the group while it forms, when nobody sees which protocols its members offer."""
+        if self.stepping.is_out or self._watch.unseen(self._group) or self._unfit():
+            return False
+        protocol = self._foreign_protocols.of(self._group)
+        if protocol and protocol != self._kept_out_for:
+            self._teller.log.warning("observing", reason=_foreign_protocol(protocol))
+        self._kept_out_for = protocol
+        return not protocol
+
     def admits(self, view: GroupView) -> bool:
         """Whether the rule and the brokers let the agent in; a group that has not settled yet does not."""
         if self.stepping.is_out:
@@ -77,8 +94,17 @@ class Admission:
             return False
         if not is_settled(view):
             return False
+        if view.stable and view.protocol_type == CONSUMER:
+            known = view.protocol in self._leading.protocols
+            self._foreign_protocols.note(self._group, view.protocol, foreign=not known)
         unseen = self._watch.unseen(self._group)
-        trouble = blind(unseen) or self._unfit() or (foreign(view, self._leading) if self.stepping.is_wary else "")
+        trouble = (
+            blind(unseen)
+            or self._unfit()
+            or illegible(view)
+            or (foreign(view, self._leading) if self.stepping.is_wary else "")
+            or (unlooked(self._unknown(view)) if self.stepping.waits_for_topics else "")
+        )
         if view is not self._judged or trouble != self._trouble:
             reason = trouble or refusal(view, self._leading)
             self._trouble, self._teller.trouble, self._teller.refused = trouble, trouble, bool(unseen)
@@ -91,10 +117,11 @@ class Admission:
             self._teller.become(OBSERVING)
         return not self._refusal
 
-
-def blind(unseen: frozenset[str]) -> str:
-    """Why the agent must not plan for a group; nothing where it may see all topics."""
-    return f"may not see topics {', '.join(sorted(unseen))}; allow DESCRIBE on them" if unseen else ""
+    def _unknown(self, view: GroupView) -> frozenset[str]:
+        return self._watch.unknown(
+            topics_of(one.subscription for one in view.members if one.subscription is not None),
+            owned_topics(one.assigned for one in view.members),
+        )
 
 
 def is_settled(view: GroupView) -> bool:
@@ -112,8 +139,10 @@ def refusal(view: GroupView, leading: LeadingSettings) -> str:
         return f"its protocol type is {view.protocol_type!r}, not consumer"
     if not view.stable:
         return ""
+    if view.protocol in UNSOUND_PROTOCOLS:
+        return unsound(view.protocol)
     if view.protocol not in leading.protocols:
-        return f"its members chose protocol {view.protocol!r}; add that name to leading.protocols"
+        return _foreign_protocol(view.protocol)
     if endangers(view) and not leading.roundrobin_tolerates:
         return (
             "its members use roundrobin with subscription v0, and kafka-python 3's roundrobin fails on a member "
@@ -124,6 +153,27 @@ def refusal(view: GroupView, leading: LeadingSettings) -> str:
     if not offers_safe_place(view, ""):
         return "its leader would give partitions to a member without topics, whatever its place"
     return ""
+
+
+def unsound(protocol: str) -> str:
+    """Why the agent never follows a leader with this assignor; empty where it may."""
+    if protocol not in UNSOUND_PROTOCOLS:
+        return ""
+    return (
+        f"its leader's assignor {protocol!r} gives partitions to every member, also to one without topics; the agent "
+        "leads such a group only from its first generation: stop all consumers and start them again"
+    )
+
+
+def _foreign_protocol(protocol: str) -> str:
+    """Why the agent stays out of a group with a protocol that it does not offer.
+
+    No advice to offer the name: the leaders of some assignors, Kafka Streams' among them, die of a member without the
+    user data that they expect.
+    """
+    if protocol in STREAMS_PROTOCOLS:
+        return "it is a Kafka Streams application, which assigns its tasks itself"
+    return f"its members chose protocol {protocol!r}, which the agent does not offer"
 
 
 def foreign(view: GroupView, leading: LeadingSettings, member_id: str = "") -> str:

@@ -1,7 +1,7 @@
 """The leader's duty between JoinGroup and SyncGroup: a plan for everybody, from memory, on the network thread.
 
-One thing is waited for, and not for long: the first look at topics that this process has never seen. An agent that has
-just started in the middle of a rebalance would otherwise give nothing to anybody, and rebalance the group once more.
+One thing is waited for, within the deadline: the first look at topics that this process has never seen. A plan covers
+every member and every subscribed topic, or none is made: an agent that cannot do so leaves, and the group leads itself.
 
 The group's thread tells what it sees of the group; the network thread asks for a plan. A lock keeps the two from
 losing each other's news. Nothing is logged here: the group's thread tells afterwards what was sent.
@@ -12,17 +12,20 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 from agent.cluster import SettledCluster
 from agent.coordination import Joined
 from agent.group import GroupView, topics_of
 from agent.leading import planner
+from agent.leading.coverage import blind, coverage, owned_topics, starved, unlooked
+from agent.leading.stepping_back import Cause, StepBackError
 from agent.racks import NO_HOSTS, Hosts, client_id_of
 from agent.traffic.weights import Weights
 from agent.watch import ClusterWatch
+from common.errors import AgentError
 from common.settings import Settings
 from protocol.consumer import decode_subscription, encode_assignment
 from protocol.errors import ProtocolError
@@ -32,8 +35,17 @@ Weigh = Callable[[str], Weights | None]
 """The weights of a group's partitions by topic, from memory; None while they are not known."""
 
 _MOST_ROUNDS: Final = 4
-_LOOK_SECONDS: Final = 2.0
+_PLANNING_SECONDS: Final = 1.0
+"""Of the deadline, so much is left for planning when topics have to be looked at, but never more than half of it."""
+_LEAST_SECONDS: Final = 0.00001
 _EMPTY_ASSIGNMENT: Final = encode_assignment(Assignment(version=0, partitions=NO_PARTITIONS))
+
+
+class NoConsumersError(AgentError):
+    """The group has no member but the agent, which has to leave before SyncGroup makes it Stable.
+
+    In a Stable group committed offsets expire by their own age, in one that is being emptied they do not (KIP-211).
+    """
 
 
 def unweighed(_: str) -> Weights | None:
@@ -43,14 +55,14 @@ def unweighed(_: str) -> Weights | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A plan that went to the group, and what it was made from; `unreadable` members got no partitions."""
+    """A plan that went to the group, and what it was made from: `subscriptions` are topics by member id."""
 
     generation: int
     plan: planner.Plan
     cluster: SettledCluster
     seconds: float
     members: int
-    unreadable: tuple[str, ...]
+    subscriptions: Mapping[str, frozenset[str]]
     cooperative: bool = False
     rounds: tuple[tuple[int, Mapping[str, str]], ...] = ()
     """The latest generations, this one last, with client ids by instance id or member id: of one that another
@@ -87,10 +99,13 @@ class Assigning:
         """Take note of a look at the group without the agent itself."""
         with self._lock:
             self._view = others
+            owned = {member.id: member.assigned for member in others.members} | {
+                member.instance_id: member.assigned for member in others.members if member.instance_id
+            }
             if others.stable:
-                self._owned = {member.id: member.assigned for member in others.members} | {
-                    member.instance_id: member.assigned for member in others.members if member.instance_id
-                }
+                self._owned = owned
+            elif not self._owned:  # in a rebalance the broker still shows the assignments of the generation before
+                self._owned = {member: partitions for member, partitions in owned.items() if len(partitions)}
         if others.stable:
             self._watch.show_interest(
                 self._group, topics_of(m.subscription for m in others.members if m.subscription is not None)
@@ -122,10 +137,10 @@ class Assigning:
     def assign(self, joined: Joined) -> dict[str, bytes]:
         """The plan for everybody in the JoinGroup answer.
 
-        A member whose subscription makes no sense gets no partitions: the others must not wait for it.
-
         Raises:
-            AssignmentError: No plan passes the check; the agent has to leave then.
+            NoConsumersError: The agent is alone.
+            StepBackError: A member cannot be read, a topic could not be looked at, or somebody would get nothing.
+            AssignmentError: No plan passes the check. After any of these errors the agent has to leave.
         """
         self.since = time.monotonic()
         try:
@@ -134,20 +149,13 @@ class Assigning:
             self.since = None
 
     def _plan(self, joined: Joined) -> dict[str, bytes]:
-        started = time.perf_counter()
-        subscriptions: list[tuple[str, str | None, Subscription]] = []
-        unreadable: list[str] = []
-        for member, instance, metadata in joined.members:
-            if member == joined.me:
-                continue
-            try:
-                subscriptions.append((member, instance, decode_subscription(metadata)))
-            except ProtocolError as error:
-                unreadable.append(f"{member}: {error}")
+        started = time.monotonic()
+        deadline = started + self._settings.leading.deadline_seconds
+        subscriptions = _subscriptions(joined)
+        if not subscriptions:
+            raise NoConsumersError(self._group)
         topics = topics_of(subscription for _, _, subscription in subscriptions)
-        self._watch.show_interest(self._group, topics)
-        self._watch.wait_for(topics, _LOOK_SECONDS)
-        cluster, mode, weights = self._watch.cluster, self.mode(joined.protocol), self.weights()
+        mode, weights = self.mode(joined.protocol), self.weights()
         with self._lock:
             view, owned = self._view, self._owned
         members = planner.members_of_join(
@@ -159,7 +167,17 @@ class Assigning:
             hosts=self._hosts,
             protocol=joined.protocol,
         )
-        plan = planner.make_plan(planner.problem_of(members, cluster, mode, weights=weights), mode)
+        self._watch.show_interest(self._group, topics)
+        self._wait_for(topics, members, deadline)
+        cluster = self._watch.cluster
+        mode = replace(mode, deadline_seconds=max(_LEAST_SECONDS, deadline - time.monotonic()))
+        plan = planner.make_plan(
+            planner.problem_of(members, cluster, mode, weights=weights),
+            mode,
+            cover=coverage((subscription for _, _, subscription in subscriptions), cluster),
+        )
+        if starving := starved(plan, mode):
+            raise StepBackError(Cause.STARVED, f"the plan would give nothing to member {starving[0]}")
         encoded = planner.encode(plan, members)
         with self._lock:
             self._owned = planner.sent_partitions(plan)
@@ -169,11 +187,41 @@ class Assigning:
             generation=joined.generation,
             plan=plan,
             cluster=cluster,
-            seconds=time.perf_counter() - started,
+            seconds=time.monotonic() - started,
             members=len(members),
-            unreadable=tuple(unreadable),
+            subscriptions={member: frozenset(subscription.topics) for member, _, subscription in subscriptions},
             cooperative=mode.cooperative,
             rounds=tuple(self._rounds),
             weights=weights,
         )
         return {member: encoded.get(member, _EMPTY_ASSIGNMENT) for member, _, _ in joined.members}
+
+    def _wait_for(self, topics: frozenset[str], members: Sequence[planner.PlanMember], deadline: float) -> None:
+        """Wait until all topics are known, or known not to exist."""
+        spare = min(_PLANNING_SECONDS, self._settings.leading.deadline_seconds / 2)
+        unknown = self._watch.wait_for(
+            topics,
+            max(0.0, deadline - spare - time.monotonic()),
+            owned_topics(member.owned for member in members),
+        )
+        if refused := unknown & self._watch.unseen(self._group):
+            raise StepBackError(Cause.NOT_ALLOWED, blind(refused))
+        if unknown:
+            raise StepBackError(Cause.TOPICS_UNKNOWN, unlooked(unknown))
+
+
+def _subscriptions(joined: Joined) -> list[tuple[str, str | None, Subscription]]:
+    """What everybody but the agent subscribes to: member id, instance id, subscription.
+
+    Raises:
+        StepBackError: One cannot be read.
+    """
+    subscriptions = []
+    for member, instance, metadata in joined.members:
+        if member == joined.me:
+            continue
+        try:
+            subscriptions.append((member, instance, decode_subscription(metadata)))
+        except ProtocolError as error:
+            raise StepBackError(Cause.UNREADABLE, f"member {member}: subscription: {error}") from error
+    return subscriptions

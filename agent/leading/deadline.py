@@ -107,7 +107,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "agent.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            [sys.executable, "-P", "-m", "agent.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
 
     def ask(self, question: tuple[str, Problem, Options, float], seconds: float) -> Any:

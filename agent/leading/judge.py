@@ -11,10 +11,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from agent.cluster import SettledCluster, replica_racks
+from agent.cluster import SettledCluster, topics_differ
 from agent.group import GroupView, topics_of
 from agent.leading import planner
 from agent.leading.assigning import Assigning, Sent
+from agent.leading.coverage import owned_topics
 from agent.leading.measured import UNMEASURED, Measured, byte_rates
 from agent.leading.policy import (
     SECONDS_PER_DAY,
@@ -105,8 +106,8 @@ class Judge:
             group: The group's name, by which it may have rules of its own.
             wall: Seconds since 1970.
             measured: What is measured of the group.
-            recent: When rebalances for racks or traffic were triggered since a moment, also before a restart; both in
-                seconds since 1970.
+            recent: When an earlier process triggered rebalances for racks or traffic since a moment; both in seconds
+                since 1970.
         """
         self._settings = settings
         self._watch = watch
@@ -179,7 +180,7 @@ class Judge:
         return decide(self._state, evaluation.situation, now, self._wall(), self._rules)[1]
 
     def evaluate(self, view: GroupView, *, leading: bool, generation: int = 0) -> tuple[Evaluation | None, bool]:
-        """The situation of a stable group, None while its topics are not known; and whether it was worked out anew.
+        """The situation of a stable group, None while not all its topics are known; and whether it was worked out anew.
 
         Args:
             view: The group without the agent.
@@ -198,7 +199,7 @@ class Judge:
             return last, False
         members = planner.members_of_view(view, self._settings.racks, self._hosts)
         topics = topics_of(member.subscription for member in members)
-        if not topics & cluster.topics.keys():
+        if not topics or self._watch.unknown(topics, owned_topics(member.owned for member in members)):
             return None, False
         mode = self._assigning.mode(view.protocol)
         problem = planner.problem_of(members, cluster, mode, weights=weights)
@@ -218,8 +219,7 @@ class Judge:
                 partitions_changed=planner.partitions_changed(problem, members, cluster),
                 withheld=sent.plan.withheld if sent is not None else 0,
                 rounds=self._rounds,
-                racks_changed=sent is None
-                or any(replica_racks(sent.cluster, topic) != replica_racks(cluster, topic) for topic in topics),
+                racks_changed=sent is None or topics_differ(sent.cluster, cluster, topics),
                 traffic_changed=sent is not None and sent.weights != weights,
                 generation=generation,
                 conditions=self._conditions,
@@ -245,5 +245,13 @@ class Judge:
     def _recall(self) -> None:
         """Count for the hour what was triggered before this judge began: by this agent before a restart."""
         since = self._wall() - _HOUR_SECONDS
-        former = [self._began_wall - at for at in self._recent(since) if at < self._began_wall]
+        former = [_ago(at, self._began_wall) for at in self._recent(since)]
         self._state = remembering(self._state, (self._began - ago for ago in former))
+
+
+def _ago(at: float, now: float) -> float:
+    """Seconds since a moment. One of the future was before the clock was set back: it counts as if it were just now.
+
+    Microseconds keep several of them apart.
+    """
+    return now - at if at <= now else (at - now) * 1e-6

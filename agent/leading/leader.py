@@ -8,29 +8,35 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
 from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
 
-from agent.coordination import close, connect
-from agent.election.election import Alone, Standing
+from agent.attempts import Attempts
+from agent.coordination import EndedError, close, connect
 from agent.election.model import lead
+from agent.election.standing import Alone, Standing
 from agent.events import Events
 from agent.events.rebalances import Rebalances
+from agent.group import EMPTY_STATES, GroupView, MemberView, is_agent
+from agent.group_poller import GroupPoll, GroupPoller
 from agent.leading.admission import Admission, fit
-from agent.leading.assigning import Assigning, Weigh, unweighed
+from agent.leading.assigning import Assigning, NoConsumersError, Weigh, unweighed
+from agent.leading.foreign_protocols import ForeignProtocols
 from agent.leading.judge import Judge
 from agent.leading.measured import UNMEASURED, Measured
 from agent.leading.membership import Membership
 from agent.leading.policy import EXEMPT, Action
 from agent.leading.progress import Progress
 from agent.leading.seat import Seat
-from agent.leading.session import Parts, Session
+from agent.leading.session import TURN_SECONDS, Parts, Session
 from agent.leading.stepping_back import Cause, StepBackError
 from agent.leading.taking import Floor, Taking
-from agent.leading.teller import FENCED, INSIDE, OUTSIDE, STANDBY, Teller
+from agent.leading.teller import FENCED, INSIDE, OUTSIDE, STANDBY, WAITING, Teller
 from agent.metrics import Metrics
 from agent.racks import NO_HOSTS, Hosts
 from agent.refusals import explained, is_refusal
@@ -38,11 +44,19 @@ from agent.supervisor.line import Presence
 from agent.watch import ClusterWatch
 from assignors.model import AssignmentError
 from common.errors import AgentError
-from common.kafka_config import for_kafka_python
+from common.kafka_config import client_id, for_kafka_python
 from common.settings import Settings
 
 _RETRY_SECONDS: Final = 2.0
 _OVERDUE_SECONDS: Final = 1.0
+_USELESS: Final = (
+    kafka_errors.InconsistentGroupProtocolError,
+    kafka_errors.InvalidGroupIdError,
+    kafka_errors.InvalidSessionTimeoutError,
+    kafka_errors.GroupMaxSizeReachedError,
+    kafka_errors.UnsupportedVersionError,
+)
+"""Answers that prove a membership to be of no use, beside those for want of permission."""
 
 
 class GroupLeader(threading.Thread):
@@ -54,6 +68,8 @@ class GroupLeader(threading.Thread):
         group: str,
         settings: Settings,
         watch: ClusterWatch,
+        poller: GroupPoller,
+        foreign_protocols: ForeignProtocols,
         group_type: Callable[[str], str],
         metrics: Metrics,
         events: Events,
@@ -72,6 +88,8 @@ class GroupLeader(threading.Thread):
             group: The group's name.
             settings: All settings.
             watch: Where settled clusters come from.
+            poller: Who describes the group as long as the agent is outside for want of consumers.
+            foreign_protocols: Groups that last used a protocol that the agent does not offer.
             group_type: The type of a group by name, for telling classic groups from those that brokers assign.
             metrics: Where to count and publish.
             events: Where decisions and plans are kept for people.
@@ -87,6 +105,7 @@ class GroupLeader(threading.Thread):
         super().__init__(name=f"group-{group}", daemon=True)
         self.group = group
         self._settings = settings
+        self._poller = poller
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._standing: Standing = standing or Alone()
@@ -94,6 +113,8 @@ class GroupLeader(threading.Thread):
         self._hand_over_until = 0.0
         self._fenced_in: int | None = None
         self._membership: Membership | None = None
+        self._unleft: frozenset[Presence] = frozenset()
+        self._turns = Attempts()
         self._teller = Teller(
             group=group,
             settings=settings,
@@ -135,6 +156,7 @@ class GroupLeader(threading.Thread):
                 watch=watch,
                 group_type=group_type,
                 teller=self._teller,
+                foreign_protocols=foreign_protocols,
                 unfit=unfit,
             ),
             assigning=self._assigning,
@@ -166,6 +188,9 @@ class GroupLeader(threading.Thread):
         """
         if self._teller.role in INSIDE and self._standing.has_deputy(self._duty):
             self._hand_over_until = time.monotonic() + hand_over_seconds
+        membership = self._membership
+        if membership is not None:
+            membership.end_by(max(time.monotonic(), self._hand_over_until))
         self._stopping.set()
         self._wake.set()
 
@@ -181,17 +206,14 @@ class GroupLeader(threading.Thread):
         return progress
 
     def presences(self) -> frozenset[Presence]:
-        """The ids by which the brokers know the agent in this group at the moment."""
+        """The ids by which the brokers know the agent in this group at the moment, as far as it knows."""
         membership = self._membership
         pending = self._taking.orphans | (membership.pending if membership is not None else frozenset())
         ids = {Presence(group=self.group, member_id=one, pending=True) for one in pending}
-        if membership is None:
-            return frozenset(ids)
-        if membership.member_id and not membership.fenced:
-            ids.add(
-                Presence(group=self.group, member_id=membership.member_id, instance_id=membership.group_instance_id)
-            )
-        return frozenset(ids)
+        own = "" if membership is None or membership.fenced else membership.member_id or membership.parked_id
+        if membership is not None and own:
+            ids.add(Presence(group=self.group, member_id=own, instance_id=membership.group_instance_id))
+        return frozenset(ids) | self._unleft
 
     def is_overdue(self) -> bool:
         """Whether the group waits for a plan beyond the deadline, so that only a new process can help it."""
@@ -208,12 +230,16 @@ class GroupLeader(threading.Thread):
             pause = _RETRY_SECONDS
             try:
                 self._stay()
+                if self._teller.role == WAITING:
+                    pause = TURN_SECONDS  # the next consumers may come soon
             except StepBackError as error:
                 self._step_back(error)
             except AssignmentError as error:
                 self._step_back(StepBackError(Cause.PLANS_FAILED, f"no plan passes the check: {error}"))
+            except kafka_errors.InconsistentGroupProtocolError:
+                self._step_back(StepBackError(Cause.NO_SHARED_PROTOCOL))
             except (kafka_errors.KafkaError, AgentError) as error:
-                refused = is_refusal(error)
+                refused = is_refusal(error) or _is_useless(error)
                 if refused:
                     pause = max(pause, self._parts.admission.stepping.step_back(Cause.NOT_ALLOWED, explained(error)))
                 self._teller.failed("refused" if refused else "kafka", error, pause)
@@ -229,31 +255,125 @@ class GroupLeader(threading.Thread):
         self._teller.steps_back(error, self._parts.admission.stepping.step_back(error.cause, str(error)))
 
     def _stay(self) -> None:
-        """One membership, while this agent is wanted."""
-        if not self._is_wanted():
+        """One membership, while this agent is wanted and the group has consumers."""
+        poll = self._await_consumers()
+        if poll is None:
             return
         client = connect(for_kafka_python(self._settings.kafka))
-        membership = Membership(
+        membership = self._membership_over(client)
+        self._membership = membership
+        session = Session(self._parts, membership, empty_at=poll.empty_at)
+        try:
+            while self._is_wanted() and not self._ends(membership) and not session.lacks_consumers:
+                self._turn(session, membership)
+                while membership.kept_waiting:
+                    self._teller.metrics.answered(self.group, membership.kept_waiting.pop(0))
+        except kafka_errors.FencedInstanceIdError:
+            self._give_way()
+        except EndedError:
+            self._teller.log.info("interrupted")  # by `stop`
+        except NoConsumersError:
+            session.sees_no_consumers()
+        finally:
+            self._leave(session)
+            self._membership = None
+            close(client)
+
+    def _membership_over(self, client: KafkaNetClient) -> Membership:
+        """A membership of the group over a client of its own; nothing is sent yet."""
+        return Membership(
             client,
             group=self.group,
             settings=self._settings.leading,
             assign=self._assigning.assign,
             wake=self._wake.set,
         )
-        self._membership = membership
-        session = Session(self._parts, membership)
+
+    def _turn(self, session: Session, membership: Membership) -> None:
+        """One turn and the pause after it; what says nothing against the membership costs a pause only.
+
+        Leaving and joining again would be two rebalances of everybody.
+
+        Raises:
+            KafkaError: The membership is of no use any more, or there is none yet.
+        """
         try:
-            while self._is_wanted() and not self._ends(membership):
-                self._wake.wait(session.turn())
+            pause = session.turn()
+        except kafka_errors.KafkaError as error:
+            if not membership.member_id or membership.is_forgotten or is_refusal(error) or _ends(error):
+                raise
+            self._turns.failed()
+            pause = max(TURN_SECONDS, self._turns.pause_seconds)
+            self._teller.failed("kafka", error, pause)
+            session.recover()
+            self._stopping.wait(pause)
+            return
+        self._turns.succeeded()
+        if (failure := membership.take_failure()) is not None:
+            self._teller.failed("kafka", failure, pause)
+        self._wake.wait(pause)
+        self._wake.clear()
+
+    def _await_consumers(self) -> GroupPoll | None:
+        """Wait outside the group until it has consumers; None where the agent is stopped, or another's turn it is.
+
+        An agent that stayed in a group without consumers would keep it from being Empty: committed offsets would
+        expire by their own age (KIP-211), and applications with other protocols and tools would be refused.
+
+        Raises:
+            KafkaError: The brokers refuse to describe the group.
+        """
+        self._poller.watch(self.group, self._wake.set)
+        try:
+            while self._is_wanted() and not self._stopping.is_set():
+                poll = self._poller.latest(self.group)
+                if poll is not None and self._has_consumers(poll):
+                    return poll
+                # a pause after stepping back ends without an event
+                self._wake.wait(None if self._teller.role == WAITING else _RETRY_SECONDS)
                 self._wake.clear()
-                while membership.kept_waiting:
-                    self._teller.metrics.answered(self.group, membership.kept_waiting.pop(0))
-        except kafka_errors.FencedInstanceIdError:
-            self._give_way()
         finally:
-            self._leave(session)
-            self._membership = None
+            self._poller.unwatch(self.group)
+        return None
+
+    def _has_consumers(self, poll: GroupPoll) -> bool:
+        if poll.view is None:
+            raise poll.error or AgentError(f"kafka: group {self.group} is not described")
+        view = poll.view
+        client = client_id(self._settings.kafka)
+        own = [one for one in view.members if one.instance_id == self._settings.leading.instance_id]
+        if any(one not in own and not is_agent(one, client) for one in view.members):
+            return True
+        if own:
+            self._remove(own)
+        elif view.state in EMPTY_STATES and self._parts.admission.admits(view):
+            self._teller.become(WAITING)
+        self._publish_without_consumers(view)
+        return False
+
+    def _remove(self, own: Iterable[MemberView]) -> None:
+        """Leave in the name of a membership of this instance id that an earlier process has left behind.
+
+        Raises:
+            KafkaError, AgentError: The brokers did not take it.
+        """
+        client = connect(for_kafka_python(self._settings.kafka))
+        membership = self._membership_over(client)
+        try:
+            for member in own:
+                membership.release(member.id, member.instance_id)
+        finally:
             close(client)
+
+    def _publish_without_consumers(self, view: GroupView) -> None:
+        self._teller.publish(
+            replace(view, members=()),
+            first=False,
+            situation=None,
+            cluster=self._parts.watch.cluster,
+            hosts=self._parts.hosts,
+            outlook=self._parts.judge.outlook,
+        )
 
     def _is_wanted(self) -> bool:
         """Whether this agent is the one to be in the group; says what it is if not."""
@@ -281,19 +401,34 @@ class GroupLeader(threading.Thread):
             self._teller.is_fenced()
 
     def _leave(self, session: Session) -> None:
+        session.member.end_by(float("inf"))  # leaving is waited for, within its own bounds
         try:
             session.leave()
+            self._unleft = frozenset()
         except kafka_errors.KafkaError as error:
+            self._unleft = self.presences()  # for the supervisor, should this process end now
             self._teller.failed("leave", error, _RETRY_SECONDS)
-        if self._teller.role not in (FENCED, STANDBY):
+        if session.lacks_consumers:
+            self._teller.become(WAITING)
+        elif self._teller.role not in (FENCED, STANDBY):
             self._teller.become(OUTSIDE)
 
 
+def _is_useless(error: Exception) -> bool:
+    """Whether brokers do not take the agent as a member as it is."""
+    return isinstance(error, _USELESS)
+
+
+def _ends(error: kafka_errors.KafkaError) -> bool:
+    """Whether a turn that failed like this is the last of its membership."""
+    return _is_useless(error) or isinstance(error, (kafka_errors.FencedInstanceIdError, EndedError))
+
+
 def _triggered(events: Events, group: str, since: float) -> tuple[float, ...]:
-    """When the agent triggered rebalances for racks or traffic since then, also before a restart."""
+    """When the agent triggered rebalances for racks or traffic since then, before it was started."""
     exempt = {reason.value for reason in EXEMPT}
     return tuple(
         event.at
-        for event in events.latest(group=group, kinds=("decision",), since=since)
+        for event in events.latest(group=group, kinds=("decision",), since=since, former=True)
         if event.action == Action.REBALANCE.value and event.reason not in exempt
     )

@@ -75,6 +75,9 @@ class Member(Protocol):
     def join(self, timeout: float) -> bool:
         """Join or rejoin where that is needed; False when the broker still waits for others."""
 
+    def end_by(self, at: float) -> None:
+        """From this time on (seconds, monotonic) nothing is waited for but the answer to `leave`."""
+
     def leave(self) -> None:
         """Leave by member id."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from kafka import errors as kafka_errors
@@ -17,18 +18,20 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import DEFAULT_GENERATION_ID
 from kafka.structs import MemberState
 
-from agent.coordination import LEAVE_SECONDS, Assign, GroupMember, left_error
-from agent.group import CONSUMER, GroupView, view_member
+from agent.coordination import LEAVE_SECONDS, LEFT, Assign, GroupMember, left_error
+from agent.group import CONSUMER, DESCRIBE_VERSION, GroupView, view_group
 from agent.leading.member import Hold
+from agent.leading.stepping_back import Cause, StepBackError
 from common.errors import AgentError
 from common.settings import LeadingSettings
 from protocol.consumer import decode_assignment, encode_subscription
 from protocol.model import NO_PARTITIONS, Subscription
 
-DESCRIBE_VERSION: Final = 5
-"""Version 6 turns an absent group into an error; 5 calls it Dead."""
 RESERVE_SECONDS: Final = 2.0
-_RESERVE_MS: Final = 2000
+RESERVED_SECONDS: Final = 6.0
+"""A reserved id is given up by the broker after so long: the shortest session that it allows by default.
+
+Brokers list no such ids (DescribeGroups names members only), so one whose answer is lost can be found by nobody."""
 _AGAIN_SECONDS: Final = 0.2
 
 _HARMLESS: Final = b"\xff\xff\xff\xff"
@@ -73,6 +76,9 @@ class Membership(GroupMember):
         self._parked = False
         self._once_more: Any = None
         """A future of the answer to a JoinGroup that is on its way behind the one whose answer comes next."""
+        self._reserved_ms = min(round(RESERVED_SECONDS * 1000), self.config["session_timeout_ms"])
+        self.parked_id = ""
+        """The id of this static member while its first JoinGroup is not answered, as far as the group shows it."""
         self.pending: frozenset[str] = frozenset()
         self.assigned = NO_PARTITIONS
 
@@ -83,9 +89,13 @@ class Membership(GroupMember):
         return CONSUMER
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
-        """The offered names, the group's present one first, each with the same empty subscription."""
+        """The offered names, the group's present one first, each with the same empty subscription.
+
+        Of version 0, which has all that the agent has to say: leaders such as kafka-go's refuse bytes behind the user
+        data, and Java's sticky assignors plan the same for it as for newer versions (2.8, 3.4 and 4.3).
+        """
         user_data = _HARMLESS + self._nudges.to_bytes(4, "big") if self._nudges else None
-        presence = encode_subscription(Subscription(version=3, topics=(), user_data=user_data))
+        presence = encode_subscription(Subscription(version=0, topics=(), user_data=user_data))
         return [(name, presence) for name in self._protocols]
 
     def _take(self, content: bytes) -> None:
@@ -106,25 +116,64 @@ class Membership(GroupMember):
     def reserve(self) -> str:
         """A member id that the broker keeps for us without a rebalance, for a membership without instance id.
 
-        It holds up every rebalance of the group until it joins or is released, for the session timeout at most.
+        It holds up every rebalance of the group until it joins or is released, for RESERVED_SECONDS at most.
+
+        Raises:
+            KafkaError: There is none. Should its answer come late, the id is released then.
         """
-        response = self._send_beside(self._join_request("", None, ""), RESERVE_SECONDS)
+
+        async def exchange() -> str:
+            await self._find_coordinator(RESERVE_SECONDS)
+            return await self._reserve()
+
+        return str(self._net.run(exchange))
+
+    async def _reserve(self) -> str:
+        request = self._join_request("", None, "")
+        request.session_timeout_ms = self._reserved_ms
+        # a request that times out costs its connection, and the answer with it: wait longer than anybody cares for it
+        patience = self._reserved_ms + 1000
+        future = self._manager.send(request, node_id=self._coordinator_broker, request_timeout_ms=patience)
+        try:
+            response = await self._answer_of(future, RESERVE_SECONDS)
+        except kafka_errors.KafkaError:
+            if not future.is_done:
+                future.add_callback(self._release_late)
+            raise
         error = kafka_errors.for_code(response.error_code)
-        if error is not kafka_errors.MemberIdRequiredError:
-            raise (
-                error(self.group_id) if error is not kafka_errors.NoError else AgentError("joined without being asked")
-            )
-        member_id = str(response.member_id)
-        self.pending |= {member_id}
-        return member_id
+        if error is kafka_errors.MemberIdRequiredError:
+            member_id = str(response.member_id)
+            self.pending |= {member_id}
+            return member_id
+        if error is kafka_errors.InvalidSessionTimeoutError and self._reserved_ms < self.config["session_timeout_ms"]:
+            self._reserved_ms = self.config["session_timeout_ms"]  # these brokers demand longer sessions
+            return await self._reserve()
+        self._heed_coordinator(error)
+        raise error(self.group_id) if error is not kafka_errors.NoError else AgentError("joined without being asked")
+
+    def _release_late(self, response: Any) -> None:
+        """The answer to a reservation that nobody waits for any more; runs on the network thread."""
+        if kafka_errors.for_code(response.error_code) is kafka_errors.MemberIdRequiredError:
+            leaving = self._leave_request({str(response.member_id): None})
+            self._manager.send(leaving, node_id=self._coordinator_broker)
 
     def release(self, member_id: str, instance_id: str | None = None) -> None:
-        """Give an id back; it need not be of this membership."""
+        """Give an id back; it need not be of this membership.
+
+        Raises:
+            KafkaError: The brokers did not take it.
+        """
         answer = self._send_beside(self._leave_request({member_id: instance_id}), LEAVE_SECONDS)
         error = left_error(answer)
-        if error not in (kafka_errors.NoError, kafka_errors.UnknownMemberIdError):
+        if error not in LEFT:
+            self._heed_coordinator(error)
             raise error(self.group_id)
         self.pending -= {member_id}
+
+    def _heed_coordinator(self, error: Any) -> None:
+        """Look for the coordinator anew where the one that was asked says that it is none."""
+        if error in (kafka_errors.NotCoordinatorError, kafka_errors.CoordinatorNotAvailableError):
+            self.coordinator_dead(error())
 
     def leave(self) -> None:
         """Leave by member id. A static member learns its id only as its first JoinGroup ends: before, it looks it up.
@@ -134,12 +183,19 @@ class Membership(GroupMember):
         Raises:
             KafkaError: The brokers did not answer.
         """
-        parked = self._join_task is not None and not self._join_task.is_done
-        if parked and self.is_static and not self.member_id:
-            mine = (one.id for one in self.describe().members if one.instance_id == self.group_instance_id)
+        if self._is_nameless:
+            self.end_by(float("inf"))
+            with suppress(kafka_errors.KafkaError):
+                self.parked_id = self._own_id(self.describe(LEAVE_SECONDS / 2))
             with self._lock:
-                self._generation = Generation(DEFAULT_GENERATION_ID, next(mine, ""), None)
+                self._generation = Generation(DEFAULT_GENERATION_ID, self.parked_id, None)
         super().leave()
+
+    @property
+    def _is_nameless(self) -> bool:
+        """Whether this static member's first JoinGroup is parked, so that only the broker knows its id."""
+        parked = self._join_task is not None and not self._join_task.is_done
+        return parked and self.is_static and not self.member_id
 
     def adopt(self, member_id: str) -> None:
         """Join under a reserved id from now on, as a member without instance id."""
@@ -178,7 +234,7 @@ class Membership(GroupMember):
         """Do not sync at the end of the next JoinGroup that another member leads, but join again, behind a brake.
 
         Everybody has given up their partitions by then and joins again at once, and so waits in JoinGroup with nothing
-        to lose: until `let_go`, for the session timeout of this membership at most.
+        to lose: until `let_go`, for RESERVED_SECONDS at most.
         """
         self._hold = Hold.ASKED
         self._net.call_soon_threadsafe(self._have_ready)
@@ -205,9 +261,13 @@ class Membership(GroupMember):
             )
         )
         if error is not kafka_errors.NoError:
+            self._heed_coordinator(error)
             raise error(self.group_id)
 
     def _send_join(self) -> Any:
+        if not self.is_static and not self.member_id:
+            # the coordinator does not know the id that was chosen for its place; the library would join under any other
+            raise StepBackError(Cause.PLACE_LOST)
         joining = super()._send_join()
         self._parked, self._once_more = True, None
         self._have_ready()
@@ -244,20 +304,18 @@ class Membership(GroupMember):
         return response
 
     async def _reserve_brake(self) -> None:
-        reserved = await self._manager.send(
-            self._join_request("", None, ""), node_id=self._coordinator_broker, request_timeout_ms=_RESERVE_MS
-        )
-        if kafka_errors.for_code(reserved.error_code) is not kafka_errors.MemberIdRequiredError:
+        try:
+            brake = await self._reserve()
+        except (kafka_errors.KafkaError, AgentError):
             self._hold = Hold.FAILED
             return
-        brake = str(reserved.member_id)
-        self.pending |= {brake}
         if self._hold is Hold.ASKED:
             self._hold = Hold.HELD
         else:  # it was given up meanwhile
             leaving = self._leave_request({brake: None})
-            await self._manager.send(leaving, node_id=self._coordinator_broker, request_timeout_ms=_RESERVE_MS)
-            self.pending -= {brake}
+            future = self._manager.send(leaving, node_id=self._coordinator_broker)
+            if left_error(await self._answer_of(future, LEAVE_SECONDS)) in LEFT:
+                self.pending -= {brake}
 
     def describe(self, timeout: float = 5.0) -> GroupView:
         """One look at the group, over a connection that no parked JoinGroup holds.
@@ -274,17 +332,16 @@ class Membership(GroupMember):
         described = response.groups[0]
         error = kafka_errors.for_code(described.error_code)
         if error is not kafka_errors.NoError:
-            if error in (kafka_errors.NotCoordinatorError, kafka_errors.CoordinatorNotAvailableError):
-                self.coordinator_dead(error())
+            self._heed_coordinator(error)
             raise error(self.group_id)
-        consumer = described.protocol_type == CONSUMER
-        return GroupView(
-            name=self.group_id,
-            state=described.group_state,
-            protocol_type=described.protocol_type,
-            protocol=described.protocol_data,
-            members=tuple(view_member(member, consumer=consumer) for member in described.members),
-        )
+        view = view_group(described)
+        if self._is_nameless:
+            self.parked_id = self._own_id(view)
+        return view
+
+    def _own_id(self, view: GroupView) -> str:
+        """The member at our instance id: ours while our JoinGroup is parked, another agent would have ended that."""
+        return next((one.id for one in view.members if one.instance_id == self.group_instance_id), "")
 
     def describe_patiently(self, patience: float = 3.0) -> GroupView:
         """As `describe`, asking again for a while where the group is on its way from one coordinator to another."""

@@ -20,6 +20,9 @@ from protocol.java import FIRST_TABLE, buckets_for, spread_hash
 
 SOUND_PROTOCOLS: Final = frozenset({"range", "roundrobin"})
 """Assignors whose Java form gives nothing to a member without topics, whatever its place."""
+UNSOUND_PROTOCOLS: Final = frozenset({"RoundRobinAssigner"})
+"""Assignors that give partitions to every member, whatever it subscribes to: kafkajs's. Each join of a member without
+topics stops such a group for many seconds, so the agent leads it from birth or is not in it."""
 _MOST_BUCKETS: Final = 1 << 20
 
 

@@ -14,7 +14,7 @@ from typing import Final, Literal
 import numpy as np
 
 from agent.cluster import SettledCluster, SettledPartition, replica_racks
-from agent.group import GroupView
+from agent.group import GroupView, topics_of
 from agent.leading.deadline import DEADLINE_SECONDS, assign_in_time, fall_back
 from agent.racks import NO_HOSTS, Hosts, MemberRack, client_id_of, member_rack
 from agent.traffic.rates import fitted
@@ -202,11 +202,12 @@ def problem_of(
 ) -> Problem:
     """The assignment problem of these members on this cluster, weighed by measured byte rates where those are given.
 
-    Topics that nobody has looked at yet have the partitions that members own, on unknown racks, so that nothing is
-    taken from anybody; topics of which nothing is known at all are left out.
+    Topics that the cluster does not show are left out; which those may be is decided by `agent.leading.coverage`.
     """
-    topics = {topic: replica_racks(cluster, topic) for topic in _subscribed(members) & cluster.topics.keys()}
-    topics |= {topic: ((),) * count for topic, count in _unseen(members, cluster).items()}
+    topics = {
+        topic: replica_racks(cluster, topic)
+        for topic in topics_of(member.subscription for member in members) & cluster.topics.keys()
+    }
     return build_problem(
         topics=topics,
         members=[
@@ -225,20 +226,6 @@ def problem_of(
     )
 
 
-def _subscribed(members: Iterable[PlanMember]) -> set[str]:
-    return {topic for member in members for topic in member.subscription.topics}
-
-
-def _unseen(members: Sequence[PlanMember], cluster: SettledCluster) -> dict[str, int]:
-    """Subscribed topics that the cluster does not show, with the partitions they have at least."""
-    unseen = _subscribed(members) - cluster.topics.keys()
-    counts: dict[str, int] = {}
-    for member in members if unseen else ():
-        for topic, numbers in _by_topic(member.owned, unseen).items():
-            counts[topic] = max(counts.get(topic, 0), int(numbers.max(initial=NOBODY)) + 1)
-    return counts
-
-
 def _by_topic(owned: TopicPartitions, topics: AbstractSet[str]) -> dict[str, Int32Array]:
     result: dict[str, Int32Array] = {}
     for topic, numbers in zip(owned.topics, owned.numbers, strict=True):
@@ -247,8 +234,16 @@ def _by_topic(owned: TopicPartitions, topics: AbstractSet[str]) -> dict[str, Int
     return result
 
 
-def make_plan(problem: Problem, mode: Mode, *, prefer: AssignorName = "optimal") -> Plan:
+def make_plan(
+    problem: Problem, mode: Mode, *, prefer: AssignorName = "optimal", cover: Mapping[str, int] | None = None
+) -> Plan:
     """The best plan that passes the check and is there in time: the preferred assignor's, else range's.
+
+    Args:
+        problem: The group.
+        mode: How it wants to be planned.
+        prefer: Whose plan to try first.
+        cover: Partition counts of all topics that the plan has to cover, where they are known apart from the problem.
 
     Raises:
         AssignmentError: Not even range's plan passes; nothing may be sent then.
@@ -258,15 +253,24 @@ def make_plan(problem: Problem, mode: Mode, *, prefer: AssignorName = "optimal")
         try:
             options = Options(keep_copartitioned=mode.keep_copartitioned, max_skew=mode.max_skew)
             final, _ = assign_in_time("optimal", problem, options, seconds=mode.deadline_seconds)
-            return _checked(problem, final, mode, "optimal", None)
+            return _checked(problem, final, mode, name="optimal", failure=None, cover=cover)
         except Exception as error:  # noqa: BLE001 - whatever breaks, the group must get a plan
             failure = f"{type(error).__name__}: {error}"
-    return _checked(problem, fall_back(problem, seconds=mode.deadline_seconds), mode, "range", failure)
+    final = fall_back(problem, seconds=mode.deadline_seconds)
+    return _checked(problem, final, mode, name="range", failure=failure, cover=cover)
 
 
-def _checked(problem: Problem, final: Int32Array, mode: Mode, name: AssignorName, failure: str | None) -> Plan:
+def _checked(  # noqa: PLR0913 - what is checked, against what
+    problem: Problem,
+    final: Int32Array,
+    mode: Mode,
+    *,
+    name: AssignorName,
+    failure: str | None,
+    cover: Mapping[str, int] | None,
+) -> Plan:
     sent = withhold(problem, final) if mode.cooperative else final
-    check(problem, sent, cooperative=mode.cooperative)
+    check(problem, sent, cooperative=mode.cooperative, cover=cover)
     return Plan(
         problem=problem,
         final=final,

@@ -29,6 +29,8 @@ from agent.metrics import Metrics
 _MOST_ROLLS: Final = 64
 _ROLLS_FOR_EACH: Final = 24
 """After so many rolls one more member before the agent will do."""
+_CHOOSE_SECONDS: Final = 3.0
+"""A place is chosen for so long: a reserved id holds every rebalance up, and brokers forget it after six seconds."""
 _MOST_RETURNS: Final = 3
 
 
@@ -64,10 +66,11 @@ class Seat:
         Raises:
             StepBackError: No id is safe.
         """
-        known = any(member.instance_id == membership.group_instance_id for member in look.members)
+        instance_id = membership.group_instance_id
+        known = instance_id is not None and any(member.instance_id == instance_id for member in look.members)
         if not look.stable or look.protocol in SOUND_PROTOCOLS or known:
             return
-        chosen = ""
+        chosen, until = "", self._clock() + _CHOOSE_SECONDS
         for _ in range(_MOST_ROLLS):
             candidate = membership.reserve()
             before = members_before(look, candidate)
@@ -75,7 +78,7 @@ class Seat:
                 chosen, candidate = candidate, chosen
             if candidate:
                 membership.release(candidate)
-            if chosen and members_before(look, chosen) == 1:
+            if chosen and (members_before(look, chosen) == 1 or self._clock() > until):
                 break
         if not chosen:
             raise StepBackError(Cause.NO_PLACE)

@@ -13,9 +13,12 @@ from typing import Final
 
 from kafka import errors as kafka_errors
 
-from agent.group import GroupView
-from agent.leading.admission import Admission, blind, foreign
+from agent.cluster import topics_differ
+from agent.group import EMPTY_STATES, GroupView, is_agent
+from agent.leading.admission import Admission, foreign, unsound
 from agent.leading.assigning import Assigning, Sent
+from agent.leading.birth import Birth, is_forming, safe_until
+from agent.leading.coverage import blind, illegible
 from agent.leading.judge import Evaluation, Judge
 from agent.leading.member import Member
 from agent.leading.order import is_first, is_led_unawares
@@ -26,6 +29,7 @@ from agent.leading.taking import Taking
 from agent.leading.teller import FOLLOWING, INSIDE, LEADING, OBSERVING, Teller
 from agent.racks import NO_HOSTS, Hosts
 from agent.watch import ClusterWatch
+from common.kafka_config import client_id
 from common.settings import Settings
 
 TURN_SECONDS: Final = 0.2
@@ -70,13 +74,15 @@ class Parts:
 class Session:
     """One membership, from the first look to leaving."""
 
-    def __init__(self, parts: Parts, member: Member) -> None:
+    def __init__(self, parts: Parts, member: Member, *, empty_at: float | None = None) -> None:
         """Nothing is known of the group yet.
 
         Args:
             parts: What outlives this membership.
             member: The membership; it is left by `leave`.
+            empty_at: When the group was last seen without members, monotonic seconds; None where it was not.
         """
+        self._empty_at = empty_at
         self._parts = parts
         self._teller = parts.teller
         self.member = member
@@ -86,7 +92,24 @@ class Session:
         self._well_at: float | None = None
         self._asked = False
         self._told = parts.assigning.sent
+        self._birth: Birth | None = None
+        self._alone = False
         self._forget_looks()
+
+    @property
+    def lacks_consumers(self) -> bool:
+        """Whether the group was last seen without consumers, so that the agent has no business in it.
+
+        Two agents that do not know of each other must not keep each other in it. Not in a rebalance: consumers that
+        the agent has evicted from a forming group are about to join again.
+        """
+        if self._alone:
+            return True
+        look, others = self._look, self._others
+        own = client_id(self._parts.settings.kafka)
+        if look is None or others is None or not all(is_agent(one, own) for one in others.members):
+            return False
+        return look.state in EMPTY_STATES or (look.stable and not self.member.wants_join)
 
     def leave(self) -> None:
         """Leave the group by member id.
@@ -98,6 +121,15 @@ class Session:
         self._parts.taking.end(member)
         self._teller.witness.leaves(member=bool(member.member_id) and not member.fenced)
         member.leave()
+
+    def sees_no_consumers(self) -> None:
+        """The answer to JoinGroup names nobody but the agent."""
+        self._alone = True
+
+    def recover(self) -> None:
+        """After a turn that failed: undo what was under way, and look anew before anything is decided."""
+        self._parts.taking.end(self.member)
+        self._forget_looks()
 
     def turn(self) -> float:
         """One turn; the answer is how many seconds to wait for the next unless something happens.
@@ -116,17 +148,23 @@ class Session:
             self._look_again()
         self._heed_loss()
         if member.is_outside:
-            if self._look is None or self._others is None or not self._may_join(self._look, self._others):
+            if self._look is None or self._others is None or self.lacks_consumers:
+                return TURN_SECONDS
+            if not (self._begins_at_birth(self._look) or self._may_join(self._look, self._others)):
                 return TURN_SECONDS
             if not member.member_id:
                 self._parts.seat.enter(member, self._look)
         self._heed_heartbeats()
         if member.wants_join:
             return self._rejoin()
+        if self.lacks_consumers:
+            return 0.0  # whoever drives the session ends it
         if self._look is None or self._others is None or not self._look.stable:
             return _PARKED_SECONDS
         if unseen := self._parts.watch.unseen(self._parts.group):
             raise StepBackError(Cause.NOT_ALLOWED, blind(unseen))
+        if unreadable := illegible(self._others):
+            raise StepBackError(Cause.UNREADABLE, unreadable)
         self._well_at = self._parts.clock()
         if member.leading:
             return self._lead(self._others)
@@ -137,6 +175,8 @@ class Session:
         member = self.member
         if other := foreign(others, self._parts.settings.leading, member.leader_id):
             raise StepBackError(Cause.FOREIGN_AGENT, other)
+        if reason := unsound(look.protocol):
+            raise StepBackError(Cause.UNSOUND_LEADER, reason)
         if is_led_unawares(look, member.leader_id, member.group_instance_id):
             self._teller.log.info("leads-unawares", leader=member.leader_id)
             self._forget_looks()
@@ -190,6 +230,21 @@ class Session:
         admission = self._parts.admission
         return (self._is_expected(look) and not admission.stepping.is_out) or admission.admits(others)
 
+    def _begins_at_birth(self, look: GroupView) -> bool:
+        """Whether the group is just forming and the agent may lead it from its first generation."""
+        delay, empty_at = self._parts.watch.initial_delay_seconds, self._empty_at
+        if not is_forming(look, empty_at=empty_at, delay_seconds=delay, now=self._parts.clock()):
+            return False
+        if empty_at is None or delay is None or not self._parts.admission.admits_at_birth():
+            return False
+        self._birth = Birth(
+            until=safe_until(empty_at, delay),
+            clock=self._parts.clock,
+            log=self._teller.log,
+            own_client_id=client_id(self._parts.settings.kafka),
+        )
+        return True
+
     def _heed_loss(self) -> None:
         """A membership that was well a moment ago and is gone was taken from the agent."""
         if self._well_at is None or self.member.member_id:
@@ -211,9 +266,13 @@ class Session:
         if view is not None and view.stable and view.protocol:
             self.member.offer(view.protocol)
         if self.member.join(_JOIN_SECONDS):
+            self._birth = None
             self._joined()
-        else:
-            self._look_at = min(self._look_at, self._parts.clock() + _PARKED_SECONDS)
+            return 0.0
+        self._look_at = min(self._look_at, self._parts.clock() + _PARKED_SECONDS)
+        if self._birth is not None and self._look is not None and self._birth.turn(self.member, self._look):
+            self._look = self._others = None
+            self._look_at = float("-inf")
         return 0.0
 
     def _joined(self) -> None:
@@ -229,22 +288,23 @@ class Session:
         if sent is not None and sent is not told and member.leading:
             parts.judge.planned(sent)
             teller.planned(sent)
-            self._answer_for(sent)
+            self._answer_for(sent, told)
         else:
             teller.joined(generation=member.generation_id, leader=member.leader_id)
         parts.taking.joined(member)
 
-    def _answer_for(self, sent: Sent) -> None:
-        """Hold a plan against what the group did after the last one."""
+    def _answer_for(self, sent: Sent, before: Sent | None) -> None:
+        """Hold a plan against what the group did after the one before."""
         asked, self._asked = self._asked, False
         plan = sent.plan
         self._parts.admission.stepping.planned(
             Round(
                 at=self._parts.clock(),
-                members=frozenset(plan.problem.members),
+                subscriptions=sent.subscriptions,
                 failed=plan.failure is not None,
                 withheld=plan.withheld > 0,
                 asked=asked,
+                changed=before is not None and topics_differ(before.cluster, sent.cluster, plan.problem.topics),
             )
         )
 

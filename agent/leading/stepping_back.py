@@ -20,7 +20,10 @@ MOST_FAILED: Final = 3
 """So many plans in a row that were not the optimal one: the group's own leader would do as well."""
 MOST_REJECTED: Final = 3
 SOON_SECONDS: Final = 10.0
-"""A rebalance so soon after a plan, of the same members and not asked for by the agent, is held against the plan."""
+"""A rebalance so soon after a plan, of the same members with the same subscriptions and not asked for by the agent, is
+held against the plan."""
+REFRESH_SECONDS: Final = 600.0
+"""Within twice the clients' default `metadata.max.age.ms` each member has found what changed in the cluster."""
 MOST_LOST: Final = 3
 LOST_SECONDS: Final = 600.0
 """So many lost memberships in that time are no accident."""
@@ -34,9 +37,14 @@ class Cause(StrEnum):
     FOREIGN_AGENT = "foreign-agent"
     EVICTED = "evicted"
     NOT_ALLOWED = "not-allowed"
+    NO_SHARED_PROTOCOL = "no-shared-protocol"
+    UNREADABLE = "unreadable-member"
+    TOPICS_UNKNOWN = "topics-unknown"
+    STARVED = "member-without-partitions"
     PLANS_FAILED = "plans-failed"
     PLANS_REJECTED = "plans-rejected"
     GIVEN_PARTITIONS = "given-partitions"
+    UNSOUND_LEADER = "unsound-leader"
     NO_PLACE = "no-safe-place"
     PLACE_LOST = "place-lost"
 
@@ -89,6 +97,28 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             most_seconds=60,
             gone="the group's topics may be seen",
         ),
+        Cause.NO_SHARED_PROTOCOL: Rule(
+            seen="the brokers refuse the agent: the group's members share no protocol name with `leading.protocols`",
+            first_seconds=10,
+            most_seconds=600,
+        ),
+        Cause.UNREADABLE: Rule(
+            seen="the subscription of a member cannot be read, so that no plan could cover the member",
+            first_seconds=5,
+            most_seconds=600,
+            gone="every subscription can be read",
+        ),
+        Cause.TOPICS_UNKNOWN: Rule(
+            seen="topics of the group could not be looked at within `leading.deadline_seconds`",
+            first_seconds=2,
+            most_seconds=60,
+            gone="the group's topics have been looked at",
+        ),
+        Cause.STARVED: Rule(
+            seen="a plan would give nothing to a member although its topics have partitions enough",
+            first_seconds=60,
+            most_seconds=3600,
+        ),
         Cause.PLANS_FAILED: Rule(
             seen=f"no plan passes the check, or {MOST_FAILED} plans in a row were the fall-back's",
             first_seconds=60,
@@ -96,7 +126,7 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
         ),
         Cause.PLANS_REJECTED: Rule(
             seen=f"{MOST_REJECTED} plans in a row were each followed within {SOON_SECONDS:g} s by a rebalance of the "
-            "same members that the agent did not ask for",
+            "same members with the same subscriptions that the agent did not ask for",
             first_seconds=60,
             most_seconds=3600,
         ),
@@ -105,13 +135,20 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
             first_seconds=600,
             most_seconds=3600,
         ),
+        Cause.UNSOUND_LEADER: Rule(
+            seen="the group's leader uses an assignor that gives partitions to members without topics (kafkajs's)",
+            first_seconds=2,
+            most_seconds=10,
+            gone="all consumers have stopped, and start again",
+        ),
         Cause.NO_PLACE: Rule(
             seen="the group's leader may give partitions to the agent in every place",
             first_seconds=600,
             most_seconds=3600,
         ),
         Cause.PLACE_LOST: Rule(
-            seen="the members before a dynamic agent have left, so that it might be given partitions",
+            seen="a dynamic agent's place is gone: the members before it have left, or the coordinator does not know "
+            "the member id that it reserved; it might be given partitions",
             first_seconds=2,
             most_seconds=60,
         ),
@@ -172,25 +209,40 @@ class Round:
 
     Attributes:
         at: when, in seconds.
-        members: ids of the members that it was for.
+        subscriptions: topics by id of the members that it was for. Members with a pattern rejoin once each when a topic
+            appears, as each finds it at a metadata refresh of its own: no answer to the plan.
         failed: it is the fall-back's.
         withheld: partitions were withheld for a round that follows it.
         asked: the agent itself had asked for the rebalance.
+        changed: partitions or replicas of its topics are others than for the plan before. Each member of librdkafka
+            rejoins once for that too, at a metadata refresh of its own, with an unchanged subscription.
     """
 
     at: float
-    members: frozenset[str]
+    subscriptions: Mapping[str, frozenset[str]]
     failed: bool = False
     withheld: bool = False
     asked: bool = False
+    changed: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """How it goes with one group."""
+    """How it goes with one group.
+
+    Attributes:
+        failed: plans in a row that were the fall-back's.
+        rejected: plans in a row after each of which the group rebalanced soon.
+        expected: rebalances that members may still start because partitions or replicas have changed.
+        expected_until: when that ends.
+        last: the last plan.
+        lost: when the membership was lost.
+    """
 
     failed: int = 0
     rejected: int = 0
+    expected: int = 0
+    expected_until: float = 0.0
     last: Round | None = None
     lost: tuple[float, ...] = ()
 
@@ -211,13 +263,20 @@ def planned(course: Course, sent: Round) -> Course:
         last is not None
         and not last.withheld
         and not sent.asked
-        and sent.members == last.members
+        and sent.subscriptions == last.subscriptions
         and sent.at - last.at < SOON_SECONDS
     )
+    expected, until = course.expected, course.expected_until
+    if sent.changed:
+        expected, until = len(sent.subscriptions), sent.at + REFRESH_SECONDS
+    if rejected and expected and sent.at < until:
+        rejected, expected = False, expected - 1
     return replace(
         course,
         failed=course.failed + 1 if sent.failed else 0,
         rejected=course.rejected + 1 if rejected else 0,
+        expected=expected,
+        expected_until=until,
         last=sent,
     )
 
@@ -255,10 +314,15 @@ class SteppingBack:
         """Whether the agent last made room for a foreign agent, so that it stays out of groups that have one."""
         return self._standing.last is Cause.FOREIGN_AGENT
 
+    @property
+    def waits_for_topics(self) -> bool:
+        """Whether the agent last left because topics were unknown, so that it stays out until they are known."""
+        return self._standing.last is Cause.TOPICS_UNKNOWN
+
     def step_back(self, cause: Cause, reason: str) -> float:
         """The agent is out because of this; the answer is for how many seconds at least."""
         self._standing = stepped_back(self._standing, cause, self._clock())
-        self._course = replace(self._course, failed=0, rejected=0, last=None, lost=self._course.lost[1:])
+        self._course = replace(self._course, failed=0, rejected=0, expected=0, last=None, lost=self._course.lost[1:])
         self.reason = reason
         return self._standing.seconds(cause)
 

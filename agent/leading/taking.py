@@ -24,7 +24,7 @@ from agent.leading.progress import UNDER_WAY, Gain, Outcome, Progress
 from agent.leading.seat import Seat
 from agent.leading.takeover import HELD_SECONDS, place_refusal, refusal, slow_refusal, standing_of
 from agent.leading.takeover_run import Run
-from agent.leading.teller import FOLLOWING, LEADING, Teller
+from agent.leading.teller import FOLLOWING, LEADING, WAITING, Teller
 from common.settings import LeadingSettings
 
 _ASKED_SECONDS: Final = 5.0
@@ -300,4 +300,6 @@ class Taking:
 def _role_refusal(role: str, trouble: str) -> str:
     if role == LEADING:
         return "the agent leads it already"
+    if role == WAITING:
+        return "it has no consumers; the agent leads it when the first of them start"
     return f"the agent is {role} to it" + (f": {trouble}" if trouble else ", and only one that follows can take over")

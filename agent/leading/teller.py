@@ -31,6 +31,8 @@ from common.words import when
 
 OUTSIDE: Final = "outside"
 STANDBY: Final = "standby"
+WAITING: Final = "waiting"
+"""The group has no consumers; the agent enters with the first of them."""
 OBSERVING: Final = "observing"
 FOLLOWING: Final = "following"
 LEADING: Final = "leading"
@@ -86,7 +88,7 @@ class Teller:
         self._events.add("role", self._group, action=role, reason=f"was {self.role}")
         self.role = role
         self.metrics.board.become(self._group, role)
-        if role in INSIDE:
+        if role in INSIDE or role == WAITING:
             self.trouble = ""
 
     # what goes wrong
@@ -95,7 +97,7 @@ class Teller:
         """Count a failure, and say it unless it is said already."""
         self.metrics.failed(self._group, kind)
         text = explained(error)
-        if text != self.trouble:
+        if text != self.trouble or (kind == "refused") != self.refused:
             self.log.warning("failed", kind=kind, error=text, retry_seconds=retry_seconds)
         self.trouble, self.refused = text, kind == "refused"
 
@@ -141,9 +143,6 @@ class Teller:
         if plan.failure is not None:
             self.metrics.failed(self._group, "plan")
             self.log.error("fell-back", to=plan.assignor, error=plan.failure)
-        for member in sent.unreadable:
-            self.metrics.failed(self._group, "unreadable-member")
-            self.log.error("unreadable-member", member=member)
         self.log.info(
             "plan-sent",
             generation=sent.generation,

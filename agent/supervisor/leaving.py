@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from itertools import groupby
+from typing import Final
 
-from kafka.errors import KafkaError
+from kafka.errors import KafkaError, RetriableError
 
 from agent.coordination import close, connect
 from agent.leading.membership import Membership
@@ -18,6 +20,9 @@ from agent.supervisor.line import Presence
 from common.errors import AgentError
 from common.kafka_config import for_kafka_python
 from common.settings import LeadingSettings
+
+_PATIENCE_SECONDS: Final = 5.0
+_AGAIN_SECONDS: Final = 0.2
 
 
 def leave(kafka: dict[str, str], present: frozenset[Presence]) -> list[str]:
@@ -36,12 +41,28 @@ def leave(kafka: dict[str, str], present: frozenset[Presence]) -> list[str]:
             )
             for one in ids:
                 try:
-                    membership.release(one.member_id, one.instance_id)
+                    _release(membership, one)
                 except KafkaError as error:
                     failed.append(f"{group}, {one.member_id}: {type(error).__name__}: {error}")
     finally:
         close(client)
     return failed
+
+
+def _release(membership: Membership, one: Presence) -> None:
+    """Leave with one id, also while the group is on its way from one coordinator to another.
+
+    Raises:
+        KafkaError: The brokers did not take it in time.
+    """
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return membership.release(one.member_id, one.instance_id)
+        except RetriableError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_AGAIN_SECONDS)
 
 
 def main() -> int:

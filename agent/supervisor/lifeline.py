@@ -5,6 +5,7 @@ What must not enter: knowing what the process works at; it asks for what there i
 
 from __future__ import annotations
 
+import select
 import socket
 import threading
 from collections.abc import Callable
@@ -35,7 +36,11 @@ def wait_to_begin(end: socket.socket) -> str | None:
 
 
 class Lifeline(threading.Thread):
-    """Beats while the process is well, and ends it properly when nobody listens any more."""
+    """Beats while the process is well, and ends it properly when nobody listens any more.
+
+    Only the end of the line proves that the supervisor is gone. One that is slow, or stopped, and lets the line fill
+    up is waited for: nothing is sent then until it reads on, and it hears what is true at that time.
+    """
 
     def __init__(
         self,
@@ -61,35 +66,44 @@ class Lifeline(threading.Thread):
         self._well = well
         self._received = received
         self._lost = lost
+        end.settimeout(0)
+        self._unsent = b""
         self._told: frozenset[Presence] = frozenset()
         self._told_reception: str | None = None
         self._lock = threading.Lock()
 
     def run(self) -> None:
         """Until the other end closes."""
-        self._end.settimeout(BEAT_SECONDS)
+        heard = select.poll()
+        heard.register(self._end, select.POLLIN)
         try:
             while True:
                 if self._well():
                     self.tell()
-                try:
-                    if not self._end.recv(_MOST_HEARD):
-                        return
-                except TimeoutError:
-                    continue
+                if heard.poll(BEAT_SECONDS * 1000) and not self._end.recv(_MOST_HEARD):
+                    return
         except OSError:
             return
         finally:
             self._lost()
 
     def tell(self) -> None:
-        """A sign of life, with what is new; any thread may have it sent at once.
+        """A sign of life, with what is new, as far as the line takes it; any thread may have it sent at once.
 
         Raises:
             OSError: The supervisor is gone.
         """
         with self._lock:
-            self._end.sendall(self._news())
+            try:
+                self._send()
+                self._unsent = self._news()  # only once the line has taken what was said before
+                self._send()
+            except BlockingIOError:
+                return
+
+    def _send(self) -> None:
+        while self._unsent:
+            self._unsent = self._unsent[self._end.send(self._unsent) :]
 
     def _news(self) -> bytes:
         news, reception, present = b"", self._received(), self._present()

@@ -32,6 +32,8 @@ _TURN_SECONDS: Final = 0.1
 _LATE_SECONDS: Final = 0.3
 """Where the supervisor itself was not let run for so long, the worker was not either: no proof that it hangs."""
 _STOP_SECONDS: Final = 6.0
+_OVERDUE_SECONDS: Final = 2.5
+"""A worker that was told to end and is still in groups after so long may be stuck: they are left for it as well."""
 _LEAVE_SECONDS: Final = 10.0
 _MEMORY_SECONDS: Final = 1.0
 _SPARE_SECONDS: Final = 2.0
@@ -153,8 +155,9 @@ class Supervisor:
                 return f"exit code {worker.process.returncode}"
             if worker.reception and not self._let_in:
                 return worker.reception
-            if now - turned > _TURN_SECONDS + _LATE_SECONDS and worker.last_sign is not None:
-                worker.last_sign = now
+            if (late := now - turned - _TURN_SECONDS) > _LATE_SECONDS:
+                worker.began += late
+                worker.last_sign = now if worker.last_sign is not None else None
             turned = now
             if worker.last_sign is None:
                 if now - worker.began > self._settings.start_seconds:
@@ -207,20 +210,22 @@ class Supervisor:
             time.sleep(_TURN_SECONDS)
 
     def _stop(self, worker: Worker) -> int:
-        """Pass the signal on; where that does not help, kill, and leave the groups for it."""
+        """Pass the signal on; where that does not help, kill. What the worker has not left is left for it."""
         if worker.process.poll() is None:
             worker.process.terminate()
-            deadline = time.monotonic() + _STOP_SECONDS
-            while worker.process.poll() is None and time.monotonic() < deadline:
+            began, asked = time.monotonic(), False
+            while worker.process.poll() is None and time.monotonic() < began + _STOP_SECONDS:
                 time.sleep(_TURN_SECONDS / 2)
                 worker.listen(time.monotonic())
+                if not asked and worker.present and time.monotonic() > began + _OVERDUE_SECONDS:
+                    asked = True
+                    self._leave(worker.present, wait=False)
         if worker.process.poll() is None:
             worker.kill()
             log.error("killed", reason=f"still running {_STOP_SECONDS:g} s after the signal")
-        if worker.present is None:  # it was in no group yet: brokers may still know the one before it
-            self._leave(self._known, wait=True)
-        elif worker.process.returncode != 0:
-            self._leave(worker.present, wait=True)
+        worker.listen(time.monotonic())  # its last words: what it is still in
+        # one that has told nothing was in no group yet: brokers may still know the one before it
+        self._leave(self._known if worker.present is None else worker.present, wait=True)
         return max(0, worker.process.returncode) if worker.process.returncode >= 0 else 1
 
     def _leave(self, present: frozenset[Presence], *, wait: bool) -> None:
@@ -233,7 +238,7 @@ class Supervisor:
             ],
         }
         log.info("leaves-for-worker", groups=sorted({one.group for one in present}))
-        leaving = subprocess.Popen([sys.executable, "-m", "agent.supervisor.leaving"], stdin=subprocess.PIPE)
+        leaving = subprocess.Popen([sys.executable, "-P", "-m", "agent.supervisor.leaving"], stdin=subprocess.PIPE)
         if leaving.stdin is not None:
             with suppress(BrokenPipeError), leaving.stdin:
                 leaving.stdin.write(json.dumps(asked).encode())

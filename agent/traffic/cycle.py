@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from agent.election.counting import Claim, Claims
-from agent.election.election import Alone, Standing
+from agent.election.standing import Alone, Standing
 from agent.racks import NO_HOSTS, Hosts
 from agent.traffic.attribute import Part, Spans, parts_of, with_overhead
 from agent.traffic.board import TrafficBoard

@@ -19,6 +19,8 @@ from kio.schema.streams_group_describe.v0.request import StreamsGroupDescribeReq
 from kio.schema.streams_group_describe.v0.response import StreamsGroupDescribeResponse
 from kio.schema.types import GroupId
 
+from agent.election.model import PROTOCOL_TYPE
+from agent.group import DESCRIBE_VERSION
 from agent.traffic.collect import KeyOf, Partition
 from agent.traffic.gaps import failed, refused
 from agent.traffic.groups import ListedGroup, ObservedGroup
@@ -26,9 +28,6 @@ from agent.traffic.model import Family, Gap
 from agent.traffic.wire import KioRequest, Question, Wire
 
 _AT_ONCE: Final = 200
-_DESCRIBE_VERSION: Final = 5
-"""Version 6 turns an absent group into an error; 5 calls it Dead."""
-
 
 Read: TypeAlias = Callable[[Any], ObservedGroup]
 """Makes a group of its description."""
@@ -44,7 +43,7 @@ class Descriptions:
 
 
 def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> tuple[dict[str, ListedGroup], list[Gap]]:
-    """The groups that match, by name: every broker lists those that it coordinates."""
+    """The groups that match, by name: every broker lists those that it coordinates. Agents' own groups are left out."""
     questions = [
         Question(broker=broker, request=ListGroupsRequest(states_filter=[], types_filter=[])) for broker in brokers
     ]
@@ -57,6 +56,8 @@ def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> tuple
             continue
         gaps += refused(Family.GROUPS, where, answer.response.error_code)
         for one in answer.response.groups:
+            if one.protocol_type == PROTOCOL_TYPE:
+                continue
             if any(fnmatchcase(one.group_id, pattern) for pattern in patterns):
                 found[str(one.group_id)] = ListedGroup(
                     group=one.group_id,
@@ -101,7 +102,7 @@ def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consu
 
 
 def _classic(names: Sequence[str]) -> Any:
-    return DescribeGroupsRequest(groups=list(names), include_authorized_operations=False, max_version=_DESCRIBE_VERSION)
+    return DescribeGroupsRequest(groups=list(names), include_authorized_operations=False, max_version=DESCRIBE_VERSION)
 
 
 def _consumer(names: Sequence[str]) -> Any:
@@ -141,7 +142,7 @@ def committed(
             continue
         for group in answer.response.groups:
             if group.error_code:
-                gaps += refused(Family.COMMITTED, str(group.group_id), group.error_code)
+                gaps += refused(Family.COMMITTED, str(group.group_id), group.error_code, passing=True)
                 continue
             found[str(group.group_id)] = {
                 key(topic.name, one.partition_index): int(one.committed_offset)
@@ -149,6 +150,9 @@ def committed(
                 for one in topic.partitions
                 if not one.error_code and one.committed_offset >= 0
             }
+            wrong = {(topic.name, one.error_code) for topic in group.topics for one in topic.partitions}
+            for topic, code in sorted((topic, code) for topic, code in wrong if code):
+                gaps += refused(Family.COMMITTED, f"{group.group_id}, topic {topic}", code, passing=True)
     return found, gaps
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from agent.election.counting import Claim
-from agent.election.election import Alone, Standing
+from agent.election.standing import Alone, Standing
 from agent.traffic.collect import Partition
 from agent.traffic.groups import ObservedGroup, ObservedMember
 from agent.traffic.statistics import Counters, Read, StatisticsError, reads

@@ -62,12 +62,19 @@ def failed(family: Family, where: str, error: Exception) -> Gap:
     )
 
 
-def refused(family: Family, where: str, code: int) -> list[Gap]:
-    """The gap that an error code in an answer leaves; none for success and for what passes by itself."""
+def refused(family: Family, where: str, code: int, *, passing: bool = False) -> list[Gap]:
+    """The gap that an error code in an answer leaves; none for success.
+
+    Args:
+        family: What was asked.
+        where: Broker, topic or group.
+        code: The broker's error code.
+        passing: Whether errors that pass by themselves leave a gap too; without, only the next cycle asks again.
+    """
     if not code:
         return []
     name = kafka_errors.for_code(code).__name__
-    if name in _PASSING:
+    if name in _PASSING and not passing:
         return []
     return [Gap(family=family, refused=name in _REFUSALS, where=where, reason=name, consequence=CONSEQUENCES[family])]
 

@@ -7,15 +7,19 @@ connection. `bytes-consumed-total` is decompressed and never read here. What mus
 from __future__ import annotations
 
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Iterable
+from http import HTTPStatus
 from typing import Final
+from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.fetching import NoAnswerError, ask
+
 MOST_BYTES: Final = 8 << 20
 _SECONDS: Final = 2.0
+_REDIRECTS: Final = 3
+"""Hundreds of the status."""
 _NAME: Final = re.compile(r"(?i)incoming[_.-]?byte([_.-]?total){0,2}$")
 """Micrometer and some versions of the JMX exporter keep `_total`, others drop it or add it twice."""
 _NODE: Final = re.compile(r"^(?:node[-_.]?)?(-?\d+)$")
@@ -28,21 +32,23 @@ class ScrapeError(Exception):
 
 
 def scrape(url: str) -> str:
-    """The text at an http or https address.
+    """The text at an http or https address, of a client nearby: asked directly, without any proxy or redirect.
 
     Raises:
-        ScrapeError: It does not answer, or with more than 8 MiB.
+        ScrapeError: It does not answer, or with another status than 200, or with more than 8 MiB.
     """
     if not url.startswith(("http://", "https://")):
         raise ScrapeError(f"{url}: only http and https addresses are read")
+    address = urlsplit(url)
+    path = f"{address.path or '/'}?{address.query}" if address.query else address.path or "/"
     try:
-        with urllib.request.urlopen(url, timeout=_SECONDS) as page:  # noqa: S310 - the scheme was just looked at
-            body = page.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        raise ScrapeError(f"{url}: {error}") from None
-    if len(body) > MOST_BYTES:
-        raise ScrapeError(f"{url}: more than {MOST_BYTES} bytes")
-    return str(body.decode("utf-8", "replace"))
+        answer = ask(f"{address.scheme}://{address.netloc}", path, seconds=_SECONDS, max_bytes=MOST_BYTES)
+    except NoAnswerError as error:
+        raise ScrapeError(str(error)) from None
+    if answer.status != HTTPStatus.OK:
+        what = "a redirect, which is not followed" if answer.status // 100 == _REDIRECTS else "no page of metrics"
+        raise ScrapeError(f"{url}: answers {answer.status}: {what}; give the address of the page itself")
+    return answer.body.decode("utf-8", "replace")
 
 
 def received_by_client(text: str) -> dict[str, dict[int, int]]:

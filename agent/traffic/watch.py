@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from agent.election.election import Alone, Standing
+from agent.election.standing import Alone, Standing
 from agent.errors import RefusedError
 from agent.racks import NO_HOSTS, Hosts
 from agent.refusals import next_pause

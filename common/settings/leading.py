@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from ipaddress import ip_network
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
 from common.settings.base import Seconds, Section
+
+STREAMS_PROTOCOLS: Final = frozenset({"stream"})
+"""Protocol names of Kafka Streams (its StreamsPartitionAssignor): a Streams leader decodes every member's user data and
+dies of a member that has none, so the agent never joins such a group."""
 
 
 class RackSettings(Section):
@@ -71,7 +75,7 @@ class LeadingSettings(Section):
         default=("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner"),
         min_length=1,
         description="Protocol names the agent offers, the group's present one always first. A group can only be joined "
-        "when all its members share one of them.",
+        "when all its members share one of them. Names of Kafka Streams are refused.",
     )
     cooperative_protocols: tuple[str, ...] = Field(
         default=("cooperative-sticky",),
@@ -103,7 +107,8 @@ class LeadingSettings(Section):
     deadline_seconds: Seconds = Field(
         default=5.0,
         description="How long planning may take at most: without an optimal plan by then the group gets the one of "
-        "`range`. Keep it below the members' session timeout.",
+        "`range`. Looking at topics that the agent does not know yet is part of it; if that takes too long it leaves "
+        "the group. Keep it below the members' session timeout.",
     )
     roll_seconds: Seconds = Field(
         default=30.0, description="Pause after an attempt to get to the front of the broker's order that failed."
@@ -121,6 +126,17 @@ class LeadingSettings(Section):
         "takeover; where they took longer lately it is refused, where they take longer in it, given up.",
     )
 
+    @field_validator("protocols", "cooperative_protocols")
+    @classmethod
+    def _is_not_streams(cls, protocols: tuple[str, ...]) -> tuple[str, ...]:
+        for protocol in protocols:
+            if protocol in STREAMS_PROTOCOLS:
+                raise ValueError(
+                    f"{protocol!r} is Kafka Streams, which assigns its tasks itself: its leader fails on a member that "
+                    "is not Streams, and the application stops; leave the name out"
+                )
+        return protocols
+
 
 class WatchSettings(Section):
     """How often the agent looks."""
@@ -131,3 +147,9 @@ class WatchSettings(Section):
         "at most.",
     )
     group_seconds: Seconds = Field(default=1.0, description="Time between two looks at a group.")
+    waiting_seconds: Seconds = Field(
+        default=0.5,
+        description="Time between two looks at the groups that have no consumers: the agent enters with the first of "
+        "them, within `group.initial.rebalance.delay.ms` of the brokers. One request to each coordinator for all of "
+        "these groups.",
+    )

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sandbox.chaos import judging
-from sandbox.chaos.judging import Verdict
+from sandbox.chaos.judging import Verdict, violations
 from sandbox.chaos.means import Means
 from sandbox.chaos.run import Run, run
 from sandbox.chaos.schedule import KINDS, draw, possible
@@ -38,12 +38,13 @@ def main(  # noqa: PLR0913 - one parameter for each option
     keep: Annotated[bool, typer.Option(help="Keep histories and logs also when nothing is wrong.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="End with one JSON document on standard output.")] = False,
 ) -> None:
-    """Inject faults into three consumer groups under load, with two agents leading and again without any, and compare.
+    """Inject faults into consumer groups under load, with two agents leading and again without any, and compare.
 
-    Brokers, members (Java, librdkafka, kafka-python) and agents are real processes on loopback. Exit code 0: no record
-    was lost, no partition owned twice in a generation, none stopped for two seconds longer than the longest without an
-    agent, and every rebalance is explained. Else 1, and the histories are kept. Kinds of faults that are two seconds
-    worse with agents are yellow.
+    Brokers, members (Java, librdkafka, kafka-python, franz-go, sarama, kafka-go, kafkajs) and agents are real processes
+    on loopback. Exit code 0: no record was lost, no partition owned twice in a generation, none stopped for two seconds
+    longer than the longest without an agent, every rebalance is explained, and groups whose consumers had gone were as
+    without an agent: empty, with their offsets, open to tools and to other protocols. Else 1, and the histories are
+    kept. Kinds of faults that are two seconds worse with agents are yellow.
     """
     console = log_console(_LOG_COLUMNS)
     asked = _Asked(
@@ -109,7 +110,8 @@ def _show(console: Console, verdict: Verdict) -> None:
         if one is not None:
             console.print(
                 f"{name}: {len(one.outcomes)} faults in {one.seconds:.0f} s, {one.records} records, "
-                f"{harm(one.findings)}, {one.rebalances} rebalances, {one.told} of them told by an agent",
+                f"{harm(one.findings)}, {violations(one)} violations, {one.rebalances} rebalances, "
+                f"{one.told} of them told by an agent",
                 highlight=False,
             )
     complain(console, verdict.complaints)

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from http.client import OK
 from pathlib import Path
@@ -20,6 +21,9 @@ from sandbox.errors import SandboxError
 from sandbox.settings import free_ports
 
 ELECTION: Final = "samerack-chaos"
+PRESENT: Final = frozenset({"leading", "following"})
+LOOKING: Final = PRESENT | {"waiting", "observing"}
+"""What an agent is to a group that it is responsible for."""
 _TAKE_OVER_SECONDS: Final = 20.0
 _MOST_EVENTS: Final = 10_000
 
@@ -143,7 +147,7 @@ class Agents:
 
     def active(self, group: str) -> Agent | None:
         """The agent that is in a group now."""
-        return next((one for one in self.all if one.role(group) in {"leading", "following"}), None)
+        return next((one for one in self.all if one.role(group) in PRESENT), None)
 
     def roles(self) -> dict[str, tuple[str, ...]]:
         """What each agent is to each group."""
@@ -180,10 +184,14 @@ class Agents:
                 one.start()
 
     def wait_leads(self, agent: Agent, *, timeout: float = _TAKE_OVER_SECONDS) -> None:
-        """Wait until an agent is in all groups."""
+        """Wait until an agent is responsible for all groups, and in those that it may be in."""
+        self.wait_roles(agent, LOOKING, timeout=timeout)
+
+    def wait_roles(self, agent: Agent, roles: AbstractSet[str], *, timeout: float = _TAKE_OVER_SECONDS) -> None:
+        """Wait until an agent is one of these to each group."""
         agent.process.wait(
-            lambda: all(agent.role(group) in {"leading", "following"} for group in self.groups),
-            f"agent {agent.name} is in all groups",
+            lambda: all(agent.role(group) in roles for group in self.groups),
+            f"agent {agent.name} is {' or '.join(sorted(roles))} in all groups",
             timeout=timeout,
         )
 

@@ -47,6 +47,10 @@ class Fault(ABC):
         self.world = world
         self.target = ""
         """What it turned out to happen to, in words."""
+        self.violations: list[str] = []
+        """What groups without consumers were not, in words."""
+        self.counts_from: dict[str, int] = {}
+        """Group to when its consumers came back: nobody could read before, and a stop counts from then."""
 
     @abstractmethod
     def inject(self) -> None:

@@ -6,7 +6,7 @@ from typing import ClassVar, Final
 
 from sandbox.admin import wait_until
 from sandbox.chaos.fault import Drawn, Fault, hold
-from sandbox.chaos.group import Seat
+from sandbox.chaos.setup import Seat
 from sandbox.chaos.world import World
 
 _SHORT_SECONDS: Final = 2.0

@@ -5,68 +5,27 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from confluent_kafka import KafkaException
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from sandbox.admin import Admin, wait_until
+from sandbox.chaos.setup import FEED_SECONDS, FOREIGN_ASSIGNOR, TELLING, Seat, Setup
 from sandbox.errors import SandboxError
 from sandbox.feeder import Feeder
 from sandbox.history.model import History
 from sandbox.history.reading import read_history
-from sandbox.members.lines import MemberSettings, Partition
+from sandbox.members.lines import MemberSettings, Partition, Recorder
 from sandbox.members.process import Member, read_event
 
 AGENT: Final = "samerack"
 """The agents' client id in groups."""
-_PROPERTIES: Final = {
-    "heartbeat.interval.ms": "500",  # rebalances are short then, and what a fault adds shows
-    "session.timeout.ms": "6000",  # a killed member is missed after the shortest time that brokers allow
-    "reconnect.backoff.max.ms": "500",
-}
-_TELLING: Final = frozenset({"java", "confluent"})
-"""Clients that send their rack with their subscription and with their fetches."""
-FEED_SECONDS: Final = 0.04
-"""Between two records of a partition."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seat:
-    """One place in a group: the client, and the rack it stands in."""
-
-    client: str
-    rack: str
-    number: int
-
-    @property
-    def name(self) -> str:
-        """Its client id; the agents find the rack in it."""
-        return f"{self.client}-{self.number}-{self.rack}"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Setup:
-    """What a group is made of.
-
-    Attributes:
-        name: of the group, and of its topic.
-        assignor: that its members use.
-        seats: client and rack of each member.
-        extra: the same for one that comes and goes.
-        placed: brokers of each partition, the leader first.
-    """
-
-    name: str
-    assignor: str
-    seats: tuple[tuple[str, str], ...]
-    extra: tuple[str, str]
-    placed: tuple[tuple[int, ...], ...]
 
 
 class Group:
@@ -98,13 +57,17 @@ class Group:
         self._written = folder / "written.jsonl"
         self._next_marks: dict[Member, int] = {}
         self._written_mark = self._next_written_mark = 0
-        self._feeder = Feeder(bootstrap, {setup.name: len(setup.placed)}, pause=FEED_SECONDS, history=self._written)
-        self._groups = self._ask_groups()
+        self._feeder = Feeder(
+            bootstrap, {} if setup.idle else {setup.name: len(setup.placed)}, pause=FEED_SECONDS, history=self._written
+        )
+        self._operator = (folder / "operator.jsonl").open("a", encoding="utf-8")
+        self._ending = ThreadPoolExecutor(max_workers=len(self.seats) + 2, thread_name_prefix=f"ending-{self.name}")
+        self._groups = self.ask_groups()
 
     # members
 
-    def start(self, seat: Seat) -> Member:
-        """Start the member of a seat."""
+    def start(self, seat: Seat, *, assignor: str = "") -> Member:
+        """Start the member of a seat, with another assignor than the group's if one is given."""
         self._lives += 1
         history = self._folder / f"{seat.name}-{self._lives}.jsonl"
         settings = MemberSettings(
@@ -112,14 +75,11 @@ class Group:
             group=self.name,
             topics=(self.name,),
             client_id=seat.name,
-            rack=seat.rack if seat.client in _TELLING else None,
-            assignors=(self.setup.assignor,),
-            properties=_PROPERTIES,
+            rack=seat.rack if seat.client in TELLING else None,
+            assignors=(name,) if (name := assignor or self.setup.assignor) else (),
+            properties=self.setup.properties,
         )
-        if seat.client == "java":
-            member = Member.java(settings, history=history)
-        else:
-            member = Member.python(seat.client, settings, history=history)
+        member = Member.on(seat.client, settings, history=history)
         self.present[seat] = member
         self._told.append(member)
         return member
@@ -127,6 +87,18 @@ class Group:
     def end(self, seat: Seat, *, kill: bool = False) -> None:
         """End the member of a seat, in good order or with SIGKILL."""
         self.present.pop(seat).stop(kill=kill)
+
+    def leave(self, *, kill: bool = False) -> list[Future[None]]:
+        """Begin to end all members at once, in good order or with SIGKILL; each future is done when one has ended."""
+        ending = list(self.present.values())
+        self.present.clear()
+        return [self._ending.submit(member.stop, kill=kill) for member in ending]
+
+    def start_foreign(self) -> Seat:
+        """Start a member whose only assignor nobody else offers, in a seat of its own."""
+        seat = Seat(client="java", rack=self.extra.rack, number=self.extra.number + 1)
+        self.start(seat, assignor=FOREIGN_ASSIGNOR)
+        return seat
 
     def redeploy(self, seat: Seat) -> None:
         """End the member of a seat in good order and start another, as deploys do."""
@@ -161,12 +133,12 @@ class Group:
         try:
             return self._groups.describe_consumer_groups([self.name], request_timeout=3.0)[self.name].result()
         except KafkaException:
-            self._groups = self._ask_groups()  # librdkafka goes on asking a broker that coordinates no more
+            self._groups = self.ask_groups()  # librdkafka goes on asking a broker that coordinates no more
             raise
 
     def coordinator(self) -> int:
         """The broker that coordinates the group."""
-        self._groups = self._ask_groups()  # one that has asked before remembers the answer
+        self._groups = self.ask_groups()  # one that has asked before remembers the answer
         found: list[Any] = []
 
         def answered() -> bool:
@@ -197,6 +169,44 @@ class Group:
     def generation(self) -> int:
         """The last generation that a member has told of."""
         return max((event.generation for member in self.present.values() for event in member.events), default=-1)
+
+    def coordinator_offsets(self) -> dict[Partition, int]:
+        """The offsets that the coordinator has; partitions without any are left out.
+
+        Raises:
+            KafkaException: No coordinator answers.
+        """
+        client = self.ask_groups()  # an answer comes only while there is one
+        asked = [ConsumerGroupTopicPartitions(self.name)]
+        found = client.list_consumer_group_offsets(asked, request_timeout=10.0)[self.name].result()
+        return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
+
+    def note_offsets(self) -> None:
+        """Take note in the history of the offsets that the coordinator has."""
+        Recorder(self._operator).offsets("kept", self.coordinator_offsets())
+
+    def _set_first_offsets(self) -> None:
+        offsets = {(self.name, number): 0 for number in range(len(self.setup.placed))}
+
+        def are_set() -> bool:
+            self.set_offsets(offsets)
+            return True
+
+        wait_until(are_set, f"the offsets of {self.name} are set")  # the coordinator may not know the topic yet
+
+    def set_offsets(self, offsets: Mapping[Partition, int]) -> None:
+        """Set the offsets of the group, which must have no members, and take note of it in the history.
+
+        Raises:
+            KafkaException: The coordinator refuses.
+        """
+        wanted = [TopicPartition(*partition, at) for partition, at in sorted(offsets.items())]
+        client, asked = self.ask_groups(), [ConsumerGroupTopicPartitions(self.name, wanted)]
+        answer = client.alter_consumer_group_offsets(asked, request_timeout=10.0)[self.name].result()
+        for one in answer.topic_partitions:
+            if one.error is not None:
+                raise KafkaException(one.error)
+        Recorder(self._operator).offsets("committed", offsets)
 
     def trouble(self) -> str:
         """How it stands, in words, for errors."""
@@ -256,6 +266,15 @@ class Group:
         Raises:
             SandboxError: What was written is not confirmed or not read in time.
         """
+        self.drain(timeout=timeout)
+        return self.history()
+
+    def drain(self, *, timeout: float = 60.0) -> None:
+        """Stop the load, wait until everything is read, end the members in good order.
+
+        Raises:
+            SandboxError: What was written is not confirmed or not read in time.
+        """
         self._feeder.finish()
         ends: dict[Partition, int] = {}
         for event in read_history([self._written]).written:
@@ -267,17 +286,27 @@ class Group:
             f"everything written to {self.name} is read",
             timeout=timeout,
         )
-        for seat in list(self.present):
-            self.end(seat)
+        for future in self.leave():
+            future.result()
+
+    def history(self) -> History:
+        """Everything that was told of the group.
+
+        Raises:
+            SandboxError: A file cannot be read.
+        """
         return read_history(sorted(self._folder.glob("*.jsonl")))
 
-    def _ask_groups(self) -> AdminClient:
+    def ask_groups(self) -> AdminClient:
+        """A client that has asked nobody yet, so that it finds the coordinator of now."""
         return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200})
 
     def __enter__(self) -> Self:
         """Create the topic, begin to feed it, start the members."""
         self._admin.create_topic(self.name, self.setup.placed)
         self._feeder.__enter__()
+        if self.setup.idle:
+            self._set_first_offsets()
         for seat in self.seats:
             self.start(seat)
         return self
@@ -290,6 +319,8 @@ class Group:
             with suppress(OSError, SandboxError):
                 member.stop(kill=True)
         self._feeder.__exit__(kind, error, trace)
+        self._ending.shutdown()
+        self._operator.close()
 
 
 def generations(history: History) -> frozenset[int]:

@@ -127,13 +127,19 @@ def _alike(kind: str) -> frozenset[str]:
 
 def _wrong(run: Run) -> list[str]:
     """What no fault may do; stops and times without an owner are judged fault by fault."""
-    wrong = []
+    wrong = [f"{_named(outcome)}: {violation}" for outcome in run.outcomes for violation in outcome.violations]
+    wrong += [f"at the end: {violation}" for violation in run.violations]
     for group, findings in run.findings.items():
         for finding in findings:
             near = [one for one in run.outcomes if one.since_ns <= finding.since_ns]
             after = f", after {_named(near[-1])}" if near else ""
             wrong.append(f"{group}: {finding}{after}")
     return wrong
+
+
+def violations(run: Run) -> int:
+    """How many times a group without consumers was not what it is without agents."""
+    return sum(len(outcome.violations) for outcome in run.outcomes) + len(run.violations)
 
 
 def _named(outcome: Outcome) -> str:
@@ -147,6 +153,7 @@ def _run_json(run: Run) -> dict[str, Any]:
         "records": run.records,
         "rebalances": run.rebalances,
         "told": run.told,
+        "violations": violations(run),
         **asdict(harm(run.findings)),
         "longest_stop": _longest(run.outcomes),
         "faults": [

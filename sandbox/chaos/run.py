@@ -14,8 +14,8 @@ from sandbox.chaos.means import Means
 from sandbox.chaos.schedule import KINDS
 from sandbox.chaos.world import World
 from sandbox.history.checker import check
-from sandbox.history.model import Bounds, Finding
-from sandbox.history.spans import longest_stop, stops
+from sandbox.history.model import Bounds, Finding, History
+from sandbox.history.spans import clipped, longest_stop, stops
 
 _LEAST_STOP: Final = 0.05
 """Seconds; the feeder's pause is shorter, and so is what is no stop."""
@@ -36,6 +36,7 @@ class Outcome:
         stops: the longest stop of each group's partitions, in seconds.
         rebalances: how many generations each group went through.
         unexplained: groups with generations that neither an agent tells of nor the fault explains.
+        violations: what groups without consumers were not that they would be without agents.
         led: how many groups an agent led afterwards, before anything was done for it; None without agents.
         since_ns: when it was injected.
         until_ns: when all had settled.
@@ -48,6 +49,7 @@ class Outcome:
     rebalances: Mapping[str, int]
     unexplained: Mapping[str, tuple[int, ...]]
     led: int | None
+    violations: tuple[str, ...] = ()
     since_ns: int
     until_ns: int
 
@@ -63,6 +65,7 @@ class Run:
 
     Attributes:
         outcomes: of each fault.
+        violations: what the groups were not at the end, when their consumers had gone for good.
         findings: what was wrong over the whole run, by group.
         records: how many records were written.
         rebalances: how many generations the groups went through from the first fault on.
@@ -76,6 +79,7 @@ class Run:
     rebalances: int
     told: int
     seconds: float
+    violations: tuple[str, ...] = ()
 
 
 def run(
@@ -110,9 +114,11 @@ def run(
         new = {name: set(range(before[name] + 1, now + 1)) for name, now in world.generations().items()}
         told = {name: world.agents.rebalances(name) if world.agents is not None else frozenset() for name in new}
         tell("everything written is read to its end, and the histories are checked")
-        histories = {name: group.finish() for name, group in world.groups.items()}
+        violations = world.finish()
+        histories = {name: group.history() for name, group in world.groups.items()}
     return Run(
         outcomes=tuple(outcomes),
+        violations=tuple(violations),
         findings={name: tuple(check(history, _BOUNDS)) for name, history in histories.items()},
         records=sum(event.count for history in histories.values() for event in history.written),
         rebalances=sum(map(len, new.values())),
@@ -147,15 +153,20 @@ def _suffer(fault: Fault, world: World) -> Outcome:
         target=fault.target,
         seconds=(until - since) / 1e9,
         stops={
-            name: longest_stop(stops(history, least=_LEAST_STOP), since_ns=since, until_ns=until)
-            for name, history in recent.items()
+            name: _longest(history, fault.counts_from.get(name, 0), since, until) for name, history in recent.items()
         },
         rebalances={name: len(found) for name, found in new.items()},
         unexplained=_unexplained(fault, world, new),
         led=None if world.agents is None else len(world.agents.led()),
+        violations=tuple(fault.violations),
         since_ns=since,
         until_ns=until,
     )
+
+
+def _longest(history: History, counts_from: int, since_ns: int, until_ns: int) -> float:
+    found = clipped(stops(history, least=_LEAST_STOP), counts_from)
+    return longest_stop(found, since_ns=since_ns, until_ns=until_ns)
 
 
 def _unexplained(fault: Fault, world: World, new: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
@@ -182,6 +193,8 @@ def _line(outcome: Outcome, faults: int) -> str:
     )
     if outcome.led is not None:
         words += f", {outcome.led} led"
+    if outcome.violations:
+        words += f", [red]{len(outcome.violations)} violations[/red]"
     if outcome.unexplained:
         words += f", [red]unexplained: {dict(outcome.unexplained)}[/red]"
     return words

@@ -6,12 +6,14 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sandbox.chaos import faults_agents, faults_groups, faults_steps
+from sandbox.chaos import faults_agents, faults_groups, faults_guests, faults_steps
 from sandbox.chaos.fault import Drawn, Fault
 from sandbox.chaos.means import Means
 from sandbox.errors import SandboxError
 
-_ALL: Final[tuple[type[Fault], ...]] = faults_agents.KINDS + faults_steps.KINDS + faults_groups.KINDS
+_ALL: Final[tuple[type[Fault], ...]] = (
+    faults_agents.KINDS + faults_steps.KINDS + faults_groups.KINDS + faults_guests.KINDS
+)
 KINDS: Final[Mapping[str, type[Fault]]] = {kind.kind: kind for kind in _ALL}
 _PICKS: Final = 60
 """Divisible by every number of members, brokers and partitions there is, so that each is as likely."""

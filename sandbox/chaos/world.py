@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -11,10 +12,13 @@ from typing import Final, Self
 from confluent_kafka import KafkaException
 
 from sandbox.admin import Admin, wait_until
-from sandbox.chaos.agents import Agents
-from sandbox.chaos.group import Group, Setup, now_ns
+from sandbox.chaos import guests
+from sandbox.chaos.agents import LOOKING, PRESENT, Agents
+from sandbox.chaos.group import Group, now_ns
 from sandbox.chaos.means import Means
 from sandbox.chaos.network import Network
+from sandbox.chaos.setup import PROPERTIES as CLIENT_PROPERTIES
+from sandbox.chaos.setup import Setup
 from sandbox.cluster import Cluster
 from sandbox.errors import SandboxError
 
@@ -31,20 +35,45 @@ SETUPS: Final = (
     Setup(
         name="cooperative",
         assignor="cooperative-sticky",
-        seats=(("java", "rack-a"), ("confluent", "rack-b"), ("java", "rack-c")),
+        seats=(("java", "rack-a"), ("confluent", "rack-b"), ("franz-go", "rack-c")),
         extra=("confluent", "rack-c"),
         placed=PLACED,
     ),
     Setup(
-        name="librdkafka",
+        name="go",
         assignor="range",
-        seats=(("confluent", "rack-a"), ("confluent", "rack-b"), ("confluent", "rack-c")),
-        extra=("confluent", "rack-a"),
+        seats=(("sarama", "rack-a"), ("kafka-go", "rack-b"), ("confluent", "rack-c")),
+        extra=("sarama", "rack-c"),
         placed=PLACED,
     ),
 )
-"""Eager in three languages, cooperative in two, eager in one."""
-_PRESENT: Final = frozenset({"leading", "following"})
+"""Under load, what faults are drawn for: eager and cooperative groups on clients of five languages."""
+KAFKAJS: Final = "kafkajs"
+KAFKAJS_SETUP: Final = Setup(
+    name=KAFKAJS,
+    assignor="RoundRobinAssigner",
+    seats=(("kafkajs", "rack-a"), ("kafkajs", "rack-b")),
+    extra=("kafkajs", "rack-c"),
+    placed=PLACED,
+    led_late=False,
+)
+"""Under load; its leader gives partitions to every member, so that an agent enters it at its birth only."""
+IDLE: Final = "idle"
+IDLE_SETUP: Final = Setup(
+    name=IDLE,
+    assignor="range",
+    seats=(("confluent", "rack-b"),),
+    extra=("confluent", "rack-c"),
+    placed=PLACED,
+    properties={**CLIENT_PROPERTIES, "enable.auto.commit": "false"},
+    idle=True,
+)
+"""Its commits are soon older than brokers keep those of topics that nobody subscribes to."""
+PROPERTIES: Final[Mapping[str, str]] = {
+    "group.initial.rebalance.delay.ms": "3000",  # Kafka's default
+    "offsets.retention.minutes": "1",
+    "offsets.retention.check.interval.ms": "1000",
+}
 _BESIDE: Final = frozenset({"standby", "fenced"})
 """A fenced agent stands by until an election makes it active again."""
 _START_SECONDS: Final = 60.0
@@ -64,7 +93,7 @@ class World:
         with_agents: bool,
         means: Means,
         tell: Callable[[str], None],
-        setups: Sequence[Setup] = SETUPS,
+        setups: Sequence[Setup] = (IDLE_SETUP, *SETUPS, KAFKAJS_SETUP),
     ) -> None:
         """Prepare; entering the context starts everything.
 
@@ -113,7 +142,9 @@ class World:
             since.append(now_ns())
             quiet = since[-1] - since[0] > _QUIET_SECONDS * 1e9
             return quiet and all(
-                len(group.reads_since(since[0])) == len(group.setup.placed) for group in self.groups.values()
+                len(group.reads_since(since[0])) == len(group.setup.placed)
+                for group in self.groups.values()
+                if not group.setup.idle
             )
 
         try:
@@ -137,15 +168,20 @@ class World:
         def back() -> bool:
             if not all(one.answers for one in agents.all):
                 return False
-            pairs = agents.roles().values()
-            return all(len([role for role in pair if role in _PRESENT]) == 1 for pair in pairs) and all(
-                role in _PRESENT | _BESIDE for pair in pairs for role in pair
-            )
+            return all(self._are_placed(name, pair) for name, pair in agents.roles().items())
 
         try:
             wait_until(back, "agents are in all groups again", timeout=timeout)
         except SandboxError as error:
             raise SandboxError(f"{error}: {agents.roles()}") from None
+
+    def _are_placed(self, name: str, roles: Sequence[str]) -> bool:
+        """Whether of all agents one is in the group and the others stand by, or keep out of one that leads itself."""
+        present = PRESENT if self._led_late(name) else PRESENT | {"observing"}
+        return sum(role in present for role in roles) == 1 and all(role in present | _BESIDE for role in roles)
+
+    def _led_late(self, name: str) -> bool:
+        return all(setup.led_late for setup in self._setups if setup.name == name)
 
     def take_the_lead(self) -> None:
         """Where no agent leads a group, deploy the member that does, until one leads or it has been tried often."""
@@ -153,6 +189,8 @@ class World:
         if agents is None:
             return
         for name, group in sorted(self.groups.items()):
+            if not group.setup.led_late:
+                continue
             tries = 0
             while name not in agents.led() and tries < _MOST_DEPLOYS:
                 tries += 1
@@ -162,6 +200,22 @@ class World:
                     group.redeploy(seat)
                 self.wait_settled()
                 self.wait_agents()
+
+    def finish(self) -> list[str]:
+        """Have everything read and all members end; what the groups are not two seconds later that they should be.
+
+        Raises:
+            SandboxError: What was written is not read in time.
+        """
+        for group in self.groups.values():
+            group.drain()
+        left = time.monotonic()
+        violations = []
+        for group in self.groups.values():
+            violations += guests.wait_empty(group, left, seconds=guests.TOOL_SECONDS)
+            group.note_offsets()
+            violations += guests.reset_offsets(group)
+        return violations
 
     def mark(self) -> None:
         """What happens from here on is of the next fault."""
@@ -177,7 +231,7 @@ class World:
         with ExitStack() as stack:
             stack.callback(self.network.close)
             self._tell("starting three brokers, one in each rack")
-            self.cluster = stack.enter_context(Cluster())
+            self.cluster = stack.enter_context(Cluster(properties=PROPERTIES))
             self.admin = stack.enter_context(Admin(self.cluster.bootstrap))
             if self._with_agents:
                 names = [setup.name for setup in self._setups]
@@ -185,11 +239,12 @@ class World:
                 stack.callback(self.means.clean, agents.all, self.folder)
                 self.means.prepare(agents.all, self.folder)
                 self.agents = stack.enter_context(agents)
-                agents.wait_leads(agents.all[0], timeout=_START_SECONDS)  # first in an empty group: it leads
+                agents.wait_roles(agents.all[0], LOOKING, timeout=_START_SECONDS)  # it waits for consumers
                 agents.all[1].start()
-                self.wait_agents(timeout=_START_SECONDS)
+                agents.wait_roles(agents.all[1], _BESIDE, timeout=_START_SECONDS)
             self._tell(
-                "three groups start" + (", led by an agent with a second one standing by" if self.agents else "")
+                f"{len(self._setups)} groups start"
+                + (", led by an agent with a second one standing by" if self.agents else "")
             )
             for setup in self._setups:
                 group = Group(

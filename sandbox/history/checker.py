@@ -28,6 +28,7 @@ def check(history: History, bounds: Bounds) -> list[Finding]:
         *_skipped(history),
         *_read_again(history, owned.values()),
         *_stops(history, bounds),
+        *_forgotten(history),
     ]
     return sorted(found, key=lambda finding: (finding.since_ns, finding.kind, finding.partition))
 
@@ -151,3 +152,21 @@ def _in_force(commits: Sequence[tuple[int, int]], at: int) -> int:
 def _stops(history: History, bounds: Bounds) -> Iterator[Finding]:
     for stop in stops(history, least=bounds.stop):
         yield Finding(kind=Kind.STOP, partition=stop.partition, since_ns=stop.since_ns, until_ns=stop.until_ns)
+
+
+def _forgotten(history: History) -> Iterator[Finding]:
+    """Offsets that a coordinator does not have any more, or lower ones, of those that it had confirmed before."""
+    commits = _commits(history)
+    for kept in history.kept:
+        found = kept.offsets or {}
+        for partition, told in sorted(commits.items()):
+            before = [offset for ns, offset in told if ns < kept.ns]
+            has = found.get(partition, -1)
+            if before and has < before[-1]:
+                yield Finding(
+                    kind=Kind.FORGOTTEN,
+                    partition=partition,
+                    since_ns=kept.ns,
+                    until_ns=kept.ns,
+                    offsets=(has, before[-1]),
+                )

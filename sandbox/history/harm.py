@@ -17,15 +17,18 @@ class Harm:
         lost: records that nobody read.
         owned_twice: times that two members owned a partition in one generation.
         read_again: times that records below a commit were read again.
+        forgotten: committed offsets that the coordinator did not have any more.
     """
 
     lost: int
     owned_twice: int
     read_again: int
+    forgotten: int
 
     def __str__(self) -> str:
         """In words."""
-        return f"{self.lost} lost, {self.owned_twice} owned twice, {self.read_again} read again below a commit"
+        words = f"{self.lost} lost, {self.owned_twice} owned twice, {self.read_again} read again below a commit"
+        return f"{words}, {self.forgotten} offsets forgotten"
 
 
 def harm(findings: Mapping[str, Iterable[Finding]]) -> Harm:
@@ -35,4 +38,5 @@ def harm(findings: Mapping[str, Iterable[Finding]]) -> Harm:
         lost=sum(one.records for one in found if one.kind is Kind.SKIPPED),
         owned_twice=sum(one.kind is Kind.OWNED_TWICE for one in found),
         read_again=sum(one.kind is Kind.READ_AGAIN for one in found),
+        forgotten=sum(one.kind is Kind.FORGOTTEN for one in found),
     )

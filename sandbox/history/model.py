@@ -18,10 +18,12 @@ class History:
         members: name to events in the order of their printing. A member that was killed just says nothing more: what it
             had it had until then.
         written: the feeder's events; empty where nobody took note.
+        kept: the offsets that the coordinator had at some times; empty where nobody asked it.
     """
 
     members: Mapping[str, tuple[Event, ...]]
     written: tuple[Event, ...] = ()
+    kept: tuple[Event, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,7 @@ class Kind(StrEnum):
     SKIPPED = "skipped"
     READ_AGAIN = "read again"
     STOP = "stop"
+    FORGOTTEN = "offset forgotten"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +60,8 @@ class Finding:
         since_ns: when it began.
         until_ns: when it was over.
         members: whom it concerns.
-        offsets: the first and the last offset of records that were skipped or read again.
+        offsets: the first and the last offset of records that were skipped or read again; of a forgotten offset the one
+            that the coordinator has instead (-1 is none) and the last that a member was told is committed.
     """
 
     kind: Kind

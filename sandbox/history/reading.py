@@ -13,20 +13,26 @@ from sandbox.members.process import Event, read_event
 def read_history(files: Iterable[Path]) -> History:
     """The history in files of one group; a file's name without its ending is the member's.
 
-    A last line that is cut off is what a killed member leaves: it is ignored.
+    A file of a process with several members is one of each. A last line that is cut off is what a killed member leaves:
+    it is ignored.
 
     Raises:
         SandboxError: A file cannot be read, or a line is none of a member's.
     """
     members: dict[str, tuple[Event, ...]] = {}
     written: list[Event] = []
+    kept: list[Event] = []
     for file in files:
         events = _read(file)
         written += [event for event in events if event.kind == "written"]
-        told = tuple(event for event in events if event.kind != "written")
-        if told:
-            members[file.stem] = told
-    return History(members=members, written=tuple(written))
+        kept += [event for event in events if event.kind == "kept"]
+        told: dict[str, list[Event]] = {}
+        for event in events:
+            if event.kind not in {"written", "kept"}:
+                told.setdefault(event.member, []).append(event)
+        for member, of_member in told.items():
+            members[f"{file.stem}/{member}" if len(told) > 1 else file.stem] = tuple(of_member)
+    return History(members=members, written=tuple(written), kept=tuple(sorted(kept, key=lambda event: event.ns)))
 
 
 def _read(file: Path) -> list[Event]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from sandbox.history.model import History, Span, Stop
 from sandbox.members.lines import Partition
@@ -108,6 +109,11 @@ class _Written:
 def longest_stop(found: Iterable[Stop], *, since_ns: int, until_ns: int) -> float:
     """The longest of these stops, in seconds, that overlaps a time; one that began before it counts whole."""
     return max((stop.seconds for stop in found if stop.since_ns <= until_ns and stop.until_ns >= since_ns), default=0.0)
+
+
+def clipped(found: Iterable[Stop], since_ns: int) -> list[Stop]:
+    """These stops without what was before a time."""
+    return [replace(stop, since_ns=max(stop.since_ns, since_ns)) for stop in found if stop.until_ns > since_ns]
 
 
 def by_partition(found: Iterable[Span]) -> Mapping[Partition, list[Span]]:

@@ -1,7 +1,8 @@
 """Members of consumer groups, one program per client library, that print what happens to them as JSON lines.
 
 Run one by hand: `python -m sandbox.members.confluent --bootstrap … --group … --topics a,b --client-id … [--rack …]`.
-All of them commit about once a second, when partitions are revoked and when SIGTERM ends them, so that a restart in
+Those on clients of other languages are in tests/clients (`sandbox.members.foreign`). All of them commit about once a
+second (kafkajs after each batch), when partitions are revoked and when SIGTERM ends them, so that a restart in
 good order reads nothing twice; none commits what it has not told as read. The lines, each with `event`, `ms`
 (milliseconds of the clock on the wall) and `ns` (nanoseconds of the clock that all processes of a machine share and
 that never jumps; `java.lang.System.nanoTime` is the same one on Linux):
@@ -15,10 +16,16 @@ that never jumps; `java.lang.System.nanoTime` is the same one on Linux):
     records     topic, partition, first, last, count: consecutive reads, gathered for at most a tenth of a second;
                 begun_ns, ended_ns: when the first and the last was read
     committed   offsets: [topic, partition, offset] that the coordinator has confirmed (kafka-python: those of its
-                regular commits only; aiokafka tells none)
+                regular commits only; aiokafka and kafka-python 2 tell none)
     statistics  brokers: broker id -> bytes received since the start (confluent and Java)
+    state       message: the state of a Kafka Streams application
+    counted     message, count: how many records of a partition an application that keeps state has counted until now
     error       message
     closed
 
+The programs on Java and librdkafka run several members in one process where `--client-id`, and `--rack` if it is given,
+name several, separated by commas; each line then says with `member` whose it is.
+
+Whoever asks a group's coordinator for its offsets takes note in lines `kept`, with `offsets` as in `committed`.
 The feeder's lines are `written`, with the fields of `records`: offsets that brokers have confirmed.
 """

@@ -3,7 +3,11 @@
 import json
 import signal
 import sys
+import threading
+from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from types import FrameType
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -47,21 +51,41 @@ def _generation(consumer: Consumer) -> int:
 
 
 def main() -> None:
-    """Consumes until SIGTERM."""
+    """Consumes until SIGTERM; client ids and racks separated by commas are several members, each on its own thread."""
     settings = parse(__doc__)
+    ended = threading.Event()
 
+    def end(_number: int, _frame: FrameType | None) -> None:
+        ended.set()
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGINT, end)
+    members = _each(settings)
+    if len(members) == 1:
+        _consume(settings, Recorder, ended)
+        return
+    threads = [
+        threading.Thread(target=_consume, args=(one, partial(Recorder, member=one.client_id), ended)) for one in members
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        while thread.is_alive():
+            thread.join(0.5)  # so that signals are handled
+
+
+def _each(settings: MemberSettings) -> list[MemberSettings]:
+    names = settings.client_id.split(",")
+    racks = [None] * len(names) if settings.rack is None else settings.rack.split(",")
+    return [replace(settings, client_id=name, rack=rack) for name, rack in zip(names, racks, strict=True)]
+
+
+def _consume(settings: MemberSettings, record: Callable[..., Recorder], ended: threading.Event) -> None:
     def store(partition: Partition, after: int) -> None:
         with suppress(KafkaException):  # it has been revoked meanwhile
             consumer.store_offsets(offsets=[TopicPartition(*partition, after)])
 
-    recorder = Recorder(printed=store)
-    ended: list[int] = []
-
-    def end(number: int, _frame: FrameType | None) -> None:
-        ended.append(number)
-
-    signal.signal(signal.SIGTERM, end)
-    signal.signal(signal.SIGINT, end)
+    recorder = record(printed=store)
 
     def told(kind: str, partitions: list[TopicPartition]) -> None:
         named = [(partition.topic, partition.partition) for partition in partitions]
@@ -89,7 +113,7 @@ def main() -> None:
         on_lost=lambda _consumer, partitions: told("lost", partitions),
     )
     try:
-        while not ended:
+        while not ended.is_set():
             message = consumer.poll(0.05)
             if message is not None:
                 error = message.error()

@@ -1,12 +1,20 @@
-"""A group member on kafka-python. Its subscription carries no rack, whatever rack it fetches with."""
+"""A group member on kafka-python. Its subscription carries no rack, whatever rack it fetches with.
+
+It runs on kafka-python 2.0.2 as well, with a virtual environment of its own (`sandbox.members.foreign`).
+"""
 
 import signal
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
+from importlib.util import find_spec
 from types import FrameType
 from typing import Any, Final
 
-from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
-from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+if find_spec("six") is not None:  # only where kafka-python 2 is: its own copy fails from Python 3.12 on
+    sys.modules["kafka.vendor.six.moves"] = import_module("six.moves")
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition, __version__
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
@@ -17,8 +25,11 @@ _ASSIGNORS: Final[dict[str, Any]] = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
     "sticky": StickyPartitionAssignor,
-    "cooperative-sticky": CooperativeStickyAssignor,
 }
+if not __version__.startswith("2."):
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+
+    _ASSIGNORS["cooperative-sticky"] = CooperativeStickyAssignor
 
 
 _POLL_MS: Final = 1000
@@ -84,6 +95,8 @@ def main() -> None:
     consumer = _consumer(settings, recorder)
 
     def generation() -> int:
+        if __version__.startswith("2."):
+            return int(consumer._coordinator._generation.generation_id)  # noqa: SLF001 - it tells it nowhere else
         return int(consumer.group_metadata().generation_id)
 
     recorder.event("started", client="kafka-python", client_id=settings.client_id)

@@ -114,6 +114,7 @@ class Recorder:
         *,
         gathers: str = "records",
         printed: Callable[[Partition, int], None] = lambda _partition, _next: None,
+        member: str = "",
     ) -> None:
         """Prepare.
 
@@ -122,7 +123,9 @@ class Recorder:
             gathers: how the lines of gathered offsets are called.
             printed: told after a line of gathered offsets: its partition and the offset behind its last one. Only what
                 is printed may be committed, else a member that is killed in between would seem to have skipped it.
+            member: whose lines these are, where several members share a process.
         """
+        self._member = {"member": member} if member else {}
         self._out = out or sys.stdout
         self._gathers = gathers
         self._printed = printed
@@ -154,7 +157,11 @@ class Recorder:
     def committed(self, offsets: Mapping[Partition, int]) -> None:
         """Prints offsets that a coordinator has confirmed: of each partition the next to be read."""
         if offsets:
-            self.event("committed", offsets=sorted([topic, number, at] for (topic, number), at in offsets.items()))
+            self.offsets("committed", offsets)
+
+    def offsets(self, kind: str, offsets: Mapping[Partition, int]) -> None:
+        """Prints an event about offsets, also where there are none."""
+        self.event(kind, offsets=sorted([topic, number, at] for (topic, number), at in offsets.items()))
 
     def read(self, topic: str, partition: int, offset: int) -> None:
         """Takes note of one record."""
@@ -185,6 +192,6 @@ class Recorder:
                 self._printed((topic, partition), last + 1)
 
     def _print(self, kind: str, fields: Mapping[str, object]) -> None:
-        line = {"event": kind, "ms": time.time_ns() // 1_000_000, "ns": time.monotonic_ns(), **fields}
+        line = {"event": kind, "ms": time.time_ns() // 1_000_000, "ns": time.monotonic_ns(), **self._member, **fields}
         self._out.write(json.dumps(line, separators=(",", ":")) + "\n")
         self._out.flush()

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
@@ -16,7 +15,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from sandbox.errors import SandboxError
-from sandbox.jvm import cache_folder, command
+from sandbox.members.foreign import FOREIGN_CLIENTS, java_command
 from sandbox.members.lines import MemberSettings, Partition, command_line
 from sandbox.processes import end, spawn
 
@@ -46,6 +45,7 @@ class Event:
         ended_ns: for records, when the last was read.
         generation: the group's generation as the member's client knows it; -1 where it does not tell.
         offsets: for commits, the next offset to be read of each partition.
+        member: which member of a process; empty where the process has only one and does not say.
     """
 
     kind: str
@@ -61,6 +61,7 @@ class Event:
     ended_ns: int = 0
     generation: int = -1
     offsets: Mapping[Partition, int] | None = None
+    member: str = ""
 
 
 @cache
@@ -99,6 +100,7 @@ def read_event(line: bytes) -> Event:
             ended_ns=fields.get("ended_ns", ns),
             generation=fields.get("generation", -1),
             offsets=None if offsets is None else {(topic, partition): at for topic, partition, at in offsets},
+            member=sys.intern(fields.get("member", "")),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"not a line of a member: {line!r}") from error
@@ -150,17 +152,20 @@ class Member:
         Raises:
             SandboxError: it is not built.
         """
-        jar = cache_folder() / "java" / "consumer.jar"
-        if not jar.exists():
-            raise SandboxError(f"{jar} is missing; scripts/setup builds it")
-        line = command(
-            f"samerack.test.{main}",
-            command_line(settings),
-            folder=Path(tempfile.gettempdir()),
-            options=["-Dlog4j2.configurationFile=member-log4j2.yaml"],
-            more=[jar],
-        )
-        return cls(line, name=settings.client_id, history=history)
+        return cls(java_command(settings, main=main), name=settings.client_id, history=history)
+
+    @classmethod
+    def on(cls, client: str, settings: MemberSettings, *, history: Path | None = None) -> Self:
+        """Starts a member on any client: `java`, a key of `PYTHON_CLIENTS` or one of `FOREIGN_CLIENTS`.
+
+        Raises:
+            SandboxError: its program is not built.
+        """
+        if client == "java":
+            return cls.java(settings, history=history)
+        if client in PYTHON_CLIENTS:
+            return cls.python(client, settings, history=history)
+        return cls(FOREIGN_CLIENTS[client](settings), name=settings.client_id, history=history)
 
     @property
     def events(self) -> tuple[Event, ...]:

@@ -14,8 +14,9 @@ from typing import Final
 import psutil
 
 from sandbox.chaos.agents import Agent, Agents
-from sandbox.chaos.group import FEED_SECONDS, Group, Setup, now_ns
+from sandbox.chaos.group import Group, now_ns
 from sandbox.chaos.means import Means
+from sandbox.chaos.setup import FEED_SECONDS, Setup
 from sandbox.chaos.world import World
 from sandbox.contract import RACKS
 from sandbox.history.checker import check

@@ -8,6 +8,7 @@ import pytest
 
 from sandbox.admin import Admin
 from sandbox.contract import RACKS, KafkaCluster
+from tests.integration import guest
 from tests.integration.cluster import ContainerCluster
 from tests.integration.looking import Looking, settings_for
 from tests.integration.scene import Scene
@@ -35,6 +36,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def shared_cluster() -> Iterator[KafkaCluster]:
     """One cluster for the whole run; a test that stops brokers or moves them takes `cluster` instead."""
     with ContainerCluster() as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def guest_cluster() -> Iterator[KafkaCluster]:
+    """One broker with the settings that a guest in a group may be noticed by; see `tests.integration.guest`."""
+    with ContainerCluster(guest.RACKS, properties=guest.PROPERTIES) as running:
         yield running
 
 

@@ -1,7 +1,8 @@
-"""Members of consumer groups on four client libraries and Kafka Streams, all seen through the same interface.
+"""Members of consumer groups on many client libraries and Kafka Streams, all seen through the same interface.
 
 The three Python clients come from `sandbox.members`; Java's consumer and Streams application are small ones of our own
-in tests/java/consumer, which `scripts/setup` builds into the cache.
+in tests/java/consumer, which `scripts/setup` builds into the cache; clients of other languages are in tests/clients,
+which `scripts/clients` builds.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,20 +13,20 @@ from sandbox.members.lines import MemberSettings
 from sandbox.members.process import PYTHON_CLIENTS, Member
 
 CLIENTS: Final[tuple[str, ...]] = ("java", *PYTHON_CLIENTS)
-"""Names for `start`."""
+"""Names for `start`, beside those of `sandbox.members.foreign`."""
 
 
 def start(client: str, settings: MemberSettings) -> Member:
     """Starts a member.
 
     Args:
-        client: one of `CLIENTS`.
+        client: one of `CLIENTS`, or a foreign one.
         settings: the same for all clients; properties in Kafka's names.
 
     Returns:
         The running member, to be stopped by the caller.
     """
-    return Member.java(settings) if client == "java" else Member.python(client, settings)
+    return Member.on(client, settings)
 
 
 def start_streams(settings: MemberSettings) -> Member:

@@ -46,7 +46,7 @@ def monitored(folder: Path) -> Iterator[AgentProcess]:
         agent = stack.enter_context(
             AgentProcess(cluster.bootstrap, groups=[LED], log=folder / "agent.log", settings=settings)
         )
-        agent.wait_role("leading")
+        agent.wait_role("waiting")
         for group, tells in ((LED, True), (OBSERVED, False)):
             for rack in ("rack-b", "rack-c", "rack-a"):
                 stack.enter_context(_member(cluster, group, rack, tells=tells))

@@ -22,6 +22,7 @@ from confluent_kafka.admin import AdminClient
 from sandbox.admin import Admin, wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.contract import RACKS, KafkaCluster
+from sandbox.errors import SandboxError
 from sandbox.feeder import Feeder
 from sandbox.members.ledger import longest_pauses, read_twice, readings
 from sandbox.members.lines import MemberSettings, Partition
@@ -37,7 +38,7 @@ INTERLEAVED: Final = ((1,), (2,), (3,), (1,), (2,), (3,))
 AGENT: Final = "samerack"
 """The agent's client id, and by default its instance id."""
 _TAKE_OVER_SECONDS: Final = 60.0
-_TELLING: Final = frozenset({"java", "confluent"})
+_TELLING: Final = frozenset({"java", "confluent", "franz-go"})
 """Clients that send their rack with their subscription and with their fetches."""
 _PARTITION_EVENTS: Final = frozenset({"assigned", "revoked", "lost"})
 
@@ -107,10 +108,10 @@ class Scene:
         self._agents.append(running)
         return running
 
-    def leading_agent(self, *, config: Path | None = None, **settings: object) -> AgentProcess:
-        """Starts an agent into the empty group and waits until it leads."""
+    def waiting_agent(self, *, config: Path | None = None, **settings: object) -> AgentProcess:
+        """Starts an agent and waits until it waits for the group's first consumers, to lead them from birth."""
         running = self.agent(config=config, **settings)
-        running.wait_role("leading")
+        running.wait_role("waiting")
         return running
 
     def join(self, client: str, rack: str, *, assignor: str = "range", **properties: str) -> Member:
@@ -223,7 +224,8 @@ class Scene:
 
         def settled() -> bool:
             for seat in self.seats:
-                seat.member.wait(lambda: True, "it runs")
+                if not seat.member.running:
+                    raise SandboxError(f"{seat.member.name} has ended; it said:\n{seat.member.complaints}")
             if not self.complete() or (cross_rack is not None and self.cross_rack() != cross_rack):
                 return False
             return self.owned() == self.given()

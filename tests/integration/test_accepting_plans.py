@@ -40,7 +40,7 @@ def _wait_rounds(agent: AgentProcess, plans: int) -> int:
 def test_an_eager_group_takes_the_plan(scene: Scene, client: str, assignor: str) -> None:
     """An agent that was there first leads from the start, and members have what it sent: all near, nothing twice."""
     scene.lay_out(INTERLEAVED)
-    agent = scene.leading_agent()
+    agent = scene.waiting_agent()
     for rack in (A, B, C):
         scene.join(client, rack, assignor=assignor)
     scene.wait_settled(cross_rack=0)
@@ -58,7 +58,7 @@ def test_an_eager_group_takes_the_plan(scene: Scene, client: str, assignor: str)
 def test_a_cooperative_group_moves_in_two_rounds(scene: Scene, client: str) -> None:
     """What moves is given up in one round and handed out in the next; nobody ever has what another still has."""
     scene.lay_out(INTERLEAVED)
-    agent = scene.leading_agent()
+    agent = scene.waiting_agent()
     for rack in (A, B):
         scene.join(client, rack, assignor="cooperative-sticky")
     scene.wait_settled(cross_rack=2)
@@ -77,7 +77,7 @@ def test_a_cooperative_group_moves_in_two_rounds(scene: Scene, client: str) -> N
 def test_languages_mix_in_one_group(scene: Scene) -> None:
     """Four clients in one group take one plan."""
     scene.lay_out((*INTERLEAVED, (1,), (2,)))
-    agent = scene.leading_agent()
+    agent = scene.waiting_agent()
     for client, rack in (("java", A), ("confluent", B), ("kafka-python", C), ("aiokafka", A)):
         scene.join(client, rack)
     scene.wait_settled(cross_rack=1)  # three partitions in rack-b, of which its one member takes two

@@ -24,7 +24,7 @@ def release() -> str:
 
 def test_the_agent_says_what_the_brokers_can_do(scene: Scene, release: str) -> None:
     """One line in its log, and /v1/status: their release, which are supported, and that it does without nothing."""
-    agent = scene.leading_agent()
+    agent = scene.waiting_agent()
     agent.wait(lambda: bool(agent.events("broker-versions")), "it has asked")
     (event,) = agent.events("broker-versions")
     assert (event["releases"], event["without"]) == ([release], {})

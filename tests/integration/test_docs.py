@@ -30,6 +30,7 @@ RUN_ELSEWHERE: Final = {
     "scripts/simulate": "tests/unit/agent/leading/test_simulated_stories.py, with fewer seeds",
     "scripts/chaos": "tests/integration/test_chaos.py",
     "scripts/soak": "tests/unit/sandbox/test_soak.py holds its verdict; a whole run takes an hour",
+    "scripts/clients": "tests/integration/test_foreign_clients.py, its short form",
     "scripts/bench": "its scenarios are unit-tested; a whole run takes minutes",
     "samerack pipeline": "tests/spark, which has the session that it takes",
     "samerack cost": "tests/unit/agent/test_cli_cost.py: it measures for a minute where no agent runs",

@@ -13,7 +13,7 @@ _SHORT_PAUSE_SECONDS = 3.0
 def _two(scene: Scene) -> tuple[AgentProcess, AgentProcess]:
     """One that leads a group of three members, and one that stands by."""
     scene.lay_out(INTERLEAVED)
-    first = scene.leading_agent()
+    first = scene.waiting_agent()
     for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
         scene.join(client, rack)
     scene.wait_settled(cross_rack=0)

@@ -16,7 +16,7 @@ _SHORT_PAUSE_SECONDS = 3.0
 
 def _led(scene: Scene, **settings: Any) -> AgentProcess:
     scene.lay_out(INTERLEAVED)
-    agent = scene.leading_agent(**settings)
+    agent = scene.waiting_agent(**settings)
     for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
         scene.join(client, rack)
     scene.wait_settled(cross_rack=0)
@@ -159,7 +159,7 @@ def test_a_bounced_broker_triggers_nothing(scene: Scene) -> None:
     scene.topics = (scene.topic, f"{scene.topic}-single")
     scene.lay_out([[bounced, second], [second, third], [third, bounced]])
     scene.lay_out([[bounced], [second], [third]], scene.topics[1])
-    agent = scene.leading_agent()
+    agent = scene.waiting_agent()
     for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
         scene.join(client, rack)
     scene.wait_settled()

@@ -12,7 +12,7 @@ _FOLLOWED_SECONDS = 6.0
 def test_a_replica_move_is_followed(scene: Scene) -> None:
     """Two partitions swap racks; with default heartbeats their readers have followed in less than six seconds."""
     scene.lay_out(INTERLEAVED)
-    agent = scene.leading_agent()
+    agent = scene.waiting_agent()
     for client, rack in (("java", A), ("confluent", B), ("kafka-python", C)):
         scene.join(client, rack, heartbeat_interval_ms="")
     scene.wait_settled(cross_rack=0)
@@ -38,7 +38,7 @@ def test_a_broker_in_another_rack_is_followed(scene: Scene) -> None:
     assert old is not None
     assert new is not None
     scene.lay_out([[moving], [moving], [here], [there]])
-    agent = scene.leading_agent()
+    agent = scene.waiting_agent()
     scene.join("confluent", old)
     scene.join("java", new)
     scene.wait_settled(cross_rack=1)
@@ -61,7 +61,7 @@ def test_new_partitions_and_topics_are_assigned(scene: Scene) -> None:
     later = f"{scene.topic}-later"
     scene.topics = (scene.topic, later)
     scene.lay_out([[1], [2]])
-    agent = scene.leading_agent()
+    agent = scene.waiting_agent()
     scene.join("java", A)
     scene.join("kafka-python", B)
     scene.wait_settled(cross_rack=0)

@@ -68,10 +68,11 @@ def test_the_confined_agent_leads_a_group(pods: Pods, scene: Scene) -> None:
     agent = lead(pods, scene)
     seconds = wait_ready(agent)
     assert seconds < _MOST_READY_SECONDS
-    wait_until(lambda: role(agent, scene) == "leading", "the agent leads", timeout=90)
+    wait_until(lambda: role(agent, scene) == "waiting", "the agent waits for consumers", timeout=90)
     for client, rack in (("java", A), ("confluent", B), ("aiokafka", C)):
         scene.join(client, rack)
     scene.wait_settled(cross_rack=0)
+    wait_until(lambda: role(agent, scene) == "leading", "the agent leads", timeout=90)
 
     status = dict(line.split(":\t", 1) for line in execute(agent, "cat", "/proc/1/status")[1].splitlines())
     assert status["Uid"].split() == [_USER] * 4

@@ -58,9 +58,7 @@ def test_a_group_with_an_unknown_protocol_is_observed(scene: Scene, homegrown: K
     scene.lay_out(INTERLEAVED)
     # kafka-python forgets a join that ends between two polls, so polls have to be longer than a join
     wait_until(lambda: bool(homegrown.poll(timeout_ms=5000)), "the member reads")
-    assert (
-        _observed(scene.agent(), scene) == "its members chose protocol 'homegrown'; add that name to leading.protocols"
-    )
+    assert _observed(scene.agent(), scene) == "its members chose protocol 'homegrown', which the agent does not offer"
 
 
 def test_roundrobin_of_kafka_python_is_observed(scene: Scene) -> None:

@@ -28,11 +28,19 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported in
     ResourcePatternType,
     ResourceType,
 )
+from kafka import errors as kafka_errors
 from kafka.admin import ACLOperation, ACLPermissionType, ACLResourcePatternType, KafkaAdminClient
 from kafka.admin import ResourceType as Kind
 from kafka.protocol.admin.acl import DescribeAclsRequest
 from prometheus_client.parser import text_string_to_metric_families
 
+from agent.coordination import close, connect
+from agent.election.asking import GroupAsker
+from agent.election.election import Election
+from agent.election.model import Presence, lead
+from agent.election.places import ROOM
+from common.kafka_config import for_kafka_python
+from common.settings import Settings, load
 from sandbox.admin import Admin, wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.cluster import Cluster
@@ -85,7 +93,8 @@ ALLOWED: Final = {(row.resource, row.name, row.operation) for row in ROWS}
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """A cluster with an authorizer, a topic that is written all the time, and no permission for the agent."""
-    listener = Listener(name=AGENT, protocol="SASL_PLAINTEXT", properties=plain({"samerack": "of-the-agent"}))
+    users = {"samerack": "of-the-agent", "orders": "of-orders"}
+    listener = Listener(name=AGENT, protocol="SASL_PLAINTEXT", properties=plain(users))
     security = Security(listeners=(listener,), authorizer=True)
     with Cluster(security=security) as running, Admin(running.bootstrap) as admin:
         admin.create_topic(TOPIC, [[1, 2], [2, 3], [3, 1]])
@@ -179,10 +188,9 @@ class Seen:
             self.agent = self._stack.enter_context(
                 AgentProcess(self.bootstrap, groups=[GROUP], log=folder / "agent.log", settings=SETTINGS)
             )
-            # in the empty group it leads before the members come, if it may
             self.agent.wait(
-                lambda: self.agent.role() == "leading" or "allow " in self.agent.get("/readyz")[1],
-                "it leads, or says what it may not",
+                lambda: self.agent.role() == "waiting" or "allow " in self.agent.get("/readyz")[1],
+                "it waits for the members, or says what it may not",
             )
             self.members = [self._stack.enter_context(_member(cluster, letter)) for letter in "abc"]
             wait_until(lambda: all(member.owned for member in self.members), "every member has partitions")
@@ -251,6 +259,18 @@ def _member(cluster: Cluster, letter: str) -> Member:
     )
 
 
+def _run_block(number: int, cluster: Cluster, folder: Path) -> None:
+    """Runs the commands of one of the page's blocks."""
+    block = PAGE.split("```sh\n")[1 + number].partition("```")[0].replace("\\\n", " ")
+    for line in block.splitlines():
+        program, *arguments = shlex.split(line)
+        assert program == "kafka-acls.sh"
+        arguments[arguments.index("localhost:9092")] = cluster.bootstrap
+        run = command("org.apache.kafka.tools.AclCommand", arguments, folder=folder)
+        done = subprocess.run(run, capture_output=True, text=True, check=False, timeout=120)
+        assert done.returncode == 0, done.stdout
+
+
 @pytest.fixture
 def opened() -> Iterator[ExitStack]:
     """Ends what a test started."""
@@ -268,14 +288,7 @@ def test_the_commands_of_the_page_allow_what_its_table_lists(
     cluster: Cluster, acls: AdminClient, tmp_path: Path, opened: ExitStack
 ) -> None:
     """Run as they stand, they give just that; with it the agent leads, measures and probes, and nothing is refused."""
-    block = PAGE.partition("```sh\n")[2].partition("```")[0].replace("\\\n", " ")
-    for line in block.splitlines():
-        program, *arguments = shlex.split(line)
-        assert program == "kafka-acls.sh"
-        arguments[arguments.index("localhost:9092")] = cluster.bootstrap
-        run = command("org.apache.kafka.tools.AclCommand", arguments, folder=tmp_path)
-        done = subprocess.run(run, capture_output=True, text=True, check=False, timeout=120)
-        assert done.returncode == 0, done.stdout
+    _run_block(0, cluster, tmp_path)
     wait_until(
         lambda: all(allowed == ALLOWED for allowed in _allowed(acls)), "the cluster has the permissions of the table"
     )
@@ -327,7 +340,7 @@ def test_without_one_permission(
     if "selector" in row.refused:
         (warning,) = _asked("plan", GROUP, *_as_agent(cluster))["warnings"]
         assert "allow DESCRIBE_CONFIGS on the cluster" in warning
-    status = 200 if row.role == "leading" else 503
+    status = 200 if row.role in {"leading", "following"} else 503
     agent.wait(lambda: agent.get("/readyz")[0] == status, f"its readiness is {status}")
     assert all(f'"family": "{family}"' in seen.logged() for family in measured)
     if "leading" in row.refused:
@@ -345,3 +358,102 @@ def test_verify_says_it_without_an_agent(cluster: Cluster, acls: AdminClient) ->
     (selector,) = [one for one in verdict["findings"] if one["where"] == "selector"]
     assert selector["code"] == "not-allowed"
     assert "allow DESCRIBE_CONFIGS on the cluster" in selector["cure"]
+
+
+def _settings(cluster: Cluster, user: str, password: str) -> Settings:
+    """Those of a client with this name."""
+    kafka = {
+        "bootstrap.servers": cluster.secured(AGENT),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": user,
+        "sasl.password": password,
+    }
+    return load(flags={"kafka": kafka}, environment={})
+
+
+def _acl(kind: AclPermissionType, name: str, pattern: ResourcePatternType, user: str) -> Any:
+    return AclBinding(ResourceType.GROUP, name, pattern, user, "*", AclOperation.READ, kind)
+
+
+def _remove(client: AdminClient, user: str) -> None:
+    everything = AclBindingFilter(
+        ResourceType.GROUP,
+        None,  # type: ignore[arg-type]  # any name
+        ResourcePatternType.ANY,
+        user,
+        None,  # type: ignore[arg-type]  # any host
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+    for done in client.delete_acls([everything]).values():
+        done.result()
+
+
+def test_the_command_that_keeps_others_out(cluster: Cluster, acls: AdminClient, tmp_path: Path) -> None:
+    """A principal that may read all groups sees the agents' groups; after the page's command it does not."""
+    groups = ["samerack", "samerack-waiting-07", GROUP]
+    client = connect(for_kafka_python(_settings(cluster, "orders", "of-orders").kafka))
+    asker = GroupAsker(client)
+
+    def refused() -> list[str]:
+        answers = asker.describe(groups)
+        return [one for one in groups if isinstance(answers[one], kafka_errors.GroupAuthorizationFailedError)]
+
+    try:
+        given = _acl(AclPermissionType.ALLOW, "*", ResourcePatternType.LITERAL, "User:orders")
+        for done in acls.create_acls([given]).values():
+            done.result()
+        wait_until(lambda: refused() == [], "it may read all")
+        _run_block(1, cluster, tmp_path)
+        wait_until(lambda: refused() == groups[:2], "it may not read the agents' groups")
+    finally:
+        _remove(acls, "User:orders")
+        close(client)
+
+
+def test_many_agents_without_the_prefix_stay_in_the_election(cluster: Cluster, acls: AdminClient) -> None:
+    """All of them elect, beyond the room for them; those that may wait outside do."""
+    _allow(acls, [("group", "samerack", "READ")])
+    settings = _settings(cluster, "samerack", "of-the-agent")
+
+    def agent(number: int) -> Election:
+        presence = Presence(
+            identity=f"agent-{number}",
+            rack="rack-a",
+            addresses=(f"10.0.0.{number}",),
+            duties=(lead(GROUP),) if number < 4 else (),
+        )
+        return Election(settings, presence=presence)
+
+    agents = [agent(number) for number in range(1, ROOM + 3)]
+    try:
+        for one in agents:
+            one.start()
+        wait_until(lambda: {one.agents for one in agents} == {ROOM + 2}, "all take part", timeout=120)
+        (active,) = [one for one in agents if one.is_active(lead(GROUP))]
+        assert not any(one.refused for one in agents)
+        prefix = _acl(AclPermissionType.ALLOW, "samerack", ResourcePatternType.PREFIXED, PRINCIPAL)
+        for done in acls.create_acls([prefix]).values():
+            done.result()
+        agents += [agent(number) for number in (101, 102)]
+        wait_until(lambda: _may_describe(settings), "the permission is there")
+        for one in agents[-2:]:
+            one.start()
+        wait_until(lambda: all(one.is_outside for one in agents[-2:]), "both wait outside", timeout=60)
+        wait_until(lambda: len(active.racks) == ROOM + 4, "the active one knows all racks", timeout=90)
+    finally:
+        for one in agents:
+            one.stop()
+        for one in agents:
+            one.join(10)
+        _remove(acls, PRINCIPAL)
+
+
+def _may_describe(settings: Settings) -> bool:
+    client = connect(for_kafka_python(settings.kafka))
+    try:
+        answers = GroupAsker(client).describe(["samerack-waiting-07"])
+        return not isinstance(answers["samerack-waiting-07"], Exception)
+    finally:
+        close(client)

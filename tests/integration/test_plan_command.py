@@ -27,7 +27,7 @@ def test_a_plan_shows_what_members_have(scene: Scene, *, led: bool) -> None:
     """Partitions per member agree with what the members say; cross-rack partitions with what metadata says."""
     scene.lay_out(INTERLEAVED)
     if led:
-        scene.leading_agent()
+        scene.waiting_agent()
     for client, rack in (("kafka-python", A), ("aiokafka", B), ("kafka-python", C)):
         scene.join(client, rack)
     scene.wait_settled(cross_rack=0 if led else None)

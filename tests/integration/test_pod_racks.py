@@ -80,7 +80,7 @@ def test_the_api_server_tells_the_racks_of_members_that_do_not(pods: Pods, scene
     scene.lay_out(INTERLEAVED)
     with ApiServer(tmp_path, certify(tmp_path)) as api:
         api.rules = {("get", "nodes", "")}
-        agent = scene.leading_agent(
+        agent = scene.waiting_agent(
             racks__client_ids={},
             pod__kubernetes_members=True,
             pod__kubernetes_url=api.url,

@@ -42,7 +42,7 @@ def fleet(cluster: KafkaCluster, admin: Admin) -> Iterator[Fleet]:
 def test_samples_add_up_and_states_are_the_brokers(scene: Scene, fleet: Fleet, admin: Admin) -> None:
     """The sum of all samples is what /metrics shows, to the byte; the state of a group is what its broker describes."""
     scene.lay_out(INTERLEAVED)
-    agent = scene.leading_agent(**fleet.settings(5))
+    agent = scene.waiting_agent(**fleet.settings(5))
     reading(scene)
     agent.wait(lambda: counted(agent) > ENOUGH_BYTES, "bytes are counted", timeout=90)
     described = {
@@ -85,7 +85,7 @@ def test_samples_add_up_and_states_are_the_brokers(scene: Scene, fleet: Fleet, a
 def test_what_was_counted_is_published_at_the_end(scene: Scene, fleet: Fleet) -> None:
     """With a minute between samples, SIGTERM publishes what the agent has, and it ends within five seconds."""
     scene.lay_out(INTERLEAVED)
-    agent = scene.leading_agent(**fleet.settings(60))
+    agent = scene.waiting_agent(**fleet.settings(60))
     reading(scene)
     agent.wait(lambda: counted(agent) > ENOUGH_BYTES, "bytes are counted", timeout=90)
     ended = at_rest(scene, agent)
@@ -104,7 +104,7 @@ def test_a_broker_goes_and_comes_back(
     admin.create_topic(here, [[2]])
     mine = Fleet(bootstrap=fleet.bootstrap, traffic=here, groups=fleet.groups)
     scene.lay_out([[1], [3], [1], [3]])
-    agent = scene.leading_agent(**mine.settings(1))
+    agent = scene.waiting_agent(**mine.settings(1))
     reading(scene)
     agent.wait(lambda: bool(mine.samples()), "samples are published", timeout=90)
     cluster.stop_broker(2, kill=how == "killed")
@@ -124,7 +124,7 @@ def test_a_topic_that_is_missing_disturbs_nobody(scene: Scene, cluster: KafkaClu
     name = uuid.uuid4().hex[:12]
     missing = Fleet(bootstrap=cluster.bootstrap, traffic=f"missing-{name}", groups="")
     scene.lay_out(INTERLEAVED)
-    agent = scene.leading_agent(**missing.settings(1))
+    agent = scene.waiting_agent(**missing.settings(1))
     reading(scene)
     agent.wait(lambda: counted(agent) > ENOUGH_BYTES, "bytes are counted", timeout=90)
     (said,) = agent.events("publishing-refused")
@@ -147,7 +147,7 @@ def test_a_killed_agent_loses_no_more_than_its_last_window(scene: Scene, fleet: 
     """After SIGKILL all but the last window has been published, and the next agent repeats none of it."""
     every = 2
     scene.lay_out(INTERLEAVED)
-    agent = scene.leading_agent(**fleet.settings(every), election__identity="same")
+    agent = scene.waiting_agent(**fleet.settings(every), election__identity="same")
     reading(scene)
     agent.wait(lambda: counted(agent) > ENOUGH_BYTES, "bytes are counted", timeout=90)
     agent.kill()
@@ -176,7 +176,7 @@ def test_a_killed_agent_loses_no_more_than_its_last_window(scene: Scene, fleet: 
 def test_of_two_agents_one_publishes(scene: Scene, fleet: Fleet) -> None:
     """The one that is active for the group; when it dies the other goes on where it ended, and repeats nothing."""
     scene.lay_out(INTERLEAVED)
-    first = scene.leading_agent(**fleet.settings(1), election__identity="first")
+    first = scene.waiting_agent(**fleet.settings(1), election__identity="first")
     second = scene.agent(**fleet.settings(1), election__identity="second")
     reading(scene)
     first.wait(lambda: counted(first) > ENOUGH_BYTES, "bytes are counted", timeout=90)
@@ -198,7 +198,7 @@ def test_topics_are_created_on_request_and_what_is_too_large_is_dropped(scene: S
     fleet = Fleet(bootstrap=cluster.bootstrap, traffic=f"made-{name}", groups=f"narrow-{name}")
     scene.admin.create_topic(fleet.groups, [[1]], config={"max.message.bytes": "100"})
     scene.lay_out(INTERLEAVED)
-    agent = scene.leading_agent(**fleet.settings(1), publishing__create_topics=True)
+    agent = scene.waiting_agent(**fleet.settings(1), publishing__create_topics=True)
     reading(scene)
     agent.wait(lambda: counted(agent) > ENOUGH_BYTES, "bytes are counted", timeout=90)
     assert [event["topic"] for event in agent.events("topic-created")] == [fleet.traffic]
@@ -237,7 +237,7 @@ def test_without_permission_the_agent_goes_on_and_counts_what_it_drops(tmp_path:
         }
         fleet = Fleet(bootstrap=secured.bootstrap, traffic=topic, groups="")
         settings = {**fleet.settings(1), "publishing__kafka": own, "publishing__most_buffered_records": 5}
-        agent = scene.leading_agent(**settings, election__group="")
+        agent = scene.waiting_agent(**settings, election__group="")
         reading(scene)
         agent.wait(lambda: dropped(agent)["sample", "buffer-full"] > 20, "records are dropped", timeout=60)
         agent.wait(lambda: agent.metric("samerack_buffered_records", kind="sample") == 5, "the rest waits")

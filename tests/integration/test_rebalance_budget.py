@@ -20,7 +20,7 @@ _QUIET_SECONDS = 3.0
 def _led(scene: Scene, **settings: Any) -> AgentProcess:
     """An agent that leads three members, all partitions near."""
     scene.lay_out(INTERLEAVED)
-    agent = scene.leading_agent(**settings)
+    agent = scene.waiting_agent(**settings)
     for rack in (A, B, C):
         scene.join("confluent", rack)
     scene.wait_settled(cross_rack=0)

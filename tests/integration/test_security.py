@@ -143,9 +143,10 @@ def test_the_agent_leads_and_measures(secured: Secured, way: str, tmp_path: Path
         agent = stack.enter_context(
             AgentProcess(bootstrap, groups=[group], log=tmp_path / "agent.log", settings=settings)
         )
-        agent.wait_role("leading")
+        agent.wait_role("waiting")
         members = [stack.enter_context(_member(secured, group, letter)) for letter in "ab"]
         wait_until(lambda: all(member.owned for member in members), "every member has partitions")
+        agent.wait_role("leading")
         agent.wait(lambda: agent.metric("samerack_cross_rack_share", group=group) is not None, "bytes are measured")
         assert agent.events("plan-sent")[-1]["members"] >= 1
         assert agent.get("/readyz")[0] == 200
@@ -264,7 +265,7 @@ def test_a_password_that_changes_makes_no_storm(secured: Secured, tmp_path: Path
     settings = {**secured.settings["SCRAM"], "traffic.poll_seconds": 1}
     agent = AgentProcess(cluster.secured("SCRAM"), groups=[group], log=tmp_path / "agent.log", settings=settings)
     with agent:
-        agent.wait_role("leading")
+        agent.wait_role("waiting")
         set_password(cluster, "another")
         try:
             for broker in cluster.brokers:  # connections that are there stay: a password is for new ones

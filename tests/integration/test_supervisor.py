@@ -17,7 +17,7 @@ _PAUSE_SECONDS = 3.0
 
 def _led(scene: Scene, *, config: Path | None = None, **settings: object) -> AgentProcess:
     scene.lay_out(INTERLEAVED)
-    agent = scene.leading_agent(config=config, **settings)
+    agent = scene.waiting_agent(config=config, **settings)
     for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
         scene.join(client, rack)
     scene.wait_settled(cross_rack=0)

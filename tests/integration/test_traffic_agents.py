@@ -141,7 +141,7 @@ def feed(scene: Scene, seconds: float) -> None:
 def test_two_agents_count_what_one_counts(scene: Scene, alone: AgentProcess) -> None:
     """Each record once, whichever agent leads and whichever a client tells of itself; around a change none twice."""
     scene.admin.create_topic(scene.topic, INTERLEAVED)
-    first = scene.leading_agent(**_OFTEN, election__identity="first")
+    first = scene.waiting_agent(**_OFTEN, election__identity="first")
     second = scene.agent(**_OFTEN, election__identity="second")
     second.wait_role("standby")
     for rack in (A, B):

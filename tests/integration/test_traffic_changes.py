@@ -15,7 +15,7 @@ _HOT = 40
 def test_the_plan_follows_the_traffic_and_not_its_noise(scene: Scene) -> None:
     """Two of four partitions have to cross racks; when one of them gets hot it changes places with a cold one, once."""
     scene.lay_out([[1]] * 4)
-    agent = scene.leading_agent(traffic__poll_seconds=1)
+    agent = scene.waiting_agent(traffic__poll_seconds=1)
     near = scene.join("confluent", A, auto_commit_interval_ms="500")
     far = scene.join("confluent", B, auto_commit_interval_ms="500")
     scene.wait_settled(cross_rack=2)

@@ -1,34 +1,62 @@
 """The agent in the simulation: the real leader of one group on a simulated process. The only place that builds one.
 
-Real are the group's thread with its sessions, admission, seat, judge, policy, planner and teller. Replaced are the
-membership, the connection, the watch over the cluster, threads' events and the clock.
+Real are the group's thread with its sessions, admission, seat, judge, policy, planner and teller, the membership, and
+kafka-python with its connections. Replaced are the event loop, sockets, the watch over the cluster, threads' events
+and the clock.
 """
 
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any, Final
 from unittest import mock
 
 import structlog
+from kafka import cluster, util
+from kafka.coordinator import base, heartbeat
+from kafka.net import connection, manager, selector
 
+from agent import connections, coordination, group_poller
 from agent.events import Events
+from agent.leading import assigning
 from agent.leading import leader as leader_module
+from agent.leading import membership as membership_module
+from agent.leading.foreign_protocols import ForeignProtocols
 from agent.leading.leader import GroupLeader
+from agent.leading.stepping_back import Cause
 from agent.metrics import Metrics
 from common.settings import Settings
-from tests.simulator.membership import SimulatedMembership
+from tests.simulator.loop import VirtualLoop
+from tests.simulator.membership import ObservedMembership
 from tests.simulator.place import RACKS, Watch
+from tests.simulator.poller import polling
 from tests.simulator.process import Process, Signal
 from tests.simulator.standing import SimulatedStanding
+from tests.simulator.wire import SimulatedConnections
 
 GROUP: Final = "orders"
 _EPOCH: Final = 1_750_000_000.0
+_ON_PLAYED_TIME: Final[tuple[Any, ...]] = (
+    assigning,
+    base,
+    cluster,
+    connection,
+    connections,
+    coordination,
+    heartbeat,
+    leader_module,
+    manager,
+    membership_module,
+    selector,
+    util,
+)
+"""What beats and times out goes by the time that was played: over hours that are leapt it would be long overdue."""
 
 
 @cache
@@ -52,15 +80,26 @@ def _metrics() -> Metrics:
 @contextmanager
 def simulated() -> Iterator[None]:
     """While this lasts leaders are built on the simulated process that runs, and nothing is logged."""
-    names: dict[str, Any] = {
-        "connect": lambda _config: _current(),
-        "close": _close,
-        "Membership": _membership,
-        "time": SimpleNamespace(monotonic=lambda: _current().seconds(), time=lambda: _EPOCH + _current().seconds()),
-    }
+    played = SimpleNamespace(
+        monotonic=lambda: _current().played_seconds(),
+        time=lambda: _EPOCH + _current().seconds(),
+        perf_counter=time.perf_counter,
+        sleep=lambda seconds: _current().sleep(seconds),
+    )
+    replaced: list[tuple[Any, str, Any]] = [
+        (leader_module, "Membership", ObservedMembership),
+        (group_poller, "time", SimpleNamespace(monotonic=lambda: _current().seconds())),
+        (coordination, "NetworkSelector", VirtualLoop),
+        (coordination, "Connections", SimulatedConnections),
+        (manager, "random", SimpleNamespace(choice=lambda items: items[0], shuffle=lambda _: None, uniform=_middle)),
+        *((module, "time", played) for module in _ON_PLAYED_TIME),
+    ]
     with ExitStack() as stack:
-        for name, value in names.items():
-            stack.enter_context(mock.patch.object(leader_module, name, value))
+        for module, name, value in replaced:
+            stack.enter_context(mock.patch.object(module, name, value))
+        logger = logging.getLogger("kafka")
+        stack.callback(partial(logger.setLevel, logger.level))
+        logger.setLevel(logging.CRITICAL + 1)
         configured = structlog.get_config()
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
         stack.callback(lambda: structlog.configure(**configured))
@@ -74,6 +113,8 @@ def build(
     watch: Watch,
     standing: SimulatedStanding | None,
     broke: Callable[[Exception], None],
+    steps_back: Callable[[Cause], None],
+    group_type: Callable[[str], str],
 ) -> GroupLeader:
     """The leader of the group on this process; whoever builds it runs it with `run`.
 
@@ -83,6 +124,8 @@ def build(
         watch: Over the cluster.
         standing: In the election; None without one.
         broke: Told of mistakes of the agent's own.
+        steps_back: Told of why it leaves the group alone for a while.
+        group_type: What brokers call the group.
     """
     before, Process.current = Process.current, process
     try:
@@ -92,20 +135,30 @@ def build(
 
         looking: Any = watch
         told: Any = standing
-        leader = GroupLeader(
-            group=GROUP,
-            settings=settings,
-            watch=looking,
-            group_type=lambda _group: "classic",
-            metrics=_metrics(),
-            events=Events(clock=wall),
-            standing=told,
-        )
+        with mock.patch.object(leader_module, "time", SimpleNamespace(monotonic=process.seconds, time=wall)):
+            leader = GroupLeader(
+                group=GROUP,
+                settings=settings,
+                watch=looking,
+                poller=polling(process),
+                foreign_protocols=ForeignProtocols(None),
+                group_type=group_type,
+                metrics=_metrics(),
+                events=Events(clock=wall),
+                standing=told,
+            )
         inside: Any = leader
         inside._wake, inside._stopping = Signal(process), Signal(process)
         inside._parts = replace(inside._parts, clock=process.seconds)
         inside._parts.seat._clock = process.seconds
         inside._parts.judge._wall = wall
+        stepping = inside._parts.admission.stepping
+
+        def step_back(cause: Cause, reason: str = "") -> float:
+            steps_back(cause)
+            return float(type(stepping).step_back(stepping, cause, reason))
+
+        stepping.step_back = step_back
         inside._teller.broke = lambda error, _pause: broke(error)
         watch.listen(inside._wake.set)
         if standing is not None:
@@ -120,12 +173,5 @@ def _current() -> Process:
     return Process.current
 
 
-def _close(process: Process) -> None:
-    """No connection any more: what the membership hears now comes too late."""
-    if isinstance(process.membership, SimulatedMembership):
-        process.membership.closed = True
-
-
-def _membership(client: Process, **arguments: Any) -> SimulatedMembership:
-    client.membership = membership = SimulatedMembership(client, **arguments)
-    return membership
+def _middle(least: float, most: float) -> float:
+    return (least + most) / 2

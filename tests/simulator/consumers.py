@@ -17,6 +17,7 @@ from assignors.model import NOBODY
 from assignors.transfer import withhold
 from protocol.claims import COOPERATIVE_STICKY, claims
 from protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from protocol.errors import ProtocolError
 from protocol.java import put_order, string_hash
 from protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions, from_pairs, to_pairs
 from tests.simulator.group import Error, Join, Joined, Protocols, Synced
@@ -40,6 +41,9 @@ class Kind:
         heartbeat_ms, session_ms, rebalance_ms: Its timers.
         poll_ms: How long it may work on records before it notices that it is to rejoin.
         static: Whether it has an instance id, and so does not leave when it ends.
+        cut_short: Whether its subscription says version 1 and ends where version 0 does, and as leader it reads nothing
+            beyond version 1 (segmentio/kafka-go).
+        assigns_to_all: Whether as leader it gives partitions to everybody, whatever they subscribe to (kafkajs).
     """
 
     version: int = 3
@@ -49,6 +53,8 @@ class Kind:
     rebalance_ms: int = 30_000
     poll_ms: int = 50
     static: bool = False
+    cut_short: bool = False
+    assigns_to_all: bool = False
 
 
 KINDS: Final = {
@@ -59,6 +65,9 @@ KINDS: Final = {
     "kafka-python": Kind(version=0, tells_rack=False, heartbeat_ms=1000),
     "static": Kind(static=True),
 }
+KAFKA_GO: Final = Kind(version=0, tells_rack=False, heartbeat_ms=3000, cut_short=True)
+KAFKAJS: Final = Kind(version=1, tells_rack=False, heartbeat_ms=3000, assigns_to_all=True)
+"""Members of groups of their own kind: they do not share a protocol with others, or only where none of them leads."""
 
 
 class Consumer:
@@ -101,6 +110,11 @@ class Consumer:
         self._rejoins = False
         self._protocol = ""
         self._planned_for: tuple[int, ...] = ()
+        self._group_topics = topics
+        self.joined_topics = topics
+        """What the subscription in its last JoinGroup says."""
+        self.keeps_until = 0
+        """Until when it does not give up what is revoked."""
         self.cooperative = protocols[0] == COOPERATIVE_STICKY
         self.member_id = ""
         self.generation = -1
@@ -132,6 +146,7 @@ class Consumer:
 
     def _offer(self) -> Protocols:
         owned = _as_runs(self.owned) if self.cooperative and self.kind.version > 0 else NO_PARTITIONS
+        self.joined_topics = self.topics
         metadata = encode_subscription(
             Subscription(
                 version=self.kind.version,
@@ -141,7 +156,16 @@ class Consumer:
                 rack=self.rack if self.kind.tells_rack else None,
             )
         )
+        if self.kind.cut_short:
+            metadata = b"\x00\x01" + metadata[2:]
         return tuple((name, metadata) for name in self._protocols)
+
+    def finds(self, topic: str) -> None:
+        """A refresh of its metadata shows a topic that its pattern matches."""
+        if topic not in self.topics:
+            self.topics = (*self.topics, topic)
+            if self.stable and not self._rejoins:
+                self._rejoin_at_next_poll()
 
     def _join(self) -> None:
         if not self.cooperative or not self.member_id:
@@ -172,7 +196,9 @@ class Consumer:
         self._owns(self)
         plan: dict[str, bytes] = {}
         if self.leading and not answer.skip_assignment:
-            plan = assign(answer, self._place)
+            plan = assign(answer, self._place, self.kind)
+            subscriptions = [read_subscription(metadata) for _, _, metadata in answer.members]
+            self._group_topics = tuple(sorted({topic for one in subscriptions for topic in one.topics}))
         self._planned_for = self._counts()
         attempt = self._attempt
 
@@ -195,16 +221,19 @@ class Consumer:
             return
         assigned = frozenset(pairs_of(answer.assignment))
         revoked = self.owned - assigned
-        self._take(assigned)
+        keeps = self.cooperative and self._timeline.now < self.keeps_until
+        self._take(assigned | revoked if keeps else assigned)
         self.stable = True
         if self.cooperative and revoked:
-            self._join()
+            self.host.later(_AGAIN_MS if keeps else 0, self._join)
+        elif self.topics != self.joined_topics:
+            self._rejoin_at_next_poll()
 
     def _failed(self, error: Error, member_id: str) -> bool:
         """What a client does about an error; whether there was one."""
         if error is Error.NONE:
             return False
-        if error in (Error.FENCED_INSTANCE_ID, Error.INCONSISTENT_GROUP_PROTOCOL):
+        if error in (Error.FENCED_INSTANCE_ID, Error.INCONSISTENT_GROUP_PROTOCOL, Error.GROUP_MAX_SIZE_REACHED):
             self.failure = error.name
             self.crash()
             return True
@@ -256,7 +285,7 @@ class Consumer:
         self.host.later(self._random.randrange(self.kind.poll_ms + 1), rejoin)
 
     def _counts(self) -> tuple[int, ...]:
-        return tuple(len(self._place.topics.get(topic, ())) for topic in self.topics)
+        return tuple(len(self._place.topics.get(topic, ())) for topic in self._group_topics)
 
     def _metadata_changes(self) -> None:
         """A leader looks after the topics: others are told by it."""
@@ -284,27 +313,35 @@ def _as_runs(owned: frozenset[Partition]) -> TopicPartitions:
     return from_pairs(sorted(owned))
 
 
-_subscription = lru_cache(maxsize=4096)(decode_subscription)
+@lru_cache(maxsize=4096)
+def read_subscription(metadata: bytes) -> Subscription:
+    """A subscription as every client reads it, also one that ends where version 0 does."""
+    try:
+        return decode_subscription(metadata)
+    except ProtocolError:
+        return decode_subscription(b"\0\0" + metadata[2:])
 
 
-def assign(joined: Joined, place: Place) -> dict[str, bytes]:
+def assign(joined: Joined, place: Place, kind: Kind = KINDS["java"]) -> dict[str, bytes]:
     """The plan of a client that leads.
 
     As in Java, `sticky` and `cooperative-sticky` take a member without topics that comes first in their table for one
-    that reads what the others read.
+    that reads what the others read. kafka-go's leader assigns nothing where it cannot read a member's metadata.
     """
+    if kind.cut_short and any(int.from_bytes(metadata[:2], "big") > 1 for _, _, metadata in joined.members):
+        return {member_id: b"" for member_id, _, _ in joined.members}
     topics = {
         topic: tuple(tuple(place.racks[broker] for broker in replicas) for replicas in partitions)
         for topic, partitions in place.topics.items()
     }
     members = []
     first = put_order([member_id for member_id, _, _ in joined.members], string_hash)[0]
-    subscriptions = {member_id: _subscription(metadata) for member_id, _, metadata in joined.members}
+    subscriptions = {member_id: read_subscription(metadata) for member_id, _, metadata in joined.members}
     everything = tuple({topic for one in subscriptions.values() for topic in one.topics})
     for member_id, instance_id, _ in joined.members:
         subscription = subscriptions[member_id]
         wanted = subscription.topics
-        if not wanted and member_id == first and joined.protocol not in _SOUND:
+        if kind.assigns_to_all or (not wanted and member_id == first and joined.protocol not in _SOUND):
             wanted = everything
         owned, generation = claims(subscription, joined.protocol)
         by_topic: dict[str, list[int]] = {}

@@ -23,6 +23,7 @@ from tests.simulator.group import (
 )
 from tests.simulator.timeline import Event, Timeline
 
+_CONVERTED_EPOCH = 1000
 JOIN_TIMEOUT_MS = 300_000
 """A new member that is parked for so long is asked to try again (`group.coordinator` of Kafka: five minutes)."""
 
@@ -40,17 +41,28 @@ class Coordinator:
         """
         self._timeline = timeline
         self._new_id = new_id
-        self._initial_delay_ms = initial_delay_ms
+        self.initial_delay_ms = initial_delay_ms
         self._sessions: dict[str, Event] = {}
         self._join_timer: Event | None = None
         self._sync_timer: Event | None = None
         self._written: Group | None = None
+        self.max_size = 0
+        """`group.max.size`; 0 where there is no bound."""
+        self.refused: Callable[[Join, Group], None] = lambda *_: None
+        """Told of who shares no protocol with the group."""
+        self.converted_at: int | None = None
+        """Since when brokers assign the group, because a member of the new protocol (KIP-848) has joined it."""
+        self.converted: set[str] = set()
+        """Classic members of the converted group."""
         self.group: Group | None = None
 
     # requests
 
     def join(self, request: Join, answer: Callable[[Joined], None]) -> None:
         """JoinGroup; the answer comes at once or when everybody has joined."""
+        if self.converted_at is not None:
+            self._join_converted(request, answer)
+            return
         group = self.group
         if group is None:
             if request.member_id:
@@ -58,7 +70,12 @@ class Coordinator:
                 return
             group = self.group = Group()
         if not group.supports(request.protocol_type, request.protocols):
+            self.refused(request, group)
             answer(Joined(error=Error.INCONSISTENT_GROUP_PROTOCOL, member_id=request.member_id))
+        elif self._is_full(group, request):
+            group.remove(request.member_id)
+            answer(Joined(error=Error.GROUP_MAX_SIZE_REACHED, member_id=request.member_id))
+            self._complete_if_all_joined(group)
         elif not request.member_id:
             self._join_anew(group, request, answer)
         elif request.member_id in group.pending:
@@ -77,6 +94,10 @@ class Coordinator:
         answer: Callable[[Synced], None],
     ) -> None:
         """SyncGroup; parked until the leader has sent its plan."""
+        if self.converted_at is not None:
+            known = member_id in self.converted
+            answer(Synced(error=Error.NONE if known else Error.UNKNOWN_MEMBER_ID))
+            return
         group = self.group
         error = self._refusal(member_id, instance_id, generation)
         if group is None or error is not Error.NONE:
@@ -105,6 +126,10 @@ class Coordinator:
 
     def heartbeat(self, member_id: str, instance_id: str | None, generation: int) -> Error:
         """Heartbeat."""
+        if self.converted_at is not None:
+            if member_id not in self.converted:
+                return Error.UNKNOWN_MEMBER_ID
+            return Error.NONE if generation == _CONVERTED_EPOCH else Error.REBALANCE_IN_PROGRESS
         group = self.group
         error = self._refusal(member_id, instance_id, generation)
         if group is None or error is not Error.NONE:
@@ -116,6 +141,10 @@ class Coordinator:
 
     def leave(self, members: Iterable[tuple[str, str | None]]) -> list[Error]:
         """LeaveGroup of members by member id and instance id, or by instance id alone where the member id is empty."""
+        if self.converted_at is not None:
+            gone = [member_id for member_id, _ in members if member_id in self.converted]
+            self.converted.difference_update(gone)
+            return [Error.NONE if member_id in gone else Error.UNKNOWN_MEMBER_ID for member_id, _ in members]
         group = self.group
         if group is None:
             return [Error.UNKNOWN_MEMBER_ID for _ in members]
@@ -144,7 +173,40 @@ class Coordinator:
 
     def describe(self) -> Described:
         """DescribeGroups."""
+        if self.converted_at is not None:
+            return Described(state="Dead")
         return Described(state="Dead") if self.group is None else self.group.described()
+
+    def convert(self) -> None:
+        """A member of the new protocol joins: brokers assign the group from now on (KIP-848)."""
+        members = list(self.group.members) if self.group is not None else []
+        self.unload()
+        self._written = None
+        self.converted = {member.id for member in members}
+        self.converted_at = self._timeline.now
+
+    def revert(self) -> None:
+        """Its members of the new protocol have gone, and the classic ones with them."""
+        self.converted_at = None
+        self.converted.clear()
+
+    def _join_converted(self, request: Join, answer: Callable[[Joined], None]) -> None:
+        """A classic member of a converted group has no leader."""
+        member_id = request.member_id or self._new_id(request.instance_id or request.client_id)
+        self.converted.add(member_id)
+        protocol = request.protocols[0][0]
+        answer(Joined(member_id=member_id, generation=_CONVERTED_EPOCH, protocol=protocol))
+
+    def _is_full(self, group: Group, request: Join) -> bool:
+        """Whether there is no place for one more (`acceptJoiningMember` of Kafka)."""
+        if not self.max_size or group.state is State.EMPTY:
+            return False
+        known = request.member_id in group.members or request.instance_id in group.static
+        if group.state is State.PREPARING:
+            member = group.members.get(request.member_id)
+            parked = sum(one.joining is not None for one in group.members)
+            return not (member is not None and member.joining is not None) and parked >= self.max_size
+        return not known and len(group.members) >= self.max_size
 
     # where it is
 
@@ -284,7 +346,7 @@ class Coordinator:
         first = group.state is State.EMPTY
         group.become(State.PREPARING)
         if first:
-            delay = self._initial_delay_ms
+            delay = self.initial_delay_ms
             self._await_joins(delay, partial(self._initial_over, delay, max(group.rebalance_ms() - delay, 0)))
         elif group.all_joined():
             self._complete(group)
@@ -301,7 +363,7 @@ class Coordinator:
             return
         if group.new_member and remaining:
             group.new_member = False
-            longer = min(self._initial_delay_ms, remaining)
+            longer = min(self.initial_delay_ms, remaining)
             self._await_joins(longer, partial(self._initial_over, longer, max(remaining - delay, 0)))
         else:
             self._complete(group)

@@ -11,20 +11,65 @@ from enum import IntEnum
 
 from protocol.java import FIRST_TABLE, put_order, spread_hash, string_hash
 
+AGENTS = "samerack"
+"""`client.id` of all agents, as by default."""
+
 
 class Error(IntEnum):
     """Kafka's error codes, as far as a group's coordinator answers with them."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
+    COORDINATOR_LOAD_IN_PROGRESS = 14
     COORDINATOR_NOT_AVAILABLE = 15
     NOT_COORDINATOR = 16
     ILLEGAL_GENERATION = 22
     INCONSISTENT_GROUP_PROTOCOL = 23
+    INVALID_GROUP_ID = 24
     UNKNOWN_MEMBER_ID = 25
+    INVALID_SESSION_TIMEOUT = 26
     REBALANCE_IN_PROGRESS = 27
+    GROUP_AUTHORIZATION_FAILED = 30
+    UNSUPPORTED_VERSION = 35
     MEMBER_ID_REQUIRED = 79
+    GROUP_MAX_SIZE_REACHED = 81
     FENCED_INSTANCE_ID = 82
+
+
+_MOVES = (Error.COORDINATOR_LOAD_IN_PROGRESS, Error.COORDINATOR_NOT_AVAILABLE, Error.NOT_COORDINATOR)
+_ALWAYS = (*_MOVES, Error.UNKNOWN_SERVER_ERROR, Error.GROUP_AUTHORIZATION_FAILED)
+ERRORS: dict[str, tuple[Error, ...]] = {
+    "join": (
+        *_ALWAYS,
+        Error.INCONSISTENT_GROUP_PROTOCOL,
+        Error.INVALID_GROUP_ID,
+        Error.UNKNOWN_MEMBER_ID,
+        Error.INVALID_SESSION_TIMEOUT,
+        Error.REBALANCE_IN_PROGRESS,
+        Error.UNSUPPORTED_VERSION,
+        Error.GROUP_MAX_SIZE_REACHED,
+        Error.FENCED_INSTANCE_ID,
+    ),
+    "sync": (
+        *_ALWAYS,
+        Error.ILLEGAL_GENERATION,
+        Error.INCONSISTENT_GROUP_PROTOCOL,
+        Error.UNKNOWN_MEMBER_ID,
+        Error.REBALANCE_IN_PROGRESS,
+        Error.FENCED_INSTANCE_ID,
+    ),
+    "heartbeat": (
+        *_ALWAYS,
+        Error.ILLEGAL_GENERATION,
+        Error.UNKNOWN_MEMBER_ID,
+        Error.REBALANCE_IN_PROGRESS,
+        Error.FENCED_INSTANCE_ID,
+    ),
+    "leave": (*_ALWAYS, Error.UNKNOWN_MEMBER_ID, Error.FENCED_INSTANCE_ID),
+    "find": (*_ALWAYS, Error.INVALID_GROUP_ID),
+    "describe": _ALWAYS,
+}
+"""With what each request of a member may be answered."""
 
 
 class State(IntEnum):

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from agent.cluster import SettledCluster, SettledPartition
 from agent.leading import planner
 from agent.leading.policy import share
+from agent.leading.stepping_back import Cause
 from agent.racks import member_rack
-from protocol.consumer import decode_subscription
 from protocol.model import from_pairs
-from tests.simulator.consumers import pairs_of
-from tests.simulator.group import Described, State
+from tests.simulator.consumers import pairs_of, read_subscription
+from tests.simulator.group import AGENTS, Described, Error, State
+from tests.simulator.guest import Guest
 from tests.simulator.supervised import Witness
 
 if TYPE_CHECKING:
@@ -31,14 +32,20 @@ _SLACK_MS: Final = 6000
 """Three rounds of a rebalance with everything else that takes a moment."""
 _KILLED_MS: Final = 2300
 """What the death of an agent's process may cost: the supervisor replaces it."""
-_AGENT_SESSION_MS: Final = 9500
+AGENT_SESSION_MS: Final = 9500
 _GOODBYE_MS: Final = 4000
 _LOOK_MS: Final = 1100
 _PENDING_MS: Final = 3000
+_RESERVED_MS: Final = 7000
+"""Ids that nobody knows of any more hold a group up for six seconds, and half of one until somebody looks."""
+_END_MS: Final = 5000
+_HAND_OVER_MS: Final = 2000
 _MOST_IN_REST: Final = 4
 _OF_TAKEOVERS: Final = 6
 """An agent tries a takeover three times before it leaves a group in peace, and each costs two rebalances."""
 _LONGEST_TALE: Final = 60
+_MOST_REFUSED: Final = 20
+"""Answers with one error to one kind of request within a second: the library pauses for a tenth of it."""
 
 
 class ViolationError(AssertionError):
@@ -64,8 +71,10 @@ class Judgement(Witness):
         self._triggers: dict[int, list[int]] = defaultdict(list)
         self._pending_since: dict[str, int] = {}
         self._stopping: dict[str, int] = {}
+        self._refusals: dict[tuple[int, str, int], deque[int]] = defaultdict(lambda: deque(maxlen=_MOST_REFUSED))
         self._changed_at = 0
         self._generations: deque[int] = deque(maxlen=64)
+        self.guest = Guest(world, self.fail, lambda: self._excused_until)
         self._last: Described | None = None
         self.former: Described | None = None
         """The group as it was described in a generation before this one."""
@@ -114,7 +123,7 @@ class Judgement(Witness):
 
     def freezes(self, agent: SupervisedAgent, milliseconds: int, *, whole: bool) -> None:
         """An agent is stopped for a while."""
-        cost = min(milliseconds, _AGENT_SESSION_MS) if whole else _KILLED_MS + 1000
+        cost = min(milliseconds, AGENT_SESSION_MS) if whole else _KILLED_MS + 1000
         self.excuse(f"{agent.name} stops for {milliseconds} ms, whole={whole}", cost + self._world.slowest_ms())
 
     # what agents do
@@ -126,9 +135,9 @@ class Judgement(Witness):
     def steps(self, agent: SupervisedAgent, process: Process, step: str) -> None:  # noqa: ARG002 - the agent says enough
         """An agent's membership goes on."""
         self.tell(f"{agent.name}: {step}")
-        if step == "join-sent" and self._world.setting.forbidden:
+        if step == "join-sent" and self._world.setting.forbidden and self._world.setting.clients == "any":
             group = self._world.coordinator.group
-            others = [member.client_id not in self._names() for member in group.members] if group is not None else []
+            others = [member.client_id != AGENTS for member in group.members] if group is not None else []
             # before, the agent cannot have seen it
             seen = self._world.timeline.now - self._state_at > _LOOK_MS and self._world.network.outdated is None
             if group is not None and group.state is State.STABLE and others and all(others) and seen:
@@ -161,16 +170,42 @@ class Judgement(Witness):
                     f"{agent.name} rebalances {count} times in {(now - first) / 1000:.1f} s, beyond its budget",
                 )
 
+    def refused(self, agent: SupervisedAgent, process: Process, name: str, code: int) -> None:
+        """A broker answers with an error: nobody asks the same again and again without a pause."""
+        if code == Error.MEMBER_ID_REQUIRED:
+            return
+        now = self._world.timeline.now
+        times = self._refusals[id(process), name, code]
+        times.append(now)
+        if len(times) == _MOST_REFUSED and now - times[0] < 1000:
+            self.fail(
+                "HotLoop", f"{agent.name} is answered {Error(code).name} to {name} {len(times)} times in a second"
+            )
+
+    def sends(self, agent: SupervisedAgent, process: Process, name: str, request: Any) -> None:
+        """An agent sends a request about the group."""
+        if name == "join":
+            self.guest.joins(agent, process, request)
+        elif name == "sync" and request.assignments:
+            self.guest.plans(agent, request)
+        elif name == "leave":
+            self.guest.leaves(agent, process, [one.member_id for one in request.members])
+
+    def steps_back(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
+        """An agent leaves the group alone for a while."""
+        self.tell(f"{agent.name} steps back: {cause}")
+        self.guest.steps_back(agent, process, cause)
+
     def killed(self, agent: SupervisedAgent) -> None:
         """A process of an agent is dead."""
         group = self._world.coordinator.group
-        unknown = group is not None and agent.name in group.pending.values()  # nobody may know of the id any more
-        cost = _AGENT_SESSION_MS if unknown else _KILLED_MS
+        unknown = group is not None and AGENTS in group.pending.values()  # nobody may know of the id any more
+        cost = AGENT_SESSION_MS if unknown else _KILLED_MS
         self.excuse(f"{agent.name} is killed", cost + self._world.slowest_ms())
 
     def given_up(self, agent: SupervisedAgent) -> None:
         """An agent's supervisor does not start it again for a while, and leaves for it as far as it knows."""
-        self.excuse(f"{agent.name} is left alone", _AGENT_SESSION_MS)
+        self.excuse(f"{agent.name} is left alone", AGENT_SESSION_MS)
 
     def breaks(self, agent: SupervisedAgent, error: Exception) -> None:
         """A mistake of the agent's own."""
@@ -182,6 +217,7 @@ class Judgement(Witness):
         """What a client owns has changed, or its generation."""
         if not consumer.owned:
             return
+        self.guest.owns(consumer)
         for other in self._world.consumers:
             if other is consumer or other.generation != consumer.generation or not other.host.alive:
                 continue
@@ -203,6 +239,7 @@ class Judgement(Witness):
             if state is not None and (self._state is None or state[0] != self._state[0]):
                 self._generations.append(now)
             self._state, self._state_at = state, now
+        self.guest.looks()
         if group is None:
             return
         if group.state is State.STABLE:
@@ -212,7 +249,9 @@ class Judgement(Witness):
             }:
                 self.former = self._last
             self._last = described
-        self._look_at_rebalance(now, stable=group.state in (State.STABLE, State.EMPTY))
+        # nobody has anything yet while the first rebalance is held open
+        forming = group.state is State.PREPARING and group.before is State.EMPTY
+        self._look_at_rebalance(now, stable=forming or group.state in (State.STABLE, State.EMPTY))
         self._look_at_pending(now, dict(group.pending))
         self._look_at_stopping(now)
         self._look_at_pace()
@@ -233,6 +272,8 @@ class Judgement(Witness):
         self._pending_since = {one: self._pending_since.get(one, now) for one in pending}
         for one, since in self._pending_since.items():
             late = now - max(since, self._excused_until) > _PENDING_MS
+            if pending[one] == AGENTS and now - since > _RESERVED_MS:
+                self.fail("KeptPendingId", f"the pending id {one} of an agent has been there for {now - since} ms")
             if one in known and late:
                 self.fail("KeptPendingId", f"{pending[one]} keeps the pending id {one}")
 
@@ -241,16 +282,17 @@ class Judgement(Witness):
         group = self._world.coordinator.group
         for name, since in tuple(self._stopping.items()):
             agent = next(one for one in self._world.agents if one.name == name)
+            if agent.is_stopped:
+                self._stopping[name] = now
+            patience = _END_MS + (_HAND_OVER_MS if self._world.election is not None else 0)
+            if not agent.wanted and agent.up and now - since > patience:
+                self.fail("EndsLate", f"{name} was told to end {(now - since) / 1000:.1f} s ago, and still runs")
             if agent.wanted:
                 del self._stopping[name]
             elif group is not None and now > max(since, self._excused_until) + _GOODBYE_MS:
                 del self._stopping[name]
                 if self._orphans():
                     self.fail("DidNotLeave", f"{name} has ended and is still in the group")
-
-    def _names(self) -> frozenset[str]:
-        """Client ids of agents."""
-        return frozenset(agent.name for agent in self._world.agents)
 
     def _orphans(self) -> list[str]:
         """Members of agents' instance ids that no living agent goes by."""
@@ -320,12 +362,13 @@ class Judgement(Witness):
         group = self._world.coordinator.group
         if group is None:
             return set()
-        wanted = any(one.client_id not in self._names() for one in group.members)
+        wanted = any(one.client_id != AGENTS for one in group.members)
         return self._beyond([frozenset(pairs_of(one.assignment)) for one in group.members], wanted=wanted)
 
     def _beyond(self, owned: list[frozenset[Partition]], *, wanted: bool) -> set[Partition]:
         """What there is and is not owned, or is owned and not there; nothing where nobody wants anything."""
-        topics = self._world.place.topics.items()
+        wished = {topic for one in self._world.consumers if one.host.alive for topic in one.topics}
+        topics = [(topic, found) for topic, found in self._world.place.topics.items() if topic in wished]
         everything = {(topic, number) for topic, partitions in topics for number in range(len(partitions))}
         return everything.symmetric_difference(set().union(*owned)) if wanted else set()
 
@@ -342,7 +385,7 @@ class Judgement(Witness):
         for member in group.members:
             if member.id not in living:
                 continue
-            subscription = decode_subscription(member.metadata(group.protocol))
+            subscription = read_subscription(member.metadata(group.protocol))
             members.append(
                 planner.PlanMember(
                     id=member.id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -58,6 +59,27 @@ class Host:
         self._backlog.clear()
 
 
+@dataclass(slots=True, kw_only=True)
+class Trouble:
+    """What is to happen to requests of one kind.
+
+    Attributes:
+        name: Of the kind: join, sync, heartbeat, leave, find or describe.
+        error: With what they are refused; None where they are not.
+        lost: Whether the connection breaks instead of an answer.
+        before: Whether it breaks before the request has had its effect.
+        until: Up to when.
+        times: How many of them.
+    """
+
+    name: str
+    error: Error | None = None
+    lost: bool = False
+    before: bool = False
+    until: int = 0
+    times: int = 1
+
+
 class Network:
     """The way to the group's coordinator, which may be nowhere for a while."""
 
@@ -65,8 +87,24 @@ class Network:
         self._timeline = timeline
         self.coordinator = coordinator
         self.available = True
+        self.broker = 1
+        """Which broker coordinates the group."""
+        self.troubles: list[Trouble] = []
         self.outdated: Described | None = None
         """What a coordinator that has just taken the group over still shows of it."""
+
+    def group_type(self, _: str) -> str:
+        """What brokers call the group."""
+        return "consumer" if self.coordinator.converted_at is not None else "classic"
+
+    def trouble(self, name: str) -> Trouble | None:
+        """What happens to this request of an agent; None where nothing is in its way."""
+        now = self._timeline.now
+        self.troubles = [one for one in self.troubles if one.times and one.until > now]
+        found = next((one for one in self.troubles if one.name == name), None)
+        if found is not None:
+            found.times -= 1
+        return found
 
     def join(self, host: Host, request: Join, answer: Callable[[Joined], None]) -> None:
         """JoinGroup."""

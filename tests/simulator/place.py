@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from agent.cluster import NO_LEADER, ClusterView, PartitionView, SettledCluster, Settling, SettlingTimes, settle
-from tests.simulator.network import Host
-from tests.simulator.timeline import Timeline
+from tests.simulator.process import Process
 
 RACKS = ("a", "b", "c")
 LOOK_MS = 500
@@ -24,6 +24,8 @@ class Place:
     listeners: list[Callable[[], None]] = field(default_factory=list)
     hidden: bool = False
     """No look succeeds."""
+    stale_looks: int = 0
+    """Of so many looks to come every second one goes to a broker that tells fewer partitions."""
 
     def changed(self) -> None:
         """Tell everybody."""
@@ -33,10 +35,14 @@ class Place:
     def view(self, topics: frozenset[str]) -> ClusterView:
         """One look."""
         brokers = {broker: rack for broker, rack in self.racks.items() if broker not in self.absent}
+        self.stale_looks = max(0, self.stale_looks - 1)
+        part = 2 if self.stale_looks % 2 else 1
         return ClusterView(
             brokers=dict(brokers),
             topics={
-                topic: tuple(self._partition(replicas) for replicas in self.topics[topic])
+                topic: tuple(
+                    self._partition(replicas) for replicas in self.topics[topic][: -(-len(self.topics[topic]) // part)]
+                )
                 for topic in sorted(topics & self.topics.keys())
             },
             absent=topics - self.topics.keys(),
@@ -52,8 +58,10 @@ class Watch:
 
     rack_aware_fetch = True
 
-    def __init__(self, host: Host, timeline: Timeline, place: Place) -> None:
-        self._host, self._timeline, self._place = host, timeline, place
+    def __init__(self, process: Process, place: Place, initial_delay_seconds: float) -> None:
+        self.initial_delay_seconds = initial_delay_seconds
+        self._process, self._host, self._timeline, self._place = process, process.host, process.timeline, place
+        self.most_seen: dict[str, int] = {}
         self._state = Settling()
         self._listeners: list[Callable[[], None]] = []
         self._interest: frozenset[str] = frozenset()
@@ -72,11 +80,19 @@ class Watch:
             self._interest = topics
             self._soon(20)
 
-    def wait_for(self, topics: frozenset[str], seconds: float) -> bool:  # noqa: ARG002 - time stands still meanwhile
-        """The look is quick."""
-        if not topics <= self.cluster.topics.keys():
-            self._look()
-        return topics <= self.cluster.topics.keys()
+    def unknown(self, topics: AbstractSet[str], owned: AbstractSet[str] = frozenset()) -> frozenset[str]:
+        """Topics that no look has shown, nor that they do not exist."""
+        return frozenset(topics - self.cluster.topics.keys() - (self._state.seen.absent - owned))
+
+    def wait_for(
+        self, topics: AbstractSet[str], seconds: float, owned: AbstractSet[str] = frozenset()
+    ) -> frozenset[str]:
+        """A look that takes as long as it is told to."""
+        if self.unknown(topics, owned):
+            self._process.spend(min(self._process.look_ms, round(seconds * 1000)))
+            if self._process.look_ms <= seconds * 1000:
+                self._look()
+        return self.unknown(topics, owned)
 
     def unseen(self, group: str) -> frozenset[str]:  # noqa: ARG002 - there is one group
         """The agent may see everything."""
@@ -105,6 +121,10 @@ class Watch:
         self._state = state = outcome.state
         if state.pending_brokers or state.pending_partitions or state.pending_deletions:
             self._soon()
+        if self._place.stale_looks:
+            self._soon()
+        for topic, partitions in state.settled.topics.items():
+            self.most_seen[topic] = max(self.most_seen.get(topic, 0), len(partitions))
         if state.settled is not self.cluster:
             self.cluster = state.settled
             for listener in self._listeners:

@@ -7,16 +7,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, Final
 from unittest import mock
 
-from agent.leading import admission, planner
+from agent import cluster, coordination
+from agent.attempts import Attempts
+from agent.coordination import Joined
+from agent.leading import admission, assigning, leader, membership, planner, session, stepping_back
 from agent.leading.assigning import Assigning
+from agent.leading.membership import Membership
 from agent.leading.policy import budget
 from agent.leading.seat import Seat
 from agent.leading.session import Session
-from tests.simulator.membership import SimulatedMembership
+from protocol.consumer import encode_subscription
+from protocol.model import Subscription
+
+_VERSION_0: Final = encode_subscription(Subscription(version=0, topics=("t",)))
 
 
 @contextmanager
@@ -35,7 +43,7 @@ def pending_forever() -> Iterator[None]:
     enter = Seat.enter
 
     def keep_all(self: Seat, membership: Any, look: Any) -> None:
-        with mock.patch.object(SimulatedMembership, "release", return_value=None):
+        with mock.patch.object(Membership, "release", return_value=None):
             enter(self, membership, look)
 
     with mock.patch.object(Seat, "enter", keep_all):
@@ -85,6 +93,129 @@ def asleep() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def stays_alone() -> Iterator[None]:
+    """The agent stays in a group whose consumers have gone."""
+    with mock.patch.object(Session, "lacks_consumers", new_callable=mock.PropertyMock, return_value=False):
+        yield
+
+
+@contextmanager
+def plans_without_topics() -> Iterator[None]:
+    """A plan leaves out topics that nobody could look at in time."""
+    with mock.patch.object(Assigning, "_wait_for", return_value=None):
+        yield
+
+
+@contextmanager
+def plans_without_unreadable() -> Iterator[None]:
+    """A subscription that ends early is not read, and its member is left out of the plan."""
+    subscriptions = assigning._subscriptions
+
+    def readable(joined: Joined) -> Any:
+        short = [one for one in joined.members if one[2][:2] == b"\0\1" and len(one[2]) <= len(_VERSION_0) + 1]
+        return [one for one in subscriptions(joined) if one[0] not in {member for member, _, _ in short}]
+
+    with (
+        mock.patch.object(assigning, "_subscriptions", readable),
+        mock.patch.object(assigning, "starved", return_value=()),
+    ):
+        yield
+
+
+@contextmanager
+def newest_metadata() -> Iterator[None]:
+    """The agent's own metadata is of version 3, which some leaders cannot read."""
+
+    def newest(subscription: Subscription) -> bytes:
+        return encode_subscription(replace(subscription, version=3))
+
+    with mock.patch.object(membership, "encode_subscription", newest):
+        yield
+
+
+@contextmanager
+def follows_anybody() -> Iterator[None]:
+    """The agent joins groups whose leader gives partitions to members without topics."""
+    with (
+        mock.patch.object(admission, "UNSOUND_PROTOCOLS", frozenset()),
+        mock.patch.object(session, "unsound", return_value=""),
+    ):
+        yield
+
+
+@contextmanager
+def refreshes_rejected() -> Iterator[None]:
+    """Members that find a topic one after the other are taken for members that reject plans."""
+    judge = stepping_back.planned
+
+    def planned(course: Any, sent: Any) -> Any:
+        members: dict[str, frozenset[str]] = dict.fromkeys(sent.subscriptions, frozenset())
+        return judge(course, replace(sent, subscriptions=members, changed=False))
+
+    with mock.patch.object(stepping_back, "planned", planned):
+        yield
+
+
+@contextmanager
+def fewer_believed() -> Iterator[None]:
+    """A broker that tells fewer partitions is believed at once."""
+    deletions = cluster._settle_deletions
+
+    def at_once(state: Any, view: Any, now: float, times: Any) -> Any:
+        return deletions(state, view, now, replace(times, change=0.0))
+
+    with mock.patch.object(cluster, "_settle_deletions", at_once):
+        yield
+
+
+@contextmanager
+def random_place() -> Iterator[None]:
+    """Where the next coordinator does not know a reserved id, the agent joins under any other."""
+
+    def send(self: Any) -> Any:
+        joining = coordination.GroupMember._send_join(self)
+        self._parked, self._once_more = True, None
+        self._have_ready()
+        return joining
+
+    with mock.patch.object(Membership, "_send_join", send):
+        yield
+
+
+@contextmanager
+def reserves_long() -> Iterator[None]:
+    """A reserved id is kept for a whole session, also where its answer is lost."""
+    with mock.patch.object(membership, "RESERVED_SECONDS", 8.0), mock.patch.object(Membership, "_release_late"):
+        yield
+
+
+@contextmanager
+def deaf_to_the_end() -> Iterator[None]:
+    """SIGTERM does not interrupt a thread that waits for an answer."""
+    with mock.patch.object(coordination.GroupMember, "end_by", return_value=None):
+        yield
+
+
+@contextmanager
+def errors_end_it() -> Iterator[None]:
+    """Any error in a turn ends the membership."""
+
+    def turn(self: Any, session: Any, _membership: Any) -> None:
+        self._wake.wait(session.turn())
+        self._wake.clear()
+
+    with mock.patch.object(leader.GroupLeader, "_turn", turn):
+        yield
+
+
+@contextmanager
+def no_pauses() -> Iterator[None]:
+    """What fails is tried again at once."""
+    with mock.patch.object(Attempts, "pause_seconds", new_callable=mock.PropertyMock, return_value=0.0):
+        yield
+
+
 PLANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "": nullcontext,
     "one-phase": one_phase,
@@ -95,5 +226,17 @@ PLANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "deaf-to-partitions": deaf_to_partitions,
     "joins-anything": joins_anything,
     "asleep": asleep,
+    "stays-alone": stays_alone,
+    "plans-without-topics": plans_without_topics,
+    "plans-without-unreadable": plans_without_unreadable,
+    "newest-metadata": newest_metadata,
+    "follows-anybody": follows_anybody,
+    "refreshes-rejected": refreshes_rejected,
+    "fewer-believed": fewer_believed,
+    "random-place": random_place,
+    "reserves-long": reserves_long,
+    "deaf-to-the-end": deaf_to_the_end,
+    "errors-end-it": errors_end_it,
+    "no-pauses": no_pauses,
 }
 """By name; the empty one is none."""

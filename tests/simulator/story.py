@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 from tests.simulator.consumers import KINDS
+from tests.simulator.group import ERRORS, Error
 from tests.simulator.place import RACKS
 from tests.simulator.world import STEPS, Setting, World
 
@@ -20,6 +21,9 @@ _NUMBERS: Final = st.integers(0, 7)
 _AGENTS: Final = st.integers(0, 1)
 _MOST_CLIENTS: Final = 7
 _FIRST_MS: Final = 2000
+_REFUSALS: Final = st.sampled_from(sorted(ERRORS)).flatmap(
+    lambda name: st.tuples(st.just(name), st.sampled_from(ERRORS[name]))
+)
 _PROTOCOLS: Final = ("range", "cooperative-sticky", "roundrobin", "sticky")
 _SETTINGS: Final = st.builds(
     Setting,
@@ -29,6 +33,12 @@ _SETTINGS: Final = st.builds(
     agents=st.integers(1, 2),
     strangers=st.booleans(),
     forbidden=st.sampled_from((False, False, False, False, False, False, False, True)),
+    initial_delay_ms=st.sampled_from((3000, 0)),
+    max_size=st.sampled_from((0, 0, 0, 3)),
+    patterns=st.booleans(),
+    plan_ms=st.sampled_from((0, 0, 0, 80, 1500)),
+    look_ms=st.sampled_from((0, 0, 0, 300, 2500)),
+    clients=st.sampled_from(("any", "any", "any", "any", "any", "any", "kafka-go", "kafkajs")),
     agent_first=st.booleans(),
     clean=st.booleans(),
 )
@@ -101,7 +111,48 @@ class Story(RuleBasedStateMachine):
         """A long collection of garbage."""
         self.world.pause(number, milliseconds)
 
+    @rule(milliseconds=_within(3000, 10_000, 90_000))
+    def another_application_starts(self, milliseconds: int) -> None:
+        """The group's members are stopped as a whole, and started with another assignor."""
+        self.world.change_application(milliseconds)
+
+    @rule()
+    def the_other_application_ends(self) -> None:
+        """And the first one may come back."""
+        self.world.end_application()
+
+    @rule(milliseconds=_within(2000, 30_000))
+    def a_topic_is_created(self, milliseconds: int) -> None:
+        """Each client finds it at its own refresh."""
+        self.world.create_topic(milliseconds)
+
+    @rule(number=_NUMBERS, milliseconds=_within(500, 3000))
+    def a_client_keeps_what_is_revoked(self, number: int, milliseconds: int) -> None:
+        """Its callback fails."""
+        self.world.keep_revoked(number, milliseconds)
+
+    @rule()
+    def the_group_is_converted(self) -> None:
+        """By a member of the protocol of KIP-848."""
+        self.world.convert()
+
+    @rule()
+    def the_group_is_classic_again(self) -> None:
+        """Because all members of that protocol have gone."""
+        self.world.revert()
+
     # agents
+
+    @rule(of=_REFUSALS, milliseconds=_within(300, 3000), times=_within(1, 2, 1000))
+    def requests_are_refused(self, of: tuple[str, Error], milliseconds: int, times: int) -> None:
+        """With any error that brokers answer them with."""
+        name, error = of
+        self.world.refuse(name, error, milliseconds, times)
+
+    @rule(name=st.sampled_from(sorted(ERRORS)), times=_within(1, 2), before=st.booleans())
+    def answers_are_lost(self, name: str, times: int, *, before: bool) -> None:
+        """The connection breaks."""
+        self.world.lose_answers(name, times, before=before)
 
     @rule(number=_AGENTS)
     def an_agent_starts(self, number: int) -> None:
@@ -134,6 +185,11 @@ class Story(RuleBasedStateMachine):
         self.world.elect_other()
 
     # the cluster
+
+    @rule(looks=_within(1, 5, 30))
+    def metadata_is_stale(self, looks: int) -> None:
+        """A broker that is behind tells fewer partitions."""
+        self.world.show_stale(looks)
 
     @rule(milliseconds=_within(50, 1000, 4000), outdated=st.booleans())
     def the_coordinator_moves(self, milliseconds: int, *, outdated: bool) -> None:

@@ -6,9 +6,10 @@ The rules are those of `agent.supervisor.watchdog`, whose own code is made of pr
 from __future__ import annotations
 
 from collections import deque
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from agent.leading.leader import GroupLeader
+from agent.leading.stepping_back import Cause
 from agent.supervisor.line import Presence
 from common.settings import SupervisorSettings
 from tests.simulator.agent import build, settings_of
@@ -44,6 +45,8 @@ class SupervisedAgent:
         place: Place,
         election: SimulatedElection | None,
         witness: Witness,
+        plan_ms: int,
+        look_ms: int,
     ) -> None:
         """An agent that is not started.
 
@@ -56,11 +59,13 @@ class SupervisedAgent:
             place: The cluster.
             election: Of the agents; None for an agent alone.
             witness: Told of what its processes do.
+            plan_ms: How long a plan takes.
+            look_ms: How long a look takes that a plan waits for.
         """
         self.name, self.instance_id = name, instance_id
         self.settings = settings_of(instance_id, takeover)
         self._timeline, self._network, self._place, self._election = timeline, network, place, election
-        self._witness = witness
+        self._witness, self._plan_ms, self._look_ms = witness, plan_ms, look_ms
         self._deaths: deque[int] = deque()
         self._told: list[tuple[int, frozenset[Presence]]] = []
         self._known: frozenset[Presence] = frozenset()
@@ -85,12 +90,16 @@ class SupervisedAgent:
         )
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether its process is, as by SIGSTOP."""
+        return self.process is not None and self.process.host.alive and self.process.host.stopped
+
+    @property
     def at_work(self) -> bool:
         """Whether it is where it should be: running if it is wanted, and gone if it is not."""
         resting = self._timeline.now < self._observes_until
-        stopped = self.process is not None and self.process.host.alive and self.process.host.stopped
         return (
-            not stopped
+            not self.is_stopped
             and (self.up == self.wanted or resting)
             and (not self.up or self._watch is None or self._watch.settled)
         )
@@ -162,9 +171,16 @@ class SupervisedAgent:
         if not self.wanted or self.up:
             return
         process = Process(
-            self.name, timeline=self._timeline, network=self._network, changed=self._changed, triggered=self._triggered
+            self.name,
+            timeline=self._timeline,
+            network=self._network,
+            changed=self._changed,
+            triggered=self._triggered,
+            refused=self._refused,
+            sent=self._sent,
         )
-        self._watch = Watch(process.host, self._timeline, self._place)
+        process.plan_ms, process.look_ms = self._plan_ms, self._look_ms
+        self._watch = Watch(process, self._place, self._network.coordinator.initial_delay_ms / 1000)
         self.standing = self._election.enter(self.name, process.host) if self._election is not None else None
         leader = build(
             process,
@@ -172,6 +188,8 @@ class SupervisedAgent:
             watch=self._watch,
             standing=self.standing,
             broke=lambda error: self._witness.breaks(self, error),
+            steps_back=lambda cause: self._witness.steps_back(self, process, cause),
+            group_type=self._network.group_type,
         )
         process.presences = leader.presences
         self.process, self.leader = process, leader
@@ -181,10 +199,12 @@ class SupervisedAgent:
 
     def _ends(self) -> None:
         """Its work is done, and the process ends."""
+        present: frozenset[Presence] = frozenset()
         if self.process is not None:
+            present = self.process.presences()
             self._end(self.process)
-        if not any(present for _, present in self._told):
-            self._leave(self._known)
+        # one that was in no group yet: brokers may still know the one before it
+        self._leave(present if any(told for _, told in self._told) else self._known)
         if self.wanted:
             self._timeline.after(START_MS, self._begin)
 
@@ -198,14 +218,29 @@ class SupervisedAgent:
         if process is not self.process:
             return
         now = self._timeline.now
-        self._told.append((now, process.presences()))
-        self._witness.steps(self, process, step)
+        present = process.presences()
+        if not self._told or self._told[-1][1] != present:
+            self._told.append((now, present))
+        if step:
+            self._witness.steps(self, process, step)
         if self._armed and self._armed == step:
             self._armed = ""
             self.kill()
 
     def _triggered(self, process: Process, reason: str) -> None:
         self._witness.triggers(self, process, reason)
+
+    def _refused(self, process: Process, name: str, code: int) -> None:
+        if process is self.process:
+            self._witness.refused(self, process, name, code)
+
+    def _sent(self, process: Process, name: str, request: Any) -> None:
+        if process is self.process:
+            self._witness.sends(self, process, name, request)
+
+    def seen_partitions(self, topic: str) -> int:
+        """The most partitions of a topic that its process has ever seen."""
+        return self._watch.most_seen.get(topic, 0) if self._watch is not None else 0
 
     def _bury(self) -> None:
         now = self._timeline.now
@@ -256,6 +291,15 @@ class Witness(Protocol):
 
     def triggers(self, agent: SupervisedAgent, process: Process, reason: str) -> None:
         """A rebalance is about to be asked for."""
+
+    def refused(self, agent: SupervisedAgent, process: Process, name: str, code: int) -> None:
+        """A broker answers with an error."""
+
+    def sends(self, agent: SupervisedAgent, process: Process, name: str, request: Any) -> None:
+        """A request is on its way."""
+
+    def steps_back(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
+        """It leaves the group alone for a while."""
 
     def killed(self, agent: SupervisedAgent) -> None:
         """A process is dead."""

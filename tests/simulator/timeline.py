@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 Action = Callable[[], None]
 
 
-@dataclass(slots=True, order=True)
+@dataclass(slots=True, eq=False)
 class Event:
-    """One thing that is to happen; equal times happen in the order in which they were planned."""
+    """One thing that is to happen."""
 
-    at: int
-    number: int
-    action: Action | None = field(compare=False)
-    repeats: bool = field(compare=False)
+    action: Action | None
+    repeats: bool
 
     def cancel(self) -> None:
         """It will not happen."""
@@ -33,7 +31,8 @@ class Timeline:
     def __init__(self) -> None:
         self.now = 0
         self.leapt = 0
-        self._queue: list[Event] = []
+        self._queue: list[tuple[int, int, Event]] = []
+        """When, the how manieth that was planned (equal times happen in that order), and what."""
         self._numbers = 0
 
     def seconds(self) -> float:
@@ -49,31 +48,29 @@ class Timeline:
             repeats: whether it moves along when time leaps.
         """
         self._numbers += 1
-        event = Event(self.now + max(0, milliseconds), self._numbers, action, repeats)
-        heapq.heappush(self._queue, event)
+        event = Event(action, repeats)
+        heapq.heappush(self._queue, (self.now + max(0, milliseconds), self._numbers, event))
         return event
 
     def run(self, milliseconds: int, until: Callable[[], bool] = lambda: False) -> bool:
         """Let time pass, no longer than until something is so; the answer is whether it is."""
         end = self.now + milliseconds
         while not until():
-            if not self._queue or self._queue[0].at > end:
+            if not self._queue or self._queue[0][0] > end:
                 self.now = end
                 return until()
-            event = heapq.heappop(self._queue)
+            at, _, event = heapq.heappop(self._queue)
             if event.action is not None:
-                self.now = event.at
+                self.now = at
                 event.action()
         return True
 
     def leap(self, milliseconds: int) -> int:
         """Let time pass in which what repeats only repeats: up to the next event that does not; how long that was."""
-        self._queue = [event for event in self._queue if event.action is not None]
-        firm = min((event.at for event in self._queue if not event.repeats), default=self.now + milliseconds)
+        queue = [entry for entry in self._queue if entry[2].action is not None]
+        firm = min((at for at, _, event in queue if not event.repeats), default=self.now + milliseconds)
         length = max(0, min(milliseconds, firm - self.now))
-        for event in self._queue:
-            if event.repeats:
-                event.at += length
+        self._queue = [(at + length if event.repeats else at, number, event) for at, number, event in queue]
         heapq.heapify(self._queue)
         self.now += length
         self.leapt += length

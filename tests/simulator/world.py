@@ -13,20 +13,25 @@ from typing import Final
 from uuid import UUID
 
 from tests.simulator.agent import GROUP
-from tests.simulator.consumers import KINDS, Consumer
+from tests.simulator.consumers import KAFKA_GO, KAFKAJS, KINDS, Consumer
 from tests.simulator.coordinator import Coordinator
-from tests.simulator.group import GroupMember, State
-from tests.simulator.judgement import Judgement
-from tests.simulator.network import LATENCY_MS, Network
+from tests.simulator.group import Error, GroupMember, State
+from tests.simulator.judgement import AGENT_SESSION_MS, Judgement
+from tests.simulator.network import LATENCY_MS, Network, Trouble
 from tests.simulator.place import RACKS, Place
 from tests.simulator.standing import SimulatedElection
 from tests.simulator.supervised import START_MS, SupervisedAgent
 from tests.simulator.timeline import Timeline
 
 TOPIC: Final = "t"
+FOREIGN: Final = "mine"
+"""A protocol that agents do not offer."""
+_MOST_TOPICS: Final = 4
 _TURN_MS: Final = 500
 _CALM_TURNS: Final = 12
 _PATIENCE_MS: Final = 150_000
+_CONVERSION_MS: Final = 5000
+_LOST_MS: Final = 6000
 STEPS: Final = ("join-sent", "join-answered", "sync-sent", "synced", "reserved", "released", "reset")
 
 
@@ -41,6 +46,12 @@ class Setting:
         agents: How many there are: 1, or 2 that elect one of them.
         strangers: Whether the second agent has an instance id of its own and no election, as by mistake.
         forbidden: Whether the group is one that the agent may not join: kafka-python with roundrobin.
+        initial_delay_ms: `group.initial.rebalance.delay.ms` of the brokers.
+        max_size: `group.max.size`; 0 where there is no bound.
+        patterns: Whether clients subscribe by pattern, and so find new topics by themselves.
+        plan_ms: How long an agent's plan takes.
+        look_ms: How long a look at topics takes that a plan waits for.
+        clients: Of which kind all are: any, kafka-go or kafkajs.
         agent_first: Whether the agent is in the group before anybody else, and so leads it.
         clean: Whether the agent takes the lead of eager groups without waiting for it (`leading.takeover`).
     """
@@ -51,6 +62,12 @@ class Setting:
     agents: int = 1
     strangers: bool = False
     forbidden: bool = False
+    initial_delay_ms: int = 0
+    max_size: int = 0
+    patterns: bool = False
+    plan_ms: int = 0
+    look_ms: int = 0
+    clients: str = "any"
     agent_first: bool = True
     clean: bool = False
 
@@ -69,10 +86,15 @@ class World:
         self.timeline = Timeline()
         self.place = Place()
         self.place.topics[TOPIC] = [self._replicas(number) for number in range(setting.partitions)]
-        self.coordinator = Coordinator(self.timeline, new_id=self._new_id)
+        delay = setting.initial_delay_ms
+        self.coordinator = Coordinator(self.timeline, new_id=self._new_id, initial_delay_ms=delay)
+        self.coordinator.max_size = setting.max_size
         self.network = Network(self.timeline, self.coordinator)
         self.consumers: list[Consumer] = []
+        self.patterns, self.faults = setting.patterns, False
+        """Whether clients find topics by themselves, and whether anything has been done to agents' requests."""
         self.judgement = Judgement(self)
+        self.coordinator.refused = self.judgement.guest.refused
         elected = setting.agents > 1 and not setting.strangers
         self.election = SimulatedElection(self.timeline, GROUP) if elected else None
         self.agents = [
@@ -85,10 +107,13 @@ class World:
                 place=self.place,
                 election=self.election,
                 witness=self.judgement,
+                plan_ms=setting.plan_ms,
+                look_ms=setting.look_ms,
             )
             for number in range(setting.agents)
         ]
         self._names = 0
+        self._foreign_since: int | None = None
         self.timeline.after(0, self._look)
 
     def close(self) -> None:
@@ -145,6 +170,8 @@ class World:
         for one in self.consumers:
             if one.host.alive and (one.host.stopped or not one.stable):
                 return f"{one.name} is not in the group"
+            if one.host.alive and one.topics != one.joined_topics:
+                return f"{one.name} has found a topic"
         if group is None:
             return ""
         if group.state not in (State.STABLE, State.EMPTY) or group.pending:
@@ -164,17 +191,26 @@ class World:
     def join(self, kind: str, rack: str) -> None:
         """A client comes."""
         self._names += 1
-        if self.setting.forbidden:
+        if self.coordinator.converted_at is not None:
+            return  # one that speaks the new protocol: brokers do everything
+        one_kind = {"kafka-go": KAFKA_GO, "kafkajs": KAFKAJS}.get(self.setting.clients)
+        if one_kind is not None:
+            kind = self.setting.clients
+        elif self.setting.forbidden:
             kind = "kafka-python"
         elif self.setting.protocol == "cooperative-sticky" and KINDS[kind].version == 0:
             kind = "java"  # who rebalances incrementally tells what it owns
         protocol = "roundrobin" if self.setting.forbidden else self.setting.protocol
+        if one_kind is not None:
+            protocol = "RoundRobinAssigner" if one_kind is KAFKAJS else "range"
+        if self._foreign():
+            protocol = FOREIGN
         java = kind == "java" and protocol == "range"
         consumer = Consumer(
             f"{kind}-{self._names}-{rack}",
-            KINDS[kind],
+            one_kind or KINDS[kind],
             rack=rack,
-            topics=(TOPIC,),
+            topics=tuple(self.place.topics) if self.patterns else (TOPIC,),
             protocols=(protocol, "cooperative-sticky") if java else (protocol,),
             timeline=self.timeline,
             network=self.network,
@@ -208,7 +244,76 @@ class World:
             one.host.stop()
             self.timeline.after(milliseconds, one.host.go_on)
 
+    def change_application(self, milliseconds: int) -> None:
+        """All clients are stopped, and after a while another application starts, with a protocol that agents lack."""
+        kinds = [(one.kind.static, one.name.rpartition("-")[2]) for one in self.consumers if one.host.alive]
+        if self.setting.clients != "any" or any(static for static, _ in kinds) or not kinds:
+            return
+        while self._living(0) is not None:
+            self.leave(0)
+        self.wait(milliseconds)
+        self._foreign_since = self.timeline.now
+        for _, rack in kinds:
+            self.join("java", rack)
+
+    def end_application(self) -> None:
+        """The other application is stopped, and the first one may come back."""
+        while self._foreign() and self._living(0) is not None:
+            self.leave(0)
+        self._foreign_since = None
+
+    def create_topic(self, milliseconds: int) -> None:
+        """A topic is created; clients with patterns find it one after the other."""
+        if not self.patterns or len(self.place.topics) >= _MOST_TOPICS:
+            return
+        topic = f"{TOPIC}{len(self.place.topics)}"
+        self.place.topics[topic] = [self._replicas(number) for number in range(3)]
+        self.judgement.excuse(f"{topic} is created", milliseconds + 2 * self.slowest_ms())
+        for one in self.consumers:
+            if one.host.alive:
+                one.host.later(self.random.randrange(milliseconds), partial(one.finds, topic))
+        self.place.changed()
+
+    def keep_revoked(self, number: int, milliseconds: int) -> None:
+        """A client does not give up for a while what is taken from it."""
+        if (one := self._living(number)) is not None and one.cooperative:
+            self.faults = True
+            one.keeps_until = self.timeline.now + milliseconds
+            self.judgement.excuse(f"{one.name} keeps what is revoked", milliseconds + self.slowest_ms())
+
+    def convert(self) -> None:
+        """A member of the new protocol joins, and clients follow it: brokers assign the group from now on."""
+        if self.coordinator.converted_at is None and self.network.available and not self._foreign():
+            for one in [one for one in self.consumers if one.host.alive]:
+                one.crash()
+            self.wait(2 * LATENCY_MS)  # what they have sent belongs to the group before
+            self.coordinator.convert()
+            self.judgement.excuse("the group is converted", _CONVERSION_MS)
+
+    def revert(self) -> None:
+        """Clients of the new protocol end; the group is as if it had never been."""
+        if self.coordinator.converted_at is not None:
+            self.coordinator.revert()
+            self.judgement.excuse("the group is classic again", _CONVERSION_MS)
+
     # what can happen to agents
+
+    def refuse(self, name: str, error: Error, milliseconds: int, times: int) -> None:
+        """Requests of agents are answered with an error, and have no effect."""
+        self.faults = True
+        until = self.timeline.now + milliseconds
+        self.network.troubles.append(Trouble(name=name, error=error, until=until, times=times))
+        cost = milliseconds + AGENT_SESSION_MS + self.slowest_ms()
+        self.judgement.excuse(f"{times} {name} in {milliseconds} ms are answered {error.name}", cost)
+
+    def lose_answers(self, name: str, times: int, *, before: bool) -> None:
+        """Connections of agents break instead of an answer, before or after the request had its effect."""
+        self.faults = True
+        until = self.timeline.now + _LOST_MS
+        self.network.troubles.append(Trouble(name=name, lost=True, before=before, until=until, times=times))
+        self.judgement.excuse(
+            f"{times} answers to {name} are lost, before={before}", _LOST_MS + AGENT_SESSION_MS + self.slowest_ms()
+        )
 
     def start_agent(self, number: int) -> None:
         """An agent is started."""
@@ -253,6 +358,7 @@ class World:
             return
         self.judgement.excuse("the coordinator moves", milliseconds + self.slowest_ms() + 2000)
         self.network.available = False
+        self.network.broker = 1 + self.network.broker % len(self.place.racks)
         before = self.judgement.former
         self.coordinator.unload()
 
@@ -308,6 +414,11 @@ class World:
             partitions += [self._replicas(len(partitions) + number) for number in range(count)]
             self._cluster_changes()
 
+    def show_stale(self, looks: int) -> None:
+        """Every second look goes to a broker that tells fewer partitions."""
+        self.place.stale_looks = looks
+        self.place.changed()
+
     def hide_cluster(self, milliseconds: int) -> None:
         """Looks at the cluster fail for a while."""
         self.place.hidden = True
@@ -327,6 +438,10 @@ class World:
     def _cluster_changes(self) -> None:
         self.judgement.excuse("the cluster changes", self.slowest_ms())
         self.place.changed()
+
+    def _foreign(self) -> bool:
+        """Whether another application uses the group."""
+        return self._foreign_since is not None
 
     def _living(self, number: int) -> Consumer | None:
         living = [one for one in self.consumers if one.host.alive]

@@ -201,3 +201,18 @@ def test_the_configuration_page_is_generated() -> None:
     code, out, _ = run("settings", "--format", "markdown")
     assert code == 0
     assert (DOCS / "configuration.md").read_text(encoding="utf-8") == out
+
+
+@pytest.mark.parametrize("key", ["leading.protocols", "leading.cooperative_protocols"])
+def test_names_of_streams_are_refused(key: str, closed_port: str) -> None:
+    """Offering Streams' protocol would let the agent into groups whose leader fails on it: exit code 2, and why."""
+    line = ["-b", closed_port, "-g", "orders", "-s", f'{key}=["range","stream"]']
+    code, said = refused("run", *line)
+    assert code == 2
+    assert key in said
+    assert "'stream' is Kafka Streams" in said
+    whole = subprocess.run(
+        [sys.executable, "-m", "agent.cli.main", "run", *line], capture_output=True, text=True, check=False
+    )
+    assert (whole.returncode, whole.stdout) == (2, "")
+    assert "'stream' is Kafka Streams" in whole.stderr

@@ -123,6 +123,19 @@ def test_what_a_broker_says_before_it_hangs_up_is_heeded(
     net.close()
 
 
+def test_a_connection_that_is_being_closed_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library raises an error that is none of Kafka's; whoever waits for the answer is to try again."""
+
+    def closing(*_: Any, **_options: Any) -> Any:
+        raise RuntimeError("Transport closed for writes")
+
+    monkeypatch.setattr(KafkaConnectionManager, "send", closing)
+    net = NetworkSelector(**CONFIG)
+    future = Connections(net, **CONFIG).send(object(), node_id=1)
+    assert isinstance(future.exception, kafka_errors.KafkaConnectionError)
+    net.close()
+
+
 def test_who_was_never_let_in_is_told_apart() -> None:
     """Nothing is known at first; a refusal counts until anybody was let in, and none from then on."""
     refusals, me, other = Refusals(), (("sasl_", "me"),), (("sasl_", "other"),)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.group import endangers, topics_of, view_member
+from agent.group import MemberView, endangers, is_agent, topics_of, view_member
 from protocol.consumer import encode_assignment, encode_subscription
 from protocol.model import NO_PARTITIONS, Assignment, Subscription, from_pairs, to_pairs
 from tests.unit.agent.values import Described, group, member
@@ -99,3 +99,18 @@ def test_topics_of_all_subscriptions() -> None:
     """Every topic that somebody wants, once."""
     assert topics_of([SUBSCRIPTION, Subscription(version=0, topics=("t", "u"))]) == {"t", "u"}
     assert topics_of([]) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("one", "agent"),
+    [
+        (member("x", instance_id="other", client_id="samerack"), True),
+        (member("x", "t", instance_id="other", client_id="samerack"), False),
+        (member("x", client_id="samerack"), False),
+        (member("x", instance_id="other", client_id="orders"), False),
+    ],
+    ids=["another agent", "reads a topic", "not static", "another client"],
+)
+def test_agents_are_told_from_consumers(one: MemberView, agent: bool) -> None:  # noqa: FBT001 - a column of the table
+    """Two agents that do not know of each other must not take each other for consumers."""
+    assert is_agent(one, "samerack") is agent

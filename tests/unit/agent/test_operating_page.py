@@ -94,3 +94,31 @@ def test_what_faults_cost_is_what_was_measured() -> None:
         f"{rebalancing:.1f} s at most, where the same rebalance took {without:.1f} s without an agent",
     ):
         assert words in _TEXT
+
+
+def test_what_many_agents_cost_is_what_was_measured() -> None:
+    """Each figure of the paragraph is that of the run's own document; the record is far below what brokers take."""
+    told = json.loads((ROOT / "docs" / "benchmarks-election.json").read_text(encoding="utf-8"))
+    rest, newcomers = told["rest"], told["newcomers"]
+    requests = rest["requests_per_second"]
+    assert told["agents"] > 2_000
+    assert 20 * told["election_bytes"] < told["message_max_bytes"]
+    assert (rest["elections"], newcomers["elections"]) == (0, 0)
+    for words in (
+        f"of {told['agents']:,} agents for {told['apps']} groups, {told['started_per_second']:.0f} started a second, ",
+        f"{told['inside']} took part",
+        f"every agent had its place after {told['placed_seconds']:.1f} s, and every active one knew all racks ",
+        f"after {told['racks_known_seconds']:.1f} s.",
+        f"record had {told['election_bytes']:,} bytes at most, that of the largest group of agents outside ",
+        f"{told['waiting_bytes']:,} (`message.max.bytes` is {told['message_max_bytes']:,}).",
+        f"At rest the broker answered {rest['all_requests_per_second']:.0f} requests a second, ",
+        f"{requests['Heartbeat']:.0f} of them heartbeats and {requests['DescribeGroups']:.0f} DescribeGroups, ",
+        f"with {100 * rest['broker_cores']:.0f} % of a core",
+        f"{newcomers['agents']} sidecars more started {newcomers['elections']} elections; ",
+        f"their racks were known after {newcomers['median_seconds']:.1f} s in the middle, ",
+        f"{newcomers['all_known_seconds']:.1f} s at most.",
+        f"another was active after {told['handed_over_seconds']:.2f} s, and knew all racks after ",
+        f"{told['next_knows_all_seconds']:.1f} s; ",
+        f"after kill -9 another was active after {told['taken_over_seconds']:.1f} s.",
+    ):
+        assert words in _TEXT, words

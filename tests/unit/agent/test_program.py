@@ -43,7 +43,8 @@ def test_every_group_is_shown_once_from_the_start(agent: Agent) -> None:
 
 def test_threads_that_have_ended_are_unhealthy(agent: Agent) -> None:
     """Each part is named with what is wrong."""
-    assert set(agent.unhealthy()) == {"watch", "traffic", "election", "events", "group orders", "group payments"}
+    parts = {"watch", "poller", "traffic", "election", "events"}
+    assert set(agent.unhealthy()) == parts | {"group orders", "group payments"}
 
 
 def test_readiness_asks_for_looks_and_roles(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:

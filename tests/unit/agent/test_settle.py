@@ -211,6 +211,52 @@ def test_a_topic_absent_for_a_moment_is_no_change() -> None:
     assert all(settled(other) is settled(first) for other in others)
 
 
+def test_fewer_partitions_count_once_they_have_lasted() -> None:
+    """A topic made anew with fewer partitions settles as a deletion does; until then the others stay as they were."""
+    before, after = look(t=[partition(1), partition(2), partition(3)]), look(t=[partition(1), partition(2)])
+    first, *others, last = watch((0, before), (10, after), (10.9, after), (11, after))
+    assert all(settled(other) is settled(first) for other in others)
+    assert settled(last) == cluster(t=[(1,), (2,)])
+    assert last.changes == (Change(kind="partition-count", where="t", before="3", after="2"),)
+
+
+def test_a_stale_broker_that_tells_fewer_partitions_changes_nothing() -> None:
+    """Where one broker knows partitions that another does not know yet, their answers in turn are no changes."""
+    all_of_them, stale = look(t=[partition(1), partition(2), partition(3)]), look(t=[partition(1)])
+    first, *others = watch(*((0.6 * step, (all_of_them, stale)[step % 2]) for step in range(40)))
+    assert changes(others) == []
+    assert all(settled(other) is settled(first) for other in others)
+
+
+def test_the_time_of_missing_partitions_begins_anew_with_another_count() -> None:
+    """Absent, then half of it, then another half: none of the three has lasted."""
+    counts = [look(absent=["t"]), look(t=[partition(1)]), look(t=[partition(1), partition(2)])]
+    first, *others = watch(
+        (0, look(t=[partition(1), partition(2), partition(3)])),
+        *((10 + 0.6 * step, counts[step % 3]) for step in range(12)),
+    )
+    assert all(settled(other) is settled(first) for other in others)
+
+
+def test_partitions_that_stay_follow_their_replicas_while_others_are_missing() -> None:
+    """What is pending for one partition is not held up by those that a broker does not tell of."""
+    outcomes = watch(
+        (0, look(t=[partition(1), partition(2)])), (10, look(t=[partition(3)])), (11, look(t=[partition(3)]))
+    )
+    assert settled(outcomes[1]) == cluster(t=[(1,), (2,)])
+    assert settled(outcomes[2]) == cluster(t=[(3,)])
+
+
+def test_a_topic_absent_from_the_start_settles_to_an_empty_one() -> None:
+    """It is no news, and once it is there it counts at once."""
+    outcomes = watch(
+        (0, look(absent=["t"])), (0.9, look(absent=["t"])), (1, look(absent=["t"])), (2, look(t=[partition(1)]))
+    )
+    assert [dict(settled(outcome).topics) for outcome in outcomes[:3]] == [{}, {}, {"t": ()}]
+    assert changes(outcomes[:3]) == []
+    assert settled(outcomes[3]) == cluster(t=[(1,)])
+
+
 def test_a_topic_nobody_asks_for_is_not_gone() -> None:
     """A topic that no group reads any more is not looked at; that is no news of the topic."""
     first, *others = watch((0, look(t=[partition(1)])), *((now, look()) for now in (1, 5, 100)))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Collection
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -65,10 +67,11 @@ def refused(code: int) -> KafkaException:
     return KafkaException(KafkaError(code))
 
 
-def watcher(counts: Counts, selector: str = "leader") -> ClusterWatch:
-    """A watch that settles at once and has no client."""
-    times = SettlingTimes(change=0.0, leader=0.0)
-    return ClusterWatch(SimpleNamespace, pause=0.01, times=times, selector=selector, metrics=counts)  # type: ignore[arg-type]  # it only hands the client on
+def watcher(counts: Counts, selector: str = "leader", settling: float = 0.0) -> ClusterWatch:
+    """A watch that settles at once, unless said otherwise, and has no client."""
+    times = SettlingTimes(change=settling, leader=0.0)
+    opened = partial(asked, describe_configs=lambda _question, **_options: {})
+    return ClusterWatch(opened, pause=0.01, times=times, selector=selector, metrics=counts)
 
 
 @pytest.fixture
@@ -136,15 +139,37 @@ def test_a_new_topic_of_interest_is_looked_at_at_once() -> None:
 
 def test_the_first_look_at_a_topic_is_waited_for(looks: list[ClusterView | Exception]) -> None:
     """Whoever needs it at once has it as soon as it is there; also that the topic does not exist."""
-    eye = watcher(Counts())
-    eye.show_interest("orders", frozenset({"t", "gone"}))
-    assert not eye.wait_for(frozenset({"t"}), 0.01)
-    looks += [look(t=[partition(1)])]
+    eye, topics = watcher(Counts()), frozenset({"t", "gone"})
+    eye.show_interest("orders", topics)
+    assert eye.wait_for(topics, 0.01) == topics
+    looks += [look(t=[partition(1)], absent=["gone"])]
     looking = threading.Timer(0.05, eye.look_once)
     looking.start()
-    assert eye.wait_for(frozenset({"t", "gone"}), 10)
-    assert eye.cluster == cluster(t=[(1,)])
+    assert eye.wait_for(topics, 10) == frozenset()
+    assert eye.cluster.topics["t"] == cluster(t=[(1,)]).topics["t"]
     looking.join()
+
+
+def test_an_absent_topic_that_somebody_reads_is_not_believed_at_once(looks: list[ClusterView | Exception]) -> None:
+    """A broker that has just started may know no topic yet; without a reader its word counts at once."""
+    eye = watcher(Counts(), settling=0.05)
+    looks += [look(absent=["t"])]
+    eye.look_once()
+    topics = frozenset({"t"})
+    assert eye.unknown(topics) == frozenset()
+    assert eye.unknown(topics, topics) == topics
+    time.sleep(0.05)
+    eye.look_once()
+    assert eye.unknown(topics, topics) == frozenset()
+    assert eye.cluster.topics == {"t": ()}
+
+
+def test_a_topic_that_may_not_be_seen_is_unknown_and_not_waited_for(looks: list[ClusterView | Exception]) -> None:
+    """Waiting would bring nothing, and planning without it would take it from its readers."""
+    eye, topics = watcher(Counts()), frozenset({"t"})
+    looks += [ClusterView(brokers={1: "a"}, topics={}, refused=topics)]
+    eye.look_once()
+    assert eye.wait_for(topics, 60) == topics
 
 
 @pytest.mark.parametrize(("answer", "aware"), [(True, True), (False, False), (AgentError("not allowed"), False)])
@@ -157,13 +182,13 @@ def test_the_selector_is_read_once(
     """`auto` asks the brokers at the first look; where it may not, only leaders count as near."""
     asked = []
 
-    def selector(_: object, brokers: Collection[int]) -> bool:
+    def configs(_: object, brokers: Collection[int]) -> watch.BrokerConfigs:
         asked.append(list(brokers))
         if isinstance(answer, AgentError):
             raise answer
-        return answer
+        return watch.BrokerConfigs(rack_aware=answer, initial_delay_seconds=3.0)
 
-    monkeypatch.setattr(watch, "fetches_are_rack_aware", selector)
+    monkeypatch.setattr(watch, "read_broker_configs", configs)
     looks.append(look())
     eye = watcher(Counts(), "auto")
     for _ in range(2):
@@ -254,4 +279,4 @@ def test_every_broker_must_select_by_rack(selectors: tuple[str | None, ...], awa
         return {question[0]: Answer({"replica.selector.class": SimpleNamespace(value=values.pop(0))})}
 
     admin = asked(describe_configs=describe)
-    assert watch.fetches_are_rack_aware(admin, range(len(selectors))) is aware
+    assert watch.read_broker_configs(admin, range(len(selectors))).rack_aware is aware

@@ -68,6 +68,41 @@ def test_contested_partition_is_withheld() -> None:
     check(problem, final, cooperative=False)
 
 
+def _left(*, generation: int, rival: int | None = None) -> Problem:
+    """Member a claims t-0 and t-1 and does not subscribe to t any more; b does, and may claim t-1 as well."""
+    rivals = {"t": [1]} if rival is not None else {}
+    return build_problem(
+        topics={"s": [[]], "t": [[]] * 3},
+        members=[
+            MemberInput(id="a", topics=("s",), owned={"t": [0, 1, 2**31 - 1], "s": [0]}, generation=generation),
+            MemberInput(id="b", topics=("t", "s"), owned=rivals, generation=-1 if rival is None else rival),
+        ],
+    )
+
+
+def test_an_owner_without_a_subscription_withholds_its_partitions() -> None:
+    """It may still read them until it has revoked them, as in Java; it is no present owner that could keep them."""
+    problem = _left(generation=5)
+    assert problem.owner.tolist() == [0, NOBODY, NOBODY, NOBODY]
+    assert problem.contested is not None
+    assert problem.contested.tolist() == [False, True, True, False]
+    final = ASSIGNORS["cooperative-sticky"].assign(problem, DEFAULTS)
+    sent = withhold(problem, final)
+    assert (final.tolist(), sent.tolist()) == ([0, 1, 1, 1], [0, NOBODY, NOBODY, 1])
+    check(problem, sent, cooperative=True)
+    with pytest.raises(AssignmentError, match=r"t-0 .*was not withheld"):
+        check(problem, final, cooperative=True)
+
+
+@pytest.mark.parametrize(("rival", "owner", "contested"), [(6, 1, False), (5, NOBODY, True), (4, NOBODY, True)])
+def test_a_claim_without_a_subscription_is_as_old_as_its_generation(rival: int, owner: int, *, contested: bool) -> None:
+    """A newer claim of a subscriber makes it the owner; an equal or older one does not."""
+    problem = _left(generation=5, rival=rival)
+    assert problem.owner[2] == owner
+    assert problem.contested is not None
+    assert problem.contested[2] == contested
+
+
 @pytest.mark.parametrize("name", ASSIGNORS)
 @given(problem=groups.problems(max_partitions=12, max_members=8))
 @settings(max_examples=50, deadline=None)

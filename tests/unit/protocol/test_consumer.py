@@ -154,3 +154,50 @@ def test_empty_values_survive() -> None:
     """No topics, no partitions and empty user data are values, not absence."""
     assert decode_assignment(encode_assignment(Assignment(partitions=NO_PARTITIONS, user_data=b""))).user_data == b""
     assert decode_subscription(encode_subscription(Subscription(topics=("",)))).topics == ("",)
+
+
+def kafka_go(version: int, *topics: str, user_data: bytes | None = None) -> bytes:
+    """Metadata as segmentio/kafka-go writes it (joingroup.go, groupMetadata): version 1, without owned partitions."""
+    names = b"".join(len(topic).to_bytes(2, "big") + topic.encode() for topic in topics)
+    tail = b"\xff\xff\xff\xff" if user_data is None else len(user_data).to_bytes(4, "big") + user_data
+    return version.to_bytes(2, "big") + len(topics).to_bytes(4, "big") + names + tail
+
+
+def test_a_subscription_of_kafka_go_is_read() -> None:
+    """It says version 1 and ends after the user data: a member that owns nothing."""
+    data = kafka_go(1, "orders")
+    assert data.hex() == "000100000001" + "0006" + b"orders".hex() + "ffffffff"
+    assert decode_subscription(data) == Subscription(version=1, topics=("orders",))
+    with_rack = kafka_go(1, "orders", user_data=b"rack-a")  # what its RackAffinityGroupBalancer tells
+    assert decode_subscription(with_rack) == Subscription(version=1, topics=("orders",), user_data=b"rack-a")
+
+
+@settings(deadline=None)
+@given(SUBSCRIPTIONS.filter(lambda value: value.topics), st.integers(1, 4))
+def test_a_subscription_may_end_after_any_field_behind_its_topics(value: Subscription, fields: int) -> None:
+    """Fields that are missing at the end are empty; bytes that end within a field are refused."""
+    whole = Subscription(
+        version=3, topics=value.topics, user_data=value.user_data, owned=value.owned, generation=5, rack="r"
+    )
+    data = encode_subscription(whole)
+    parts = [
+        encode_subscription(Subscription(version=0, topics=value.topics))[:-4],
+        encode_subscription(Subscription(version=0, topics=value.topics, user_data=value.user_data)),
+        encode_subscription(Subscription(version=1, topics=value.topics, user_data=value.user_data, owned=value.owned)),
+        data[:-3],
+    ]
+    end = len(parts[fields - 1])
+    read = decode_subscription(data[:end])
+    complete = decode_subscription(data)
+    assert read.topics == complete.topics
+    assert read.user_data == (complete.user_data if fields >= 2 else None)
+    assert read.owned == (complete.owned if fields >= 3 else NO_PARTITIONS)
+    assert (read.generation, read.rack) == (5 if fields >= 4 else -1, None)
+    with pytest.raises(ProtocolError):
+        decode_subscription(data[: end + 1])
+
+
+def test_an_assignment_may_end_after_its_partitions() -> None:
+    """Missing user data is none."""
+    data = encode_assignment(Assignment(partitions=from_pairs([("t", 4)])))
+    assert decode_assignment(data[:-4]) == Assignment(partitions=from_pairs([("t", 4)]))

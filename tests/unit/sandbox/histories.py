@@ -47,9 +47,15 @@ def committed(at: float, offsets: Mapping[Partition, int]) -> Event:
     return Event(kind="committed", ms=0, ns=_ns(at), offsets=dict(offsets))
 
 
-def history(written: Iterable[Event] = (), **members: Iterable[Event]) -> History:
+def kept(at: float, offsets: Mapping[Partition, int]) -> Event:
+    """What the coordinator had."""
+    return Event(kind="kept", ms=0, ns=_ns(at), offsets=dict(offsets))
+
+
+def history(written: Iterable[Event] = (), *, coordinator: Iterable[Event] = (), **members: Iterable[Event]) -> History:
     """Members by name."""
     return History(
         members={name: tuple(sorted(events, key=lambda event: event.ns)) for name, events in members.items()},
         written=tuple(written),
+        kept=tuple(coordinator),
     )

@@ -93,6 +93,17 @@ def test_a_rebalance_that_nobody_explains_is_wrong() -> None:
     assert "nothing explains why cooperative went to generation 7, 8" in complaint
 
 
+def test_a_group_without_consumers_that_is_not_as_without_agents_is_wrong() -> None:
+    """Each violation is a complaint, of the fault or of the end of the run, and they are counted."""
+    emptied = replace(_outcome(4, "group-emptied", 0.1), violations=("idle cannot be deleted",))
+    verdict = judge(replace(_run(emptied), violations=("eager is not empty",)), _run(_outcome(4, "group-emptied", 0.1)))
+    assert verdict.complaints == (
+        "fault 4 (all members end in good order, and come back; eager, agent one): idle cannot be deleted",
+        "at the end: eager is not empty",
+    )
+    assert as_json(verdict, seed=1)["with_agents"]["violations"] == 2
+
+
 def test_what_the_histories_hold_is_counted_and_told_with_its_fault() -> None:
     """Lost records are counted one by one, each finding with the fault before it; one run alone is judged too."""
     skipped = Finding(
@@ -102,7 +113,7 @@ def test_what_the_histories_hold_is_counted_and_told_with_its_fault() -> None:
     run = replace(
         _run(_outcome(1, "worker-killed", 0.1), _outcome(2, "broker-killed", 0.1)), findings={"eager": (twice, skipped)}
     )
-    assert harm(run.findings) == Harm(lost=5, owned_twice=1, read_again=0)
+    assert harm(run.findings) == Harm(lost=5, owned_twice=1, read_again=0, forgotten=0)
     verdict = judge(run, None)
     assert [complaint.startswith("eager: ") for complaint in verdict.complaints] == [True, True]
     assert verdict.complaints[1].endswith("after fault 2 (broker killed and started; eager, agent one)")

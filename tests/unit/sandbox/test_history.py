@@ -7,10 +7,10 @@ from typer.testing import CliRunner
 
 from sandbox.errors import SandboxError
 from sandbox.history.checker import check
-from sandbox.history.model import Bounds, Finding, History, Kind
+from sandbox.history.model import Bounds, Finding, History, Kind, Stop
 from sandbox.history.reading import read_history
-from sandbox.history.spans import longest_stop, stops
-from tests.unit.sandbox.histories import T0, T1, committed, history, ran, told, wrote
+from sandbox.history.spans import clipped, longest_stop, stops
+from tests.unit.sandbox.histories import T0, T1, committed, history, kept, ran, told, wrote
 
 _BOUNDS = Bounds(unowned=5.0, stop=3.0)
 
@@ -190,3 +190,22 @@ def test_the_command_says_what_was_wrong(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, [str(member)])
     assert (result.exit_code, "read again: t-0, offsets 2 to 3, by one" in result.stdout) == (1, True)
     assert CliRunner().invoke(app, [str(tmp_path / "none")]).exit_code == 2
+
+
+def test_an_offset_that_the_coordinator_has_no_more_is_found() -> None:
+    """Gone, or lower than what a member was told is committed; a commit that came later is not asked for."""
+    one = [told("assigned", 1, T0, T1, generation=1), committed(2, {T0: 5, T1: 7}), committed(4, {T0: 9, T1: 9})]
+    has = [kept(3, {T0: 5, T1: 7}), kept(5, {T0: 8})]
+    found = check(history(coordinator=has, one=one), Bounds(unowned=60.0, stop=60.0))
+    assert [(one.kind, one.partition, one.offsets) for one in found] == [
+        (Kind.FORGOTTEN, T0, (8, 9)),
+        (Kind.FORGOTTEN, T1, (-1, 9)),
+    ]
+    assert "offset forgotten: t-1, offsets -1 to 9" in str(found[1])
+
+
+def test_a_stop_counts_from_when_there_was_somebody_to_read() -> None:
+    """What was before is cut off, and a stop that was over by then goes."""
+    second = 1_000_000_000
+    found = [Stop(partition=T0, since_ns=0, until_ns=2 * second), Stop(partition=T1, since_ns=0, until_ns=9 * second)]
+    assert clipped(found, 4 * second) == [Stop(partition=T1, since_ns=4 * second, until_ns=9 * second)]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.election.choice import choose, racks_by_address
 from agent.election.model import Presence, Verdict, decode_presence, decode_verdict, encode, lead, observe
+from agent.election.places import ROOM
 
 ORDERS, PAYMENTS = lead("orders"), lead("payments")
 
@@ -27,6 +30,23 @@ presences = st.dictionaries(
     min_size=1,
     max_size=6,
 )
+
+
+def _json() -> st.SearchStrategy[bytes]:
+    """Something that is nearly what agents say."""
+    values = st.one_of(
+        st.none(),
+        st.integers(-(1 << 40), 1 << 40),
+        st.text(max_size=5),
+        st.lists(st.one_of(st.text(max_size=5), st.integers(), st.tuples(st.text(max_size=3), st.text(max_size=3)))),
+    )
+    return st.dictionaries(st.sampled_from([*Presence.model_fields, *Verdict.model_fields]), values).map(
+        lambda said: json.dumps(said).encode()
+    )
+
+
+def _sidecar(number: int) -> Presence:
+    return Presence(identity=f"s{number}", rack="rack-a", addresses=(f"10.0.0.{number + 1}",), duties=(ORDERS,))
 
 
 @given(presences)
@@ -114,3 +134,53 @@ def test_what_makes_no_sense_does_nothing() -> None:
     """A stranger in the group holds up nobody."""
     assert decode_presence("m", b"\x00\x01") == Presence(identity="m")
     assert decode_verdict(b"") is None
+
+
+@given(st.dictionaries(st.text(max_size=5), st.one_of(st.binary(max_size=60), _json()), min_size=1, max_size=5))
+def test_whatever_others_say_there_is_an_election(said: dict[str, bytes]) -> None:
+    """Reading never raises, nor does choosing from it, and every answer can be sent and read."""
+    present = {member: decode_presence(member, content) for member, content in said.items()}
+    for verdict in choose(present, 6).values():
+        assert decode_verdict(encode(verdict)) == verdict
+    for content in said.values():
+        decode_verdict(content)
+
+
+def test_what_is_said_has_bounds() -> None:
+    """Nobody can say a term that no election comes to, or more than a broker would keep."""
+    for content in (
+        b'{"identity": "m", "duties": ["lead orders"], "held": ["lead orders"], "term": 99999999999}',
+        b'{"identity": "m", "term": -1}',
+        b'{"identity": "m", "rack": "' + b"r" * 2_000 + b'"}',
+        b'{"identity": "m", "addresses": [' + b",".join([b'"10.0.0.1"'] * 200) + b"]}",
+        b'{"identity": "m", "duties": [' + b",".join([b'"lead orders"'] * 100_000) + b"]}",
+        b"[" * 100_000,
+    ):
+        assert decode_presence("m", content) == Presence(identity="m")
+    assert decode_verdict(b'{"term": 99999999999, "agents": 1}') is None
+    assert decode_verdict(b'{"term": 1, "agents": 1, "x": "' + b"x" * (1 << 20) + b'"}') is None
+
+
+def test_few_are_told_all_racks_and_many_read_them() -> None:
+    """An answer for everybody goes into one record."""
+    few = {f"m{number:02}": _sidecar(number) for number in range(ROOM)}
+    many = few | {"n": _sidecar(ROOM)}
+    assert max(len(verdict.racks) for verdict in choose(few, 1).values()) == ROOM
+    assert max(len(verdict.racks) for verdict in choose(many, 1).values()) == 0
+
+
+def test_a_record_of_many_agents_is_small() -> None:
+    """Three hundred candidates for a hundred groups, with a thousand clients that tell them what they read."""
+    present = {
+        f"orders-{number:05}-7d9f8b6c5-x2x4z-00000000-0000-0000-0000-000000000000": Presence(
+            identity=f"orders-{number:05}-7d9f8b6c5-x2x4z",
+            rack="eu-central-1a",
+            addresses=(f"10.0.0.{number % 250}",),
+            duties=(lead(f"group-{number % 100:03}"),),
+            told=tuple((f"group-{number % 100:03}", f"consumer-{number:05}-{client}") for client in range(3)),
+        )
+        for number in range(300)
+    }
+    said = sum(len(member) + len(encode(presence)) for member, presence in present.items())
+    answered = sum(len(encode(verdict)) for verdict in choose(present, 1).values())
+    assert said + answered < 200_000

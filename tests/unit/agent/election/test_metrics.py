@@ -26,8 +26,10 @@ def shown(election: Election | None) -> dict[str, float]:
 def test_an_elected_agent_tells_what_it_is_for() -> None:
     """How many took part, what it holds, and whose racks it knows."""
     election = Election(SETTINGS, presence=Presence(identity="a"))
+    election._reader.stop()  # nothing is to be connected
     assert shown(election) == {
         "election_agents": 0,
+        "waiting_agents": 0,
         "acts_alone": 0,
         "duties lead": 0,
         "duties observe": 0,
@@ -39,6 +41,7 @@ def test_an_elected_agent_tells_what_it_is_for() -> None:
     election._elected(Verdict(term=2, agents=2, active=active, racks={"10.0.0.1": "a"}), "m")
     assert shown(election) == {
         "election_agents": 2,
+        "waiting_agents": 0,
         "acts_alone": 0,
         "duties lead": 2,
         "duties observe": 1,
@@ -53,17 +56,3 @@ def test_an_agent_that_acts_alone_says_so() -> None:
     election = Election(SETTINGS, presence=Presence(identity="a"))
     election._refuse("not allowed")
     assert shown(election)["acts_alone"] == 1
-
-
-def test_claims_go_on_while_the_agent_stays_the_same_member() -> None:
-    """One that was given up meanwhile counts anew: another agent may have counted."""
-    election = Election(SETTINGS, presence=Presence(identity="a"))
-    verdict = Verdict(term=3, agents=2, active=frozenset({observe("*")}), counting=frozenset({observe("*")}))
-    election._elected(verdict, "m")
-    first = election.claims.of_group("orders")
-    assert first is not None
-    election._elected(verdict.model_copy(update={"term": 4}), "m")
-    assert election.claims.of_group("orders") == first
-    election._elected(verdict.model_copy(update={"term": 6}), "n")
-    assert election.claims.of_group("orders") not in (None, first)
-    assert election.sure_claims() is None  # it is in no group now

@@ -19,9 +19,16 @@ from prometheus_client import CollectorRegistry
 from agent.events import Event, Events
 from agent.events.keeper import Keeper
 from agent.events.metrics import EventMetrics
+from agent.events.mounts import network_file_system
 from agent.events.store import STEPS, CorruptError, Store, StoreError, read
 
 DAYS = 30.0
+_MOUNTS = """21 1 0:20 / / rw,relatime - overlay overlay rw
+35 21 0:45 / /mnt/shared rw,relatime shared:1 - nfs4 server:/export rw,vers=4.2
+36 35 8:1 / /mnt/shared/local rw,relatime - ext4 /dev/sda1 rw
+37 21 0:46 / /mnt/with\\040blank rw,relatime - fuse.sshfs host:/ rw
+"""
+"""As in /proc/self/mountinfo (proc(5))."""
 
 
 def event(number: int, *, at: float | None = None) -> Event:
@@ -244,6 +251,7 @@ from prometheus_client import CollectorRegistry
 from agent.events import Events
 from agent.events.keeper import Keeper
 from agent.events.metrics import EventMetrics
+from agent.events.mounts import network_file_system
 from agent.events.store import read
 import time
 path = Path(sys.argv[1])
@@ -275,3 +283,30 @@ def test_a_full_disk_is_waited_for(path: Path) -> None:
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert "events.path" in told["trouble"]
     assert told["happened"] == told["kept"] > 5
+
+
+@pytest.mark.parametrize(
+    ("place", "named"),
+    [
+        ("/mnt/shared/samerack/events.db", "nfs4 at /mnt/shared"),
+        ("/mnt/shared/local/events.db", ""),
+        ("/mnt/with blank/events.db", "fuse.sshfs at /mnt/with blank"),
+        ("/mnt/sharedbutnot/events.db", ""),
+        ("/var/lib/events.db", ""),
+    ],
+)
+def test_a_network_file_system_is_told_from_a_local_one(tmp_path: Path, place: str, named: str) -> None:
+    """By the mount that holds the path, whether or not the path is there yet."""
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(_MOUNTS, encoding="utf-8")
+    assert network_file_system(Path(place), mounts) == named
+
+
+def test_events_are_not_kept_on_a_network_file_system(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite's locks and shared memory do not work there; the message says so and what helps."""
+    monkeypatch.setattr("agent.events.store.network_file_system", lambda _path: "nfs4 at /mnt/shared")
+    with pytest.raises(
+        StoreError, match=r"network file system \(nfs4 at /mnt/shared\).*events\.path a place on a local"
+    ):
+        Store(path, most=10, days=DAYS)
+    assert not path.parent.exists()

@@ -10,7 +10,8 @@ import pytest
 
 from agent.events import Events
 from agent.group import GroupView
-from agent.leading.admission import Admission, foreign
+from agent.leading.admission import Admission, foreign, refusal
+from agent.leading.foreign_protocols import ForeignProtocols
 from agent.leading.stepping_back import RULES, Cause
 from agent.leading.teller import OBSERVING, Teller
 from agent.metrics import Metrics
@@ -31,6 +32,7 @@ class Scene:
         self.unseen: frozenset[str] = frozenset()
         self.unfit = ""
         self.kind = "classic"
+        self.foreign_protocols = ForeignProtocols(None)
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}})
         self.teller = Teller(group="orders", settings=settings, metrics=Metrics(), events=Events())
         watch: Any = SimpleNamespace(unseen=lambda _: self.unseen)
@@ -40,6 +42,7 @@ class Scene:
             watch=watch,
             group_type=lambda _: self.kind,
             teller=self.teller,
+            foreign_protocols=self.foreign_protocols,
             unfit=lambda: self.unfit,
             clock=lambda: self.now,
         )
@@ -128,3 +131,12 @@ def test_who_is_another_agent() -> None:
     assert foreign(group(READER, ours, protocol="range"), leading) == ""
     assert foreign(group(READER, dynamic, protocol="range"), leading) == ""
     assert foreign(group(READER, dynamic, protocol="sticky"), leading)
+
+
+def test_a_group_of_kafkajs_is_refused_with_what_helps() -> None:
+    """Its assignor is among those that the agent offers, for groups that just begin; a running one is not joined."""
+    running = group(READER, protocol="RoundRobinAssigner")
+    assert "RoundRobinAssigner" in LeadingSettings().protocols
+    assert "only from its first generation" in refusal(running, LeadingSettings())
+    assert "only from its first generation" in refusal(running, LeadingSettings(protocols=("range",)))
+    assert refusal(ALONE, LeadingSettings()) == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
@@ -49,7 +50,7 @@ class Bench:
             kafka={"bootstrap.servers": "h:1"},
             policy=PolicySettings.model_validate(self.policy),
         )
-        self.watch = SimpleNamespace(cluster=self.cluster, rack_aware_fetch=True)
+        self.watch = SimpleNamespace(cluster=self.cluster, rack_aware_fetch=True, unknown=self._unknown)
         self.judge = Judge(
             settings=settings,
             watch=self.watch,
@@ -61,6 +62,9 @@ class Bench:
             measured=self.measured,
             recent=self.recent,
         )
+
+    def _unknown(self, topics: AbstractSet[str], _owned: AbstractSet[str]) -> frozenset[str]:
+        return frozenset(topics - self.watch.cluster.topics.keys())
 
     def evaluation(self, view: GroupView = VIEW, *, generation: int = 1) -> Evaluation:
         """Of a stable group that the agent leads."""
@@ -155,21 +159,31 @@ def test_the_outlook_is_of_the_group_as_it_is() -> None:
 
 
 def test_what_was_triggered_before_a_restart_counts_once() -> None:
-    """As told of the last hour, however often it is told; what this judge triggered itself it knows."""
-    own: list[float] = []
+    """As told of the last hour, however often it is told; what this judge triggers itself comes on top."""
     bench = Bench(
         policy={"most_per_hour": 3},
-        recent=lambda since: [at for at in (MIDNIGHT - 4000, MIDNIGHT + 10, MIDNIGHT + 20, *own) if at >= since],
+        recent=lambda since: [at for at in (MIDNIGHT - 4000, MIDNIGHT + 10, MIDNIGHT + 20) if at >= since],
     )
     for turn in range(3):
         view = replace(VIEW, members=VIEW.members)
         decision, _ = bench.decide(view)
         if turn == 0:
             assert decision.action is Action.REBALANCE
-            own.append(MIDNIGHT + bench.now)
         else:
             assert (decision.reason, decision.until) == (Reason.HOURLY_CAP, MIDNIGHT + 10 + 3600)
         bench.now += 1
+
+
+def test_a_clock_that_was_set_back_does_not_lift_the_cap() -> None:
+    """Rebalances that the clock now says are of the future count for an hour from the start of the agent."""
+    later = MIDNIGHT + 1000 + 7200
+    bench = Bench(policy={"most_per_hour": 2}, recent=lambda since: [at for at in (later, later + 1) if at >= since])
+    decision, _ = bench.decide(VIEW)
+    assert decision.reason is Reason.HOURLY_CAP
+    assert decision.until == pytest.approx(MIDNIGHT + 1000 + 3600, abs=1)
+    bench.now += 3601
+    decision, _ = bench.decide(replace(VIEW, members=VIEW.members))
+    assert decision.action is Action.REBALANCE
 
 
 def test_conditions_are_numbered() -> None:
@@ -187,3 +201,14 @@ def test_a_group_whose_topics_are_not_known_is_not_judged() -> None:
     bench = Bench(cluster=cluster(RACKS))
     assert bench.judge.evaluate(VIEW, leading=True) == (None, False)
     assert bench.judge.situation is None
+
+
+def test_a_group_with_an_unknown_topic_is_not_judged() -> None:
+    """A situation without one of its topics would be another group's; it waits until the topic was looked at."""
+    bench = Bench()
+    view = group(member("m-a", "t", "new", rack="a", assigned=from_pairs([("t", 0)])))
+    assert bench.judge.evaluate(view, leading=True) == (None, False)
+    bench.watch.cluster = cluster(RACKS, t=[[1]], new=[[1]])
+    evaluation, _ = bench.judge.evaluate(view, leading=True)
+    assert evaluation is not None
+    assert evaluation.situation.partitions_changed

@@ -18,6 +18,7 @@ from agent.coordination import JOIN_VERSION, STUCK_SECONDS, Joined, close, conne
 from agent.leading.membership import Membership
 from common.errors import AgentError
 from common.settings import LeadingSettings
+from protocol.claims import claims
 from protocol.consumer import decode_subscription
 from protocol.model import NO_PARTITIONS
 from tests.unit.agent.values import group, member
@@ -93,8 +94,26 @@ def test_every_offered_protocol_carries_an_empty_subscription(make: Make) -> Non
     assert tuple(name for name, _ in offered) == OFFERED
     for _, content in offered:
         subscription = decode_subscription(content)
-        assert (subscription.version, subscription.topics, subscription.rack) == (3, (), None)
+        assert (subscription.version, subscription.topics, subscription.rack) == (0, (), None)
         assert subscription.owned == NO_PARTITIONS
+        assert (
+            content.hex() == "0000" + "00000000" + "ffffffff"
+        )  # nothing behind it: kafka-go's leader reads no further
+
+
+def test_a_nudge_changes_the_metadata_of_version_0(make: Make) -> None:
+    """Each one gives other bytes, so that the coordinator starts a rebalance; sticky leaders read no claim in them."""
+    membership = make()
+    offers = [membership.group_protocols()[0][1]]
+    for _ in range(2):
+        membership.nudge()
+        offers.append(membership.group_protocols()[0][1])
+    assert len(set(offers)) == 3
+    for content in offers[1:]:
+        subscription = decode_subscription(content)
+        assert (subscription.version, subscription.trailing) == (0, b"")
+        for assignor in ("sticky", "cooperative-sticky"):
+            assert claims(subscription, assignor) == (NO_PARTITIONS, -1)
 
 
 @pytest.mark.parametrize(
@@ -250,7 +269,7 @@ def test_leaving_from_the_first_parked_join(make: Make, monkeypatch: pytest.Monk
     membership = make()
     view = group(member("other"), member("mine", instance_id="samerack"), state="PreparingRebalance")
     monkeypatch.setattr(membership, "_join_task", SimpleNamespace(is_done=False))
-    monkeypatch.setattr(membership, "describe", lambda: view)
+    monkeypatch.setattr(membership, "describe", lambda _timeout: view)
     requests = sent_beside(membership, monkeypatch, leave_answer())
     membership.leave()
     (identity,) = requests[0].members

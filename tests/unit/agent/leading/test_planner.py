@@ -198,14 +198,6 @@ def test_topics_of_which_nothing_is_known_are_left_out() -> None:
     assert given(plan, members) == {"m-1": [("t", 0)]}
 
 
-def test_a_topic_that_nobody_has_looked_at_stays_with_its_owners() -> None:
-    """An agent that leads before its first look takes no partition from anybody, and sees no change in it."""
-    members = [owner("m-1", ("u", 0), ("u", 2), topics=("u",)), owner("m-2", ("u", 1), topics=("u",))]
-    problem = problem_of(members, cluster(), EAGER)
-    assert given(make_plan(problem, EAGER), members) == {"m-1": [("u", 0), ("u", 2)], "m-2": [("u", 1)]}
-    assert not planner.partitions_changed(problem, members, cluster())
-
-
 @pytest.mark.parametrize(("versions", "written"), [((3, 3), 3), ((3, 0), 0), ((1, 2), 1), ((9, 7), 3)])
 def test_the_oldest_member_sets_the_version(versions: tuple[int, int], written: int) -> None:
     """All get their assignment in a version that each of them can read, and that this program can write."""

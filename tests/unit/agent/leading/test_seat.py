@@ -30,7 +30,7 @@ class Broker:
     ids: list[str]
     look: GroupView
     is_static: bool = True
-    group_instance_id: str = "samerack"
+    group_instance_id: str | None = "samerack"
     group_id: str = "orders"
     member_id: str = ""
     leader_id: str = ""
@@ -105,6 +105,13 @@ def test_a_membership_of_the_same_instance_is_taken_over() -> None:
     assert broker.is_static
 
 
+def test_a_lost_dynamic_membership_chooses_a_place_again() -> None:
+    """It has no instance id, like most members: it is not taken for one of them."""
+    broker = Broker(names(200), STICKY, is_static=False, group_instance_id=None)
+    seat().enter(of(broker), STICKY)
+    assert members_before(STICKY, broker.member_id) == 1
+
+
 def test_no_safe_id_means_staying_outside() -> None:
     """When every id would be exposed, all are released and the agent stays out."""
     exposed = [name for name in names(2000) if is_exposed(STICKY, name)]
@@ -137,7 +144,8 @@ def test_the_rule_names_the_cause_and_the_cure() -> None:
     """Each kind of group that is not joined is refused with a reason that an operator can act on."""
     assert refusal(group(member("m-1", "t")), LEADING) == ""
     assert refusal(STICKY, LEADING) == ""
-    assert "leading.protocols" in refusal(group(member("m-1", "t"), protocol="ours"), LEADING)
+    assert "'ours', which the agent does not offer" in refusal(group(member("m-1", "t"), protocol="ours"), LEADING)
+    assert "Kafka Streams" in refusal(group(member("m-1", "t"), protocol="stream"), LEADING)
     another = group(member("m-1", "t"), member("other"), protocol="sticky")
     assert "another agent" in refusal(another, LEADING)
     mine = group(member("m-1", "t"), member("mine", instance_id="samerack"), protocol="sticky")

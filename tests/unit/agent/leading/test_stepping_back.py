@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from agent.leading.stepping_back import (
     CALM_SECONDS,
@@ -12,6 +14,7 @@ from agent.leading.stepping_back import (
     MOST_FAILED,
     MOST_LOST,
     MOST_REJECTED,
+    REFRESH_SECONDS,
     RULES,
     SOON_SECONDS,
     Cause,
@@ -25,7 +28,7 @@ from agent.leading.stepping_back import (
     stepped_back,
 )
 
-A_B = frozenset({"a", "b"})
+A_B = {"a": frozenset({"t"}), "b": frozenset({"t"})}
 TIMED = [cause for cause in Cause if RULES[cause].first_seconds]
 
 
@@ -72,9 +75,9 @@ def test_three_failed_plans_in_a_row_are_enough() -> None:
     """A plan that is the optimal one again begins the count anew."""
     course = Course()
     for number, failed in enumerate((True, True, False, True, True)):
-        course = planned(course, Round(at=60.0 * number, members=A_B, failed=failed))
+        course = planned(course, Round(at=60.0 * number, subscriptions=A_B, failed=failed))
         assert course.cause is None
-    assert planned(course, Round(at=300, members=A_B, failed=True)).cause is Cause.PLANS_FAILED
+    assert planned(course, Round(at=300, subscriptions=A_B, failed=True)).cause is Cause.PLANS_FAILED
     assert MOST_FAILED == 3
 
 
@@ -87,7 +90,7 @@ def _after(*rounds: Round) -> Course:
 
 def test_a_group_that_rebalances_after_each_plan_rejects_them() -> None:
     """The first plan is no answer to another; three more, each soon after the one before, are."""
-    first = Round(at=0, members=A_B)
+    first = Round(at=0, subscriptions=A_B)
     rounds = [replace(first, at=3.0 * number) for number in range(MOST_REJECTED + 1)]
     assert _after(*rounds[:-1]).cause is None
     assert _after(*rounds).cause is Cause.PLANS_REJECTED
@@ -96,22 +99,23 @@ def test_a_group_that_rebalances_after_each_plan_rejects_them() -> None:
 @pytest.mark.parametrize(
     "harmless",
     [
-        Round(at=9, members=frozenset({"a", "b", "c"})),
-        Round(at=9, members=A_B, asked=True),
-        Round(at=6 + SOON_SECONDS, members=A_B),
+        Round(at=9, subscriptions=A_B | {"c": frozenset({"t"})}),
+        Round(at=9, subscriptions=A_B | {"b": frozenset({"t", "u"})}),
+        Round(at=9, subscriptions=A_B, asked=True),
+        Round(at=6 + SOON_SECONDS, subscriptions=A_B),
     ],
-    ids=["another member", "asked for", "later"],
+    ids=["another member", "another subscription", "asked for", "later"],
 )
 def test_other_rebalances_are_not_held_against_the_plan(harmless: Round) -> None:
-    """Neither those of newcomers, nor the agent's own, nor those that come later."""
-    assert _after(*(Round(at=at, members=A_B) for at in (0, 3, 6)), harmless).cause is None
+    """Neither those of newcomers, nor of changed subscriptions, nor the agent's own, nor those that come later."""
+    assert _after(*(Round(at=at, subscriptions=A_B) for at in (0, 3, 6)), harmless).cause is None
 
 
 def test_the_second_round_is_part_of_a_cooperative_plan() -> None:
     """After a round that withheld partitions another has to come."""
-    rounds = [Round(at=number, members=A_B, withheld=number % 2 == 0) for number in range(8)]
+    rounds = [Round(at=number, subscriptions=A_B, withheld=number % 2 == 0) for number in range(8)]
     assert _after(*rounds).rejected < MOST_REJECTED
-    assert _after(*(Round(at=number, members=A_B, withheld=True) for number in range(8))).cause is None
+    assert _after(*(Round(at=number, subscriptions=A_B, withheld=True) for number in range(8))).cause is None
 
 
 def test_a_membership_lost_again_and_again_was_taken() -> None:
@@ -147,10 +151,64 @@ def test_a_group_is_remembered() -> None:
 def test_failed_plans_are_counted_anew_after_a_pause() -> None:
     """Back in the group, the agent has three plans again."""
     stepping = SteppingBack(lambda: 0.0)
-    failed = Round(at=0, members=A_B, failed=True)
+    failed = Round(at=0, subscriptions=A_B, failed=True)
     for _ in range(2):
         stepping.planned(failed)
         stepping.planned(failed)
         with pytest.raises(StepBackError):
             stepping.planned(failed)
         stepping.step_back(Cause.PLANS_FAILED, "")
+
+
+# topics that appear, and partitions that are added
+
+REFRESHES = st.lists(st.floats(0, 300), min_size=40, max_size=40)
+"""When each of forty members looks for topics next."""
+
+
+@settings(max_examples=60)
+@given(refreshes=REFRESHES, bursts=st.integers(1, 3))
+def test_forty_members_that_find_a_topic_keep_the_agent_leading(refreshes: list[float], bursts: int) -> None:
+    """Each rejoins once, with its new subscription, within five minutes: however soon after a plan, none rejects it."""
+    course = Course()
+    subscriptions = {f"m-{number}": frozenset({"t"}) for number in range(40)}
+    course = planned(course, Round(at=0, subscriptions=dict(subscriptions)))
+    for burst in range(bursts):
+        for at, member in sorted(zip(refreshes, subscriptions, strict=True)):
+            subscriptions[member] |= {f"new-{burst}"}
+            course = planned(course, Round(at=300 * burst + at, subscriptions=dict(subscriptions)))
+            assert course.cause is None
+
+
+@settings(max_examples=60)
+@given(refreshes=REFRESHES)
+def test_forty_members_that_find_new_partitions_keep_the_agent_leading(refreshes: list[float]) -> None:
+    """Those of librdkafka rejoin for them too, with the subscription that they had."""
+    subscriptions = {f"m-{number}": frozenset({"t"}) for number in range(40)}
+    course = planned(Course(), Round(at=0, subscriptions=subscriptions))
+    course = planned(course, Round(at=100, subscriptions=subscriptions, asked=True, changed=True))
+    for at in sorted(refreshes):
+        course = planned(course, Round(at=100 + at, subscriptions=subscriptions))
+        assert course.cause is None
+
+
+@pytest.mark.parametrize("change", ["partitions", "subscriptions"])
+def test_a_change_excuses_each_member_once(change: str) -> None:
+    """A group that goes on to rebalance after each plan rejects them, whatever it was that changed before."""
+    course = planned(Course(), Round(at=0, subscriptions=A_B))
+    new = A_B if change == "partitions" else {**A_B, "b": frozenset({"t", "u"})}
+    course = planned(course, Round(at=3, subscriptions=new, asked=True, changed=change == "partitions"))
+    rounds = 0
+    while course.cause is None:
+        rounds += 1
+        course = planned(course, Round(at=3 + rounds, subscriptions=new))
+    assert rounds == MOST_REJECTED + (len(A_B) if change == "partitions" else 0)
+    assert course.cause is Cause.PLANS_REJECTED
+
+
+def test_an_excuse_does_not_last() -> None:
+    """What the members have not found within twice their usual refresh is no reason any more."""
+    course = planned(Course(), Round(at=0, subscriptions=A_B, changed=True))
+    for number in range(MOST_REJECTED + 1):
+        course = planned(course, Round(at=REFRESH_SECONDS + number, subscriptions=A_B))
+    assert course.cause is Cause.PLANS_REJECTED

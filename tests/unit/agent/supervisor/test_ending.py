@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from agent.supervisor import watchdog
 from agent.supervisor.line import Presence
 from agent.supervisor.watchdog import Supervisor
 from common.errors import AgentError
@@ -21,13 +22,14 @@ ALIVE = frozenset({Presence(group="orders", member_id="samerack-2", instance_id=
 
 def _worker(present: frozenset[Presence] | None, code: int) -> Any:
     """One that has ended."""
-    return SimpleNamespace(present=present, process=SimpleNamespace(poll=lambda: code, returncode=code))
+    process = SimpleNamespace(poll=lambda: code, returncode=code)
+    return SimpleNamespace(present=present, process=process, listen=lambda _now: None)
 
 
 @pytest.mark.parametrize(
     ("present", "code", "left"),
-    [(None, 0, DEAD), (None, -9, DEAD), (ALIVE, 0, None), (ALIVE, -9, ALIVE)],
-    ids=["had not joined", "died before it joined", "left by itself", "died"],
+    [(None, 0, DEAD), (None, -9, DEAD), (frozenset(), 0, None), (ALIVE, 0, ALIVE), (ALIVE, -9, ALIVE)],
+    ids=["had not joined", "died before it joined", "left by itself", "ended without leaving", "died"],
 )
 def test_nobody_is_left_behind(
     monkeypatch: pytest.MonkeyPatch, present: frozenset[Presence] | None, code: int, left: frozenset[Presence] | None
@@ -38,7 +40,20 @@ def test_nobody_is_left_behind(
     asked: list[frozenset[Presence]] = []
     monkeypatch.setattr(supervisor, "_leave", lambda gone, **_: asked.append(gone))
     supervisor._stop(_worker(present, code))
-    assert asked == ([] if left is None else [left])
+    assert [gone for gone in asked if gone] == ([] if left is None else [left])
+
+
+def test_a_worker_that_does_not_end_is_left_for_before_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SIGTERM promises five seconds, also where the worker hangs: LeaveGroup does not wait for its end."""
+    monkeypatch.setattr(watchdog, "_OVERDUE_SECONDS", 0.1)
+    monkeypatch.setattr(watchdog, "_STOP_SECONDS", 0.4)
+    supervisor = Supervisor(SupervisorSettings(), kafka={}, command=(), observing=())
+    asked: list[tuple[frozenset[Presence], bool]] = []
+    monkeypatch.setattr(supervisor, "_leave", lambda gone, *, wait: asked.append((gone, wait)))
+    process = SimpleNamespace(poll=lambda: None, returncode=-9, terminate=lambda: None)
+    worker: Any = SimpleNamespace(present=ALIVE, process=process, listen=lambda _now: None, kill=lambda: None)
+    supervisor._stop(worker)
+    assert asked == [(ALIVE, False), (ALIVE, True)]
 
 
 # Lives for a while, tells how brokers received it, twice if need be, and waits, or ends with an exit code.

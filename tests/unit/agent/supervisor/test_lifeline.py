@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import socket
+import threading
 
 from agent.supervisor.lifeline import Lifeline
-from agent.supervisor.line import ALIVE, Presence, encode, encode_reception
+from agent.supervisor.line import ALIVE, Presence, decode, encode, encode_reception
 
 PLACE = Presence(group="orders", member_id="samerack-1", instance_id="samerack")
 
@@ -26,3 +27,27 @@ def test_news_are_told_at_once_and_together() -> None:
         assert ours.recv(4096) == encode_reception("") + encode(present)
         lifeline.tell()
         assert ours.recv(4096) == ALIVE
+
+
+def test_a_supervisor_that_is_slow_is_not_gone() -> None:
+    """The line fills up while it does not read; it hears whole lines when it reads on."""
+    present: frozenset[Presence] = frozenset()
+    lost = threading.Event()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        lifeline = Lifeline(theirs, present=lambda: present, well=lambda: True, received=lambda: "", lost=lost.set)
+        lifeline.start()
+        for number in range(2000):
+            present = frozenset({Presence(group="orders" * 20, member_id=f"samerack-{number}")})
+            lifeline.tell()
+        assert not lost.wait(0.5)
+        ours.settimeout(5)
+        heard = b""
+        while not heard.endswith(encode(present)):
+            heard += ours.recv(65_536)
+        assert all(decode(line) is None or decode(line) == "" or decode(line) for line in heard.split(b"\n"))
+        assert lifeline.is_alive()
+        ours.close()
+        assert lost.wait(5)
+        lifeline.join()

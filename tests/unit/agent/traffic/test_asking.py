@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
+from types import SimpleNamespace
 
 from kafka.protocol.metadata import ApiVersionsRequest
 
 from agent.traffic.collect import Keys
+from agent.traffic.describe import listed
 from agent.traffic.wire import Answer, Question, Wire
 
 
@@ -33,6 +36,27 @@ def test_many_questions_go_out_in_turns() -> None:
     assert sorted(answer.response for answer in wire.turns(questions)) == list(range(6))
     assert wire.asked == [[1, 2, 3], [1, 2], [1]]
     assert list(wire.turns([])) == []
+
+
+def test_agents_own_groups_are_not_listed() -> None:
+    """However many of them a pattern matches: they read nothing."""
+
+    class Listing(Recorded):
+        def ask(self, questions: Sequence[Question], timeout: float = 10.0) -> list[Answer]:  # noqa: ARG002 - see above
+            group = partial(SimpleNamespace, group_state="Stable", group_type="Classic")
+            groups = [
+                group(group_id=name, protocol_type=kind)
+                for name, kind in (
+                    ("orders", "consumer"),
+                    ("samerack", "samerack"),
+                    ("samerack-waiting-07", "samerack"),
+                )
+            ]
+            response = SimpleNamespace(error_code=0, groups=groups)
+            return [Answer(question=question, response=response) for question in questions]
+
+    found, gaps = listed(Listing(), [1], ["*"])
+    assert (set(found), gaps) == ({"orders"}, [])
 
 
 def test_a_partition_has_one_key() -> None:

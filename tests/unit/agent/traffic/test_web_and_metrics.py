@@ -130,6 +130,32 @@ def test_pages_are_scraped() -> None:
         scrape("file:///etc/hosts")
 
 
+@pytest.mark.parametrize("status", [302, 404])
+def test_pages_are_scraped_directly(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither by way of a proxy nor where a redirect points to: clients are near, and others are not to be asked."""
+    asked: list[str] = []
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(status)
+            self.send_header("Location", "/elsewhere")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Quiet."""
+
+    for variable in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:1")
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(ScrapeError, match=f"answers {status}"):
+            scrape(f"http://127.0.0.1:{server.server_port}/metrics?all=1")
+        thread.join()
+    assert asked == ["/metrics?all=1"]
+
+
 def snapshot() -> TrafficSnapshot:
     """One group, and a refused question."""
     group = GroupTraffic(

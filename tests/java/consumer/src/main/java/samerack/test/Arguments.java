@@ -16,7 +16,8 @@ record Arguments(List<String> topics, String clientId, Optional<Integer> metrics
             "range", "org.apache.kafka.clients.consumer.RangeAssignor",
             "roundrobin", "org.apache.kafka.clients.consumer.RoundRobinAssignor",
             "sticky", "org.apache.kafka.clients.consumer.StickyAssignor",
-            "cooperative-sticky", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor");
+            "cooperative-sticky", "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
+            "homegrown", HomegrownAssignor.class.getName());
 
     private static final Map<String, String> PLAIN = Map.of(
             "--bootstrap", "bootstrap.servers",
@@ -24,6 +25,31 @@ record Arguments(List<String> topics, String clientId, Optional<Integer> metrics
             "--client-id", "client.id",
             "--rack", "client.rack",
             "--instance-id", "group.instance.id");
+
+    /** One for each client id; a list of racks has one for each of them. */
+    static List<Arguments> parseEach(String[] line) {
+        String[] names = option(line, "--client-id").split(",");
+        String[] racks = option(line, "--rack").split(",");
+        List<Arguments> found = new ArrayList<>();
+        for (int i = 0; i < names.length; i++) {
+            Arguments one = parse(line);
+            one.properties().put("client.id", names[i]);
+            if (racks.length > 1) {
+                one.properties().put("client.rack", racks[i]);
+            }
+            found.add(new Arguments(one.topics(), names[i], one.metricsPort(), one.properties()));
+        }
+        return found;
+    }
+
+    private static String option(String[] line, String name) {
+        for (int i = 0; i + 1 < line.length; i += 2) {
+            if (line[i].equals(name)) {
+                return line[i + 1];
+            }
+        }
+        return "";
+    }
 
     static Arguments parse(String[] line) {
         Properties properties = new Properties();

@@ -9,7 +9,7 @@ import org.apache.kafka.common.TopicPartition;
 /** Prints every commit that a coordinator has confirmed, also those that the client makes by itself. */
 public final class CommitTeller implements ConsumerInterceptor<byte[], byte[]> {
 
-    private final Events events = new Events();
+    private Events events = new Events();
 
     @Override
     public void onCommit(Map<TopicPartition, OffsetAndMetadata> offsets) {
@@ -24,7 +24,9 @@ public final class CommitTeller implements ConsumerInterceptor<byte[], byte[]> {
     }
 
     @Override
-    public void configure(Map<String, ?> settings) {}
+    public void configure(Map<String, ?> settings) {
+        events = new Events(String.valueOf(settings.get("client.id")));
+    }
 
     @Override
     public void close() {}

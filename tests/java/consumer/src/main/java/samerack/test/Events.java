@@ -12,7 +12,18 @@ import org.apache.kafka.common.TopicPartition;
 final class Events {
 
     private final PrintStream out = System.out;
+    private final String member;
     private int generation = -1;
+
+    /** Of the one member of this process. */
+    Events() {
+        this("");
+    }
+
+    /** Of one of several members of this process: each line says which. */
+    Events(String member) {
+        this.member = member;
+    }
 
     void plain(String kind) {
         print(kind, "");
@@ -24,6 +35,16 @@ final class Events {
 
     void error(String message) {
         print("error", ",\"message\":" + quoted(message));
+    }
+
+    /** The state of a Streams application. */
+    void state(String now) {
+        print("state", ",\"message\":" + quoted(now));
+    }
+
+    /** What a Streams application has counted of one partition until now. */
+    void counted(String partition, long count) {
+        print("counted", ",\"message\":" + quoted(partition) + ",\"count\":" + count);
     }
 
     void partitions(String kind, Collection<TopicPartition> partitions, int generation) {
@@ -66,7 +87,8 @@ final class Events {
     private void print(String kind, String fields) {
         synchronized (out) { // one line at a time, whoever prints
             String clocks = ",\"ms\":" + System.currentTimeMillis() + ",\"ns\":" + System.nanoTime();
-            out.println("{\"event\":\"" + kind + "\"" + clocks + fields + "}");
+            String of = member.isEmpty() ? "" : ",\"member\":" + quoted(member);
+            out.println("{\"event\":\"" + kind + "\"" + clocks + of + fields + "}");
             out.flush();
         }
     }

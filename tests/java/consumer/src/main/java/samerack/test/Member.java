@@ -26,17 +26,26 @@ public final class Member {
 
     private static final Duration MOST_WAIT = Duration.ofSeconds(2);
 
-    private final Events events = new Events();
+    private final Events events;
 
-    private Member() {}
+    private Member(Events events) {
+        this.events = events;
+    }
 
     /**
-     * Consumes until SIGTERM.
+     * Consumes until SIGTERM. Client ids and racks separated by commas are several members, each on a thread of its own.
      *
      * @param line the options that the Python members take too
      */
     public static void main(String[] line) {
-        new Member().consume(Arguments.parse(line));
+        List<Arguments> members = Arguments.parseEach(line);
+        if (members.size() == 1) {
+            new Member(new Events(members.get(0).clientId())).consume(members.get(0));
+            return;
+        }
+        for (Arguments one : members) {
+            new Thread(() -> new Member(new Events(one.clientId())).consume(one), one.clientId()).start();
+        }
     }
 
     private void consume(Arguments arguments) {

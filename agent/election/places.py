@@ -1,0 +1,110 @@
+"""Which agents take part in the election and which wait outside: pure functions.
+
+Kafka writes a whole group as one record, and every member that joins rebalances all others. So the election has room
+for a few agents, and beyond these only for those that are needed: some for each duty. The others wait outside, each
+in one of many small groups in which it says its rack and its addresses (`agent.election.registry`). What must not
+enter: time, connections.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
+from enum import Enum
+from hashlib import sha256
+from typing import Final
+from zlib import crc32
+
+from agent.election.asking import DescribedAgents
+from agent.election.model import Presence, decode_presence
+
+ROOM: Final = 16
+"""So many agents take part whatever they can do; a fleet that is smaller has nobody outside."""
+UNREGISTERED_ROOM: Final = 100
+"""The same for agents that may not join the groups of those outside."""
+CANDIDATES: Final = 3
+"""So many agents for each duty take part in any case: the active one and two that stand by."""
+WAITING_GROUPS: Final = 64
+"""So many groups share the agents outside: with 10,000 agents one has about 156 members, and each that joins rebalances
+only those."""
+_LEAST_PAUSE_SECONDS: Final = 10.0
+_MOST_PAUSE_SECONDS: Final = 300.0
+_PAUSE_SECONDS_PER_MEMBER: Final = 2.0
+_INSTANCE_ID_LETTERS: Final = 12
+
+
+class Place(Enum):
+    """Where an agent is to be."""
+
+    INSIDE = "inside"
+    OUTSIDE = "outside"
+    UNDECIDED = "undecided"
+    """The group rebalances, so that nobody can see what its members could do."""
+
+
+def place_for(me: Presence, group: DescribedAgents, *, room: int = ROOM) -> Place:
+    """Where an agent is to be that takes no part yet.
+
+    Args:
+        me: what it says of itself.
+        group: the election's group as it is now.
+        room: how many agents take part whatever they can do.
+    """
+    if len(group.members) < room or any(member.instance_id == me.identity for member in group.members):
+        return Place.INSIDE
+    if not me.duties:
+        return Place.OUTSIDE
+    if not group.stable:
+        return Place.UNDECIDED
+    able = Counter(duty for member in group.members for duty in set(decode_presence(member.id, member.metadata).duties))
+    return Place.INSIDE if any(able[duty] < CANDIDATES for duty in me.duties) else Place.OUTSIDE
+
+
+def surplus(present: Mapping[str, Presence], chosen: Collection[str]) -> frozenset[str]:
+    """Members that the election can do without, where it has more than room for.
+
+    Args:
+        present: what each member says, by member id.
+        chosen: members that are active for something.
+    """
+    if len(present) <= ROOM:
+        return frozenset()
+    able: dict[str, list[str]] = defaultdict(list)
+    for member in sorted(present):
+        for duty in dict.fromkeys(present[member].duties):
+            able[duty].append(member)
+    kept = set(chosen)
+    for duty in sorted(able):
+        missing = CANDIDATES - sum(member in kept for member in able[duty])
+        kept.update([member for member in able[duty] if member not in kept][: max(0, missing)])
+    others = sorted(present.keys() - kept, key=lambda member: (not present[member].duties, member))
+    return frozenset(others[max(0, ROOM - len(kept)) :])
+
+
+def waiting_groups(election: str) -> tuple[str, ...]:
+    """All groups of agents that wait outside an election; one ACL by prefix covers them and the election's."""
+    return tuple(f"{election}-waiting-{number:02}" for number in range(WAITING_GROUPS))
+
+
+def waiting_group(election: str, identity: str) -> str:
+    """The one in which this agent waits."""
+    return waiting_groups(election)[crc32(identity.encode()) % WAITING_GROUPS]
+
+
+def waiting_instance(identity: str) -> str:
+    """Its `group.instance.id` there: short, since every look of an active agent brings all of them."""
+    return sha256(identity.encode()).hexdigest()[:_INSTANCE_ID_LETTERS]
+
+
+def look_pause(members: int, chance: float) -> float:
+    """Seconds until an agent outside looks again whether it is needed.
+
+    The answer to a look grows with the election's members, so looks become rarer with them: all agents outside of a
+    fleet together ask for few bytes a second.
+
+    Args:
+        members: how many take part in the election.
+        chance: a random number from 0 to 1, so that agents that started together do not look together.
+    """
+    mean = min(_MOST_PAUSE_SECONDS, max(_LEAST_PAUSE_SECONDS, _PAUSE_SECONDS_PER_MEMBER * members))
+    return mean * (0.5 + chance)

@@ -1,0 +1,98 @@
+"""What an active agent knows of all agents outside the election: their racks by address, and what clients tell them.
+
+Read from descriptions of groups. A group shows its members' metadata only while it is stable; while it rebalances, what
+counts is what its leader handed out last, which is the same. An agent that moves from one group to another is in none
+for a moment, so an address is known for some seconds more. What must not enter: clocks, connections.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from agent.election.asking import DescribedAgents
+from agent.election.model import NO_TOLD, Presence, Told, decode_presence, is_told
+
+KEPT_SECONDS: Final = 30.0
+"""So long an address keeps its rack after its agent was last seen."""
+
+
+class Registry:
+    """All groups of agents, as last described. Not thread-safe."""
+
+    def __init__(self, election: str, waiting: Iterable[str]) -> None:
+        """Prepare.
+
+        Args:
+            election: the election's own group: what its members are told by clients comes with its verdicts.
+            waiting: the groups of agents outside.
+        """
+        self._election = election
+        self._groups: dict[str, dict[str, Presence]] = {}
+        self._complete_at = dict.fromkeys(waiting, float("-inf"))
+        self._told: dict[str, frozenset[Told]] = {}
+        self._seen: dict[str, tuple[str, float]] = {}
+        self.racks: Mapping[str, str] = {}
+        self.told: frozenset[Told] = NO_TOLD
+        self.waiting = 0
+
+    def take(self, group: str, described: DescribedAgents, *, asked_at: float) -> None:
+        """Take note of one description.
+
+        Args:
+            group: the group.
+            described: its members.
+            asked_at: seconds, monotonic, before the question was sent.
+        """
+        known = self._groups.get(group, {})
+        told: set[Told] = set()
+        complete = True
+        members: dict[str, Presence] = {}
+        for member in described.members:
+            said = [decode_presence("", content) for content in (member.metadata, member.assignment) if content]
+            if group == self._election:
+                said = said[:1] if member.metadata else []  # its members are assigned verdicts
+            if said:
+                members[member.id] = said[0]
+                told.update(one for presence in said for one in presence.told)
+            else:
+                complete = False
+                if member.id in known:
+                    members[member.id] = known[member.id]
+                    told.update(known[member.id].told)
+        self._groups[group] = members
+        self._told[group] = frozenset(told)
+        if complete and group in self._complete_at:
+            self._complete_at[group] = asked_at
+
+    def skip(self, group: str, *, asked_at: float) -> None:
+        """Take a group for empty which this agent may not see: nobody is expected there."""
+        self._groups[group] = {}
+        self._told[group] = NO_TOLD
+        if group in self._complete_at:
+            self._complete_at[group] = asked_at
+
+    def sum_up(self, now: float) -> bool:
+        """Work out what follows from all descriptions; whether anything did that was not known before."""
+        here: dict[str, str | None] = {}
+        for members in self._groups.values():
+            for presence in members.values():
+                for address in filter(is_told, presence.addresses if presence.rack else ()):
+                    here[address] = presence.rack if here.get(address, presence.rack) == presence.rack else None
+        seen = {address: one for address, one in self._seen.items() if now - one[1] < KEPT_SECONDS}
+        seen.update((address, (rack, now)) for address, rack in here.items() if rack is not None)
+        self._seen = {address: one for address, one in seen.items() if here.get(address, "") is not None}
+        racks = {address: rack for address, (rack, _) in sorted(self._seen.items())}
+        told = frozenset[Told]().union(*(told for group, told in self._told.items() if group != self._election))
+        waiting = sum(len(members) for group, members in self._groups.items() if group != self._election)
+        changed = (racks, told, waiting) != (self.racks, self.told, self.waiting)
+        if racks != self.racks:
+            self.racks = racks
+        if told != self.told:
+            self.told = told
+        self.waiting = waiting
+        return changed
+
+    def complete_since(self) -> float:
+        """All that agents outside said before this moment is known; seconds, monotonic, minus infinity at first."""
+        return min(self._complete_at.values())

@@ -1,0 +1,196 @@
+"""An agent outside the election: it says its rack where active agents read it, and looks whether it is needed inside.
+
+What clients tell it of themselves it counts only once every active agent must know of it: an active agent counts for
+its groups only while all it knows is younger than LEASE_SECONDS, and this agent waits for as long. What must not
+enter: electing.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import structlog
+from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
+
+from agent.election.asking import DescribedAgents, GroupAsker
+from agent.election.counting import Claim
+from agent.election.member import WaitingMember
+from agent.election.model import Presence, Told
+from agent.election.places import (
+    ROOM,
+    UNREGISTERED_ROOM,
+    Place,
+    look_pause,
+    place_for,
+    waiting_group,
+    waiting_instance,
+)
+from common.settings import ElectionSettings
+
+log = structlog.get_logger("election")
+
+LEASE_SECONDS: Final = 60.0
+_JOIN_SECONDS: Final = 0.5
+_UNDECIDED_SECONDS: Final = 0.5
+_MOST_UNDECIDED_LOOKS: Final = 10
+_MOVES_SECONDS: Final = 5.0
+_MOVES_PAUSE_SECONDS: Final = 0.2
+
+
+class Waiting:
+    """One stay outside. One thread drives it; `claims` and `is_sure` may be asked by others."""
+
+    def __init__(
+        self,
+        client: KafkaNetClient,
+        *,
+        settings: ElectionSettings,
+        presence: Presence,
+        wake: Callable[[], None],
+        registers: bool,
+    ) -> None:
+        """Prepare; nothing is sent before the first turn.
+
+        Args:
+            client: An open client.
+            settings: The election's group.
+            presence: What this agent says of itself.
+            wake: Called from the network thread when there is something to do.
+            registers: Whether to say its rack in a group of its own; False where the brokers do not allow it.
+        """
+        self._asker = GroupAsker(client)
+        self._settings = settings
+        self._presence = presence
+        self.registers = registers
+        self._member: WaitingMember | None = None
+        self._new_member = partial(WaitingMember, client, election=settings.group, presence=presence, wake=wake)
+        self._look_at = float("-inf")
+        self._registered: dict[Told, Claim] = {}
+        self._registered_as = ("", -1)
+        self._said_anew: frozenset[Told] | None = None
+        self.members_inside = 0
+
+    # where to be
+
+    def look(self) -> DescribedAgents:
+        """The election's group as it is now.
+
+        Raises:
+            KafkaError: It cannot be seen.
+        """
+        answer = self._asker.describe([self._settings.group])[self._settings.group]
+        if isinstance(answer, Exception):
+            raise answer
+        self.members_inside = len(answer.members)
+        self.look_later()
+        return answer
+
+    def look_later(self) -> None:
+        """Let some time pass until the next look."""
+        self._look_at = time.monotonic() + look_pause(self.members_inside, random.random())  # noqa: S311 - no secret
+
+    def is_needed(self, stopped: Callable[[float], bool]) -> bool:
+        """Whether to take part in the election, by a look; several while the group rebalances.
+
+        Args:
+            stopped: waits so many seconds; True ends it.
+
+        Raises:
+            KafkaError: The group cannot be seen.
+        """
+        room = ROOM if self.registers else UNREGISTERED_ROOM
+        moves_until = time.monotonic() + _MOVES_SECONDS
+        looks = 0
+        while looks < _MOST_UNDECIDED_LOOKS:
+            try:
+                place = place_for(self._presence, self.look(), room=room)
+            except kafka_errors.RetriableError:
+                # the group is on its way from one coordinator to another, or comes into being
+                if time.monotonic() > moves_until or stopped(_MOVES_PAUSE_SECONDS):
+                    raise
+                continue
+            looks += 1
+            if place is not Place.UNDECIDED:
+                return place is Place.INSIDE
+            if stopped(_UNDECIDED_SECONDS * (1 + random.random())):  # noqa: S311 - no secret
+                break
+        return False
+
+    def is_displaced(self) -> bool:
+        """Whether another agent has this one's identity now, after it has displaced this one.
+
+        Raises:
+            KafkaError: The groups cannot be seen.
+        """
+        mine = {self._settings.group: self._presence.identity, self.group: waiting_instance(self._presence.identity)}
+        for group, answer in self._asker.describe(list(mine)).items():
+            if isinstance(answer, kafka_errors.GroupAuthorizationFailedError) and group != self._settings.group:
+                continue
+            if isinstance(answer, Exception):
+                raise answer
+            if any(member.instance_id == mine[group] for member in answer.members):
+                return True
+        return False
+
+    # being there
+
+    def turn(self, told: frozenset[Told]) -> bool:
+        """Stay registered; whether it is time for another look.
+
+        Args:
+            told: members whose clients tell this agent what they read.
+
+        Raises:
+            KafkaError: The registration failed, or was taken over by another agent.
+        """
+        if self.registers:
+            self._register(told)
+        return time.monotonic() >= self._look_at
+
+    def _register(self, told: frozenset[Told]) -> None:
+        member = self._member = self._member or self._new_member()
+        member.poll_heartbeat()
+        if member.fenced:
+            raise kafka_errors.FencedInstanceIdError(self._presence.identity)
+        if told != member.told:
+            member.told = told
+            member.trigger("clients tell what they read")
+        if member.wants_join and member.join(_JOIN_SECONDS):
+            self._note_registered(member)
+            if not member.sayable <= member.said.told_set and self._said_anew != told:
+                self._said_anew = told
+                member.say_anew()
+
+    def _note_registered(self, member: WaitingMember) -> None:
+        """What the group handed out is what active agents find there: from now on they come to know it."""
+        same = member.member_id == self._registered_as[0]
+        before = self._registered if same else {}
+        ready_at = time.monotonic() + LEASE_SECONDS
+        self._registered = {
+            one: before.get(one) or Claim(what=one, term=member.generation_id, since=ready_at)
+            for one in member.said.told_set & member.told
+        }
+        self._registered_as = (member.member_id, member.generation_id)
+
+    @property
+    def group(self) -> str:
+        """Where it is registered."""
+        return waiting_group(self._settings.group, self._presence.identity)
+
+    def claims(self, now: float) -> dict[str | Told, Claim]:
+        """What this agent counts: what every active agent must know by now that it leaves out."""
+        return {one: claim for one, claim in self._registered.items() if claim.since <= now}
+
+    def is_sure(self) -> bool:
+        """Whether the registration cannot have ended without this agent's knowledge."""
+        return self._member is not None and self._member.is_sure_in(self._registered_as[1])
+
+    def leave(self) -> None:
+        """Leave the group of those outside, if it is a member."""
+        if self._member is not None:
+            self._member.leave()

@@ -1,0 +1,210 @@
+"""Describes the groups that leaders wait for: one DescribeGroups request per coordinator for all, twice a second.
+
+An agent is in a group only while consumers are, so it has to see the first of them soon after it joins: for
+`group.initial.rebalance.delay.ms` nobody owns anything yet. A leader that waits holds no connection of its own; a poll
+is a value, and a group whose coordinator moves just keeps its last one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+from kafka import errors as kafka_errors
+from kafka.protocol.admin.groups import DescribeGroupsRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from agent.errors import RefusedError
+from agent.group import DESCRIBE_VERSION, EMPTY_STATES, GroupView, view_group
+from agent.refusals import next_pause
+from agent.traffic.wire import ANY_BROKER, Answer, Question, Wire
+from common.errors import AgentError
+
+log = structlog.get_logger("group-poller")
+
+MAX_GROUPS_PER_REQUEST: Final = 2_000
+_ANSWER_SECONDS: Final = 2.0
+"""Below the brokers' initial rebalance delay: a coordinator that hangs must not hold up the groups of the others."""
+_MIN_PAUSE_SECONDS: Final = 0.1
+"""Between two polls also where groups are added one after the other, as at an agent's start."""
+_MOVED: Final = frozenset({kafka_errors.NotCoordinatorError, kafka_errors.CoordinatorNotAvailableError})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPoll:
+    """What the coordinator said of one group.
+
+    Attributes:
+        view: its description.
+        error: why there is none.
+        empty_at: when it was last asked and described a group without members, monotonic seconds; None where it has not
+            since the group is watched. Its first consumer joined after that.
+    """
+
+    view: GroupView | None = None
+    error: kafka_errors.KafkaError | None = None
+    empty_at: float | None = None
+
+
+class GroupPoller(threading.Thread):
+    """Polls every group that somebody watches; groups are added and removed from any thread."""
+
+    def __init__(self, wire: Wire, *, seconds: float) -> None:
+        """Prepare; `start` begins to poll.
+
+        Args:
+            wire: Connections of the poller's own.
+            seconds: Time between two polls.
+        """
+        super().__init__(name="group-poller", daemon=True)
+        self._wire = wire
+        self._seconds = seconds
+        self._listeners: dict[str, Callable[[], None]] = {}
+        self._polls: dict[str, GroupPoll] = {}
+        self._empty_at: dict[str, float] = {}
+        self._coordinators: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self.trouble = ""
+        """Why the last poll failed; empty while polls succeed."""
+
+    def watch(self, group: str, listener: Callable[[], None]) -> None:
+        """Poll this group from now on, and call `listener` when its description has changed."""
+        with self._lock:
+            self._listeners[group] = listener
+            self._forget_polls(group)
+        self._wake.set()
+
+    def unwatch(self, group: str) -> None:
+        """Poll this group no more."""
+        with self._lock:
+            self._listeners.pop(group, None)
+            self._forget_polls(group)
+
+    def _forget_polls(self, group: str) -> None:
+        self._polls.pop(group, None)
+        self._empty_at.pop(group, None)
+
+    def latest(self, group: str) -> GroupPoll | None:
+        """The last poll since `watch`; the same object while nothing changes, None before the first."""
+        return self._polls.get(group)
+
+    def stop(self) -> None:
+        """Ask the thread to end."""
+        self._stopping.set()
+        self._wake.set()
+
+    def run(self) -> None:
+        """Poll until stopped."""
+        refused_pause = 0.0
+        while not self._stopping.is_set():
+            self._wake.clear()
+            try:
+                self.poll_once()
+                self.trouble, refused_pause = "", 0.0
+            except AgentError as error:
+                refused_pause = next_pause(refused_pause) if isinstance(error, RefusedError) else 0.0
+                self._fail(error)
+            except Exception as error:  # every group that waits depends on this thread
+                log.exception("poll-failed", error=str(error))
+            self._stopping.wait(_MIN_PAUSE_SECONDS)
+            self._wake.wait(max(refused_pause, self._seconds - _MIN_PAUSE_SECONDS))
+        self._wire.close()
+
+    def poll_once(self) -> None:
+        """Describe every watched group once.
+
+        Raises:
+            AgentError: No broker can be reached.
+        """
+        with self._lock:
+            groups = sorted(self._listeners)
+        if not groups:
+            return
+        self._find_coordinators([group for group in groups if group not in self._coordinators])
+        by_coordinator: dict[int, list[str]] = {}
+        for group in groups:
+            if group in self._coordinators:
+                by_coordinator.setdefault(self._coordinators[group], []).append(group)
+        questions = [
+            Question(broker=broker, request=_describe(chunk), about=chunk)
+            for broker, names in by_coordinator.items()
+            for chunk in _chunks(names)
+        ]
+        asked_at = time.monotonic()
+        for answer in self._wire.ask(questions, _ANSWER_SECONDS):
+            if answer.error is not None:
+                self._forget(answer.question.about)
+                continue
+            for described in answer.response.groups:
+                self._take(described, asked_at)
+
+    def _fail(self, error: AgentError) -> None:
+        if str(error) != self.trouble:
+            log.warning("poll-failed", error=str(error))
+        self.trouble = str(error)
+
+    def _forget(self, groups: Iterable[str]) -> None:
+        for group in groups:
+            self._coordinators.pop(group, None)
+
+    def _take(self, described: Any, asked_at: float) -> None:
+        """Keep one group's description, and notify its listener where it has changed."""
+        group = str(described.group_id)
+        error = kafka_errors.for_code(described.error_code)
+        if error in _MOVED:
+            self._forget([group])
+            return
+        if issubclass(error, kafka_errors.RetriableError):
+            return
+        view = view_group(described) if error is kafka_errors.NoError else None
+        with self._lock:
+            listener = self._listeners.get(group)
+            before = self._polls.get(group)
+            if listener is not None and view is not None and view.state in EMPTY_STATES:
+                self._empty_at[group] = asked_at
+            if listener is None or (before is not None and view is not None and before.view == view):
+                return
+            self._polls[group] = GroupPoll(
+                view=view, error=None if view is not None else error(group), empty_at=self._empty_at.get(group)
+            )
+        listener()
+
+    def _find_coordinators(self, groups: list[str]) -> None:
+        """Ask for the coordinators of all these groups in one request (KIP-699), or one by one before Kafka 3.0."""
+        left: list[str] = []
+        for chunk in _chunks(groups):
+            (answer,) = self._wire.ask([_find(chunk)], _ANSWER_SECONDS)
+            if answer.error is None and not answer.response.coordinators:
+                left += chunk
+            self._note_coordinators(answer)
+        for group in left:
+            self._note_coordinators(*self._wire.ask([_find([group])], _ANSWER_SECONDS))
+
+    def _note_coordinators(self, answer: Answer) -> None:
+        if answer.error is not None:
+            return
+        found = answer.response.coordinators
+        if not found and len(answer.question.about) == 1 and not answer.response.error_code:
+            self._coordinators[answer.question.about[0]] = int(answer.response.node_id)
+        for one in found:
+            if not one.error_code:
+                self._coordinators[str(one.key)] = int(one.node_id)
+
+
+def _describe(groups: list[str]) -> DescribeGroupsRequest:
+    return DescribeGroupsRequest(groups=groups, include_authorized_operations=False, max_version=DESCRIBE_VERSION)
+
+
+def _find(groups: list[str]) -> Question:
+    request = FindCoordinatorRequest(key=groups[0], key_type=0, coordinator_keys=groups)
+    return Question(broker=ANY_BROKER, request=request, about=groups)
+
+
+def _chunks(groups: list[str]) -> list[list[str]]:
+    return [groups[at : at + MAX_GROUPS_PER_REQUEST] for at in range(0, len(groups), MAX_GROUPS_PER_REQUEST)]

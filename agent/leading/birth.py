@@ -1,0 +1,138 @@
+"""Takes the lead of a group that is just forming, before its first generation.
+
+When the first consumer joins an empty group, its coordinator holds the first rebalance open for
+`group.initial.rebalance.delay.ms` (KIP-134), and again as long when others join meanwhile. Nobody owns anything yet.
+The agent joins in that time and then leaves in the name of all who came before it: their JoinGroups are answered
+UNKNOWN_MEMBER_ID, they join again at once, and the agent, alone for that moment, leads generation 1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from kafka import errors as kafka_errors
+from structlog.typing import FilteringBoundLogger
+
+from agent.group import CONSUMER, FORMING_STATE, GroupView, MemberView, is_agent
+from agent.leading.member import Member
+
+_MAX_EVICTIONS: Final = 3
+_SAFE_PART: Final = 0.8
+"""Of the delay: what is left has to do for the way of a request."""
+
+
+def is_forming(view: GroupView, *, empty_at: float | None, delay_seconds: float | None, now: float) -> bool:
+    """Whether the group's members certainly wait for their first generation, so that nobody owns anything.
+
+    The description alone is no proof: a rebalance that follows another before its SyncGroup empties all assignments
+    too, and cooperative members own partitions then.
+
+    Args:
+        view: The group.
+        empty_at: When it was last seen without members, monotonic seconds; None where it was not.
+        delay_seconds: `group.initial.rebalance.delay.ms` in seconds; None where it is not known.
+        now: Monotonic seconds.
+    """
+    if empty_at is None or not delay_seconds or now - empty_at >= _SAFE_PART * delay_seconds:
+        return False
+    return _awaits_generation(view)
+
+
+def _awaits_generation(view: GroupView) -> bool:
+    return (
+        view.state == FORMING_STATE
+        and view.protocol_type == CONSUMER
+        and bool(view.members)
+        and not any(member.has_assignment for member in view.members)
+    )
+
+
+def safe_until(empty_at: float, delay_seconds: float) -> float:
+    """Until when the first rebalance of a group is held open for sure, in monotonic seconds.
+
+    The first consumer joined after `empty_at`; since another member, the agent, joined within the delay, the
+    coordinator waits for a second one.
+    """
+    return empty_at + (1 + _SAFE_PART) * delay_seconds
+
+
+class Birth:
+    """One attempt to lead one group from its first generation."""
+
+    def __init__(
+        self, *, until: float, clock: Callable[[], float], log: FilteringBoundLogger, own_client_id: str
+    ) -> None:
+        """The agent is about to send its JoinGroup.
+
+        Args:
+            until: As long as that the coordinator certainly holds the rebalance open, see `safe_until`.
+            clock: Seconds, monotonic.
+            log: The group's log.
+            own_client_id: `client.id` of agents.
+        """
+        self._clock = clock
+        self._until = until
+        self._log = log
+        self._own_client_id = own_client_id
+        self._evictions = 0
+        self._evicted: Counter[tuple[str, str]] = Counter()
+
+    def turn(self, member: Member, look: GroupView) -> bool:
+        """Evict whoever may lead rather than the agent; True where somebody was evicted, so that a new look is due.
+
+        Args:
+            member: The agent's membership, its JoinGroup parked.
+            look: The group with the agent in it.
+        """
+        if self._clock() >= self._until or self._evictions >= _MAX_EVICTIONS or not _awaits_generation(look):
+            return False
+        mine = next((one for one in look.members if one.instance_id == member.group_instance_id), None)
+        if mine is None or mine.instance_id is None or self._has_other_agent(look, mine):
+            return False
+        rivals = self._rivals(look, mine)
+        if not rivals:
+            return False
+        self._evictions += 1
+        self._evicted = Counter(_key(one) for one in look.members if one is not mine)
+        try:
+            member.evict(*(one.id for one in rivals))
+        except kafka_errors.UnknownMemberIdError:
+            pass  # one of them has left by itself meanwhile
+        except kafka_errors.KafkaError as error:
+            # whoever leads now, the group is well: the agent goes on as a member like others
+            self._log.warning("birth-failed", error=f"{type(error).__name__}: {error}")
+            self._evictions = _MAX_EVICTIONS
+            return False
+        self._log.info("evicted-while-forming", members=len(rivals), attempt=self._evictions)
+        return True
+
+    def _rivals(self, look: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
+        """The members that came before the agent.
+
+        At first these are all. After an eviction those evicted are there again under new ids, behind the agent whatever
+        their place in the order. One that joined between the look and the eviction is not behind it: there are more
+        members of its client then than were evicted, and only a member before the agent in the order can lead.
+        """
+        others = tuple(one for one in look.members if one is not mine)
+        if not self._evictions:
+            return others
+        if not Counter(map(_key, others)) - self._evicted:
+            return ()
+        return tuple(_before(look.members, mine))
+
+    def _has_other_agent(self, look: GroupView, mine: MemberView) -> bool:
+        """Whether another agent is at the same: two that evict each other would go on for ever."""
+        return any(is_agent(one, self._own_client_id) for one in look.members if one is not mine)
+
+
+def _key(member: MemberView) -> tuple[str, str]:
+    return member.client_id, member.client_host
+
+
+def _before(members: Iterable[MemberView], mine: MemberView) -> Iterable[MemberView]:
+    for member in members:
+        if member is mine:
+            return
+        yield member

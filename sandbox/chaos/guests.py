@@ -1,0 +1,91 @@
+"""Holds a group whose consumers have gone to what it is without agents: empty, with its offsets, and open to tools.
+
+Every function asks brokers, as operators do; an answer is a list of violations in words, empty where there is none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from confluent_kafka import KafkaException
+
+from sandbox.admin import wait_until
+from sandbox.chaos.group import Group
+from sandbox.errors import SandboxError
+from sandbox.members.lines import Partition
+
+TOOL_SECONDS: Final = 2.0
+"""So long after its last consumer has left at most, a group is as if there were no agent."""
+
+
+def wait_without_consumers(group: Group, own_client_id: str, *, timeout: float = 30.0) -> None:
+    """Wait until the coordinator describes no consumer in the group; agents may still be in it.
+
+    Raises:
+        SandboxError: A consumer remains.
+    """
+    wait_until(
+        lambda: all(member.client_id == own_client_id for member in group.describe().members),
+        f"no consumer is in {group.name}",
+        timeout=timeout,
+    )
+
+
+def wait_empty(group: Group, left: float, *, seconds: float) -> list[str]:
+    """Wait until the group is empty, or has gone with its last offset.
+
+    Args:
+        group: whose consumers have gone.
+        left: when the last of them had, on the monotonic clock.
+        seconds: so long after that it may take.
+    """
+    try:
+        wait_until(
+            lambda: str(group.describe().state.name) in {"EMPTY", "DEAD"},
+            f"{group.name} is empty",
+            timeout=max(0.1, left + seconds - time.monotonic()),
+        )
+    except SandboxError:
+        return [f"{group.name} is not empty {seconds:.0f} s after its last consumer has left: {described(group)}"]
+    return []
+
+
+def described(group: Group) -> str:
+    """The group's state and members, in words."""
+    try:
+        found = group.describe()
+    except KafkaException as error:
+        return f"not described: {error}"
+    return f"{found.state.name}, members {sorted(member.client_id for member in found.members)}"
+
+
+def reset_offsets(group: Group) -> list[str]:
+    """Set the group's offsets to what they are, as `kafka-consumer-groups.sh --reset-offsets --to-current` does."""
+    return _set(group, group.coordinator_offsets())
+
+
+def delete(group: Group) -> list[str]:
+    """Delete the group, as `kafka-consumer-groups.sh --delete` does, and set its offsets again."""
+    client, offsets = group.ask_groups(), group.coordinator_offsets()
+    try:
+        client.delete_consumer_groups([group.name], request_timeout=10.0)[group.name].result()
+    except KafkaException as error:
+        return [f"{group.name} cannot be deleted: {error}; it is {described(group)}"]
+    return _set(group, offsets)
+
+
+def _set(group: Group, offsets: Mapping[Partition, int]) -> list[str]:
+    if not offsets:
+        return []  # forgotten offsets are found in the history
+    try:
+        group.set_offsets(offsets)
+    except KafkaException as error:
+        return [f"offsets of {group.name} cannot be reset: {error}; it is {described(group)}"]
+    return []
+
+
+def hold_until(monotonic: float) -> None:
+    """Sleep until then."""
+    time.sleep(max(0.0, monotonic - time.monotonic()))

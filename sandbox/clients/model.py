@@ -1,0 +1,181 @@
+"""The data: which clients there are, and what a run found of each; also as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+BIRTH_SLACK_SECONDS: Final = 1.0
+"""A group's first assignment may come so much later than without an agent, comparing the medians of all tries."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variant:
+    """A client with one of its assignors.
+
+    Attributes:
+        client: key of `sandbox.members`.
+        assignor: its name; empty leaves the client's default.
+    """
+
+    client: str
+    assignor: str = ""
+
+    @property
+    def name(self) -> str:
+        """For groups and files."""
+        return f"{self.client}-{self.assignor or 'default'}"
+
+
+CLIENTS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
+    "java": ("Java 4.3", "range", ("cooperative-sticky",)),
+    "java-3.4": ("Java 3.4", "range", ("cooperative-sticky",)),
+    "java-2.8": ("Java 2.8", "range", ("sticky",)),
+    "confluent": ("librdkafka", "range", ("cooperative-sticky",)),
+    "kafka-python": ("kafka-python 3", "range", ("cooperative-sticky",)),
+    "kafka-python-2": ("kafka-python 2.0.2", "range", ("sticky",)),
+    "aiokafka": ("aiokafka", "range", ("sticky",)),
+    "franz-go": ("franz-go", "cooperative-sticky", ("sticky",)),
+    "sarama": ("sarama", "range", ("sticky",)),
+    "kafka-go": ("segmentio/kafka-go", "range", ()),
+    "kafkajs": ("kafkajs", "RoundRobinAssigner", ()),
+}
+"""Client to what people call it, the protocol that its default gives, and the further assignors that are tried."""
+
+
+def variants(clients: Iterable[str]) -> list[Variant]:
+    """Each client with its default, and with its sticky or cooperative assignor where it has another."""
+    return [Variant(client=client, assignor=one) for client in clients for one in ("", *CLIENTS[client][2])]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Births:
+    """What came of groups that began while the agent waited, each beside a group without an agent.
+
+    Attributes:
+        client, assignor: of all members.
+        members: of each group.
+        tries: groups.
+        led: how many of them the agent led in generation 1.
+        with_seconds: median time from the first member's start until every partition had an owner, led by the agent.
+        without_seconds: the same of the groups beside, which the agent had nothing to do with.
+        late_seconds: the longest time by which a group came after the one beside it.
+        early_seconds: the longest time by which one came before it: on a busy machine any two groups differ.
+        findings: what the checker of histories found, and members that ended by themselves.
+        logged: errors that clients logged in the agent's groups, and not in those beside them.
+    """
+
+    client: str
+    assignor: str
+    members: int
+    tries: int
+    led: int
+    with_seconds: float
+    without_seconds: float
+    late_seconds: float
+    early_seconds: float
+    findings: tuple[str, ...] = ()
+    logged: tuple[str, ...] = ()
+
+    @property
+    def is_good(self) -> bool:
+        """Whether each group was as it should be."""
+        late = self.with_seconds - self.without_seconds
+        return self.led == self.tries and late <= BIRTH_SLACK_SECONDS and not self.findings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One scenario of one group.
+
+    Attributes:
+        name: key of `sandbox.clients.page.SCENARIOS`.
+        outcome: what became of it: the agent's role, or a word.
+        seconds: how long it took until the group had settled.
+        pause_seconds: the longest time that a partition with records was not read; -1 where that says nothing.
+        reason: why it was refused; or a detail.
+    """
+
+    name: str
+    outcome: str
+    seconds: float
+    pause_seconds: float = -1.0
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """All scenarios of one group, one after the other.
+
+    Attributes:
+        client, assignor: of all members.
+        steps: the scenarios.
+        records: records that were written while they went on.
+        read_twice: records that were read more than once.
+        findings: what the checker of histories found: skipped, owned twice, read again below a commit.
+    """
+
+    client: str
+    assignor: str
+    steps: tuple[Step, ...]
+    records: int
+    read_twice: int
+    findings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """A whole run."""
+
+    births: tuple[Births, ...] = ()
+    courses: tuple[Course, ...] = ()
+
+    @property
+    def complaints(self) -> list[str]:
+        """What was not as it should be, in words."""
+        found = [
+            f"{one.client} {one.assignor}, {one.members} members from birth: led {one.led} of {one.tries}, "
+            f"{one.with_seconds:.1f} s beside {one.without_seconds:.1f} s; {'; '.join(one.findings)}"
+            for one in self.births
+            if not one.is_good
+        ]
+        for course in self.courses:
+            found += [f"{course.client} {course.assignor}: {finding}" for finding in course.findings]
+        return found
+
+
+def as_json(document: Document) -> dict[str, Any]:
+    """For `json.dumps`."""
+    return asdict(document)
+
+
+def from_json(told: Mapping[str, Any]) -> Document:
+    """What `as_json` made."""
+    return Document(
+        births=tuple(
+            Births(**{**one, "findings": tuple(one["findings"]), "logged": tuple(one["logged"])})
+            for one in told["births"]
+        ),
+        courses=tuple(
+            Course(
+                **{
+                    **one,
+                    "steps": tuple(Step(**step) for step in one["steps"]),
+                    "findings": tuple(one["findings"]),
+                }
+            )
+            for one in told["courses"]
+        ),
+    )
+
+
+def merged(old: Document, new: Document) -> Document:
+    """What is new in the place of what is known of the same clients; all in the order of `CLIENTS`."""
+    order = {client: number for number, client in enumerate(CLIENTS)}
+    births = {(one.client, one.assignor, one.members): one for one in (*old.births, *new.births)}
+    courses = {(one.client, one.assignor): one for one in (*old.courses, *new.courses)}
+    return Document(
+        births=tuple(sorted(births.values(), key=lambda one: (one.members, order[one.client], bool(one.assignor)))),
+        courses=tuple(sorted(courses.values(), key=lambda one: (order[one.client], bool(one.assignor)))),
+    )

@@ -1,0 +1,76 @@
+"""Members on clients of other languages, and on older clients: how to start the programs of tests/clients.
+
+`setup_foreign_clients` in scripts/clients.sh builds them into the user's cache. They take the options of the Python
+members and print the same lines.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from sandbox.errors import SandboxError
+from sandbox.jvm import KAFKA_VERSION, cache_folder, command
+from sandbox.members.lines import MemberSettings, command_line
+
+_ROOT: Final = Path(__file__).parents[2]
+
+
+def java_command(settings: MemberSettings, *, main: str = "Member", version: str = KAFKA_VERSION) -> list[str]:
+    """The command line of a program of tests/java/consumer.
+
+    Args:
+        settings: its arguments.
+        main: the program.
+        version: of Kafka's jars in the cache; `clients-3.4` and `clients-2.8` are those of a client alone.
+
+    Raises:
+        SandboxError: it is not built, or the jars are not there.
+    """
+    jar = _built(cache_folder() / "java" / "consumer.jar")
+    return command(
+        f"samerack.test.{main}",
+        command_line(settings),
+        folder=Path(tempfile.gettempdir()),
+        options=["-Dlog4j2.configurationFile=member-log4j2.yaml"],
+        more=[jar],
+        version=version,
+    )
+
+
+def _go(name: str) -> Callable[[MemberSettings], list[str]]:
+    return lambda settings: [str(_built(cache_folder() / "clients" / "go" / name)), *command_line(settings)]
+
+
+def _kafkajs(settings: MemberSettings) -> list[str]:
+    node = shutil.which("node")
+    if node is None:
+        raise SandboxError("no node on the PATH; scripts/clients installs it")
+    return [node, str(_built(cache_folder() / "clients" / "node" / "kafkajs.mjs")), *command_line(settings)]
+
+
+def _kafka_python_2(settings: MemberSettings) -> list[str]:
+    python = _built(cache_folder() / "clients" / "kafka-python-2" / "bin" / "python")
+    environment = ["env", f"PYTHONPATH={_ROOT}"]  # its own packages, and this one from here
+    return [*environment, str(python), "-m", "sandbox.members.kafka_python", *command_line(settings)]
+
+
+FOREIGN_CLIENTS: Final[Mapping[str, Callable[[MemberSettings], list[str]]]] = {
+    "franz-go": _go("franz-go"),
+    "sarama": _go("sarama"),
+    "kafka-go": _go("kafka-go"),
+    "kafkajs": _kafkajs,
+    "kafka-python-2": _kafka_python_2,
+    "java-3.4": lambda settings: java_command(settings, version="clients-3.4"),
+    "java-2.8": lambda settings: java_command(settings, version="clients-2.8"),
+}
+"""Client to what makes its command line of a member's settings."""
+
+
+def _built(program: Path) -> Path:
+    if not program.exists():
+        raise SandboxError(f"{program} is missing; scripts/clients builds it, and scripts/setup what is Java's")
+    return program

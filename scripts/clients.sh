@@ -1,0 +1,80 @@
+# shellcheck shell=bash
+# shellcheck disable=SC2154  # lib.sh sets root, cache, python and uv
+# Group members on clients of other languages and on older clients (tests/clients), built into the cache. To be sourced after
+# scripts/lib.sh. Go's modules, npm's packages and Maven's jars come by name and are held against the lock files beside
+# the programs.
+
+foreign_clients=$cache/clients
+
+_find_go() {
+  local go version
+  PATH=$PATH:/usr/local/go/bin # where Go's own archive goes; not on everybody's PATH
+  go=$(command -v go) || return 1
+  version=$("$go" env GOVERSION) || return 1
+  version=${version#go1.}
+  ((${version%%[!0-9]*} >= 21)) # from 1.21 on it fetches the version that go.mod asks for
+}
+
+_find_node() { command -v npm >/dev/null && node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 18 ? 1 : 0)'; }
+
+# _stamp FILE...: what they hold, in one word.
+_stamp() { sha256sum -- "$@" | cut -d' ' -f1 | sha256sum | cut -d' ' -f1; }
+
+_is_built() { [[ $(cat "$foreign_clients/$1.stamp" 2>/dev/null) == "$2" ]]; }
+
+_build_go_members() {
+  local stamp=$1 fresh=$foreign_clients/go.$$
+  _is_built go "$stamp" && return
+  # -mod=readonly: go.sum is what the modules are held against, never written here
+  (cd "$root/tests/clients/go" && retry 3 env GOWORK=off go build -mod=readonly -trimpath -o "$fresh/" ./franz-go ./sarama ./kafka-go) &&
+    rm -rf "$foreign_clients/go" && mv "$fresh" "$foreign_clients/go" && printf '%s' "$stamp" >"$foreign_clients/go.stamp"
+}
+
+_install_node_member() {
+  local stamp=$1 fresh=$foreign_clients/node.$$
+  _is_built node "$stamp" && return
+  mkdir -p "$fresh" && cp "$root"/tests/clients/node/{.npmrc,package.json,package-lock.json,kafkajs.mjs} "$fresh" &&
+    (cd "$fresh" && retry 3 npm ci --omit=dev --ignore-scripts) &&
+    rm -rf "$foreign_clients/node" && mv "$fresh" "$foreign_clients/node" && printf '%s' "$stamp" >"$foreign_clients/node.stamp"
+}
+
+_install_kafka_python_2() {
+  local stamp=$1 venv=$foreign_clients/kafka-python-2 lock=$root/tests/clients/kafka-python-2/requirements.txt
+  _is_built kafka-python-2 "$stamp" && return
+  "$python" -m venv --clear --without-pip "$venv" || return
+  "$uv" pip sync --python "$venv/bin/python" --require-hashes "$lock" ||
+    retry 2 "$uv" pip sync --system-certs --python "$venv/bin/python" --require-hashes "$lock" || return
+  printf '%s' "$stamp" >"$foreign_clients/kafka-python-2.stamp"
+}
+
+# setup_foreign_packages: what the members need from the system, in one go.
+setup_foreign_packages() {
+  local packages=() why=()
+  _find_go || { why+=("Go 1.21 or newer") && packages+=(golang-go); }
+  _find_node || { why+=("Node 18 or newer with npm") && packages+=(nodejs npm); }
+  ((${#packages[@]} == 0)) || need_packages "$(printf '%s, ' "${why[@]}" | sed 's/, $//')" "${packages[@]}"
+  _find_go || die "Go 1.21 or newer is missing, and this system's packages have none. Install it, and put it on the PATH"
+  _find_node || die "Node 18 or newer is missing, and this system's packages have none. Install it, and put it on the PATH"
+}
+
+# setup_foreign_clients: members on franz-go, sarama, kafka-go, kafkajs, kafka-python 2 and Java's clients 3.4 and 2.8, for
+# sandbox/members/foreign.py. Java's member itself comes from setup_java_consumer.
+setup_foreign_clients() {
+  local stamp
+  mkdir -p "$foreign_clients"
+  setup_foreign_packages
+  mapfile -t files < <(cd "$root/tests/clients/go" && find "$PWD" -name '*.go' -o -name 'go.*' | LC_ALL=C sort)
+  stamp=$(_stamp "${files[@]}")
+  _is_built go "$stamp" || step "building the members in Go" locked clients-go _build_go_members "$stamp" || die "the members in Go could not be built (see above)"
+  stamp=$(_stamp "$root"/tests/clients/node/{.npmrc,package.json,package-lock.json,kafkajs.mjs})
+  _is_built node "$stamp" || step "installing kafkajs" locked clients-node _install_node_member "$stamp" || die "kafkajs could not be installed (see above)"
+  stamp=$(_stamp "$root/tests/clients/kafka-python-2/requirements.txt")
+  if ! _is_built kafka-python-2 "$stamp"; then
+    setup_python
+    setup_uv
+    step "installing kafka-python 2" locked clients-kafka-python-2 _install_kafka_python_2 "$stamp" || die "kafka-python 2 could not be installed (see above)"
+  fi
+  setup_jars "Kafka's Java client 3.4" "$root/tests/clients/java-3.4" "$cache/kafka-clients-3.4"
+  setup_jars "Kafka's Java client 2.8" "$root/tests/clients/java-2.8" "$cache/kafka-clients-2.8"
+  setup_java_consumer
+}

@@ -1,0 +1,134 @@
+// A group member on kafkajs. Its subscription carries no rack, whatever rack it fetches with; it has no static members.
+// kafkajs tells when it rejoins and what it is then given; the generation stands in one of its debug messages only.
+
+import kafkajs from 'kafkajs'
+
+const { Kafka, PartitionAssigners, logLevel } = kafkajs
+
+const REBALANCING = 'The group is rebalancing, so a rejoin is needed' // logged as an error at each rebalance
+const ASSIGNORS = { RoundRobinAssigner: PartitionAssigners.roundRobin }
+
+function parse(line) {
+  const settings = { bootstrap: [], group: '', topics: [], clientId: '', rack: undefined, assignors: [], properties: {} }
+  for (let i = 0; i + 1 < line.length; i += 2) {
+    const value = line[i + 1]
+    const [key, ...rest] = value.split('=')
+    const options = {
+      '--bootstrap': () => (settings.bootstrap = value.split(',')),
+      '--group': () => (settings.group = value),
+      '--topics': () => (settings.topics = value.split(',')),
+      '--client-id': () => (settings.clientId = value),
+      '--rack': () => (settings.rack = value),
+      '--assignor': () => (settings.assignors = value.split(',')),
+      '--property': () => (settings.properties[key] = rest.join('=')),
+    }
+    if (!(line[i] in options)) fail(`unknown option ${line[i]}`) // --instance-id too
+    options[line[i]]()
+  }
+  return settings
+}
+
+function fail(message) {
+  process.stderr.write(`${message}\n`)
+  process.exit(2)
+}
+
+const settings = parse(process.argv.slice(2))
+const assignors = settings.assignors.map(name => ASSIGNORS[name] ?? fail(`kafkajs has no assignor ${name}`))
+const held = new Map() // topic to a set of partitions
+let generation = -1
+let ended = false
+
+function print(event, fields = {}) {
+  const clocks = { ms: Date.now(), ns: Number(process.hrtime.bigint()) }
+  process.stdout.write(`${JSON.stringify({ event, ...clocks, ...fields })}\n`)
+}
+
+function gone(kind) {
+  const partitions = pairs(held)
+  held.clear()
+  if (partitions.length > 0) print(kind, { partitions, generation })
+}
+
+const pairs = topics =>
+  [...topics].flatMap(([topic, numbers]) => [...numbers].sort((one, other) => one - other).map(number => [topic, number]))
+
+const kafka = new Kafka({
+  clientId: settings.clientId,
+  brokers: settings.bootstrap,
+  logLevel: logLevel.DEBUG,
+  logCreator: () => ({ level, log }) => {
+    if (log.message === 'Received assignment') generation = log.generationId
+    else if (level === logLevel.ERROR && log.error !== REBALANCING) {
+      print('error', { message: `${log.message} ${log.error ?? ''}`.trim() })
+    }
+  },
+})
+
+const milliseconds = (name, key) => {
+  const text = settings.properties[name]
+  return text === undefined ? {} : { [key]: Number(text) }
+}
+
+const consumer = kafka.consumer({
+  groupId: settings.group,
+  rackId: settings.rack,
+  maxWaitTimeInMs: 200,
+  ...(assignors.length > 0 ? { partitionAssigners: assignors } : {}),
+  ...milliseconds('session.timeout.ms', 'sessionTimeout'),
+  ...milliseconds('heartbeat.interval.ms', 'heartbeatInterval'),
+  ...milliseconds('max.poll.interval.ms', 'rebalanceTimeout'),
+})
+
+consumer.on(consumer.events.REBALANCING, () => gone('revoked')) // it has committed
+consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
+  gone('lost') // the coordinator had forgotten it
+  const assigned = Object.entries(payload.memberAssignment)
+  for (const [topic, numbers] of assigned) held.set(topic, new Set(numbers))
+  print('assigned', { partitions: pairs(held), generation })
+})
+consumer.on(consumer.events.COMMIT_OFFSETS, ({ payload }) => {
+  const offsets = payload.topics.flatMap(({ topic, partitions }) =>
+    partitions.map(({ partition, offset }) => [topic, partition, Number(offset)]),
+  )
+  if (offsets.length > 0) print('committed', { offsets })
+})
+consumer.on(consumer.events.CRASH, ({ payload }) => {
+  print('error', { message: `crashed, ${payload.restart ? 'restarts' : 'ends'}: ${payload.error}` })
+  gone('lost')
+  if (!payload.restart) process.exit(1)
+})
+
+async function eachBatch({ batch, resolveOffset, heartbeat, isStale }) {
+  const { topic, partition, messages } = batch
+  if (ended || isStale() || messages.length === 0) return
+  let [first, last] = [Number(messages[0].offset), Number(messages[0].offset)]
+  const tell = () => print('records', { topic, partition, first, last, count: last - first + 1 })
+  for (const message of messages.slice(1)) {
+    const offset = Number(message.offset)
+    if (offset !== last + 1) {
+      tell()
+      first = offset
+    }
+    last = offset
+  }
+  tell()
+  resolveOffset(messages.at(-1).offset) // once printed, as only then may it be committed
+  await heartbeat()
+}
+
+async function end() {
+  if (ended) return
+  ended = true
+  await consumer.disconnect().catch(error => print('error', { message: String(error) }))
+  print('closed')
+  process.exit(0)
+}
+
+process.on('SIGTERM', end)
+process.on('SIGINT', end)
+
+print('started', { client: 'kafkajs', client_id: settings.clientId })
+await consumer.connect()
+await consumer.subscribe({ topics: settings.topics, fromBeginning: true })
+await consumer.run({ eachBatchAutoResolve: false, eachBatch }) // it commits after each batch

@@ -1,0 +1,248 @@
+"""What the tests of a good guest share: the broker's settings, Kafka's own tools, offsets, and a Connect worker.
+
+The broker holds a group's first rebalance open for as long as Kafka does by default, forgets offsets after the shortest
+time that it can be told, and converts no classic group. What a test says of a group comes from the broker, from the
+group's members and from Kafka's tools; nothing is the agent's word.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from kafka.admin import KafkaAdminClient
+from kafka.protocol.admin.groups import DescribeGroupsRequest
+
+from sandbox.admin import wait_until
+from sandbox.agent_process import AgentProcess
+from sandbox.errors import SandboxError
+from sandbox.jvm import KAFKA_VERSION, cache_folder, command
+from sandbox.members.lines import Partition
+from sandbox.members.process import Member
+from sandbox.processes import end, spawn, tail
+from sandbox.settings import HOST, free_ports
+from tests.integration.scene import AGENT, Scene
+
+RACKS: Final[Mapping[int, str | None]] = {1: "rack-a"}
+"""One broker: nothing here is about racks."""
+RETENTION_SECONDS: Final = 60.0
+"""The shortest that brokers can be told."""
+PROPERTIES: Final[Mapping[str, str]] = {
+    "group.initial.rebalance.delay.ms": "3000",  # Kafka's default
+    "offsets.retention.minutes": "1",
+    "offsets.retention.check.interval.ms": "1000",
+    "group.consumer.migration.policy": "disabled",
+}
+_LOOKING: Final = frozenset({"waiting", "observing", "following", "leading"})
+TOOL_SECONDS: Final = 2.0
+"""So long after the last consumer has left at most, tools work as if there were no agent."""
+
+
+def place(scene: Scene, partitions: int) -> None:
+    """Creates the scene's topic on the one broker; nothing feeds it."""
+    scene.admin.create_topic(scene.topic, [[1]] * partitions)
+
+
+def write(scene: Scene, partitions: int) -> None:
+    """Writes one record to each partition of the scene's topic."""
+    producer = Producer({"bootstrap.servers": scene.cluster.bootstrap})
+    for partition in range(partitions):
+        producer.produce(scene.topic, b"record", partition=partition)
+    assert producer.flush(30) == 0
+
+
+def records(member: Member) -> set[tuple[Partition, int]]:
+    """Partition and offset of each record that a member has read."""
+    read = [event for event in member.events if event.kind == "records"]
+    return {
+        (partition, offset)
+        for event in read
+        for partition in event.partitions
+        for offset in range(event.first, event.last + 1)
+    }
+
+
+def committed(scene: Scene, group: str = "") -> dict[Partition, int]:
+    """The offsets that the coordinator has for a group, the scene's by default; partitions without any are left out."""
+    group = group or scene.group
+    client = AdminClient({"bootstrap.servers": scene.cluster.bootstrap, "log_level": 0})
+    asked = [ConsumerGroupTopicPartitions(group)]
+    found = client.list_consumer_group_offsets(asked, request_timeout=10.0)[group].result()
+    return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
+
+
+def set_offsets(scene: Scene, partitions: int, offset: int) -> None:
+    """Sets the offset of each partition, as tools do; the group must have no members."""
+    client = AdminClient({"bootstrap.servers": scene.cluster.bootstrap, "log_level": 0})
+    wanted = [TopicPartition(scene.topic, partition, offset) for partition in range(partitions)]
+    asked = [ConsumerGroupTopicPartitions(scene.group, wanted)]
+
+    def are_set() -> bool:
+        client.alter_consumer_group_offsets(asked, request_timeout=10.0)[scene.group].result()
+        return len(committed(scene)) == partitions
+
+    wait_until(are_set, f"the offsets of {scene.group} are set")  # the coordinator may not know the topic yet
+
+
+def wait_watching(agent: AgentProcess, *groups: str) -> None:
+    """Waits until the agent has looked at its groups, or those given: it says what it is to each."""
+    agent.wait(
+        lambda: all(agent.role(group) in _LOOKING for group in groups or agent.groups),
+        "the agent looks at its groups",
+    )
+
+
+def wait_only_agent(scene: Scene, *, timeout: float = 60.0) -> None:
+    """Waits until no consumer is in the group: the agent may still be."""
+    wait_until(
+        lambda: all(member.client_id == AGENT for member in scene.describe().members),
+        f"no consumer is in {scene.group}",
+        timeout=timeout,
+    )
+
+
+def leave_all(scene: Scene) -> float:
+    """Ends all members in good order; when the last one had ended, on the monotonic clock."""
+    while scene.seats:
+        seat = scene.seats.pop()
+        scene.former.append(seat)
+        seat.member.stop()
+    return time.monotonic()
+
+
+def consumer_groups(scene: Scene, *arguments: str) -> str:
+    """What Kafka's own kafka-consumer-groups.sh prints for the scene's group.
+
+    Raises:
+        SandboxError: it says that it failed.
+    """
+    line = command(
+        "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+        ["--bootstrap-server", scene.cluster.bootstrap, "--group", scene.group, *arguments],
+        folder=Path(tempfile.gettempdir()),
+    )
+    done = subprocess.run(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=60)
+    if done.returncode != 0 or "Error" in done.stdout:
+        raise SandboxError(f"kafka-consumer-groups.sh {' '.join(arguments)} failed:\n{done.stdout}")
+    return done.stdout
+
+
+class ConnectWorker:
+    """A Kafka Connect worker of its own cluster of one; a context manager that ends it."""
+
+    def __init__(self, scene: Scene, *, group: str, folder: Path) -> None:
+        """Prepares; entering the context starts it.
+
+        Args:
+            scene: where the brokers are.
+            group: `group.id` of the workers.
+            folder: for its properties and its log.
+        """
+        jars = tuple(sorted((cache_folder() / f"connect-{KAFKA_VERSION}").glob("*.jar")))
+        if not jars:
+            raise SandboxError("the jars of Kafka Connect are missing; scripts/setup --engine puts them into the cache")
+        (port,) = free_ports(1)
+        self._url = f"http://{HOST}:{port}"
+        self._log = folder / f"{group}.log"
+        properties = {
+            "bootstrap.servers": scene.cluster.bootstrap,
+            "group.id": group,
+            "listeners": self._url,
+            "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+            "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "offset.flush.interval.ms": "1000",
+            "plugin.discovery": "service_load",  # the others scan every class: seconds
+            "session.timeout.ms": "6000",
+            "heartbeat.interval.ms": "500",
+            "scheduled.rebalance.max.delay.ms": "0",
+        }
+        for what, partitions in (("offset", 1), ("status", 1), ("config", None)):
+            properties[f"{what}.storage.topic"] = f"{group}-{what}"
+            properties[f"{what}.storage.replication.factor"] = "1"
+            if partitions is not None:
+                properties[f"{what}.storage.partitions"] = str(partitions)
+        path = folder / f"{group}.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
+        self._line = command(
+            "org.apache.kafka.connect.cli.ConnectDistributed",
+            [str(path)],
+            folder=folder,
+            options=["-Dlog4j2.configurationFile=member-log4j2.yaml"],
+            more=[*jars, cache_folder() / "java" / "consumer.jar"],
+        )
+
+    def put(self, connector: str, config: Mapping[str, str]) -> None:
+        """Creates a connector, or configures it anew."""
+        body = json.dumps(dict(config)).encode()
+        wait_until(
+            lambda: self._ask("PUT", f"/connectors/{connector}/config", body) is not None,
+            f"the worker takes connector {connector}\n{tail(self._log)}",
+        )
+
+    def state(self, connector: str) -> str:
+        """The state of a connector's only task; "" while there is none."""
+        told = self._ask("GET", f"/connectors/{connector}/status")
+        return "" if not told or not told["tasks"] else str(told["tasks"][0]["state"])
+
+    @property
+    def log(self) -> str:
+        """The last lines of its log."""
+        return tail(self._log)
+
+    def _ask(self, method: str, path: str, body: bytes | None = None) -> Any:
+        """The answer of its REST interface; None while it gives none."""
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self._url + path, data=body, method=method, headers=headers)  # noqa: S310 - our own worker
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310 - see above
+                return json.loads(answer.read())
+        except (urllib.error.URLError, OSError, json.JSONDecodeError):
+            if self._process.poll() is not None:
+                raise SandboxError(f"the Connect worker ended:\n{self.log}") from None
+            return None
+
+    def __enter__(self) -> Self:
+        """Starts it."""
+        with self._log.open("ab") as log:
+            self._process = spawn(self._line, stdout=log, stderr=subprocess.STDOUT)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Ends it in good order."""
+        end(self._process, timeout=30)
+
+
+def client_ids(scene: Scene, group: str) -> list[str]:
+    """The client ids of a group's members, whatever its protocol type."""
+    client: Any = KafkaAdminClient(bootstrap_servers=scene.cluster.bootstrap)
+
+    async def ask() -> Any:
+        """The answer as it is: kafka-python would read every member's metadata as a consumer's."""
+        return await client._manager.send(DescribeGroupsRequest(groups=[group]), node_id=min(RACKS))
+
+    try:
+        (described,) = client._manager.run(ask).groups
+    finally:
+        client.close()
+    return sorted(str(member.client_id) for member in described.members)
+
+
+def is_known(scene: Scene, group: str) -> bool:
+    """Whether a coordinator knows the group."""
+    client = AdminClient({"bootstrap.servers": scene.cluster.bootstrap, "log_level": 0})
+    try:
+        return str(client.describe_consumer_groups([group])[group].result().state.name) != "DEAD"
+    except KafkaException:
+        return False

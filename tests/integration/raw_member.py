@@ -1,0 +1,113 @@
+"""A group member that says what a test tells it to say, byte for byte, and reads nothing."""
+
+from __future__ import annotations
+
+import threading
+from types import TracebackType
+from typing import Final, Self
+
+from kafka import errors as kafka_errors
+
+from agent.coordination import GroupMember, Joined, close, connect
+from common.kafka_config import for_kafka_python
+from protocol.consumer import decode_assignment, encode_assignment
+from protocol.model import NO_PARTITIONS, Assignment, from_pairs, to_pairs
+from sandbox.members.lines import Partition
+
+_TURN_SECONDS: Final = 0.1
+
+
+class _Raw(GroupMember):
+    def __init__(
+        self, bootstrap: str, *, group: str, protocol: str, metadata: bytes, deals: tuple[Partition, ...]
+    ) -> None:
+        self.client = connect(for_kafka_python({"bootstrap.servers": bootstrap, "client.id": "raw"}))
+        super().__init__(
+            self.client,
+            group=group,
+            instance_id=None,
+            session_seconds=10,
+            heartbeat_seconds=0.5,
+            rebalance_seconds=10,
+            assign=self._deal,
+            wake=lambda: None,
+        )
+        self._offer = (protocol, metadata)
+        self._deals = deals
+        self.assigned = NO_PARTITIONS
+
+    def protocol_type(self) -> str:
+        return "consumer"
+
+    def group_protocols(self) -> list[tuple[str, bytes]]:
+        return [self._offer]
+
+    def _take(self, content: bytes) -> None:
+        self.assigned = decode_assignment(content).partitions if content else NO_PARTITIONS
+
+    def _deal(self, joined: Joined) -> dict[str, bytes]:
+        """As a leader it deals all partitions in turn to everybody who says something of topics."""
+        readers = sorted(name for name, _, metadata in joined.members if metadata[2:6] != bytes(4))
+        return {
+            name: encode_assignment(Assignment(version=0, partitions=from_pairs(self._deals[index :: len(readers)])))
+            for index, name in enumerate(readers)
+        }
+
+
+class RawMember:
+    """A running member; a context manager that has it leave the group."""
+
+    def __init__(
+        self, bootstrap: str, *, group: str, protocol: str, metadata: bytes, deals: tuple[Partition, ...] = ()
+    ) -> None:
+        """Starts it.
+
+        Args:
+            bootstrap: `bootstrap.servers`.
+            group: the group.
+            protocol: the only protocol that it offers.
+            metadata: the bytes of its subscription.
+            deals: partitions that it deals to all members when it leads.
+        """
+        self._member = _Raw(bootstrap, group=group, protocol=protocol, metadata=metadata, deals=deals)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    @property
+    def assigned(self) -> frozenset[Partition]:
+        """What its leader gave it last."""
+        return frozenset(to_pairs(self._member.assigned))
+
+    @property
+    def member_id(self) -> str:
+        """Its id, or empty before it is in the group."""
+        return self._member.member_id
+
+    def stop(self) -> None:
+        """Leave the group and end."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        member = self._member
+        try:
+            while not self._ended.wait(0 if member.wants_join else _TURN_SECONDS):
+                try:
+                    member.poll_heartbeat()
+                    member.join(_TURN_SECONDS)
+                except kafka_errors.KafkaError:
+                    self._ended.wait(_TURN_SECONDS)
+            member.leave()
+        finally:
+            close(member.client)
+
+    def __enter__(self) -> Self:
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Has it leave."""
+        self.stop()

@@ -1,0 +1,240 @@
+"""On real brokers a plan covers every member and every topic that they read; else the agent leaves, and says why."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import pytest
+
+from agent import watch as watching
+from agent.cluster import ClusterView, SettlingTimes
+from agent.coordination import close, connect
+from agent.leading.assigning import Assigning
+from agent.leading.membership import Membership
+from agent.leading.stepping_back import Cause, StepBackError
+from agent.metrics import Metrics
+from agent.watch import ClusterWatch, open_admin
+from common.kafka_config import for_kafka_python
+from common.settings import Settings
+from protocol.consumer import encode_subscription
+from protocol.model import Subscription
+from sandbox.admin import wait_until
+from sandbox.agent_process import AgentProcess
+from tests.integration.raw_member import RawMember
+from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
+
+_PATTERN_MEMBERS = 6
+_REFRESH_MS = 1500
+"""Members look for topics at multiples of it, so that each finds a new one at a time of its own."""
+
+
+def _early(scene: Scene) -> AgentProcess:
+    """Starts an agent before the group has members, and waits until it is there for them."""
+    agent = scene.agent()
+    agent.wait(lambda: agent.role() in ("leading", "waiting"), "the agent is there before the members")
+    return agent
+
+
+def _kafka_go(topic: str) -> bytes:
+    """What a member of segmentio/kafka-go 0.4 with its default settings says of itself."""
+    return bytes.fromhex("000100000001") + len(topic).to_bytes(2, "big") + topic.encode() + bytes.fromhex("ffffffff")
+
+
+def test_members_of_kafka_go_get_every_partition(scene: Scene) -> None:
+    """Their subscription says version 1 and ends where version 0 does: they are members as all others are."""
+    scene.lay_out(INTERLEAVED)
+    agent = _early(scene)
+    with (
+        RawMember(
+            scene.cluster.bootstrap, group=scene.group, protocol="range", metadata=_kafka_go(scene.topic)
+        ) as first,
+        RawMember(
+            scene.cluster.bootstrap, group=scene.group, protocol="range", metadata=_kafka_go(scene.topic)
+        ) as second,
+    ):
+        everything = frozenset((scene.topic, number) for number in range(len(INTERLEAVED)))
+        wait_until(
+            lambda: first.assigned | second.assigned == everything and len(first.assigned) == len(second.assigned) == 3,
+            "both have their half",
+        )
+        agent.wait_role("leading")
+        assert agent.events("steps-back") == []
+        first.stop()
+        wait_until(lambda: second.assigned == everything, "the other has what the first had")
+
+
+def test_a_member_that_cannot_be_read_is_left_to_its_group(scene: Scene) -> None:
+    """The agent gives way to a leader that reads more leniently, says whose subscription it is, and comes back."""
+    scene.lay_out(INTERLEAVED)
+    agent = _early(scene)
+    scene.join("confluent", A)
+    scene.wait_settled()
+    agent.wait_role("leading")
+    odd = encode_subscription(Subscription(version=0, topics=(scene.topic,)))
+    odd = odd[:2] + bytes.fromhex("00000002") + odd[6:-4] + bytes.fromhex("0002fffe") + odd[-4:]  # a name not in UTF-8
+    everything = tuple((scene.topic, number) for number in range(len(INTERLEAVED)))
+    with RawMember(
+        scene.cluster.bootstrap, group=scene.group, protocol="range", metadata=odd, deals=everything
+    ) as unreadable:
+        agent.wait(lambda: bool(agent.events("steps-back", cause=Cause.UNREADABLE.value)), "it steps back")
+        reason = agent.events("steps-back")[0]["reason"]
+        assert "subscription: topics[1]" in reason
+        assert unreadable.member_id in reason
+        wait_until(
+            lambda: (
+                len(unreadable.assigned) == len(INTERLEAVED) / 2
+                and unreadable.assigned | scene.seats[0].member.owned == frozenset(everything)
+            ),
+            "the group leads itself, and both have their half",
+        )
+        wait_until(lambda: scene.presence() is None, "the agent has left")
+        status, page = agent.get("/readyz")
+        assert (status, unreadable.member_id in page) == (503, True), json.loads(page)
+        pause = agent.events("steps-back")[0]["seconds"]
+        assert holds_for(pause + 1, lambda: scene.presence() is None)
+    agent.wait(lambda: agent.role() in ("following", "leading"), "it is back in the group")
+    scene.wait_settled()
+    scene.finish()
+
+
+@contextmanager
+def _in_this_process(scene: Scene, watch: ClusterWatch) -> Iterator[tuple[Membership, Assigning]]:
+    """The agent's membership and plans without the rest of it, with a watch in the test's hand."""
+    configured = _settings(scene)
+    assigning = Assigning(group=scene.group, settings=configured, watch=watch)
+    client = connect(for_kafka_python(configured.kafka))
+    membership = Membership(
+        client, group=scene.group, settings=configured.leading, assign=assigning.assign, wake=lambda: None
+    )
+    try:
+        yield membership, assigning
+    finally:
+        membership.leave()
+        close(client)
+
+
+def _settings(scene: Scene) -> Settings:
+    return Settings.model_validate(
+        {"kafka": {"bootstrap.servers": scene.cluster.bootstrap, "client.id": "samerack"}, "groups": [scene.group]}
+    )
+
+
+def _watch(scene: Scene) -> ClusterWatch:
+    return ClusterWatch(
+        partial(open_admin, _settings(scene).kafka),
+        pause=0.1,
+        times=SettlingTimes(change=1.0, leader=600.0),
+        selector="leader",
+        metrics=Metrics(),
+    )
+
+
+def _join(membership: Membership) -> bool:
+    """Rejoins, as a session does, until the group is stable."""
+    membership.poll_heartbeat()
+    while membership.wants_join:
+        membership.join(0.2)
+    return True
+
+
+def test_a_group_whose_topics_are_unknown_is_left(scene: Scene) -> None:
+    """A worker that starts in the middle of a rebalance and gets no look at the cluster gives nothing to nobody."""
+    scene.lay_out(INTERLEAVED)
+    with _in_this_process(scene, _watch(scene)) as (membership, assigning):  # its watch never looks
+        _join(membership)
+        scene.join("confluent", A)
+        scene.join("aiokafka", B)
+        with pytest.raises(StepBackError, match="could not be looked at") as caught:
+            wait_until(lambda: not _join(membership), "the agent refuses to plan")
+        assert (caught.value.cause, _planned_for(assigning)) == (Cause.TOPICS_UNKNOWN, 0)
+        membership.leave()
+        scene.wait_settled()
+    scene.finish()
+
+
+def test_a_look_that_comes_within_the_deadline_is_waited_for(scene: Scene) -> None:
+    """The same worker, where the look is late by two seconds: all members get their partitions from its plan."""
+    scene.lay_out(INTERLEAVED)
+    watch = _watch(scene)
+    with _in_this_process(scene, watch) as (membership, assigning):
+        _join(membership)
+
+        def look_late() -> None:
+            wait_until(lambda: assigning.since is not None, "the group waits for the plan")
+            time.sleep(2)
+            watch.start()
+
+        late = threading.Thread(target=look_late)
+        late.start()
+        scene.join("confluent", A)
+        wait_until(lambda: _join(membership) and _planned_for(assigning) == 1, "there is a plan")
+        late.join()
+        scene.wait_settled()
+        assert assigning.sent is not None
+        assert assigning.sent.plan.failure is None
+        assert 2 < assigning.sent.seconds < 5
+        watch.stop()
+        watch.join()
+    scene.finish()
+
+
+def _planned_for(assigning: Assigning) -> int:
+    return assigning.sent.members if assigning.sent is not None else 0
+
+
+def test_a_broker_that_lags_behind_takes_no_partition_away(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every second answer lacks half of the partitions, as from a broker that has not caught up: nothing changes."""
+    scene.lay_out(INTERLEAVED)
+    real, looks = watching.look, 0
+
+    def lagging(admin: Any, topics: Collection[str]) -> ClusterView:
+        nonlocal looks
+        view, looks = real(admin, topics), looks + 1
+        if looks % 2:
+            return view
+        return replace(view, topics={topic: views[: len(views) // 2] for topic, views in view.topics.items()})
+
+    monkeypatch.setattr(watching, "look", lagging)
+    watch = _watch(scene)
+    watch.show_interest(scene.group, frozenset({scene.topic}))
+    watch.start()
+    try:
+        wait_until(lambda: scene.topic in watch.cluster.topics, "the topic is known")
+        first = watch.cluster
+        wait_until(lambda: looks > 8, "both kinds of answers came several times")
+        assert watch.cluster is first
+        assert len(first.topics[scene.topic]) == len(INTERLEAVED)
+    finally:
+        watch.stop()
+        watch.join()
+
+
+def test_a_topic_that_appears_is_no_rejected_plan(scene: Scene) -> None:
+    """Members with a pattern find it one after the other and rejoin, each soon after a plan; the agent leads on."""
+    scene.lay_out(INTERLEAVED)
+    agent = _early(scene)
+    scene.topics = (f"^{scene.topic}.*",)
+    for number in range(_PATTERN_MEMBERS):
+        refresh = str(_REFRESH_MS * (number + 2))
+        scene.join("confluent", (A, B, C)[number % 3], topic_metadata_refresh_interval_ms=refresh)
+    scene.topics = (scene.topic,)
+    scene.wait_settled()
+    agent.wait_role("leading")
+    plans = len(agent.events("plan-sent"))
+    scene.topics = (scene.topic, f"{scene.topic}-new")
+    scene.lay_out(INTERLEAVED, scene.topics[1])
+    time.sleep(_REFRESH_MS * (_PATTERN_MEMBERS + 3) / 1000)  # every member has looked for topics once
+    scene.wait_settled()
+    rejoins = len(agent.events("plan-sent")) - plans
+    print(f"{rejoins} rebalances for one topic")  # noqa: T201 - pytest -rP shows what was measured
+    assert rejoins > 4  # more than a plan may be answered with
+    assert agent.events("steps-back") == []
+    assert agent.role() == "leading"
+    scene.finish()

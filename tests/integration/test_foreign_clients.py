@@ -1,0 +1,101 @@
+"""Groups on clients of other languages: what the agent must not do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from sandbox.admin import Admin, wait_until
+from sandbox.agent_process import AgentProcess
+from sandbox.chaos.group import AGENT, Group
+from sandbox.chaos.setup import Setup
+from sandbox.clients.births import ANY_TIME, NAMES, WRONG, waiting_agent
+from sandbox.clients.course import PLACED
+from sandbox.contract import KafkaCluster
+from sandbox.history.checker import check
+from sandbox.members.ledger import read_twice
+from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
+
+_CALM_SECONDS = 10.0
+_SETTLE_SECONDS = 60.0
+_EMPTY_SECONDS = 5.0
+_CLIENTS = ("franz-go", "sarama", "kafka-go", "kafkajs")
+
+
+@pytest.fixture
+def groups(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> Iterator[list[Group]]:
+    """A group of three members on each client, with its defaults; none of them has started."""
+    suffix = tmp_path.name
+    setups = [
+        Setup(
+            name=f"short-{client}-{suffix}",
+            assignor="",
+            seats=tuple((client, rack) for rack in NAMES),
+            extra=(client, NAMES[0]),
+            placed=PLACED,
+            properties={},
+        )
+        for client in _CLIENTS
+    ]
+    made = [Group(one, bootstrap=cluster.bootstrap, admin=admin, folder=tmp_path / one.name) for one in setups]
+    yield made
+    for group in made:
+        if admin.replicas([group.name]):
+            admin.delete_topic(group.name)
+
+
+def _settle(groups: list[Group], agent: AgentProcess) -> None:
+    for group in groups:
+        agent.wait_role("leading", group.name)
+        wait_until(group.agrees, f"{group.name} has settled", timeout=_SETTLE_SECONDS)
+
+
+def _first_generations(groups: list[Group], agent: AgentProcess) -> dict[str, int]:
+    return {group.name: int(agent.events("plan-sent", group=group.name)[0]["generation"]) for group in groups}
+
+
+def test_groups_of_every_language_are_led_from_birth_and_left_with_the_last_consumer(
+    cluster: KafkaCluster, groups: list[Group], tmp_path: Path
+) -> None:
+    """The short form of scripts/clients: in generation 1, empty once all have stopped, led again once they are back."""
+    names = [group.name for group in groups]
+    log = tmp_path / "agent.log"
+    with waiting_agent(cluster.bootstrap, names, log, f"samerack-{tmp_path.name}") as agent, ExitStack() as stack:
+        for group in groups:
+            stack.enter_context(group)
+        _settle(groups, agent)
+        assert _first_generations(groups, agent) == dict.fromkeys(names, 1)
+        for group in groups:
+            for seat in list(group.present):
+                group.end(seat)
+            group.wait_state(["EMPTY"], "its last consumer has gone", timeout=_EMPTY_SECONDS)
+        for group in groups:
+            agent.wait_role("waiting", group.name)
+            for seat in group.seats:
+                group.start(seat)
+        _settle(groups, agent)
+        for group in groups:
+            assert [one.client_id for one in group.describe().members].count(AGENT) == 1
+            history = group.finish()
+            assert [finding for finding in check(history, ANY_TIME) if finding.kind in WRONG] == []
+            assert read_twice(chain.from_iterable(history.members.values())) == 0
+
+
+def test_a_running_group_of_kafkajs_is_never_joined(scene: Scene) -> None:
+    """Its leader would give the agent partitions: the agent observes, says why, and the group is not rebalanced."""
+    scene.lay_out(INTERLEAVED)
+    for rack in (A, B, C):
+        scene.join("kafkajs", rack, assignor="")
+    scene.wait_settled()
+    rebalances = scene.rebalances()
+    agent = scene.agent()
+    agent.wait_role("observing")
+    assert "RoundRobinAssigner" in agent.events("observing")[0]["reason"]
+    assert holds_for(_CALM_SECONDS, lambda: scene.presence() is None and agent.role() == "observing")
+    assert scene.rebalances() == rebalances
+    assert not agent.events("steps-back")
+    scene.finish()

@@ -1,0 +1,134 @@
+"""Kafka Streams applications that are named in `groups` by mistake: they start and work as without an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sandbox.agent_process import AgentProcess
+from sandbox.contract import KafkaCluster
+from sandbox.jvm import BROKER_VERSION
+from sandbox.members.lines import MemberSettings
+from sandbox.members.process import Member
+from tests.integration.guest import wait_only_agent, wait_watching
+from tests.integration.members import start_streams
+from tests.integration.scene import A, B, Scene, holds_for
+
+_PLACES: Final = ((1,), (1,), (1,), (1,))
+
+
+@pytest.fixture
+def cluster(guest_cluster: KafkaCluster) -> KafkaCluster:
+    """The cluster of these tests."""
+    return guest_cluster
+
+
+class Application:
+    """Two instances of an application that keeps state behind a repartition topic."""
+
+    def __init__(self, scene: Scene, folder: Path, *, protocol: str) -> None:
+        self.members: list[Member] = []
+        # brokers that assign a group show no members to who asks for a classic one: to the agent it is empty
+        self.role_of_agent = {"classic": "observing", "streams": "waiting"}[protocol]
+        self._scene = scene
+        self._folder = folder
+        self._protocol = protocol
+        self._stack = ExitStack()
+
+    def start(self) -> None:
+        """Starts both, and waits until they work: running, and each partition is counted on."""
+        before = self.counts()
+        self.members = []
+        for name, rack in (("one", A), ("two", B)):
+            properties = {
+                "group.protocol": self._protocol,
+                "state.dir": str(self._folder / name),
+                "counts": "true",
+                "commit.interval.ms": "500",
+                "num.stream.threads": "1",
+                # an instance that closes stays a member until its session is over
+                **({"session.timeout.ms": "6000"} if self._protocol == "classic" else {}),
+            }
+            settings = MemberSettings(
+                bootstrap=self._scene.cluster.bootstrap,
+                group=self._scene.group,
+                topics=(self._scene.topic,),
+                client_id=f"streams-{name}",
+                rack=rack,
+                properties=properties,
+            )
+            self.members.append(self._stack.enter_context(start_streams(settings)))
+        for member in self.members:
+            member.wait(lambda: self._works(before), "the application counts")
+        assert [event.message for member in self.members for event in member.events if event.kind == "error"] == []
+
+    def stop(self) -> None:
+        """Ends both in good order."""
+        for member in self.members:
+            member.stop()
+
+    def counts(self) -> dict[str, int]:
+        """What was counted of each partition."""
+        found: dict[str, int] = {}
+        for member in self.members:
+            for event in member.events:
+                if event.kind == "counted":
+                    found[event.message] = max(event.count, found.get(event.message, 0))
+        return found
+
+    def _works(self, before: dict[str, int]) -> bool:
+        running = all(
+            [event.message for event in member.events if event.kind == "state"][-1:] == ["RUNNING"]
+            for member in self.members
+        )
+        now = self.counts()
+        return running and len(now) == len(_PLACES) and all(now[name] > before.get(name, 0) for name in now)
+
+    def close(self) -> None:
+        """Ends what is left."""
+        self._stack.close()
+
+
+@pytest.fixture(params=["classic", "streams"])
+def application(request: pytest.FixtureRequest, scene: Scene, tmp_path: Path) -> Iterator[Application]:
+    """An application of the classic protocol, and one that brokers assign (KIP-1071); nothing runs yet."""
+    if request.param == "streams" and BROKER_VERSION.startswith("3."):
+        pytest.skip("brokers assign no Streams groups before Kafka 4")
+    opened = Application(scene, tmp_path, protocol=request.param)
+    scene.lay_out(_PLACES)
+    yield opened
+    opened.close()
+
+
+def _is_left_alone(scene: Scene, agent: AgentProcess) -> bool:
+    """Whether the agent goes on to stay out, and says little: what brokers refuse is not asked for again and again."""
+    before = len(agent.events())
+    return holds_for(3.0, lambda: scene.presence() is None) and len(agent.events()) - before < 10
+
+
+def test_an_application_starts_where_an_agent_waits(scene: Scene, application: Application) -> None:
+    """An agent that was there before the application first started stays out, and advises nobody to have it enter."""
+    agent = scene.agent()
+    wait_watching(agent)
+    application.start()
+    assert _is_left_alone(scene, agent)
+    agent.wait_role(application.role_of_agent)
+    assert [event for event in agent.events() if "add that name" in str(event)] == []
+
+
+def test_an_application_is_stopped_and_started_as_a_whole(scene: Scene, application: Application) -> None:
+    """As for KIP-925's upgrade: the agent, named for it by mistake, does not enter the group meanwhile."""
+    application.start()
+    agent = scene.agent()
+    wait_watching(agent)
+    agent.wait_role(application.role_of_agent)
+    application.stop()
+    wait_only_agent(scene)
+    entered = not holds_for(3.0, lambda: scene.presence() is None)
+    application.start()
+    assert not entered
+    assert _is_left_alone(scene, agent)

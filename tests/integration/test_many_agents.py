@@ -1,0 +1,148 @@
+"""More agents than the election has room for: who waits outside, what the others know of them, and what all cost."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+from uuid import uuid4
+
+import pytest
+
+from agent.election import reader, waiting
+from agent.election.election import Election
+from agent.election.model import Presence, lead
+from agent.election.places import ROOM
+from benchmarks.election import measure
+from common.settings import Settings, load
+from sandbox.admin import wait_until
+from tests.integration.cluster import ContainerCluster
+from tests.integration.scene import holds_for
+
+_ORDERS: Final = lead("orders")
+_TOLD: Final = ("orders", "consumer-1")
+
+
+@pytest.fixture
+def settings(cluster: ContainerCluster) -> Settings:
+    """Those of agents with an election of their own."""
+    given = {"kafka": {"bootstrap.servers": cluster.bootstrap}, "election": {"group": f"samerack-{uuid4().hex}"}}
+    return load(flags=given, environment={})
+
+
+@contextmanager
+def _running(*agents: Election) -> Iterator[tuple[Election, ...]]:
+    for agent in agents:
+        agent.start()
+    try:
+        yield agents
+    finally:
+        for agent in agents:
+            agent.stop()
+        for agent in agents:
+            agent.join(10)
+
+
+def _agent(settings: Settings, number: int, *duties: str) -> Election:
+    presence = Presence(identity=f"agent-{number}", rack="rack-a", addresses=(f"10.0.0.{number}",), duties=duties)
+    return Election(settings, presence=presence)
+
+
+def _takes_part(agent: Election) -> bool:
+    return agent.agents > 0
+
+
+@contextmanager
+def _full(settings: Settings) -> Iterator[list[Election]]:
+    """An election without room: three agents for orders, the first of them active, and others that lead nothing."""
+    with _running(_agent(settings, 1, _ORDERS)) as (first,):
+        wait_until(lambda: first.is_active(_ORDERS), "the first is active")
+        others = [_agent(settings, number, *((_ORDERS,) if number <= 3 else ())) for number in range(2, ROOM + 1)]
+        with _running(*others):
+            wait_until(lambda: all(map(_takes_part, others)), "everybody takes part")
+            yield [first, *others]
+
+
+@pytest.mark.timeout(180)
+def test_who_is_not_needed_waits_outside_until_it_is(settings: Settings) -> None:
+    """It starts no election, its rack is known to the active agent, and it comes in for one that has ended."""
+    with _full(settings) as inside:
+        first = inside[0]
+        wait_until(lambda: first.agents == ROOM, "the first knows of all")
+        term = first.term
+        with _running(_agent(settings, 101, _ORDERS), _agent(settings, 102)) as (able, unable):
+            wait_until(lambda: able.is_outside and unable.is_outside, "both wait outside")
+            wait_until(
+                lambda: {"10.0.0.101", "10.0.0.102"} <= first.racks.keys(), "the first knows their racks", timeout=60
+            )
+            assert len(first.racks) == ROOM + 2
+            assert first.waiting_agents == 2
+            assert (first.term, able.held, unable.claims.any_duty) == (term, frozenset(), False)
+            first.stop()
+            first.join(10)
+            wait_until(lambda: any(agent.is_active(_ORDERS) for agent in inside[1:]), "another is active")
+            following = [agent for agent in inside[1:] if agent.is_active(_ORDERS)]
+            wait_until(lambda: len(following[0].racks) >= ROOM + 1, "it knows all racks", timeout=30)
+            wait_until(lambda: _takes_part(able) or _takes_part(unable), "one comes in", timeout=90)
+
+
+@pytest.mark.timeout(180)
+def test_what_clients_tell_an_agent_outside_is_counted_there_only(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The active agent leaves the client out before the agent outside counts it."""
+    monkeypatch.setattr(waiting, "LEASE_SECONDS", 20.0)
+    monkeypatch.setattr(reader, "LEASE_SECONDS", 20.0)
+    with _full(settings) as inside:
+        first = inside[0]
+        with _running(_agent(settings, 101)) as (outside,):
+            wait_until(lambda: outside.is_outside, "it waits outside")
+            wait_until(lambda: first.sure_claims() is not None, "the first counts")
+            outside.tell(frozenset({_TOLD}))
+
+            def left_out() -> bool:
+                claims = first.sure_claims()
+                return claims is not None and _TOLD[1] in claims.elsewhere("orders")
+
+            def counted() -> bool:
+                claims = outside.sure_claims()
+                return claims is not None and bool(claims.of_member(*_TOLD))
+
+            def both() -> bool:
+                claims = first.sure_claims()
+                return counted() and claims is not None and bool(claims.of_member(*_TOLD))
+
+            wait_until(lambda: left_out() or both(), "the first leaves it out", timeout=40)
+            assert not counted()
+            wait_until(lambda: counted() or both(), "the other counts it", timeout=60)
+            assert not both()
+            assert left_out()
+
+
+@pytest.mark.timeout(120)
+def test_of_two_with_one_identity_one_gives_up(settings: Settings) -> None:
+    """The earlier is active for nothing at once, says so, leaves the later alone, and is back when that one ends."""
+    with _running(_agent(settings, 1, _ORDERS)) as (first,):
+        wait_until(lambda: first.is_active(_ORDERS), "the first is active")
+        with _running(_agent(settings, 1, _ORDERS)) as (second,):
+            wait_until(lambda: second.is_active(_ORDERS), "the second is active")
+            wait_until(lambda: not first.is_active(_ORDERS), "the first is not", timeout=5)
+            assert first.trouble == "fenced: another agent has the election.identity 'agent-1'"
+            assert not first.claims.any_duty
+            assert first.racks == {}
+            assert holds_for(12.0, lambda: second.is_active(_ORDERS) and not first.is_active(_ORDERS))
+            second.stop()
+            wait_until(lambda: first.is_active(_ORDERS), "the first is active again", timeout=30)
+            assert first.trouble == ""
+
+
+@pytest.mark.timeout(300)
+def test_hundreds_of_agents_cost_the_election_little() -> None:
+    """Few take part, newcomers start no election, and the next agent is active as soon as among two."""
+    measured = measure(agents=300, apps=5, per_second=30, processes=2, newcomers=30, rest_seconds=5)
+    assert measured["inside"] <= 2 * ROOM
+    assert (measured["rest"]["elections"], measured["newcomers"]["elections"]) == (0, 0)
+    assert measured["election_bytes"] < 50_000
+    assert measured["waiting_bytes"] < 10_000
+    assert measured["handed_over_seconds"] < 3
+    assert measured["taken_over_seconds"] < 9

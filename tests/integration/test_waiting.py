@@ -1,0 +1,55 @@
+"""The agent is in a group only while consumers are: it waits outside, leads from birth, and leaves with the last."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandbox.admin import wait_until
+from tests.integration.scene import INTERLEAVED, A, B, C, Scene
+
+
+@pytest.mark.parametrize(
+    ("assignor", "clients"),
+    [("range", ("java", "confluent", "kafka-python")), ("cooperative-sticky", ("java", "confluent", "java"))],
+)
+def test_the_agent_leads_from_the_first_generation(scene: Scene, assignor: str, clients: tuple[str, ...]) -> None:
+    """Consumers that start in an empty group get their first assignment from the agent, eager and cooperative ones."""
+    scene.lay_out(INTERLEAVED)
+    agent = scene.waiting_agent()
+    assert scene.presence() is None
+    assert agent.get("/readyz")[0] == 200
+    for client, rack in zip(clients, (A, B, C), strict=True):
+        scene.join(client, rack, assignor=assignor)
+    scene.wait_settled(cross_rack=0)
+    assert agent.role() == "leading"
+    assert agent.events("plan-sent")[0]["generation"] == 1
+    assert agent.events("role", now="following") == []
+    scene.finish()
+
+
+def test_the_agent_leaves_with_the_last_consumer(scene: Scene) -> None:
+    """The group is Empty then, as without an agent; the next consumers are led from birth again."""
+    scene.lay_out(INTERLEAVED)
+    agent = scene.waiting_agent()
+    for round_ in range(2):
+        for client, rack in (("confluent", A), ("java", B)):
+            scene.join(client, rack)
+        scene.wait_settled(cross_rack=2)
+        assert agent.role() == "leading", round_
+        for seat in tuple(scene.seats):
+            seat.member.stop()
+            scene.seats.remove(seat)
+            scene.former.append(seat)
+        wait_until(lambda: scene.describe().state.name == "EMPTY", "the group is empty", timeout=5)
+        agent.wait_role("waiting")
+
+
+def test_an_agent_killed_outside_leaves_nothing_behind(scene: Scene) -> None:
+    """Whatever happens to it while it waits, consumers form their group as if it had never been there."""
+    scene.lay_out(INTERLEAVED)
+    agent = scene.waiting_agent()
+    agent.kill()
+    for rack in (A, B, C):
+        scene.join("confluent", rack)
+    scene.wait_settled(cross_rack=0)
+    assert scene.presence() is None

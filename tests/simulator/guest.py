@@ -1,0 +1,169 @@
+"""What agents owe a group as guests: nobody is refused, stopped or loses an offset because an agent is there.
+
+Held against what would be so without any agent, and against what each plan says that an agent sends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
+
+from agent.leading.stepping_back import Cause
+from tests.simulator.consumers import pairs_of
+from tests.simulator.group import AGENTS, Group, GroupMember, Join, State
+
+if TYPE_CHECKING:
+    from tests.simulator.consumers import Consumer, Partition
+    from tests.simulator.process import Process
+    from tests.simulator.supervised import SupervisedAgent
+    from tests.simulator.world import World
+
+ALONE_MS: Final = 2500
+"""How long an agent may be in a group without consumers: two seconds, and half of one until somebody looks."""
+RETENTION_MS: Final = 60_000
+"""`offsets.retention.minutes`, shortened."""
+_CLEANING_MS: Final = 5000
+"""A state that lasted for so long is met by the broker's cleaner sooner or later."""
+_BACK_MS: Final = 4000
+_CONVERTED_MS: Final = 15_000
+_SEEN_MS: Final = 3000
+
+
+class Guest:
+    """Judges the agents of one world as guests."""
+
+    def __init__(self, world: World, fail: Callable[[str, str], None], excused_until: Callable[[], int]) -> None:
+        """Nothing has happened yet.
+
+        Args:
+            world: The world.
+            fail: Takes note of a violation: its kind, and what.
+            excused_until: Up to when faults excuse what takes time.
+        """
+        self._world, self._fail, self._excused_until = world, fail, excused_until
+        self._alone_since: int | None = None
+        self._without_since: int | None = None
+        self._commits: dict[Partition, int] = {}
+        self._left: dict[str, tuple[int, Process, int]] = {}
+        self._back_off: dict[int, str] = {}
+
+    # what is seen
+
+    def owns(self, consumer: Consumer) -> None:
+        """A client commits what it reads."""
+        for partition in consumer.owned:
+            self._commits[partition] = self._world.timeline.now
+
+    def looks(self) -> None:
+        """A look at the group."""
+        world = self._world
+        now = world.timeline.now
+        group = world.coordinator.group
+        if world.coordinator.converted_at is not None:
+            if now - max(world.coordinator.converted_at, self._excused_until()) > _CONVERTED_MS:
+                for agent in world.agents:
+                    if agent.up and world.coordinator.converted & agent.ids():
+                        self._fail("StaysInConverted", f"{agent.name} stays in a group that the brokers assign")
+            self._alone_since = self._without_since = None
+            return
+        consumers = self._consumers(group)
+        if group is not None and world.setting.clients == "kafkajs" and group.state is State.STABLE:
+            living = {one for agent in world.agents for one in agent.ids()}  # of a dead one the session has to run out
+            if any(one.id in living and pairs_of(one.assignment) for one in group.members):
+                self._fail("GivenToAgent", "an agent follows a leader that gives it partitions, and nobody reads them")
+        if consumers:
+            self._alone_since = self._without_since = None
+            return
+        if self._without_since is None:
+            self._without_since = now
+        if group is None or not len(group.members):
+            self._alone_since = None
+            return
+        if self._alone_since is None:
+            self._alone_since = now
+        alone = now - max(self._alone_since, self._excused_until())
+        if alone > ALONE_MS:
+            self._fail("StaysAlone", f"an agent has been in a group without consumers for {alone / 1000:.1f} s")
+        if group.state is State.STABLE and now - self._alone_since > _CLEANING_MS:
+            self._look_at_offsets(now)
+
+    def _look_at_offsets(self, now: int) -> None:
+        """In Stable, offsets of topics without subscribers expire by their age; in Empty, by the group's (KIP-211)."""
+        assert self._without_since is not None
+        for partition, at in self._commits.items():
+            if now - at > RETENTION_MS >= now - max(at, self._without_since):
+                self._fail("LostOffset", f"the offset of {partition} has expired because an agent is in the group")
+                return
+
+    def refused(self, request: Join, group: Group) -> None:
+        """Somebody shares no protocol with the group."""
+        if request.client_id == AGENTS or self._consumers(group) or self._alone_since is None:
+            return
+        if self._world.timeline.now - max(self._alone_since, self._excused_until()) > ALONE_MS:
+            self._fail("RefusedForAgent", f"{request.client_id} is refused because an agent is in the group")
+
+    # what agents do
+
+    def steps_back(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
+        """An agent leaves a group alone for a while."""
+        self._back_off[id(process)] = cause
+        if cause is Cause.PLANS_REJECTED and self._world.patterns and not self._world.faults:
+            self._fail("TakenForRejected", f"{agent.name} leaves because members have found topics")
+
+    def leaves(self, agent: SupervisedAgent, process: Process, member_ids: Iterable[str]) -> None:
+        """An agent sends LeaveGroup."""
+        own = {one.member_id for one in process.presences() if not one.pending}
+        if own & set(member_ids) and agent.wanted and self._consumers(self._world.coordinator.group):
+            self._left[agent.name] = self._world.timeline.now, process, _term(agent)
+            self._back_off.pop(id(process), None)
+
+    def joins(self, agent: SupervisedAgent, process: Process, request: Any) -> None:
+        """An agent sends JoinGroup: not soon after it left for nothing, and under an id that it has chosen."""
+        session_ms = round(agent.settings.leading.session_timeout_seconds * 1000)
+        if not request.member_id and request.group_instance_id is None and request.session_timeout_ms == session_ms:
+            self._fail("RandomPlace", f"{agent.name} joins under whatever id the broker gives it")
+        at, before, term = self._left.pop(agent.name, (0, None, 0))
+        recent = self._world.timeline.now - at < _BACK_MS
+        if before is process and recent and id(process) not in self._back_off and term == _term(agent):
+            self._fail("NeedlessLeave", f"{agent.name} left a group with consumers, and comes back at once")
+
+    def plans(self, agent: SupervisedAgent, request: Any) -> None:
+        """An agent sends a plan: nothing and nobody may be missing in it."""
+        world = self._world
+        group = world.coordinator.group
+        if group is None or group.generation != request.generation_id or group.leader != request.member_id:
+            return
+        plan = {one.member_id: frozenset(pairs_of(bytes(one.assignment))) for one in request.assignments}
+        by_id = {one.member_id: one for one in world.consumers if one.host.alive and one.member_id}
+        there = [by_id[one.id] for one in self._consumers(group) if one.id in by_id]
+        for one in there:
+            if one.member_id not in plan:
+                self._fail("LeftOut", f"{agent.name} plans without {one.name}")
+        given = frozenset[tuple[str, int]]().union(*plan.values())
+        held = frozenset[tuple[str, int]]().union(*(one.owned for one in there if one.cooperative))
+        for topic in {topic for one in there for topic in one.joined_topics} & world.place.topics.keys():
+            numbers = set(range(len(world.place.topics[topic])))
+            missing = numbers - {number for name, number in given | held if name == topic}
+            seen = agent.seen_partitions(topic)
+            if missing and (missing == numbers or min(missing) < seen):
+                self._fail("LeftOut", f"{agent.name} plans without {topic}, partitions {sorted(missing)}")
+        self._look_at_shares(agent, there, plan)
+
+    def _look_at_shares(
+        self, agent: SupervisedAgent, there: list[Consumer], plan: dict[str, frozenset[Partition]]
+    ) -> None:
+        """In an eager group nobody gets nothing where there is enough for all."""
+        shares = [len(plan.get(one.member_id, ())) for one in there]
+        if there and not any(one.cooperative for one in there) and 0 in shares and max(shares) > 1:
+            self._fail("Starved", f"{agent.name} gives nothing to {there[shares.index(0)].name}")
+
+    # inside
+
+    @staticmethod
+    def _consumers(group: Group | None) -> list[GroupMember]:
+        return [one for one in group.members if one.client_id != AGENTS] if group is not None else []
+
+
+def _term(agent: SupervisedAgent) -> int:
+    """The election that the agent knows of."""
+    return agent.standing.term if agent.standing is not None else 0

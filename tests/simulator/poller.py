@@ -1,0 +1,44 @@
+"""The agent's real poller of groups in virtual time: its thread is the timeline, its answers are the model's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from agent.group_poller import GroupPoller
+from agent.traffic.wire import Answer, Question
+from tests.simulator.broker import describe, find
+from tests.simulator.process import Process
+
+_POLL_MS: Final = 500
+
+
+class _Wire:
+    """Answers at once what the coordinator would answer at this moment."""
+
+    def __init__(self, process: Process) -> None:
+        self._network = process.network
+
+    def ask(self, questions: Sequence[Question], _seconds: float) -> Iterable[Answer]:
+        """The answers."""
+        return [Answer(question=one, response=self._response(one)) for one in questions]
+
+    def _response(self, question: Question) -> Any:
+        if isinstance(question.request, FindCoordinatorRequest):
+            return find(question.request, self._network)
+        return describe(question.request, self._network, question.broker)
+
+
+def polling(process: Process) -> GroupPoller:
+    """A poller on this process."""
+    wire: Any = _Wire(process)
+    poller = GroupPoller(wire, seconds=_POLL_MS / 1000)
+
+    def poll() -> None:
+        poller.poll_once()
+        process.host.later(_POLL_MS, poll, repeats=True)
+
+    process.host.later(0, poll, repeats=True)
+    return poller

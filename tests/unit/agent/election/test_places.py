@@ -1,0 +1,121 @@
+"""Who takes part in the election and who waits outside."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.election.asking import DescribedAgent, DescribedAgents
+from agent.election.choice import choose
+from agent.election.model import Presence, encode, lead, observe
+from agent.election.places import (
+    CANDIDATES,
+    ROOM,
+    WAITING_GROUPS,
+    Place,
+    look_pause,
+    place_for,
+    surplus,
+    waiting_group,
+    waiting_groups,
+    waiting_instance,
+)
+
+ORDERS, PAYMENTS = lead("orders"), lead("payments")
+DUTIES = (ORDERS, PAYMENTS, observe("*"))
+
+fleets = st.lists(st.lists(st.sampled_from(DUTIES), unique=True).map(tuple), min_size=1, max_size=40).map(
+    lambda all_duties: {
+        f"m{number:02}": Presence(identity=f"i{number:02}", duties=duties) for number, duties in enumerate(all_duties)
+    }
+)
+
+
+def described(present: dict[str, Presence], *, stable: bool = True) -> DescribedAgents:
+    """The election's group as a broker describes it."""
+    return DescribedAgents(
+        stable=stable,
+        members=tuple(
+            DescribedAgent(
+                id=member,
+                instance_id=presence.identity,
+                metadata=encode(presence) if stable else b"",
+                assignment=b"",
+            )
+            for member, presence in present.items()
+        ),
+    )
+
+
+def agents(count: int, *duties: str) -> dict[str, Presence]:
+    """So many members with these duties."""
+    return {f"m{number:02}": Presence(identity=f"i{number:02}", duties=duties) for number in range(count)}
+
+
+def test_everybody_takes_part_while_there_is_room() -> None:
+    """Also one that can do nothing: its rack is told so."""
+    assert place_for(Presence(identity="new"), described(agents(ROOM - 1, ORDERS))) is Place.INSIDE
+    assert place_for(Presence(identity="new"), described(agents(ROOM, ORDERS))) is Place.OUTSIDE
+
+
+def test_one_that_is_needed_takes_part_though_there_is_no_room() -> None:
+    """Each duty has an active agent and two that stand by, if so many can do it."""
+    fleet = agents(ROOM, ORDERS)
+    new = Presence(identity="new", duties=(PAYMENTS,))
+    for number in range(CANDIDATES):
+        assert place_for(new, described(fleet)) is Place.INSIDE
+        fleet[f"p{number}"] = Presence(identity=f"p{number}", duties=(PAYMENTS,))
+    assert place_for(new, described(fleet)) is Place.OUTSIDE
+
+
+def test_one_that_was_inside_goes_back() -> None:
+    """Started again within its session it keeps what it was active for."""
+    fleet = agents(ROOM + 5, ORDERS)
+    assert place_for(Presence(identity="i03", duties=(ORDERS,)), described(fleet)) is Place.INSIDE
+
+
+def test_while_the_group_rebalances_nobody_knows_who_is_needed() -> None:
+    """One that can do nothing is not, in any case."""
+    hidden = described(agents(ROOM, ORDERS), stable=False)
+    assert place_for(Presence(identity="new", duties=(PAYMENTS,)), hidden) is Place.UNDECIDED
+    assert place_for(Presence(identity="new"), hidden) is Place.OUTSIDE
+
+
+@given(fleets)
+def test_the_election_keeps_whom_it_needs_and_no_more(present: dict[str, Presence]) -> None:
+    """Each duty keeps its candidates and its active agent; who is sent away would not come back at once."""
+    verdicts = choose(present, 1)
+    kept = {member: presence for member, presence in present.items() if not verdicts[member].waits}
+    assert not any(verdict.waits and verdict.active for verdict in verdicts.values())
+    assert len(kept) >= min(ROOM, len(present))
+    assert len(kept) <= max(ROOM, CANDIDATES * len(DUTIES))
+    for duty in DUTIES:
+        able = sum(duty in presence.duties for presence in present.values())
+        assert sum(duty in presence.duties for presence in kept.values()) >= min(CANDIDATES, able)
+    for member, verdict in verdicts.items():
+        if verdict.waits:
+            assert place_for(present[member], described(kept)) is Place.OUTSIDE
+
+
+@given(fleets)
+def test_an_election_without_those_sent_away_sends_nobody_away(present: dict[str, Presence]) -> None:
+    """One round is enough."""
+    away = surplus(present, ())
+    assert not surplus({member: one for member, one in present.items() if member not in away}, ())
+
+
+def test_agents_outside_share_many_small_groups() -> None:
+    """Two thousand of them, about evenly, each always in the same one and with a short name of its own."""
+    names = [f"orders-7d9f8b6c5-{number:05}" for number in range(2_000)]
+    groups = [waiting_group("samerack", name) for name in names]
+    assert set(groups) == set(waiting_groups("samerack"))
+    assert len(set(groups)) == WAITING_GROUPS
+    assert max(map(groups.count, groups)) < 2 * 2_000 / WAITING_GROUPS
+    assert all(group.startswith("samerack") for group in groups)
+    assert len({waiting_instance(name) for name in names}) == len(names)
+
+
+def test_the_larger_the_election_the_rarer_it_is_looked_at() -> None:
+    """Its description is as large; a look comes within bounds, and not for all at the same time."""
+    assert [look_pause(members, 0.5) for members in (0, 16, 60, 1000)] == [10, 32, 120, 300]
+    assert (look_pause(16, 0.0), look_pause(16, 1.0)) == (16, 48)

@@ -1,0 +1,68 @@
+"""The agent's thread for one group, on a scripted broker."""
+
+from __future__ import annotations
+
+import gc
+import time
+import warnings
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+from agent.cluster import SettlingTimes
+from agent.events import Events
+from agent.group_poller import GroupPoller
+from agent.leading.foreign_protocols import ForeignProtocols
+from agent.leading.leader import GroupLeader
+from agent.metrics import Metrics
+from agent.traffic.wire import Wire
+from agent.watch import ClusterWatch, open_admin
+from common.kafka_config import for_kafka_python
+from common.settings import Settings
+from tests.unit.agent.scripted_broker import ScriptedBroker
+
+LONGEST_SECONDS: Final = 60.0
+
+
+def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLeader:
+    """The agent's thread for one group of that broker."""
+    settings = Settings.model_validate(
+        {"kafka": {"bootstrap.servers": broker.address}, "watch": {"group_seconds": 0.2}}
+    )
+    watch = ClusterWatch(  # not started: nothing is known of topics, and nothing is planned
+        partial(open_admin, settings.kafka),
+        pause=1.0,
+        times=SettlingTimes(change=1.0, leader=1.0),
+        selector="auto",
+        metrics=metrics,
+    )
+    poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=0.2)
+    poller.start()
+    broker.on_close = poller.stop
+    return GroupLeader(
+        group=group,
+        settings=settings,
+        watch=watch,
+        poller=poller,
+        foreign_protocols=ForeignProtocols(None),
+        group_type=lambda _group: "classic",
+        metrics=metrics,
+        events=Events(),
+    )
+
+
+def until(fact: Callable[[], bool], seconds: float = LONGEST_SECONDS) -> bool:
+    """Wait for a fact; whether it came."""
+    deadline = time.monotonic() + seconds
+    while not fact():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def clear_away() -> None:
+    """Free the sockets of clients that were closed while they connected: kafka-python does not close them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()

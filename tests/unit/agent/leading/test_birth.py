@@ -1,0 +1,150 @@
+"""Leading a group from its first generation: who is evicted while the group forms, and when nobody is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import structlog
+from kafka import errors as kafka_errors
+
+from agent.group import GroupView, MemberView
+from agent.leading.birth import Birth, is_forming, safe_until
+from tests.unit.agent.values import member
+
+AGENT = replace(member("samerack-1", instance_id="samerack", client_id="samerack"), subscription=None)
+A, B, C, D = (replace(member(name), subscription=None) for name in "abcd")
+
+
+def forming(*members: MemberView, state: str = "PreparingRebalance", kind: str = "consumer") -> GroupView:
+    """A group before its first generation."""
+    return GroupView(name="orders", state=state, protocol_type=kind, protocol="", members=members)
+
+
+class Presence:
+    """A membership whose JoinGroup is parked; remembers whom it evicted."""
+
+    group_instance_id = "samerack"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.evicted: list[tuple[str, ...]] = []
+        self._error = error
+
+    def evict(self, *member_ids: str) -> None:
+        """Remember them."""
+        self.evicted.append(member_ids)
+        if self._error is not None:
+            raise self._error
+
+
+class Attempt:
+    """A birth with a clock, at a delay of 3 s."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.now = 100.0
+        self.presence = Presence(error)
+        log: Any = structlog.get_logger()
+        self.birth = Birth(until=safe_until(99.5, 3.0), clock=lambda: self.now, log=log, own_client_id="samerack")
+
+    def turn(self, *members: MemberView, state: str = "PreparingRebalance") -> bool:
+        """One look at the group."""
+        membership: Any = self.presence
+        return self.birth.turn(membership, forming(*members, state=state))
+
+
+@pytest.mark.parametrize(
+    ("view", "forms"),
+    [
+        (forming(A), True),
+        (forming(A, B), True),
+        (forming(), False),
+        (forming(A, state="CompletingRebalance"), False),
+        (forming(A, state="Stable"), False),
+        (forming(A, kind="connect"), False),
+        (forming(A, replace(B, has_assignment=True)), False),
+    ],
+    ids=["one", "two", "nobody", "is about to sync", "stable", "Connect", "a later generation"],
+)
+def test_a_group_forms_before_anybody_has_an_assignment(view: GroupView, forms: bool) -> None:  # noqa: FBT001 - a column of the table
+    """Only then does an eviction take nothing from anybody."""
+    assert is_forming(view, empty_at=99.5, delay_seconds=3.0, now=100.0) is forms
+
+
+@pytest.mark.parametrize(
+    ("empty_at", "delay"), [(None, 3.0), (97.0, 3.0), (99.5, 0.0), (99.5, None)], ids=["unseen", "late", "0", "unknown"]
+)
+def test_only_a_group_that_was_just_empty_certainly_forms(empty_at: float | None, delay: float | None) -> None:
+    """A rebalance that overtakes another empties all assignments too, while cooperative members own partitions."""
+    assert not is_forming(forming(A), empty_at=empty_at, delay_seconds=delay, now=100.0)
+
+
+def test_all_who_came_before_are_evicted_once() -> None:
+    """Those evicted join again behind the agent, under new ids, wherever they stand in the order."""
+    attempt = Attempt()
+    assert attempt.turn(A, AGENT, B)
+    assert attempt.presence.evicted == [("a", "b")]
+    assert not attempt.turn(AGENT)
+    assert not attempt.turn(C, AGENT, D)
+    assert len(attempt.presence.evicted) == 1
+
+
+def test_before_the_agent_is_listed_nobody_is_evicted() -> None:
+    """Its JoinGroup is not at the coordinator yet: the group might be left without members."""
+    attempt = Attempt()
+    assert not attempt.turn(A, B)
+    assert attempt.presence.evicted == []
+
+
+def test_a_member_that_joined_between_look_and_eviction_is_evicted_too() -> None:
+    """There is one member more than was evicted; only one before the agent in the order can lead."""
+    attempt = Attempt()
+    attempt.turn(A, AGENT)
+    assert attempt.turn(B, AGENT, C)
+    assert attempt.presence.evicted == [("a",), ("b",)]
+
+
+def test_a_member_more_behind_the_agent_is_left_alone() -> None:
+    """The coordinator makes the first in its order the leader, and that is the agent."""
+    attempt = Attempt()
+    attempt.turn(A, AGENT)
+    assert not attempt.turn(AGENT, B, C)
+
+
+def test_evictions_end() -> None:
+    """Members may go on coming; the agent is then a follower like others."""
+    attempt = Attempt()
+    others = [replace(member(f"m{number}"), subscription=None) for number in range(20)]
+    turns = [attempt.turn(*others[:number], AGENT) for number in range(1, 8)]
+    assert turns == [True] * 3 + [False] * 4
+
+
+def test_nobody_is_evicted_when_the_delay_may_be_over() -> None:
+    """In CompletingRebalance a member whose SyncGroup is parked would get no answer."""
+    attempt = Attempt()
+    attempt.now += 5.0
+    assert not attempt.turn(A, AGENT)
+    late = Attempt()
+    assert not late.turn(A, AGENT, state="CompletingRebalance")
+    assert (attempt.presence.evicted, late.presence.evicted) == ([], [])
+
+
+def test_another_agent_is_not_fought() -> None:
+    """Two agents that evict each other would go on for ever: the group leads itself, or the other agent does."""
+    other = replace(AGENT, id="samerack-2", instance_id="other")
+    attempt = Attempt()
+    assert not attempt.turn(A, other, AGENT)
+    assert attempt.presence.evicted == []
+
+
+def test_a_member_that_has_left_meanwhile_is_no_failure() -> None:
+    """The others of the request are evicted all the same."""
+    assert Attempt(kafka_errors.UnknownMemberIdError()).turn(A, B, AGENT)
+
+
+def test_a_refused_eviction_is_the_last() -> None:
+    """The agent stays in the group as a follower."""
+    attempt = Attempt(kafka_errors.GroupAuthorizationFailedError())
+    assert not attempt.turn(A, AGENT)
+    assert not attempt.turn(A, AGENT)
+    assert len(attempt.presence.evicted) == 1

@@ -1,0 +1,62 @@
+"""What is remembered of groups with foreign protocols, and that it survives a restart and a broken file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.leading.foreign_protocols import ForeignProtocols
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """A file in a folder that does not exist yet."""
+    return tmp_path / "state" / "agent.protocols.json"
+
+
+def test_a_restarted_agent_remembers(path: Path) -> None:
+    """The next process knows the last foreign protocol of each group."""
+    ForeignProtocols(path).note("orders", "stream", foreign=True)
+    again = ForeignProtocols(path)
+    assert (again.of("orders"), again.of("clicks")) == ("stream", "")
+
+
+def test_a_known_protocol_ends_it(path: Path) -> None:
+    """A group that has gone over to a protocol of the agent's may be led again."""
+    seen = ForeignProtocols(path)
+    seen.note("orders", "mine", foreign=True)
+    seen.note("orders", "range", foreign=False)
+    assert (seen.of("orders"), ForeignProtocols(path).of("orders")) == ("", "")
+
+
+def test_nothing_is_written_for_a_known_protocol(path: Path) -> None:
+    """Almost every group is of this kind."""
+    ForeignProtocols(path).note("orders", "range", foreign=False)
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe", b"[" * 100_000])
+def test_a_broken_file_is_no_obstacle(path: Path, content: bytes) -> None:
+    """It is as if nothing were known, and the next note repairs it."""
+    path.parent.mkdir()
+    path.write_bytes(content)
+    seen = ForeignProtocols(path)
+    assert seen.of("orders") == ""
+    seen.note("orders", "mine", foreign=True)
+    assert ForeignProtocols(path).of("orders") == "mine"
+
+
+def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
+    """It is remembered in memory then."""
+    (tmp_path / "file").write_text("")
+    seen = ForeignProtocols(tmp_path / "file" / "protocols.json")
+    seen.note("orders", "mine", foreign=True)
+    assert seen.of("orders") == "mine"
+
+
+def test_in_memory_only() -> None:
+    """Without a file the process itself remembers."""
+    seen = ForeignProtocols(None)
+    seen.note("orders", "mine", foreign=True)
+    assert seen.of("orders") == "mine"

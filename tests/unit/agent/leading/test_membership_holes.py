@@ -1,0 +1,178 @@
+"""What left holes in a membership: lost answers, forgotten ids, a stop while the thread waits for an answer."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from kafka import errors as kafka_errors
+
+from agent.coordination import EndedError, close, connect
+from agent.leading import membership as membership_module
+from agent.leading.leader import GroupLeader
+from agent.leading.membership import Membership
+from agent.leading.stepping_back import Cause, StepBackError
+from agent.metrics import Metrics
+from common.settings import LeadingSettings
+from tests.unit.agent.leading.scripted import LONGEST_SECONDS, clear_away, leader_of, until
+from tests.unit.agent.scripted_broker import CONSUMER, ScriptedBroker
+
+_PROMISED_SECONDS = 5.0
+# kafka-python does not close the socket of a client that is closed while it connects
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
+
+@pytest.fixture
+def broker() -> Iterator[ScriptedBroker]:
+    """A broker with a running group."""
+    listening = ScriptedBroker()
+    yield listening
+    listening.close()
+    clear_away()
+
+
+@pytest.fixture
+def membership(broker: ScriptedBroker) -> Iterator[Membership]:
+    """A membership of that group that has not joined yet."""
+    client = connect({"bootstrap_servers": broker.address})
+    yield Membership(client, group="orders", settings=LeadingSettings(), assign=lambda _: {}, wake=lambda: None)
+    close(client)
+
+
+@contextmanager
+def _following(broker: ScriptedBroker) -> Iterator[GroupLeader]:
+    """The agent's thread, once it follows."""
+    leader = leader_of(broker, "orders", Metrics())
+    leader.start()
+    try:
+        assert until(lambda: leader._teller.role == "following" and bool(broker.members))
+        yield leader
+    finally:
+        leader.stop()
+        leader.join(LONGEST_SECONDS)
+
+
+# C1: a reserved id that the next coordinator does not know
+
+
+def test_a_reserved_id_that_is_forgotten_is_not_replaced_by_another(
+    broker: ScriptedBroker, membership: Membership
+) -> None:
+    """Reserved ids are not in the group's log: where the coordinator moves, the chosen place is gone."""
+    membership.adopt(membership.reserve())
+    broker.forget()
+    with pytest.raises(StepBackError) as stepped:
+        membership.join(5.0)
+    assert stepped.value.cause is Cause.PLACE_LOST
+    assert broker.members == {}
+    assert broker.count("JoinGroup") == 2
+
+
+def test_a_reserved_id_is_joined_with(broker: ScriptedBroker, membership: Membership) -> None:
+    """As long as the coordinator knows it."""
+    chosen = membership.reserve()
+    membership.adopt(chosen)
+    assert membership.join(5.0)
+    assert broker.members == {chosen: None}
+
+
+# C2: the answer to a reservation is lost
+
+
+def test_a_reservation_that_is_answered_late_is_released(
+    broker: ScriptedBroker, membership: Membership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody waits for it any more, and it would hold up every rebalance of the group: it is given back as it comes."""
+    monkeypatch.setattr(membership_module, "RESERVE_SECONDS", 0.2)
+    broker.late_seconds = 0.6
+    with pytest.raises(kafka_errors.KafkaTimeoutError):
+        membership.reserve()
+    assert until(lambda: broker.count("LeaveGroup") == 1)
+    assert broker.pending == set()
+
+
+def test_a_reservation_lasts_as_short_as_brokers_allow(broker: ScriptedBroker, membership: Membership) -> None:
+    """One whose answer is lost holds the group up for six seconds at most; brokers that demand more are given more."""
+    membership.reserve()
+    broker.script = lambda _api, request: 26 if getattr(request, "session_timeout_ms", 9000) < 9000 else 0
+    membership.reserve()
+    sessions = [one.request.session_timeout_ms for one in broker.arrivals if one.api == "JoinGroup"]
+    assert sessions == [6000, 6000, 9000]
+
+
+# C3: told to stop while the thread waits
+
+
+@pytest.mark.parametrize("unanswered", ["DescribeGroups", "JoinGroup"])
+def test_a_stop_does_not_wait_for_an_answer(broker: ScriptedBroker, unanswered: str) -> None:
+    """The group is left by member id at once, whatever was asked and is not answered."""
+    with _following(broker) as leader:
+
+        def script(api: str, _request: Any) -> int | None:
+            if api == unanswered and leader.is_alive() and not leader._stopping.is_set():
+                return None
+            return 27 if api == "Heartbeat" and unanswered == "JoinGroup" else 0
+
+        broker.script = script
+        since = time.monotonic()
+        assert until(lambda: broker.count(unanswered, since) > 0)
+        stopped = time.monotonic()
+        leader.stop()
+        leader.join(LONGEST_SECONDS)
+        assert time.monotonic() - stopped < _PROMISED_SECONDS / 2
+        assert broker.members == {}
+        assert leader.presences() == frozenset()
+
+
+def test_a_stop_interrupts_rolling(broker: ScriptedBroker, membership: Membership) -> None:
+    """A member that joins again for another place leaves by the id that the group shows at its instance id."""
+    assert membership.join(5.0)
+    broker.script = lambda api, _request: None if api == "JoinGroup" else 0
+    membership.roll()
+    membership.end_by(time.monotonic() + 0.3)
+    with pytest.raises(EndedError):
+        membership.join(30.0)
+    membership.leave()
+    assert broker.members == {}
+
+
+def test_what_could_not_be_left_is_known(broker: ScriptedBroker) -> None:
+    """The supervisor is told of it after the thread has ended."""
+    with _following(broker) as leader:
+        (member_id,) = broker.members
+        broker.script = lambda api, _request: 16 if api == "LeaveGroup" else 0
+        leader.stop()
+        leader.join(LONGEST_SECONDS)
+        assert {one.member_id for one in leader.presences()} == {member_id}
+
+
+# C5: an error in a turn
+
+
+@pytest.mark.parametrize("code", [-1, 7, 15])
+def test_an_error_in_a_turn_keeps_the_membership(broker: ScriptedBroker, code: int) -> None:
+    """Leaving and joining again would be two rebalances of everybody: the agent pauses, says why, and goes on."""
+    with _following(broker) as leader:
+        before, since = dict(broker.members), time.monotonic()
+        broker.script = lambda api, _request: code if api == "DescribeGroups" else 0
+        assert until(lambda: broker.count("DescribeGroups", since) > 3)
+        assert leader.trouble
+        assert broker.busiest_second("DescribeGroups", since) <= 8
+        broker.script = lambda _api, _request: 0
+        assert until(lambda: not leader.trouble)
+        assert broker.members == before
+        assert broker.count("LeaveGroup") == 0
+        assert broker.count("JoinGroup") == 1
+
+
+def test_a_parked_first_join_is_known_by_its_place_in_the_group(broker: ScriptedBroker, membership: Membership) -> None:
+    """Its id is in the description of the group, for whoever has to leave in its place."""
+    broker.members = {"agent-7": "samerack", CONSUMER: None}
+    broker.script = lambda api, _request: None if api == "JoinGroup" else 0
+    assert not membership.join(0.3)
+    assert membership.member_id == ""
+    membership.describe()
+    assert membership.parked_id == "agent-7"

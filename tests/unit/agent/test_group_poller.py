@@ -1,0 +1,163 @@
+"""Polling groups that are waited for: how many requests, what becomes of moved coordinators, and who is notified."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kafka import errors as kafka_errors
+from kafka.protocol.admin.groups import DescribeGroupsRequest
+
+from agent.group_poller import GroupPoller
+from agent.traffic.wire import Answer, Question
+
+
+class Brokers:
+    """Two brokers: groups with an even number are coordinated by broker 2, others by broker 1."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, str, int]] = []
+        self.states: dict[str, str] = {}
+        self.errors: dict[str, int] = {}
+        self.batches = True
+        self.down: set[int] = set()
+
+    def ask(self, questions: Sequence[Question], _timeout: float) -> list[Answer]:
+        """Answers to all, in order."""
+        return [self._answer(question) for question in questions]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _answer(self, question: Question) -> Answer:
+        request, broker = question.request, question.broker
+        if broker in self.down:
+            return Answer(question=question, error=kafka_errors.KafkaConnectionError())
+        if isinstance(request, DescribeGroupsRequest):
+            self.asked.append((broker, "describe", len(request.groups)))
+            return Answer(question=question, response=SimpleNamespace(groups=[*map(self._described, request.groups)]))
+        self.asked.append((broker, "find", len(request.coordinator_keys)))
+        if not self.batches:
+            found = SimpleNamespace(error_code=0, node_id=_coordinator(request.key), coordinators=[])
+            return Answer(question=question, response=found)
+        coordinators = [
+            SimpleNamespace(key=key, error_code=0, node_id=_coordinator(key)) for key in request.coordinator_keys
+        ]
+        return Answer(question=question, response=SimpleNamespace(coordinators=coordinators))
+
+    def _described(self, group: str) -> Any:
+        return SimpleNamespace(
+            group_id=group,
+            error_code=self.errors.get(group, 0),
+            group_state=self.states.get(group, "Empty"),
+            protocol_type="consumer",
+            protocol_data="",
+            members=[],
+        )
+
+
+def _coordinator(group: str) -> int:
+    return 2 if int(group.rpartition("-")[2]) % 2 == 0 else 1
+
+
+@pytest.fixture
+def brokers() -> Brokers:
+    """All well."""
+    return Brokers()
+
+
+@pytest.fixture
+def poller(brokers: Brokers) -> GroupPoller:
+    """Not started: tests poll."""
+    wire: Any = brokers
+    return GroupPoller(wire, seconds=0.5)
+
+
+def _watch(poller: GroupPoller, *groups: str) -> list[str]:
+    """Watches groups; the answer collects the names of those that changed."""
+    changed: list[str] = []
+    for group in groups:
+        poller.watch(group, lambda group=group: changed.append(group))  # type: ignore[misc]  # bound at once
+    return changed
+
+
+def test_two_thousand_groups_are_one_request_to_each_coordinator(poller: GroupPoller, brokers: Brokers) -> None:
+    """Coordinators are found with one request, and only once."""
+    _watch(poller, *(f"group-{number}" for number in range(2000)))
+    poller.poll_once()
+    poller.poll_once()
+    describes = [(1, "describe", 1000), (2, "describe", 1000)]
+    assert [brokers.asked[0], *sorted(brokers.asked[1:])] == [(-1, "find", 2000), *sorted(2 * describes)]
+
+
+def test_brokers_before_3_0_are_asked_for_one_coordinator_at_a_time(poller: GroupPoller, brokers: Brokers) -> None:
+    """FindCoordinator has no list of groups there."""
+    brokers.batches = False
+    _watch(poller, "group-1", "group-2")
+    poller.poll_once()
+    polls = [poller.latest(group) for group in ("group-1", "group-2")]
+    assert all(poll is not None and poll.view is not None for poll in polls)
+
+
+def test_a_listener_hears_of_changes_only(poller: GroupPoller, brokers: Brokers) -> None:
+    """The poll stays the same object while the group stays as it is."""
+    changed = _watch(poller, "group-1")
+    poller.poll_once()
+    first = poller.latest("group-1")
+    poller.poll_once()
+    assert poller.latest("group-1") is first
+    brokers.states["group-1"] = "PreparingRebalance"
+    poller.poll_once()
+    assert changed == ["group-1", "group-1"]
+
+
+def test_a_group_that_moves_keeps_its_poll_and_is_found_again(poller: GroupPoller, brokers: Brokers) -> None:
+    """Its coordinator is asked for again at the next poll."""
+    _watch(poller, "group-1")
+    poller.poll_once()
+    before = poller.latest("group-1")
+    brokers.errors["group-1"] = 16  # NOT_COORDINATOR
+    poller.poll_once()
+    assert poller.latest("group-1") is before
+    brokers.errors.clear()
+    poller.poll_once()
+    assert [what for _, what, _ in brokers.asked] == ["find", "describe", "describe", "find", "describe"]
+
+
+def test_while_a_coordinator_loads_its_answer_says_nothing(poller: GroupPoller, brokers: Brokers) -> None:
+    """It describes an empty group then, beside an error."""
+    brokers.errors["group-1"] = 14  # COORDINATOR_LOAD_IN_PROGRESS
+    changed = _watch(poller, "group-1")
+    poller.poll_once()
+    assert (changed, poller.latest("group-1")) == ([], None)
+
+
+def test_a_refusal_is_a_poll(poller: GroupPoller, brokers: Brokers) -> None:
+    """Whoever waits for the group has to know that it cannot be described."""
+    brokers.errors["group-1"] = 30  # GROUP_AUTHORIZATION_FAILED
+    _watch(poller, "group-1")
+    poller.poll_once()
+    poll = poller.latest("group-1")
+    assert poll is not None
+    assert isinstance(poll.error, kafka_errors.GroupAuthorizationFailedError)
+
+
+def test_a_broker_that_is_down_holds_up_its_own_groups_only(poller: GroupPoller, brokers: Brokers) -> None:
+    """The groups of the other are described, and its own once it is back."""
+    _watch(poller, "group-1", "group-2")
+    brokers.down = {2}
+    poller.poll_once()
+    assert (poller.latest("group-1") is None, poller.latest("group-2") is None) == (False, True)
+    brokers.down = set()
+    poller.poll_once()
+    assert poller.latest("group-2") is not None
+
+
+def test_what_is_no_longer_watched_is_not_asked_for(poller: GroupPoller, brokers: Brokers) -> None:
+    """A leader inside its group asks by itself."""
+    _watch(poller, "group-1")
+    poller.unwatch("group-1")
+    poller.poll_once()
+    assert (brokers.asked, poller.latest("group-1")) == ([], None)

@@ -1,0 +1,90 @@
+"""docs/clients.md is made of a run's document, and what such a run says of groups follows from their members' lines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from math import inf
+
+from sandbox.clients.births import first_assignment
+from sandbox.clients.model import CLIENTS, Births, Course, Document, Step, as_json, from_json, merged, variants
+from sandbox.clients.page import SCENARIOS, render
+from sandbox.members.foreign import FOREIGN_CLIENTS
+from sandbox.members.process import PYTHON_CLIENTS, Event
+from tests.docs import ROOT
+
+
+def _event(kind: str, seconds: float, member: str, numbers: Iterable[int] = ()) -> Event:
+    partitions = frozenset(("clicks", number) for number in numbers)
+    return Event(kind=kind, ms=0, ns=round(seconds * 1e9), partitions=partitions, member=member)
+
+
+BORN = [_event("started", 1.0, "a"), _event("started", 1.5, "b"), _event("assigned", 4.0, "a", (0, 1))]
+BIRTHS = Births(
+    client="java",
+    assignor="",
+    members=3,
+    tries=20,
+    led=20,
+    with_seconds=6.1,
+    without_seconds=6.2,
+    late_seconds=0.4,
+    early_seconds=0.6,
+)
+COURSE = Course(
+    client="kafkajs",
+    assignor="",
+    steps=(Step(name="enter", outcome="observing", seconds=3.0, pause_seconds=0.2, reason="its leader"),),
+    records=100,
+    read_twice=0,
+)
+
+
+def test_a_group_has_begun_when_every_partition_has_an_owner() -> None:
+    """Counted from the first member's start; what is revoked meanwhile has none."""
+    assert first_assignment(BORN, 2) == 3.0
+    assert first_assignment(BORN, 3) == inf
+    assert first_assignment([*BORN, _event("assigned", 4.5, "b", (2,))], 3) == 3.5
+    revoked = [*BORN, _event("revoked", 4.2, "a", (1,)), _event("assigned", 4.5, "b", (2,))]
+    assert first_assignment(revoked, 3) == inf
+    assert first_assignment([*revoked, _event("assigned", 5.0, "b", (1,))], 3) == 4.0
+
+
+def test_there_is_a_member_for_every_client() -> None:
+    """Java's own, those on Python and the foreign ones, each with its default and at most one assignor more."""
+    assert set(CLIENTS) == {"java", *PYTHON_CLIENTS, *FOREIGN_CLIENTS}
+    assert len(variants(CLIENTS)) == len(CLIENTS) + sum(len(more) for _, _, more in CLIENTS.values())
+
+
+def test_a_document_is_read_as_it_was_written() -> None:
+    """Through JSON."""
+    document = Document(births=(BIRTHS,), courses=(COURSE,))
+    assert from_json(json.loads(json.dumps(as_json(document)))) == document
+
+
+def test_what_is_new_takes_the_place_of_what_was_known() -> None:
+    """The rest stays, in the order of the clients."""
+    other = Births(
+        **{**as_json(Document(births=(BIRTHS,)))["births"][0], "client": "sarama", "findings": (), "logged": ()}
+    )
+    late = Births(
+        **{**as_json(Document(births=(BIRTHS,)))["births"][0], "with_seconds": 7.3, "findings": (), "logged": ()}
+    )
+    whole = merged(Document(births=(other, BIRTHS)), Document(births=(late,), courses=(COURSE,)))
+    assert whole == Document(births=(late, other), courses=(COURSE,))
+    assert [complaint.split(",")[0] for complaint in whole.complaints] == ["java "]
+
+
+def test_the_page_shows_what_was_found() -> None:
+    """A row for each group, with the reason where it is refused."""
+    page = render(Document(births=(BIRTHS,), courses=(COURSE,)))
+    assert "| Java 4.3, range | 3 | 20 of 20 | 6.1 s | 6.2 s | 0.4 s | 0.6 s |" in page
+    assert "| kafkajs, RoundRobinAssigner | into the running group | its leader |" in page
+    assert all(column in page for column in SCENARIOS.values())
+
+
+def test_the_page_of_the_documentation_is_that_of_its_document() -> None:
+    """Nobody has written in it by hand, and its document has nothing to complain of; what it lacks the page names."""
+    document = from_json(json.loads((ROOT / "docs" / "clients.json").read_text(encoding="utf-8")))
+    assert (ROOT / "docs" / "clients.md").read_text(encoding="utf-8") == render(document)
+    assert document.complaints == []
