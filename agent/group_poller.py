@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import structlog
@@ -21,7 +21,7 @@ from kafka.protocol.metadata import FindCoordinatorRequest
 from agent.errors import RefusedError
 from agent.group import DESCRIBE_VERSION, EMPTY_STATES, GroupView, view_group
 from agent.refusals import next_pause
-from agent.traffic.wire import ANY_BROKER, Answer, Question, Wire
+from agent.traffic.wire import ANY_BROKER, Question, Wire
 from common.errors import AgentError
 
 log = structlog.get_logger("group-poller")
@@ -41,8 +41,8 @@ class GroupPoll:
     Attributes:
         view: its description.
         error: why there is none.
-        empty_at: when it was last asked and described a group without members, monotonic seconds; None where it has not
-            since the group is watched. Its first consumer joined after that.
+        empty_at: when the group was last seen without members, monotonic seconds; None where it never was. Its first
+            consumer joined after that.
     """
 
     view: GroupView | None = None
@@ -73,11 +73,19 @@ class GroupPoller(threading.Thread):
         self.trouble = ""
         """Why the last poll failed; empty while polls succeed."""
 
-    def watch(self, group: str, listener: Callable[[], None]) -> None:
-        """Poll this group from now on, and call `listener` when its description has changed."""
+    def watch(self, group: str, listener: Callable[[], None], *, empty_at: float | None = None) -> None:
+        """Poll this group from now on, and call `listener` when its description has changed.
+
+        Args:
+            group: The group's name.
+            listener: Called on the poller's thread.
+            empty_at: When the caller last saw the group without members, monotonic seconds.
+        """
         with self._lock:
             self._listeners[group] = listener
             self._forget_polls(group)
+            if empty_at is not None:
+                self._empty_at[group] = empty_at
         self._wake.set()
 
     def unwatch(self, group: str) -> None:
@@ -154,25 +162,33 @@ class GroupPoller(threading.Thread):
             self._coordinators.pop(group, None)
 
     def _take(self, described: Any, asked_at: float) -> None:
-        """Keep one group's description, and notify its listener where it has changed."""
+        """Keep one group's description."""
         group = str(described.group_id)
         error = kafka_errors.for_code(described.error_code)
         if error in _MOVED:
             self._forget([group])
-            return
-        if issubclass(error, kafka_errors.RetriableError):
-            return
-        view = view_group(described) if error is kafka_errors.NoError else None
+        elif error is kafka_errors.NoError:
+            self._keep(group, GroupPoll(view=view_group(described)), asked_at)
+        else:
+            self._heed(group, error)
+
+    def _heed(self, group: str, error: Any) -> None:
+        """Keep why a group cannot be described, unless that is for the moment only."""
+        if not issubclass(error, kafka_errors.RetriableError):
+            self._keep(group, GroupPoll(error=error(group)), time.monotonic())
+
+    def _keep(self, group: str, poll: GroupPoll, asked_at: float) -> None:
+        """Keep one group's poll, and notify its listener where it has changed."""
         with self._lock:
             listener = self._listeners.get(group)
-            before = self._polls.get(group)
-            if listener is not None and view is not None and view.state in EMPTY_STATES:
-                self._empty_at[group] = asked_at
-            if listener is None or (before is not None and view is not None and before.view == view):
+            if listener is None:
                 return
-            self._polls[group] = GroupPoll(
-                view=view, error=None if view is not None else error(group), empty_at=self._empty_at.get(group)
-            )
+            if poll.view is not None and poll.view.state in EMPTY_STATES:
+                self._empty_at[group] = asked_at
+            before = self._polls.get(group)
+            if before is not None and poll.view is not None and before.view == poll.view:
+                return
+            self._polls[group] = replace(poll, empty_at=self._empty_at.get(group))
         listener()
 
     def _find_coordinators(self, groups: list[str]) -> None:
@@ -182,19 +198,19 @@ class GroupPoller(threading.Thread):
             (answer,) = self._wire.ask([_find(chunk)], _ANSWER_SECONDS)
             if answer.error is None and not answer.response.coordinators:
                 left += chunk
-            self._note_coordinators(answer)
+            elif answer.error is None:
+                for found in answer.response.coordinators:
+                    self._note_coordinator(str(found.key), found)
         for group in left:
-            self._note_coordinators(*self._wire.ask([_find([group])], _ANSWER_SECONDS))
+            (answer,) = self._wire.ask([_find([group])], _ANSWER_SECONDS)
+            if answer.error is None:
+                self._note_coordinator(group, answer.response)
 
-    def _note_coordinators(self, answer: Answer) -> None:
-        if answer.error is not None:
-            return
-        found = answer.response.coordinators
-        if not found and len(answer.question.about) == 1 and not answer.response.error_code:
-            self._coordinators[answer.question.about[0]] = int(answer.response.node_id)
-        for one in found:
-            if not one.error_code:
-                self._coordinators[str(one.key)] = int(one.node_id)
+    def _note_coordinator(self, group: str, found: Any) -> None:
+        if found.error_code:
+            self._heed(group, kafka_errors.for_code(found.error_code))
+        else:
+            self._coordinators[group] = int(found.node_id)
 
 
 def _describe(groups: list[str]) -> DescribeGroupsRequest:

@@ -76,20 +76,21 @@ class Chronicle:
             keys = {member.id: member.instance_id or member.id for member in group.members}
             if not followed.rebalances.inside:
                 self._compare(followed, group, at, counts)
+            if not _is_as_before(followed.last, group):
+                followed.commits.interrupt()
             if group.state == STABLE:
                 followed.commits.look(group.partitions, keys, at)
             followed.last, followed.seen_at = group, at
         self._forget(at)
 
     def _compare(self, followed: _Followed, group: GroupTraffic, at: float, counts: dict[str, int]) -> None:
-        last = followed.last
         if group.state not in _SETTLED:
             clients = {member.instance_id or member.id: member.client_id for member in group.members}
             followed.rebalances.moving(clients, at, measured=True)
             return
         if group.kind == "other" or (group.state == STABLE and group.problem is None and group.members):
             return  # what its members own is not known
-        same = last is not None and last.problem is group.problem and last.state == group.state
+        same = _is_as_before(followed.last, group)
         if same and not followed.rebalances.awaits_look:
             return
         picture = of_traffic(group, cooperative=self._cooperative, partitions=counts)
@@ -127,3 +128,8 @@ class Chronicle:
                 return event.generation, unnumbered
             unnumbered += 1
         return None, unnumbered
+
+
+def _is_as_before(last: GroupTraffic | None, group: GroupTraffic) -> bool:
+    """Whether nobody came, went or got anything since the last look, as far as looks tell."""
+    return last is not None and last.problem is group.problem and last.state == group.state

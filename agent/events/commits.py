@@ -1,7 +1,7 @@
 """Whether members commit: how long the offsets of what a member reads have stood still although there was more to read.
 
 A member that leaves has read on until it did; one that died has not for its whole session. How often a group commits
-is learned from it. What must not enter: asking for offsets.
+is learned from it while it is stable: nobody reads in a rebalance. What must not enter: asking for offsets.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ class _Progress:
     usual: float
     waits: bool
     """Whether there was more to read."""
+    interrupted: bool = False
+    """Whether there was a rebalance since."""
 
 
 class Commits:
@@ -56,11 +58,17 @@ class Commits:
             if last is None or last.owner != owner:
                 found[where] = _Progress(owner, one.committed, at, last.usual if last is not None else 0.0, waits)
             elif last.offset != one.committed or not last.waits:
-                usual = max(_FADING * last.usual, at - last.since) if last.waits else last.usual
+                told = last.waits and not last.interrupted
+                usual = max(_FADING * last.usual, at - last.since) if told else last.usual
                 found[where] = _Progress(owner, one.committed, at, usual, waits)
             else:
                 found[where] = last
         self._known = found
+
+    def interrupt(self) -> None:
+        """The group rebalances, or has: the time until each next commit tells nothing."""
+        for one in self._known.values():
+            one.interrupted = True
 
     def silent(self, at: float) -> frozenset[str]:
         """Keys of members that had committed nothing for unusually long at that time, though records waited."""

@@ -163,8 +163,8 @@ class Rebalances:
                 if share is not None or self._over.looks >= _LOOKS_FOR_SHARE or not self.inside:
                     self._finish(picture, share)
                 return
-            if self._begun is not None and at - self._begun > _FALSE_ALARM_SECONDS:
-                self._forget()  # what was to begin a rebalance did not
+            if self._begun is not None and self._is_vain(at):
+                self._forget()
             if self._begun is None:
                 self._before, self._share = picture, share if share is not None else self._share
 
@@ -186,6 +186,12 @@ class Rebalances:
             return not measured
         self._is_measured |= measured
         return at >= self._since and measured == self._is_measured
+
+    def _is_vain(self, at: float) -> bool:
+        """Whether what began is nothing to tell: the agent's beginning had no effect, or nobody saw what was before."""
+        if self._begun is not None and at - self._begun > _FALSE_ALARM_SECONDS:
+            return True
+        return self._before is None and not self.inside and not self._ours
 
     def _differs(self, picture: Picture) -> bool:
         """Whether there was a rebalance since the last look."""

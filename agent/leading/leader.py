@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -29,6 +30,7 @@ from agent.leading.assigning import Assigning, NoConsumersError, Weigh, unweighe
 from agent.leading.foreign_protocols import ForeignProtocols
 from agent.leading.judge import Judge
 from agent.leading.measured import UNMEASURED, Measured
+from agent.leading.member import Member
 from agent.leading.membership import Membership
 from agent.leading.policy import EXEMPT, Action
 from agent.leading.progress import Progress
@@ -114,6 +116,8 @@ class GroupLeader(threading.Thread):
         self._fenced_in: int | None = None
         self._membership: Membership | None = None
         self._unleft: frozenset[Presence] = frozenset()
+        self._empty_at: float | None = None
+        """When the group was empty after this agent had left it, monotonic seconds; None where it was not."""
         self._turns = Attempts()
         self._teller = Teller(
             group=group,
@@ -323,7 +327,8 @@ class GroupLeader(threading.Thread):
         Raises:
             KafkaError: The brokers refuse to describe the group.
         """
-        self._poller.watch(self.group, self._wake.set)
+        self._poller.watch(self.group, self._wake.set, empty_at=self._empty_at)
+        self._empty_at = None
         try:
             while self._is_wanted() and not self._stopping.is_set():
                 poll = self._poller.latest(self.group)
@@ -405,6 +410,8 @@ class GroupLeader(threading.Thread):
         try:
             session.leave()
             self._unleft = frozenset()
+            if session.lacks_consumers and not self._stopping.is_set():
+                self._see_empty(session.member)
         except kafka_errors.KafkaError as error:
             self._unleft = self.presences()  # for the supervisor, should this process end now
             self._teller.failed("leave", error, _RETRY_SECONDS)
@@ -412,6 +419,13 @@ class GroupLeader(threading.Thread):
             self._teller.become(WAITING)
         elif self._teller.role not in (FENCED, STANDBY):
             self._teller.become(OUTSIDE)
+
+    def _see_empty(self, member: Member) -> None:
+        """Look at the group that was just left: the next consumers may be there before the poller's first look."""
+        asked_at = time.monotonic()
+        with suppress(kafka_errors.KafkaError):  # the poller sees it a little later
+            if member.describe().state in EMPTY_STATES:
+                self._empty_at = asked_at
 
 
 def _is_useless(error: Exception) -> bool:

@@ -1,14 +1,15 @@
 """Byte rates as weights: smoothed, rounded to powers of two, and slow to change, so that noise moves no partition.
 
-A level is the power of two nearest to the rate. It changes only when the rate has left its level by more than half a
-step beyond the border, so a rate that wavers about a border keeps its level. Few levels keep the assignment engine's
-classes few. What must not enter: clients, clocks, groups.
+A level is the power of two nearest to the rate, counted from a phase that the rates of a group have in common, so that
+like rates lie amid a level and not about a border. It changes only when the rate has left its level by more than a
+quarter of a step beyond the border, so a rate that wavers about it keeps its level. Few levels keep the assignment
+engine's classes few. What must not enter: clients, clocks, groups.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from math import exp, log2
+from collections.abc import Iterable, Mapping, Sequence
+from math import atan2, cos, exp, log2, sin, tau
 from typing import Final
 
 SMOOTHING_SECONDS: Final = 60.0
@@ -32,9 +33,19 @@ def smooth(before: float | None, measured: float, seconds: float, age: float) ->
     return before * (1.0 - share) + measured * share
 
 
-def level_of(rate: float, before: int | None) -> int:
-    """The level of a rate in bytes per second, given its level until now."""
-    exact = log2(max(rate, _LEAST_RATE))
+def phase_of(rates: Iterable[float]) -> float:
+    """Where levels begin for a group with these rates, in levels from -0.5 to 0.5.
+
+    It is the circular mean of how far the rates lie beyond powers of two; what is read most counts most. Where all
+    rates are nearly alike they are of one level then, wherever they lie.
+    """
+    turns = [(rate, tau * log2(rate)) for rate in rates if rate > _LEAST_RATE]
+    return atan2(sum(rate * sin(turn) for rate, turn in turns), sum(rate * cos(turn) for rate, turn in turns)) / tau
+
+
+def level_of(rate: float, before: int | None, *, phase: float) -> int:
+    """The level of a rate in bytes per second, given its level until now and the group's phase."""
+    exact = log2(max(rate, _LEAST_RATE)) - phase
     if before is not None and abs(exact - before) <= _REACH:
         return before
     return round(exact)

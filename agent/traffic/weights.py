@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 
 from agent.traffic.attribute import Part
 from agent.traffic.collect import Partition
-from agent.traffic.rates import level_of, smooth, weights_of
+from agent.traffic.rates import level_of, phase_of, smooth, weights_of
 
 Weights: TypeAlias = Mapping[str, tuple[int, ...]]
 _LEAST_SECONDS: Final = 15.0
@@ -25,6 +25,7 @@ class WeightBook:
     def __init__(self) -> None:
         self._rates: dict[str, dict[Partition, float]] = {}
         self._levels: dict[str, dict[Partition, int]] = {}
+        self._phases: dict[str, float] = {}
         self._seconds: dict[str, float] = {}
         self._weights: dict[str, Weights] = {}
 
@@ -60,13 +61,15 @@ class WeightBook:
     def forget(self, groups: Iterable[str]) -> None:
         """Groups that are gone."""
         for group in groups:
-            for book in (self._rates, self._levels, self._seconds, self._weights):
+            for book in (self._rates, self._levels, self._phases, self._seconds, self._weights):
                 book.pop(group, None)
 
     def _weigh(self, group: str, rates: Mapping[Partition, float]) -> None:
         before = self._levels.get(group)
+        if before is None:
+            self._phases[group] = phase_of(rates.values())
         levels = {
-            partition: level_of(rate, before.get(partition) if before is not None else None)
+            partition: level_of(rate, before.get(partition) if before is not None else None, phase=self._phases[group])
             for partition, rate in rates.items()
         }
         if levels == before:
@@ -81,7 +84,8 @@ def weights_of_rates(rates: Mapping[Partition, float]) -> Weights | None:
     """Weights from rates alone, without memory; None while nothing is read."""
     if not any(rates.values()):
         return None
-    return _weights({partition: level_of(rate, None) for partition, rate in rates.items()})
+    phase = phase_of(rates.values())
+    return _weights({partition: level_of(rate, None, phase=phase) for partition, rate in rates.items()})
 
 
 def _weights(levels: Mapping[Partition, int]) -> Weights:

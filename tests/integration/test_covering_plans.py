@@ -30,7 +30,7 @@ from sandbox.agent_process import AgentProcess
 from tests.integration.raw_member import RawMember
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
 
-_PATTERN_MEMBERS = 6
+_PATTERN_MEMBERS = 9
 _REFRESH_MS = 1500
 """Members look for topics at multiples of it, so that each finds a new one at a time of its own."""
 
@@ -136,6 +136,11 @@ def _watch(scene: Scene) -> ClusterWatch:
     )
 
 
+def _come_first(membership: Membership) -> None:
+    """Has the broker hold the group's first rebalance open for consumers that join within its initial delay."""
+    assert not membership.join(0.5)
+
+
 def _join(membership: Membership) -> bool:
     """Rejoins, as a session does, until the group is stable."""
     membership.poll_heartbeat()
@@ -148,7 +153,7 @@ def test_a_group_whose_topics_are_unknown_is_left(scene: Scene) -> None:
     """A worker that starts in the middle of a rebalance and gets no look at the cluster gives nothing to nobody."""
     scene.lay_out(INTERLEAVED)
     with _in_this_process(scene, _watch(scene)) as (membership, assigning):  # its watch never looks
-        _join(membership)
+        _come_first(membership)
         scene.join("confluent", A)
         scene.join("aiokafka", B)
         with pytest.raises(StepBackError, match="could not be looked at") as caught:
@@ -164,7 +169,7 @@ def test_a_look_that_comes_within_the_deadline_is_waited_for(scene: Scene) -> No
     scene.lay_out(INTERLEAVED)
     watch = _watch(scene)
     with _in_this_process(scene, watch) as (membership, assigning):
-        _join(membership)
+        _come_first(membership)
 
         def look_late() -> None:
             wait_until(lambda: assigning.since is not None, "the group waits for the plan")

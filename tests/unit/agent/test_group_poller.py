@@ -21,6 +21,7 @@ class Brokers:
         self.asked: list[tuple[int, str, int]] = []
         self.states: dict[str, str] = {}
         self.errors: dict[str, int] = {}
+        self.find_errors: dict[str, int] = {}
         self.batches = True
         self.down: set[int] = set()
 
@@ -40,10 +41,12 @@ class Brokers:
             return Answer(question=question, response=SimpleNamespace(groups=[*map(self._described, request.groups)]))
         self.asked.append((broker, "find", len(request.coordinator_keys)))
         if not self.batches:
-            found = SimpleNamespace(error_code=0, node_id=_coordinator(request.key), coordinators=[])
+            error = self.find_errors.get(request.key, 0)
+            found = SimpleNamespace(error_code=error, node_id=_coordinator(request.key), coordinators=[])
             return Answer(question=question, response=found)
         coordinators = [
-            SimpleNamespace(key=key, error_code=0, node_id=_coordinator(key)) for key in request.coordinator_keys
+            SimpleNamespace(key=key, error_code=self.find_errors.get(key, 0), node_id=_coordinator(key))
+            for key in request.coordinator_keys
         ]
         return Answer(question=question, response=SimpleNamespace(coordinators=coordinators))
 
@@ -134,14 +137,43 @@ def test_while_a_coordinator_loads_its_answer_says_nothing(poller: GroupPoller, 
     assert (changed, poller.latest("group-1")) == ([], None)
 
 
-def test_a_refusal_is_a_poll(poller: GroupPoller, brokers: Brokers) -> None:
-    """Whoever waits for the group has to know that it cannot be described."""
-    brokers.errors["group-1"] = 30  # GROUP_AUTHORIZATION_FAILED
+@pytest.mark.parametrize("batches", [True, False])
+@pytest.mark.parametrize("refused", ["find_errors", "errors"])
+def test_a_refusal_is_a_poll(poller: GroupPoller, brokers: Brokers, refused: str, *, batches: bool) -> None:
+    """Whoever waits for the group has to know that it cannot be described, whichever request says so."""
+    brokers.batches = batches
+    getattr(brokers, refused)["group-1"] = 30  # GROUP_AUTHORIZATION_FAILED
     _watch(poller, "group-1")
     poller.poll_once()
     poll = poller.latest("group-1")
     assert poll is not None
     assert isinstance(poll.error, kafka_errors.GroupAuthorizationFailedError)
+
+
+def test_a_coordinator_that_is_not_available_yet_is_asked_for_again(poller: GroupPoller, brokers: Brokers) -> None:
+    """As long as nobody knows it, nothing is said of the group."""
+    brokers.find_errors["group-1"] = 15  # COORDINATOR_NOT_AVAILABLE
+    _watch(poller, "group-1")
+    poller.poll_once()
+    assert poller.latest("group-1") is None
+    brokers.find_errors.clear()
+    poller.poll_once()
+    assert poller.latest("group-1") is not None
+
+
+def test_a_group_that_its_watcher_saw_empty_was_empty_then(poller: GroupPoller, brokers: Brokers) -> None:
+    """Its first consumer may be there before the first poll; a later poll that shows it empty is the newer news."""
+    brokers.states["group-1"] = "PreparingRebalance"
+    poller.watch("group-1", lambda: None, empty_at=12.5)
+    poller.poll_once()
+    poll = poller.latest("group-1")
+    assert poll is not None
+    assert poll.empty_at == 12.5
+    brokers.states["group-1"] = "Empty"
+    poller.poll_once()
+    poll = poller.latest("group-1")
+    assert poll is not None
+    assert poll.empty_at != 12.5
 
 
 def test_a_broker_that_is_down_holds_up_its_own_groups_only(poller: GroupPoller, brokers: Brokers) -> None:

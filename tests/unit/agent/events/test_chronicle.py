@@ -66,6 +66,16 @@ def test_one_partition_that_goes_on_is_a_sign_of_life() -> None:
     assert commits.silent(12) == frozenset()
 
 
+def test_a_rebalance_is_no_rhythm() -> None:
+    """Nobody commits in it: a member that dies soon afterwards is seen to be silent all the same."""
+    commits = Commits()
+    for when, committed in ((0, 1), (1, 2), (5, 3), (6, 4)):
+        if when == 5:
+            commits.interrupt()
+        commits.look([partition(0, committed)], {"m1": "key"}, when)
+    assert commits.silent(10.5) == {"key"}
+
+
 class Measured:
     """A chronicle that is told of one group."""
 

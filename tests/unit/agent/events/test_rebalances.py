@@ -194,3 +194,13 @@ def test_what_was_looked_at_before_the_agent_left_does_not_count() -> None:
     assert group.told_of("cause", "reason", "generation")[1:] == [("agent", "left", None)]
     group.rebalances.stable(ONE, group.now + 0.5)
     assert len(group.told()) == 2, "one that looks from outside is enough"
+
+
+def test_a_group_first_seen_in_a_rebalance_has_its_next_one_told() -> None:
+    """What was before the first look is not known, so that rebalance is not told; what follows it is."""
+    group = Group()
+    group.rebalances.moving({"a": "client-a"}, 100.0, measured=True)
+    group.rebalances.stable(ONE, 100.5, measured=True)
+    group.rebalances.moving({"a": "client-a", "b": "client-b"}, 101.0, measured=True)
+    group.rebalances.stable(TWO, 102.0, measured=True)
+    assert group.told_of("cause", "joined", "seconds") == [("member-joined", ("client-b",), 1.0)]

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.traffic.attribute import Part
-from agent.traffic.rates import LEVELS, fitted, level_of, smooth, weights_of
-from agent.traffic.weights import WeightBook
+from agent.traffic.rates import LEVELS, fitted, level_of, phase_of, smooth, weights_of
+from agent.traffic.weights import WeightBook, weights_of_rates
 
 RATES = st.floats(1, 1e9)
 
@@ -16,17 +16,30 @@ RATES = st.floats(1, 1e9)
 @given(RATES, st.lists(st.floats(2**-0.25, 2**0.25), max_size=50))
 def test_noise_keeps_a_level(rate: float, noise: list[float]) -> None:
     """A rate that wavers by a fifth around any value keeps the level that it had."""
-    level = level_of(rate, None)
+    level = level_of(rate, None, phase=0.0)
     for factor in noise:
-        assert level_of(rate * factor, level) == level
+        assert level_of(rate * factor, level, phase=0.0) == level
 
 
-@given(RATES, RATES)
-def test_a_changed_rate_changes_its_level(before: float, after: float) -> None:
+@given(RATES, RATES, st.floats(-0.5, 0.5))
+def test_a_changed_rate_changes_its_level(before: float, after: float, phase: float) -> None:
     """A level is never further from the rate than a factor of 1.7."""
-    level = level_of(after, level_of(before, None))
-    assert max(after, 1.0) / 2**level < 1.7
-    assert 2**level / max(after, 1.0) < 1.7
+    level = level_of(after, level_of(before, None, phase=phase), phase=phase)
+    assert 1 / 1.7 < max(after, 1.0) / 2 ** (level + phase) < 1.7
+
+
+@given(st.floats(1_000, 1e9), st.lists(st.floats(0.85, 1.15), min_size=2, max_size=50))
+def test_first_rates_that_are_nearly_alike_weigh_alike(rate: float, noise: list[float]) -> None:
+    """Also about a border between two powers of two: a plan made of them would move partitions for nothing."""
+    weights = weights_of_rates({("t", number): rate * factor for number, factor in enumerate(noise)})
+    assert weights is not None
+    assert set(weights["t"]) == {1 << LEVELS}
+
+
+def test_the_rates_that_count_most_lie_amid_a_level() -> None:
+    """Rates of nothing have no part in it."""
+    assert phase_of([0.0, 0.5, 2**10.25, 2**10.25, 1.0]) == pytest.approx(0.25)
+    assert phase_of([]) == 0.0
 
 
 @given(st.lists(st.one_of(st.none(), st.integers(0, 60)), min_size=1, max_size=50))
