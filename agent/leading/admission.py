@@ -88,15 +88,15 @@ class Admission:
 
     def admits(self, view: GroupView) -> bool:
         """Whether the rule and the brokers let the agent in; a group that has not settled yet does not."""
+        if view.stable and view.protocol_type == CONSUMER:
+            known = view.protocol in self._leading.protocols
+            self._foreign_protocols.note(self._group, view.protocol, foreign=not known)
         if self.stepping.is_out:
             self._teller.trouble = self.stepping.reason
             self._teller.become(OBSERVING)
             return False
         if not is_settled(view):
             return False
-        if view.stable and view.protocol_type == CONSUMER:
-            known = view.protocol in self._leading.protocols
-            self._foreign_protocols.note(self._group, view.protocol, foreign=not known)
         unseen = self._watch.unseen(self._group)
         trouble = (
             blind(unseen)

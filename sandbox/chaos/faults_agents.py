@@ -17,12 +17,18 @@ _MISSED_SECONDS: Final = 20.0
 class _OnAgent(Fault):
     like = "nothing"
     on_agents = True
+    _dynamic: frozenset[str] = frozenset()
 
     def inject(self) -> None:
         """Do it to the agent that is in the group."""
         agent = self.agent()
         if agent is not None:
+            self._dynamic = frozenset(name for name, group in self.world.groups.items() if group.has_dynamic_agent())
             self.hit(agent)
+
+    def explains(self) -> frozenset[str]:
+        """Where it is no static member, as among members with a sticky assignor, a group rebalances that misses it."""
+        return self._dynamic
 
     @abstractmethod
     def hit(self, agent: Agent) -> None:

@@ -105,6 +105,15 @@ class Group:
         self.end(seat)
         self.start(seat)
 
+    def restart(self) -> None:
+        """End all members in good order, wait until the group is empty, and start them again."""
+        seats = list(self.present)
+        for future in self.leave():
+            future.result()
+        self.wait_state(("EMPTY", "DEAD"), "it is empty")
+        for seat in seats:
+            self.start(seat)
+
     def come_or_go(self) -> str:
         """The extra member joins or, if it is there, leaves; the answer says which."""
         if self.extra in self.present:
@@ -147,6 +156,10 @@ class Group:
 
         wait_until(answered, f"a coordinator describes {self.name}")
         return int(found[-1].coordinator.id)
+
+    def has_dynamic_agent(self) -> bool:
+        """Whether an agent is in the group without an instance id."""
+        return any(member.client_id == AGENT and not member.group_instance_id for member in self.describe().members)
 
     def wait_state(self, states: Sequence[str], what: str, *, timeout: float = 15.0) -> None:
         """Wait until the coordinator says that the group is in one of these states."""

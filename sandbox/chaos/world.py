@@ -78,8 +78,8 @@ _BESIDE: Final = frozenset({"standby", "fenced"})
 """A fenced agent stands by until an election makes it active again."""
 _START_SECONDS: Final = 60.0
 _SETTLE_SECONDS: Final = 60.0
-_MOST_DEPLOYS: Final = 6
-"""In a cooperative group the agent keeps the place that it chose, and every member before it has its turn."""
+_MOST_DEPLOYS: Final = 2
+"""In a cooperative group the agent keeps the place that it chose, and each member that comes may be before it."""
 _QUIET_SECONDS: Final = 0.5
 
 
@@ -184,7 +184,10 @@ class World:
         return all(setup.led_late for setup in self._setups if setup.name == name)
 
     def take_the_lead(self) -> None:
-        """Where no agent leads a group, deploy the member that does, until one leads or it has been tried often."""
+        """Where no agent leads a group, deploy the member that does, and where that does not help all at once.
+
+        An agent leads a group from its birth, unless that is of a protocol that the agent does not offer.
+        """
         agents = self.agents
         if agents is None:
             return
@@ -198,6 +201,11 @@ class World:
                 for seat in [seat for seat in group.present if leader.startswith(seat.name)]:
                     self._tell(f"[dim]no agent leads {name}: {seat.name} leads it and is deployed[/dim]")
                     group.redeploy(seat)
+                self.wait_settled()
+                self.wait_agents()
+            if name not in agents.led():
+                self._tell(f"[dim]no agent leads {name}: all its members end, and start again[/dim]")
+                group.restart()
                 self.wait_settled()
                 self.wait_agents()
 

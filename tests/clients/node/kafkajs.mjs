@@ -89,7 +89,7 @@ consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
 })
 consumer.on(consumer.events.COMMIT_OFFSETS, ({ payload }) => {
   const offsets = payload.topics.flatMap(({ topic, partitions }) =>
-    partitions.map(({ partition, offset }) => [topic, partition, Number(offset)]),
+    partitions.map(({ partition, offset }) => [topic, Number(partition), Number(offset)]),
   )
   if (offsets.length > 0) print('committed', { offsets })
 })

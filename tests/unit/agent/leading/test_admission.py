@@ -75,6 +75,17 @@ def test_while_a_pause_lasts_the_agent_observes(scene: Scene) -> None:
     assert not scene.admission.is_troubled
 
 
+def test_a_foreign_protocol_is_remembered_while_a_pause_lasts(scene: Scene) -> None:
+    """The next consumers may come before its end, and nobody sees which protocols they offer until they have formed."""
+    scene.step_back(Cause.NO_SHARED_PROTOCOL)
+    assert not scene.admits(group(READER, protocol="homegrown"))
+    assert scene.foreign_protocols.of("orders") == "homegrown"
+    scene.now += RULES[Cause.NO_SHARED_PROTOCOL].first_seconds
+    assert not scene.admission.admits_at_birth()
+    assert scene.admits(ALONE)
+    assert scene.admission.admits_at_birth()
+
+
 def test_a_foreign_agent_that_led_is_waited_for(scene: Scene) -> None:
     """Before it has led, another agent in the group is no reason to stay out; afterwards it is, until it has gone."""
     assert scene.admits(BESIDE)
