@@ -25,9 +25,17 @@ def coverage(subscriptions: Iterable[Subscription], cluster: SettledCluster) -> 
 
 def owned_topics(owned: Iterable[TopicPartitions]) -> frozenset[str]:
     """Topics of which somebody owns a partition: one that says they do not exist may just not know them yet."""
-    return frozenset(
-        topic for one in owned for topic, numbers in zip(one.topics, one.numbers, strict=True) if len(numbers)
-    )
+    return frozenset(owned_counts(owned))
+
+
+def owned_counts(owned: Iterable[TopicPartitions]) -> dict[str, int]:
+    """By topic of which somebody owns a partition, how many there have to be at least."""
+    counts: dict[str, int] = {}
+    for one in owned:
+        for topic, numbers in zip(one.topics, one.numbers, strict=True):
+            if len(numbers):
+                counts[topic] = max(counts.get(topic, 0), int(numbers.max()) + 1)
+    return counts
 
 
 def starved(plan: Plan, mode: Mode) -> tuple[str, ...]:

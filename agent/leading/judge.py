@@ -7,7 +7,7 @@ not enter: the membership, and telling anybody.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -15,7 +15,7 @@ from agent.cluster import SettledCluster, topics_differ
 from agent.group import GroupView, topics_of
 from agent.leading import planner
 from agent.leading.assigning import Assigning, Sent
-from agent.leading.coverage import owned_topics
+from agent.leading.coverage import owned_counts
 from agent.leading.measured import UNMEASURED, Measured, byte_rates
 from agent.leading.policy import (
     SECONDS_PER_DAY,
@@ -129,6 +129,10 @@ class Judge:
         self._rounds = 0
         self._conditions = 0
         self._under: tuple[object, ...] = ()
+        self._most: dict[str, int] = {}
+        """The most partitions of each topic that a cluster has had."""
+        self._doubted: dict[str, float] = {}
+        """Topics of which the group has partitions that no cluster has had, and since when."""
 
     @property
     def situation(self) -> Situation | None:
@@ -199,7 +203,8 @@ class Judge:
             return last, False
         members = planner.members_of_view(view, self._settings.racks, self._hosts)
         topics = topics_of(member.subscription for member in members)
-        if not topics or self._watch.unknown(topics, owned_topics(member.owned for member in members)):
+        counts = owned_counts(member.owned for member in members)
+        if not topics or self._watch.unknown(topics, counts.keys()) or self._is_in_doubt(counts, cluster):
             return None, False
         mode = self._assigning.mode(view.protocol)
         problem = planner.problem_of(members, cluster, mode, weights=weights)
@@ -227,6 +232,22 @@ class Judge:
         )
         self._measure(self._evaluation, self._clock())
         return self._evaluation, True
+
+    def _is_in_doubt(self, counts: Mapping[str, int], cluster: SettledCluster) -> bool:
+        """Whether the group has partitions of which it is too early to say that they are gone.
+
+        The watch lets deletions settle, but its first look may have gone to a broker that was behind.
+        """
+        now = self._clock()
+        has = {topic: len(cluster.topics.get(topic, ())) for topic in counts}
+        self._most |= {topic: count for topic, count in has.items() if count > self._most.get(topic, 0)}
+        self._doubted = {
+            topic: self._doubted.get(topic, now)
+            for topic, count in counts.items()
+            if has[topic] < count and self._most.get(topic, 0) < count
+        }
+        settling = self._settings.policy.settling_seconds
+        return any(now - since < settling for since in self._doubted.values())
 
     def _measure(self, evaluation: Evaluation, now: float) -> None:
         """Put what is measured now into the situation."""

@@ -133,6 +133,8 @@ class Guest:
         group = world.coordinator.group
         if group is None or group.generation != request.generation_id or group.leader != request.member_id:
             return
+        if group.state is not State.COMPLETING:
+            return  # somebody else has joined meanwhile: the broker refuses it
         plan = {one.member_id: frozenset(pairs_of(bytes(one.assignment))) for one in request.assignments}
         by_id = {one.member_id: one for one in world.consumers if one.host.alive and one.member_id}
         there = [by_id[one.id] for one in self._consumers(group) if one.id in by_id]

@@ -77,6 +77,20 @@ class Bench:
         return self.judge.decide(self.evaluation(view))
 
 
+def test_partitions_that_the_first_look_lacks_are_waited_for() -> None:
+    """A broker that is behind may have been asked; a group that lost them for good is rebalanced when that lasts."""
+    bench = Bench(policy={"settling_seconds": 30}, cluster=cluster(RACKS, t=[[1], [1]]))
+    assert bench.judge.evaluate(VIEW, leading=True) == (None, False)
+    bench.now += 29
+    assert bench.judge.evaluate(VIEW, leading=True) == (None, False)
+    bench.now += 1
+    assert bench.evaluation().situation.partitions_changed
+    bench.watch.cluster = NEAR
+    assert not bench.evaluation().situation.partitions_changed
+    bench.watch.cluster = cluster(RACKS, t=[[1], [1]])
+    assert bench.evaluation().situation.partitions_changed, "the watch has let that settle"
+
+
 def test_rates_are_summed_by_what_crosses_racks() -> None:
     """Under the assignment in force and under the plan, in bytes that were measured and not in weights."""
     rates = Bench(measured=Measured(rates=lambda _: RATES)).evaluation().situation.rates
