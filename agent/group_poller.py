@@ -168,23 +168,24 @@ class GroupPoller(threading.Thread):
         if error in _MOVED:
             self._forget([group])
         elif error is kafka_errors.NoError:
-            self._keep(group, GroupPoll(view=view_group(described)), asked_at)
+            view = view_group(described)
+            self._keep(group, GroupPoll(view=view, empty_at=asked_at if view.state in EMPTY_STATES else None))
         else:
             self._heed(group, error)
 
     def _heed(self, group: str, error: Any) -> None:
         """Keep why a group cannot be described, unless that is for the moment only."""
         if not issubclass(error, kafka_errors.RetriableError):
-            self._keep(group, GroupPoll(error=error(group)), time.monotonic())
+            self._keep(group, GroupPoll(error=error(group)))
 
-    def _keep(self, group: str, poll: GroupPoll, asked_at: float) -> None:
+    def _keep(self, group: str, poll: GroupPoll) -> None:
         """Keep one group's poll, and notify its listener where it has changed."""
         with self._lock:
             listener = self._listeners.get(group)
             if listener is None:
                 return
-            if poll.view is not None and poll.view.state in EMPTY_STATES:
-                self._empty_at[group] = asked_at
+            if poll.empty_at is not None:
+                self._empty_at[group] = poll.empty_at
             before = self._polls.get(group)
             if before is not None and poll.view is not None and before.view == poll.view:
                 return

@@ -163,7 +163,8 @@ class Rebalances:
                 if share is not None or self._over.looks >= _LOOKS_FOR_SHARE or not self.inside:
                     self._finish(picture, share)
                 return
-            if self._begun is not None and self._is_vain(at):
+            begun = self._begun
+            if begun is not None and (at - begun > _FALSE_ALARM_SECONDS or self._is_first_seen_under_way()):
                 self._forget()
             if self._begun is None:
                 self._before, self._share = picture, share if share is not None else self._share
@@ -187,10 +188,8 @@ class Rebalances:
         self._is_measured |= measured
         return at >= self._since and measured == self._is_measured
 
-    def _is_vain(self, at: float) -> bool:
-        """Whether what began is nothing to tell: the agent's beginning had no effect, or nobody saw what was before."""
-        if self._begun is not None and at - self._begun > _FALSE_ALARM_SECONDS:
-            return True
+    def _is_first_seen_under_way(self) -> bool:
+        """Whether a rebalance was found under way at the first look from outside: what was before is not known."""
         return self._before is None and not self.inside and not self._ours
 
     def _differs(self, picture: Picture) -> bool:
