@@ -11,6 +11,12 @@ from typer.core import TyperGroup
 from common.errors import AgentError, SettingsError
 
 
+def tell(error: SettingsError | AgentError) -> int:
+    """Say in one line on standard error what is wrong; the answer is the exit code."""
+    typer.echo(f"samerack: {error}", err=True)
+    return 2 if isinstance(error, SettingsError) else 1
+
+
 class OneLineErrors(TyperGroup):
     """Shows our own errors as one line."""
 
@@ -18,9 +24,5 @@ class OneLineErrors(TyperGroup):
         """Run the subcommand."""
         try:
             return super().invoke(ctx)
-        except SettingsError as error:
-            typer.echo(f"samerack: {error}", err=True)
-            raise typer.Exit(2) from None
-        except AgentError as error:
-            typer.echo(f"samerack: {error}", err=True)
-            raise typer.Exit(1) from None
+        except (SettingsError, AgentError) as error:
+            raise typer.Exit(tell(error)) from None

@@ -1,21 +1,23 @@
 """`samerack run`: the agent itself, in a process of its own that another watches over.
 
-Loaded without clients and solvers: the one that watches needs neither, and stays small.
+The one that watches loads everything once, and forks those that work: they share its memory, and a successor is there
+at once.
 """
 
 from __future__ import annotations
 
-import signal
+import gc
+import os
 import socket
 import sys
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from agent.supervisor.worker import Worker
+from common.command_line import tell
+from common.errors import AgentError, SettingsError
 from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
 
 if TYPE_CHECKING:
@@ -39,7 +41,6 @@ def run(
     observe: Annotated[
         bool, typer.Option("--observe", help="Measure the groups that would be led, and join none of them.")
     ] = False,
-    line: Annotated[int | None, typer.Option("--line", hidden=True, help="The supervisor's line.")] = None,
 ) -> None:
     """Watch the cluster, lead the given groups, rebalance them when racks make it worth it. Ends on SIGTERM or Ctrl-C.
 
@@ -50,51 +51,39 @@ def run(
     The work is done in a process of its own, which is replaced at once when it dies or hangs (settings `supervisor`).
     """
     read = partial(settings_from, config, bootstrap, assignments, groups=group or None)
-    if line is not None:
-        with socket.socket(fileno=line) as end:
-            _work(end, read, observing=observe)
-        return
-    command = [sys.executable, "-P", "-m", "agent.cli.main", "run", *_given(config, bootstrap, group, assignments)]
-    observing = [*command, "--observe", "--line"]
-    leading = observing if observe else [*command, "--line"]
-    first = Worker(leading)  # loads while settings are read here: a group may wait for an agent that was killed
-    try:
-        settings = read()
-    except BaseException:
-        first.kill()
-        first.close()
-        raise
-    from agent import log  # noqa: PLC0415 - not before wrong settings are told
-
-    log.configure(settings.log)
+    settings = read()
+    # The one thread that a library would start when it is loaded, for matrices that the agent has none of.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    gc.disable()  # all that is loaded stays
+    from agent import log, program  # noqa: PLC0415 - clients and solvers: not before wrong settings are told
+    from agent.supervisor.leaving import leave_or_tell  # noqa: PLC0415 - see above
     from agent.supervisor.watchdog import Supervisor  # noqa: PLC0415 - see above
 
+    log.configure(settings.log)
+    program.get_ready()
+    gc.freeze()  # a worker that looks for garbage would write to every page that it shares
+    gc.enable()
     supervisor = Supervisor(
-        settings.supervisor, kafka=settings.kafka, command=leading, observing=observing, first=first
+        settings.supervisor, work=partial(_work, read, observe), leave=partial(leave_or_tell, settings.kafka)
     )
     raise typer.Exit(supervisor.run())
 
 
-def _work(line: socket.socket, read: Callable[[], Settings], *, observing: bool) -> None:
-    """The process that works: gets ready, waits for the supervisor's word, and reads the settings as they are then."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the supervisor as well, which tells its workers
-    from agent import log, program  # noqa: PLC0415 - clients and solvers, for the process that works
-    from agent.supervisor.lifeline import wait_to_begin  # noqa: PLC0415 - see above
+def _work(read: Callable[[], Settings], observe: bool, line: socket.socket, /, *, observing: bool, why: str) -> None:  # noqa: FBT001 - of `run`
+    """The process that works, by the settings as they are when it begins.
 
-    program.get_ready()
-    why = wait_to_begin(line)
-    if why is None:
-        return
-    settings = read()
-    log.configure(settings.log)
-    program.run(settings, line=line, observing=observing, why=why)
+    Args:
+        read: Reads the settings.
+        observe: Whether no worker is to join any group.
+        line: See `agent.supervisor.watchdog.Work`.
+        observing: See there.
+        why: See there.
+    """
+    from agent import log, program  # noqa: PLC0415 - loaded already
 
-
-def _given(
-    config: Path | None, bootstrap: str | None, groups: list[str] | None, assignments: list[str] | None
-) -> list[str]:
-    """The options as they were given, for the process that works."""
-    line = ["--config", str(config)] if config is not None else []
-    line += ["--bootstrap-servers", bootstrap] if bootstrap is not None else []
-    line += [part for group in groups or () for part in ("--group", group)]
-    return line + [part for assignment in assignments or () for part in ("--set", assignment)]
+    try:
+        settings = read()
+        log.configure(settings.log)
+        program.run(settings, line=line, observing=observe or observing, why=why)
+    except (SettingsError, AgentError) as error:
+        sys.exit(tell(error))

@@ -1,12 +1,11 @@
-"""Leaves groups in the name of a process that can no longer do it itself: by member id, from a process of its own.
+"""Leaves groups in the name of a process that can no longer do it itself: by member id.
 
-A program: settings and presences come on standard input, as JSON. The supervisor starts it, so as to need neither
-clients nor patience itself. What must not enter: whether leaving is right.
+The supervisor has a process of its own do it, so as to need neither clients nor patience itself. What must not enter:
+whether leaving is right.
 """
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from itertools import groupby
@@ -65,17 +64,11 @@ def _release(membership: Membership, one: Presence) -> None:
             time.sleep(_AGAIN_SECONDS)
 
 
-def main() -> int:
-    """Exit code 0 when all is left, 1 when something failed."""
-    asked = json.load(sys.stdin)
+def leave_or_tell(kafka: dict[str, str], present: frozenset[Presence]) -> None:
+    """As `leave`, with what failed on standard error."""
     try:
-        failed = leave(asked["kafka"], frozenset(Presence(**one) for one in asked["present"]))
+        failed = leave(kafka, present)
     except AgentError as error:
         failed = [str(error)]
     for line in failed:
         sys.stderr.write(f"samerack: leaving: {line}\n")
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

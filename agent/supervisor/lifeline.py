@@ -1,4 +1,4 @@
-"""The working process's end of the line to its supervisor: the word to begin, signs of life, the end if nobody listens.
+"""The working process's end of the line to its supervisor: signs of life, and the end if nobody listens.
 
 What must not enter: knowing what the process works at; it asks for what there is to tell.
 """
@@ -15,24 +15,6 @@ from agent.supervisor.line import ALIVE, Presence, encode, encode_reception
 
 BEAT_SECONDS: Final = 0.2
 _MOST_HEARD: Final = 4096
-
-
-def wait_to_begin(end: socket.socket) -> str | None:
-    """Wait until the supervisor has this process work.
-
-    Returns:
-        Why it takes another's place, empty if it takes none; None if the supervisor is gone.
-    """
-    heard = b""
-    while not heard.endswith(b"\n"):
-        try:
-            more = end.recv(_MOST_HEARD)
-        except ConnectionError:
-            more = b""
-        if not more:
-            return None
-        heard += more
-    return heard[:-1].decode(errors="replace")
 
 
 class Lifeline(threading.Thread):

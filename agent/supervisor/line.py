@@ -2,8 +2,7 @@
 
 An empty line is a sign of life; any other is JSON: a list of everything that the worker is in groups by, so that
 somebody can leave for it, or a text, how brokers received it: empty once they let it in, before that why they refuse
-it. The other way goes one line, with which work begins: why the process takes another's place, if it does. What must
-not enter: what becomes of either.
+it. What must not enter: what becomes of either.
 """
 
 from __future__ import annotations

@@ -1,28 +1,26 @@
 """Watches over the working process: replaces it when it dies, hangs or grows, and leaves groups when it cannot start.
 
 A worker that is replaced comes back under the same instance ids, so that the groups keep its place; a rebalance under
-way goes on with its plan. Its successor, the spare, is loaded beforehand: groups wait for the rest only. One that dies
-again and again is kept out of the groups for a while. What must not enter: clients of Kafka, and anything else that
-could hang or grow here.
+way goes on with its plan. Workers are forks of the supervisor, so a successor is there at once. One that dies again and
+again is kept out of the groups for a while. What must not enter: threads, which no fork takes along, and clients of
+Kafka or anything else that could hang or grow here.
 """
 
 from __future__ import annotations
 
-import json
 import signal
-import subprocess
-import sys
+import socket
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable
+from functools import partial
 from types import FrameType
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
 from agent.supervisor.line import Presence
-from agent.supervisor.worker import Worker
+from agent.supervisor.worker import Worker, fork
 from common.errors import AgentError
 from common.settings import SupervisorSettings
 
@@ -36,43 +34,45 @@ _OVERDUE_SECONDS: Final = 2.5
 """A worker that was told to end and is still in groups after so long may be stuck: they are left for it as well."""
 _LEAVE_SECONDS: Final = 10.0
 _MEMORY_SECONDS: Final = 1.0
-_SPARE_SECONDS: Final = 2.0
-"""Loading takes a second of processor: not while groups are joined and looked at for the first time."""
 _FREE_DEATHS: Final = 2
 """So many deaths in a row are followed by a start at once; later ones by a pause that doubles."""
 _MOST_PAUSE_SECONDS: Final = 30.0
+
+
+class Work(Protocol):
+    """What the working process does."""
+
+    def __call__(self, line: socket.socket, /, *, observing: bool, why: str) -> None:
+        """Work, and end by SystemExit where something is wrong.
+
+        Args:
+            line: The line to the supervisor.
+            observing: Join no group.
+            why: Why this process takes another's place; empty if it takes none.
+        """
 
 
 class Supervisor:
     """One supervisor; `run` returns when the worker has ended on request, or for good."""
 
     def __init__(
-        self,
-        settings: SupervisorSettings,
-        *,
-        kafka: Mapping[str, str],
-        command: Sequence[str],
-        observing: Sequence[str],
-        first: Worker | None = None,
+        self, settings: SupervisorSettings, *, work: Work, leave: Callable[[frozenset[Presence]], None]
     ) -> None:
         """Prepare.
 
         Args:
             settings: Limits.
-            kafka: Settings for leaving groups.
-            command: The worker's command line, without the number of its end of the line.
-            observing: The same for a worker that joins no group.
-            first: The worker to begin with, where one is loading already.
+            work: What the working process does.
+            leave: Leaves groups in the name of one that cannot any more; called in a process of its own.
         """
         self._settings = settings
-        self._kafka = dict(kafka)
-        self._commands = {False: command, True: observing}
+        self._work = work
+        self._leave_for = leave
         self._deaths: deque[float] = deque()
         self._observing = False
         self._observing_until = 0.0
         self._signal = 0
         self._known: frozenset[Presence] = frozenset()
-        self._spare: Worker | None = first
         self._let_in = False
 
     def run(self) -> int:
@@ -83,16 +83,10 @@ class Supervisor:
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
-        try:
-            return self._supervise()
-        finally:
-            self._drop_spare()
-
-    def _supervise(self) -> int:
         why = ""
         while True:
-            worker = self._next()
-            worker.begin(time.monotonic(), why)
+            work = partial(self._work, observing=self._observing, why=why)
+            worker = Worker(work, now=time.monotonic())
             try:
                 reason = self._watch(worker)
                 if self._signalled():
@@ -100,7 +94,7 @@ class Supervisor:
                 if worker.reception and not self._let_in:
                     self._stop(worker)
                     raise AgentError(worker.reception)
-                code = worker.process.poll()
+                code = worker.process.exitcode
                 if worker.present is not None:
                     self._known = worker.present  # else brokers still know the one before it
                 if code is None:
@@ -116,27 +110,6 @@ class Supervisor:
                 self._leave(self._known, wait=True)
                 return 0
 
-    def _next(self) -> Worker:
-        """The spare where it is of use, else a new one."""
-        spare = self._spare
-        if spare is not None and spare.process.poll() is None and not self._observing:
-            self._spare = None
-            return spare
-        self._drop_spare()
-        return Worker(self._commands[self._observing])
-
-    def _keep_spare(self, worker: Worker, now: float) -> None:
-        """Have a successor ready once a worker has been well for a while; one that cannot load is not tried again."""
-        wanted = self._settings.spare and not self._observing
-        if wanted and self._spare is None and worker.last_sign is not None and now - worker.began > _SPARE_SECONDS:
-            self._spare = Worker(self._commands[False])
-
-    def _drop_spare(self) -> None:
-        spare, self._spare = self._spare, None
-        if spare is not None:
-            spare.kill()
-            spare.close()
-
     def _signalled(self) -> bool:
         return self._signal != 0
 
@@ -151,8 +124,8 @@ class Supervisor:
             now = time.monotonic()
             worker.listen(now)
             self._let_in = self._let_in or worker.reception == ""
-            if worker.process.poll() is not None:
-                return f"exit code {worker.process.returncode}"
+            if worker.process.exitcode is not None:
+                return f"exit code {worker.process.exitcode}"
             if worker.reception and not self._let_in:
                 return worker.reception
             if (late := now - turned - _TURN_SECONDS) > _LATE_SECONDS:
@@ -170,14 +143,12 @@ class Supervisor:
                     return f"{mib:.0f} MiB of memory, beyond supervisor.memory_mib"
             if self._observing and now > self._observing_until:
                 return self._calm(worker)
-            self._keep_spare(worker, now)
         return ""
 
     def _calm(self, worker: Worker) -> str:
         log.info("leads-again", after_seconds=self._settings.calm_seconds)
         worker.process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            worker.process.wait(_STOP_SECONDS)
+        worker.process.join(_STOP_SECONDS)
         self._observing = False
         self._deaths.clear()
         return _CALM
@@ -211,40 +182,30 @@ class Supervisor:
 
     def _stop(self, worker: Worker) -> int:
         """Pass the signal on; where that does not help, kill. What the worker has not left is left for it."""
-        if worker.process.poll() is None:
-            worker.process.terminate()
-            began, asked = time.monotonic(), False
-            while worker.process.poll() is None and time.monotonic() < began + _STOP_SECONDS:
-                time.sleep(_TURN_SECONDS / 2)
-                worker.listen(time.monotonic())
-                if not asked and worker.present and time.monotonic() > began + _OVERDUE_SECONDS:
-                    asked = True
-                    self._leave(worker.present, wait=False)
-        if worker.process.poll() is None:
+        worker.process.terminate()
+        began, asked = time.monotonic(), False
+        while worker.process.exitcode is None and time.monotonic() < began + _STOP_SECONDS:
+            time.sleep(_TURN_SECONDS / 2)
+            worker.listen(time.monotonic())
+            if not asked and worker.present and time.monotonic() > began + _OVERDUE_SECONDS:
+                asked = True
+                self._leave(worker.present, wait=False)
+        if worker.process.exitcode is None:
             worker.kill()
             log.error("killed", reason=f"still running {_STOP_SECONDS:g} s after the signal")
         worker.listen(time.monotonic())  # its last words: what it is still in
         # one that has told nothing was in no group yet: brokers may still know the one before it
         self._leave(self._known if worker.present is None else worker.present, wait=True)
-        return max(0, worker.process.returncode) if worker.process.returncode >= 0 else 1
+        code = worker.process.exitcode or 0
+        return code if code >= 0 else 1
 
     def _leave(self, present: frozenset[Presence], *, wait: bool) -> None:
         if not present:
             return
-        asked = {
-            "kafka": self._kafka,
-            "present": [
-                {"group": one.group, "member_id": one.member_id, "instance_id": one.instance_id} for one in present
-            ],
-        }
         log.info("leaves-for-worker", groups=sorted({one.group for one in present}))
-        leaving = subprocess.Popen([sys.executable, "-P", "-m", "agent.supervisor.leaving"], stdin=subprocess.PIPE)
-        if leaving.stdin is not None:
-            with suppress(BrokenPipeError), leaving.stdin:
-                leaving.stdin.write(json.dumps(asked).encode())
+        leaving = fork(partial(self._leave_for, present))
         if wait:
-            with suppress(subprocess.TimeoutExpired):
-                leaving.wait(_LEAVE_SECONDS)
+            leaving.join(_LEAVE_SECONDS)
 
 
 _CALM: Final = "leads again"

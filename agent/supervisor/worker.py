@@ -1,52 +1,77 @@
-"""A working process, seen from outside: started, had to begin, listened to, killed.
+"""Processes that the supervisor forks: the one that works, seen from outside, and those that leave groups for it.
 
-Imports next to nothing: the first worker loads while its supervisor still reads the settings. What must not enter: when
-it is replaced, and by what.
+The supervisor has loaded everything that they need and runs no thread, so a fork is whole, there within milliseconds,
+and shares the supervisor's memory. What must not enter: when the worker is replaced, and by what.
 """
 
 from __future__ import annotations
 
+import multiprocessing
+import signal
 import socket
-import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable
 from contextlib import suppress
+from multiprocessing.process import BaseProcess
+from typing import Final
 
 from agent.supervisor.line import Presence, decode
 from agent.supervisor.memory import resident_bytes
+
+_FORKING: Final = multiprocessing.get_context("fork")
+_HANDLED: Final = (signal.SIGTERM, signal.SIGINT)
+
+
+def fork(work: Callable[[], None], *, drop: socket.socket | None = None) -> BaseProcess:
+    """Have a process of its own do some work; it knows nothing of this one's signals.
+
+    Ctrl-C reaches every process of a terminal; the supervisor is the one that acts on it.
+
+    Args:
+        work: What it does; SystemExit gives its exit code.
+        drop: What it must not keep open.
+    """
+
+    def begin() -> None:
+        if drop is not None:
+            drop.close()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
+        work()
+
+    process = _FORKING.Process(target=begin)
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, _HANDLED
+    )  # one that comes meanwhile is neither lost nor taken for another's
+    try:
+        process.start()
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
+    return process
 
 
 class Worker:
     """One working process with its line."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        """Start it; it gets ready and does nothing before `begin`.
+    def __init__(self, work: Callable[[socket.socket], None], *, now: float) -> None:
+        """Start it.
 
         Args:
-            command: What to run; the number of its end of the line is put after it.
+            work: What it does, given its end of the line.
+            now: The time.
         """
         ours, theirs = socket.socketpair()
         with theirs:
-            self.process = subprocess.Popen([*command, str(theirs.fileno())], pass_fds=(theirs.fileno(),))  # noqa: S603 - ourselves
+            self.process = fork(lambda: work(theirs), drop=ours)
         ours.settimeout(0)
         self._line = ours
         self._rest = b""
-        self.began = float("inf")
+        self.began = now
         self.last_sign: float | None = None
         self.present: frozenset[Presence] | None = None
         """What brokers know it by; None before it has told."""
         self.reception: str | None = None
         """How brokers received it: empty once they let it in, before that why they refuse it, or None."""
-
-    def begin(self, now: float, why: str) -> None:
-        """Have it work from now on.
-
-        Args:
-            now: The time.
-            why: Why it takes another's place, for it to tell; empty if it takes none.
-        """
-        self.began = now
-        with suppress(OSError):  # it has died: that is seen at the next turn
-            self._line.sendall(why.encode() + b"\n")
 
     def listen(self, now: float) -> None:
         """Take in what it has told."""
@@ -63,12 +88,12 @@ class Worker:
 
     def memory_mib(self) -> float:
         """Resident memory; 0 when it is gone."""
-        return resident_bytes(self.process.pid) / 2**20
+        return 0.0 if self.process.pid is None else resident_bytes(self.process.pid) / 2**20
 
     def kill(self) -> None:
         """End it at once, also when it is stopped."""
         self.process.kill()
-        self.process.wait()
+        self.process.join()
 
     def close(self) -> None:
         """Give the line up."""

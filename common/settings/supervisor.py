@@ -13,11 +13,6 @@ class SupervisorSettings(Section):
     hang_seconds: Seconds = Field(
         default=1.0, description="After so long without a sign of life the working process is killed and replaced."
     )
-    spare: bool = Field(
-        default=True,
-        description="Whether a successor of the working process is kept loaded: a group that waits for the agent when "
-        "it dies waits a second less. It takes some 80 MiB of memory.",
-    )
     start_seconds: Seconds = Field(default=30.0, description="How long the first sign of life may take.")
     memory_mib: int = Field(
         default=1024,

@@ -196,9 +196,8 @@ def _processes(agent: Agent) -> list[tuple[str, Process]]:
         worker = agent.worker()
         for process in supervisor.children():
             with suppress(psutil.NoSuchProcess):
-                if "--line" in process.cmdline():
-                    role = "worker" if process.pid == worker else "spare"
-                    found.append((f"{agent.name} {role}", _measured(process)))
+                if process.pid == worker:  # else one that leaves groups, and is gone in a moment
+                    found.append((f"{agent.name} worker", _measured(process)))
     return found
 
 

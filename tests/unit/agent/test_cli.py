@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -15,7 +15,9 @@ import yaml
 from typer.testing import CliRunner
 
 from agent.cli.main import app
-from common.settings import load, sections
+from agent.supervisor import watchdog
+from agent.supervisor.watchdog import Work
+from common.settings import SupervisorSettings, load, sections
 
 COMMANDS = ("run", "plan", "verify", "cost", "top", "assign", "decode", "encode", "settings")
 DOCS = Path(__file__).parents[3] / "docs"
@@ -43,16 +45,26 @@ def refused(*arguments: str) -> tuple[int, str]:
     return code, line
 
 
+class _Here:
+    """In place of a supervisor: has the worker work in this process."""
+
+    def __init__(self, _settings: SupervisorSettings, *, work: Work, leave: object) -> None:  # noqa: ARG002 - as the supervisor's
+        self._work = work
+
+    def run(self) -> int:
+        """The exit code of a worker that begins."""
+        ours, line = socket.socketpair()
+        with ours, line:
+            self._work(line, observing=False, why="")
+        return 0
+
+
 def _works(*arguments: str) -> tuple[int, str, str]:
-    """A working process, here, with the supervisor's word to begin."""
-    before = signal.getsignal(signal.SIGINT)
-    ours, theirs = socket.socketpair()
-    with ours:
-        ours.sendall(b"\n")
-        try:
-            return run(*arguments, "--line", str(theirs.detach()))
-        finally:
-            signal.signal(signal.SIGINT, before)
+    """What `samerack run` says before brokers are asked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watchdog, "Supervisor", _Here)
+        patch.setattr(gc, "freeze", lambda: None)
+        return run(*arguments)
 
 
 @pytest.fixture
