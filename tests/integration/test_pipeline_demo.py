@@ -1,9 +1,8 @@
-"""From real members to a page: the demo's whole chain, its end by Ctrl-C, and the commands of docs/pipeline.md."""
+"""From real members to a page: the demo's whole chain, and its end by Ctrl-C."""
 
 from __future__ import annotations
 
 import json
-import shlex
 import signal
 import subprocess
 import sys
@@ -16,12 +15,8 @@ import psutil
 import pytest
 
 from common import words
-from sandbox.admin import Admin
-from sandbox.contract import KafkaCluster
-from sandbox.demo_pipeline import STATES_TOPIC, TRAFFIC_TOPIC
-from tests.docs import ROOT, blocks
+from tests.docs import ROOT
 from tests.integration.browser import Browser
-from tests.integration.test_docs import environment, on_this_cluster
 
 _DEMO: Final = (sys.executable, "-m", "sandbox.demo_pipeline")
 _TEXTS: Final = "return document.querySelector('main').innerText"
@@ -71,24 +66,3 @@ def test_ctrl_c_leaves_nothing_behind() -> None:
     assert len(children) > 5
     assert psutil.wait_procs(children, timeout=30)[1] == []
     assert set(Path(tempfile.gettempdir()).glob("samerack-demo-*")) == before
-
-
-@pytest.mark.timeout(900)
-def test_the_commands_of_the_page_work_one_after_the_other(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> None:
-    """A simulated fleet becomes tables, a report, a what-if and maintained tables, as docs/pipeline.md says."""
-    for topic in (TRAFFIC_TOPIC, STATES_TOPIC):
-        admin.create_topic(topic, [[1], [2], [3]])
-    try:
-        for command in blocks():
-            if command.page != "pipeline.md" or command.words[0] != "samerack":
-                continue
-            line = [on_this_cluster(word, cluster).replace("/srv", str(tmp_path)) for word in command.words]
-            done = subprocess.run(
-                line, capture_output=True, text=True, timeout=400, cwd=tmp_path, env=environment(), check=False
-            )
-            assert done.returncode == 0, f"{shlex.join(line)}\n{done.stderr}"
-    finally:
-        for topic in (TRAFFIC_TOPIC, STATES_TOPIC):
-            admin.delete_topic(topic)
-    assert (tmp_path / "week.html").is_file()
-    assert (tmp_path / "all" / "traffic_by_day.parquet").is_file()
