@@ -8,19 +8,22 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 from uuid import uuid4
 
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Sample
 
 from sandbox.admin import wait_until
 from sandbox.errors import SandboxError
 from sandbox.processes import end, spawn, tail
 
 _STOP_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 0.1
+"""Between two questions; each is work for the agent, too."""
 
 
 class AgentProcess:
@@ -106,20 +109,21 @@ class AgentProcess:
 
     def metric(self, name: str, **labels: str) -> float | None:
         """The value of one sample of /metrics; None when it does not show."""
-        for family in text_string_to_metric_families(self.get("/metrics")[1]):
-            for sample in family.samples:
-                if sample.name == name and sample.labels == labels:
-                    return float(sample.value)
-        return None
+        return next((sample.value for sample in self._samples(name) if sample.labels == labels), None)
 
     def role(self, group: str = "") -> str:
         """What it is to a group (its first): leading, following, standby, observing, fenced or outside."""
-        group = group or self.groups[0]
-        for family in text_string_to_metric_families(self.get("/metrics")[1]):
-            for sample in family.samples:
-                if sample.name == "samerack_group_role" and sample.labels["group"] == group:
-                    return str(sample.labels["role"])
-        return "unknown"
+        return self.roles().get(group or self.groups[0], "unknown")
+
+    def roles(self) -> dict[str, str]:
+        """What it is to each group; nothing while it does not answer."""
+        return {sample.labels["group"]: sample.labels["role"] for sample in self._samples("samerack_group_role")}
+
+    def _samples(self, name: str) -> Iterator[Sample]:
+        """The samples of one name. Others are not even parsed: this is asked many times a second."""
+        lines = [line for line in self.get("/metrics")[1].splitlines() if line.startswith(name)]
+        for family in text_string_to_metric_families("\n".join(lines)):
+            yield from (sample for sample in family.samples if sample.name == name)
 
     def first_in_order(self, group: str = "") -> bool:
         """Whether it says that it leads next."""
@@ -140,7 +144,7 @@ class AgentProcess:
             return False
 
         try:
-            return wait_until(asked, what, timeout=timeout)
+            return wait_until(asked, what, timeout=timeout, pause=_LOOK_SECONDS)
         except SandboxError as error:
             raise SandboxError(f"{error}\n{tail(self.log)}") from None
 

@@ -105,9 +105,14 @@ class Agent:
         """Whether its worker does: one that is dead or stopped does not."""
         return self.running and self.process.get("/healthz")[0] == OK
 
+    def roles(self) -> dict[str, str]:
+        """What it is to each group; `unknown` while it does not say."""
+        told = self.process.roles() if self.running else {}
+        return {group: told.get(group, "unknown" if self.running else "gone") for group in self._groups}
+
     def role(self, group: str) -> str:
-        """What it is to a group; `unknown` while it does not say."""
-        return self.process.role(group) if self.running else "gone"
+        """What it is to one group."""
+        return self.roles()[group]
 
     def events(self, group: str) -> list[dict[str, Any]]:
         """What it tells of a group over HTTP, newest first; nothing while it does not answer."""
@@ -151,7 +156,8 @@ class Agents:
 
     def roles(self) -> dict[str, tuple[str, ...]]:
         """What each agent is to each group."""
-        return {group: tuple(one.role(group) for one in self.all) for group in self.groups}
+        told = [one.roles() for one in self.all]
+        return {group: tuple(roles[group] for roles in told) for group in self.groups}
 
     def led(self) -> frozenset[str]:
         """The groups that an agent leads."""
@@ -190,7 +196,7 @@ class Agents:
     def wait_roles(self, agent: Agent, roles: AbstractSet[str], *, timeout: float = _TAKE_OVER_SECONDS) -> None:
         """Wait until an agent is one of these to each group."""
         agent.process.wait(
-            lambda: all(agent.role(group) in roles for group in self.groups),
+            lambda: roles >= set(agent.roles().values()),
             f"agent {agent.name} is {' or '.join(sorted(roles))} in all groups",
             timeout=timeout,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -104,14 +105,16 @@ def counted(agent: AgentProcess) -> int:
     return sum(wire_bytes for wire_bytes, _ in totals(agent).values())
 
 
-def dropped(agent: AgentProcess) -> dict[tuple[str, str], int]:
+def dropped(agent: AgentProcess) -> Counter[tuple[str, str]]:
     """Records that will never be published, by kind and reason."""
-    return {
-        (sample.labels["kind"], sample.labels["reason"]): int(sample.value)
-        for family in text_string_to_metric_families(agent.get("/metrics")[1])
-        for sample in family.samples
-        if sample.name == "samerack_dropped_records_total"
-    }
+    return Counter(
+        {
+            (sample.labels["kind"], sample.labels["reason"]): int(sample.value)
+            for family in text_string_to_metric_families(agent.get("/metrics")[1])
+            for sample in family.samples
+            if sample.name == "samerack_dropped_records_total"
+        }
+    )
 
 
 def reading(scene: Scene) -> None:

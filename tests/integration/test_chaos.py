@@ -11,6 +11,7 @@ _SEED = 40
 """Draws faults of agents, of members and of coordinators, of agents in rebalances, and of groups that are emptied."""
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(1200)
 def test_faults_hurt_no_group_more_than_without_an_agent() -> None:
     """Nothing is lost, owned twice or read below a commit, and every rebalance is explained.

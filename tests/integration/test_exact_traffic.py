@@ -21,6 +21,7 @@ from sandbox.settings import HOST, free_ports
 from sandbox.sockets import Sockets
 from tests.integration.members import start
 
+pytestmark = pytest.mark.alone
 Key = TypeVar("Key")
 
 _PLACES = [[1], [2], [3], [1], [2], [3]]

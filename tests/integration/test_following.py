@@ -2,9 +2,12 @@
 
 import time
 
+import pytest
+
 from sandbox.contract import RACKS
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
+pytestmark = pytest.mark.alone
 _FOLLOWED_SECONDS = 6.0
 """At default settings: half a second to see, one to settle, and up to three until every member has heard of it."""
 

@@ -20,6 +20,7 @@ from sandbox.history.checker import check
 from sandbox.members.ledger import read_twice
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
 
+pytestmark = pytest.mark.alone
 _CALM_SECONDS = 10.0
 _SETTLE_SECONDS = 60.0
 _EMPTY_SECONDS = 5.0

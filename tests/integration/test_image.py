@@ -61,6 +61,7 @@ def role(agent: Container, scene: Scene) -> str:
     return next((line.split('role="')[1].split('"')[0] for line in lines if scene.group in line), "unknown")
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(240)
 def test_the_confined_agent_leads_a_group(pods: Pods, scene: Scene) -> None:
     """It needs no user, no writable file, no capability and no network but Kafka's, and ends well on SIGTERM."""

@@ -136,6 +136,7 @@ def test_of_two_with_one_identity_one_gives_up(settings: Settings) -> None:
             assert first.trouble == ""
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(300)
 def test_hundreds_of_agents_cost_the_election_little() -> None:
     """Few take part, newcomers start no election, and the next agent is active as soon as among two."""

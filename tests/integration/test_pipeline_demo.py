@@ -22,6 +22,7 @@ _DEMO: Final = (sys.executable, "-m", "sandbox.demo_pipeline")
 _TEXTS: Final = "return document.querySelector('main').innerText"
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(920)
 def test_agents_kafka_stream_and_report(tmp_path: Path) -> None:
     """`scripts/demo --pipeline` ends with a page; it has the numbers of its JSON, and asks nobody for anything."""
@@ -48,6 +49,7 @@ def test_agents_kafka_stream_and_report(tmp_path: Path) -> None:
         assert browser.complaints() == []
 
 
+@pytest.mark.alone
 @pytest.mark.timeout(120)
 def test_ctrl_c_leaves_nothing_behind() -> None:
     """Interrupted while members run, it ends with 130; no process of it goes on and no folder stays."""
