@@ -79,14 +79,19 @@ class Birth:
         self._evictions = 0
         self._evicted: Counter[tuple[str, str]] = Counter()
 
+    @property
+    def is_open(self) -> bool:
+        """Whether somebody may still be evicted."""
+        return self._clock() < self._until and self._evictions < _MAX_EVICTIONS
+
     def turn(self, member: Member, look: GroupView) -> bool:
-        """Evict whoever may lead rather than the agent; True where somebody was evicted, so that a new look is due.
+        """Evict whoever may lead rather than the agent; True where somebody was evicted.
 
         Args:
             member: The agent's membership, its JoinGroup parked.
-            look: The group with the agent in it.
+            look: The group with the agent in it, as it is now.
         """
-        if self._clock() >= self._until or self._evictions >= _MAX_EVICTIONS or not _awaits_generation(look):
+        if not self.is_open or not _awaits_generation(look):
             return False
         mine = next((one for one in look.members if one.instance_id == member.group_instance_id), None)
         if mine is None or mine.instance_id is None or self._has_other_agent(look, mine):

@@ -270,9 +270,11 @@ class Session:
             self._joined()
             return 0.0
         self._look_at = min(self._look_at, self._parts.clock() + _PARKED_SECONDS)
-        if self._birth is not None and self._look is not None and self._birth.turn(self.member, self._look):
-            self._look = self._others = None
-            self._look_at = float("-inf")
+        if self._birth is not None and self._birth.is_open:
+            # what was seen before the wait is too old: whoever came since might lead when those before it are evicted
+            now = self._look_again()
+            if now is not None:
+                self._birth.turn(self.member, now)
         return 0.0
 
     def _joined(self) -> None:
@@ -310,16 +312,21 @@ class Session:
 
     # looking
 
-    def _look_again(self) -> None:
-        """One look at the group; where that fails for the moment, the last one holds: leaving costs a rebalance."""
+    def _look_again(self) -> GroupView | None:
+        """One look at the group; where that fails for the moment, the last one holds: leaving costs a rebalance.
+
+        Returns:
+            What was seen; None where the look failed.
+        """
         pause = self._parts.settings.watch.group_seconds
         self._look_at = self._parts.clock() + pause
         try:
             look = self.member.describe()
         except kafka_errors.RetriableError as error:
             self._teller.failed("kafka", error, pause)
-        else:
-            self._see(look)
+            return None
+        self._see(look)
+        return look
 
     def _see(self, look: GroupView) -> None:
         member, assigning = self.member, self._parts.assigning

@@ -18,7 +18,7 @@ from sandbox.history.model import Bounds, Finding, History
 from sandbox.history.spans import clipped, longest_stop, stops
 
 _LEAST_STOP: Final = 0.05
-"""Seconds; the feeder's pause is shorter, and so is what is no stop."""
+"""Seconds; what is shorter is no stop: a poll or a flush takes as long."""
 _TELLING_SECONDS: Final = 3.0
 """An agent looks at each group once a second, and one that was killed has to start first."""
 _BOUNDS: Final = Bounds(unowned=60.0, stop=60.0)
