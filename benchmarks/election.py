@@ -275,6 +275,7 @@ def measure(  # noqa: PLR0913 - what a run is made of
             seconds=120,
         )
         tell(f"another agent is active {handed_over:.2f} s after one ended")
+        wait_settled(fleet)  # another comes in for it: two elections at once are another question
         (held,) = next(iter(doomed.ask("status")["active"].values()))["held"]
         killed = time.time()
         doomed.kill()
