@@ -40,9 +40,8 @@ def fork(work: Callable[[], None], *, drop: socket.socket | None = None) -> Base
         work()
 
     process = _FORKING.Process(target=begin)
-    signal.pthread_sigmask(
-        signal.SIG_BLOCK, _HANDLED
-    )  # one that comes meanwhile is neither lost nor taken for another's
+    # one that comes meanwhile is neither lost nor taken for another's
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
     try:
         process.start()
     finally:
