@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import socket
 import sys
 from collections.abc import Callable
@@ -51,6 +52,8 @@ def run(
     The work is done in a process of its own, which is replaced at once when it dies or hangs (settings `supervisor`).
     """
     read = partial(settings_from, config, bootstrap, assignments, groups=group or None)
+    # Nothing has begun that would have to be ended in order; and process 1 of a container hears no signal without this.
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     settings = read()
     # The one thread that a library would start when it is loaded, for matrices that the agent has none of.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

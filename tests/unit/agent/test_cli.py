@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -64,6 +65,7 @@ def _works(*arguments: str) -> tuple[int, str, str]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(watchdog, "Supervisor", _Here)
         patch.setattr(gc, "freeze", lambda: None)
+        patch.setattr(signal, "signal", lambda _number, _handler: None)
         return run(*arguments)
 
 

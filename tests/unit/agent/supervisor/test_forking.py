@@ -27,6 +27,18 @@ class Supervisor:
 watchdog.Supervisor = Supervisor
 run.run(bootstrap="127.0.0.1:1", group=["orders"])
 """
+_LOADING = """
+import time
+from agent import program
+from agent.cli import run
+
+def get_ready():
+    print("loading", flush=True)
+    time.sleep(60)
+
+program.get_ready = get_ready
+run.run(bootstrap="127.0.0.1:1", group=["orders"])
+"""
 _SUPERVISOR = """
 import os, pathlib, sys, time
 from agent.supervisor.line import ALIVE
@@ -108,3 +120,12 @@ def test_no_thread_runs_where_workers_are_forked() -> None:
         [sys.executable, "-c", _LOADED], capture_output=True, text=True, timeout=60, check=False, env=environment
     )
     assert told.stdout == "1 1\n", told.stderr
+
+
+def test_sigterm_while_it_loads_ends_it() -> None:
+    """In order, since nothing has begun: also as process 1 of a container, which hears no signal without a handler."""
+    with subprocess.Popen([sys.executable, "-c", _LOADING], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"loading\n"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
