@@ -109,7 +109,7 @@ class AgentProcess:
 
     def metric(self, name: str, **labels: str) -> float | None:
         """The value of one sample of /metrics; None when it does not show."""
-        return next((sample.value for sample in self._samples(name) if sample.labels == labels), None)
+        return next((sample.value for sample in self.samples(name) if sample.labels == labels), None)
 
     def role(self, group: str = "") -> str:
         """What it is to a group (its first): leading, following, standby, observing, fenced or outside."""
@@ -117,10 +117,13 @@ class AgentProcess:
 
     def roles(self) -> dict[str, str]:
         """What it is to each group; nothing while it does not answer."""
-        return {sample.labels["group"]: sample.labels["role"] for sample in self._samples("samerack_group_role")}
+        return {sample.labels["group"]: sample.labels["role"] for sample in self.samples("samerack_group_role")}
 
-    def _samples(self, name: str) -> Iterator[Sample]:
-        """The samples of one name. Others are not even parsed: this is asked many times a second."""
+    def samples(self, name: str) -> Iterator[Sample]:
+        """The samples of one name on /metrics; none while it does not answer.
+
+        Others are not even parsed: this is asked many times a second.
+        """
         lines = [line for line in self.get("/metrics")[1].splitlines() if line.startswith(name)]
         for family in text_string_to_metric_families("\n".join(lines)):
             yield from (sample for sample in family.samples if sample.name == name)

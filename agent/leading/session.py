@@ -269,12 +269,12 @@ class Session:
             self._birth = None
             self._joined()
             return 0.0
-        self._look_at = min(self._look_at, self._parts.clock() + _PARKED_SECONDS)
-        if self._birth is not None and self._birth.is_open:
-            # what was seen before the wait is too old: whoever came since might lead when those before it are evicted
-            now = self._look_again()
-            if now is not None:
-                self._birth.turn(self.member, now)
+        if self._birth is None or not self._birth.is_open:
+            self._look_at = min(self._look_at, self._parts.clock() + _PARKED_SECONDS)
+            return 0.0
+        # what was seen before the wait is too old: whoever came since might lead when those before it are evicted
+        if (look := self._look_again()) is not None:
+            self._birth.turn(self.member, look)
         return 0.0
 
     def _joined(self) -> None:

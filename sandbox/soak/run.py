@@ -188,16 +188,12 @@ def _lag(group: Group, ends: Mapping[tuple[str, int], int]) -> int:
 
 
 def _processes(agent: Agent) -> list[tuple[str, Process]]:
-    """By role; what has ended meanwhile is left out, and so is what is there for a moment only."""
+    """By role; what has ended meanwhile is left out."""
     found: list[tuple[str, Process]] = []
-    with suppress(psutil.NoSuchProcess):
-        supervisor = psutil.Process(agent.process.process.pid)
-        found.append((f"{agent.name} supervisor", _measured(supervisor)))
-        worker = agent.worker()
-        for process in supervisor.children():
-            with suppress(psutil.NoSuchProcess):
-                if process.pid == worker:  # else one that leaves groups, and is gone in a moment
-                    found.append((f"{agent.name} worker", _measured(process)))
+    for role, pid in (("supervisor", agent.process.process.pid), ("worker", agent.worker())):
+        with suppress(psutil.NoSuchProcess):
+            if pid:
+                found.append((f"{agent.name} {role}", _measured(psutil.Process(pid))))
     return found
 
 

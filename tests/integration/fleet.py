@@ -110,9 +110,7 @@ def dropped(agent: AgentProcess) -> Counter[tuple[str, str]]:
     return Counter(
         {
             (sample.labels["kind"], sample.labels["reason"]): int(sample.value)
-            for family in text_string_to_metric_families(agent.get("/metrics")[1])
-            for sample in family.samples
-            if sample.name == "samerack_dropped_records_total"
+            for sample in agent.samples("samerack_dropped_records_total")
         }
     )
 

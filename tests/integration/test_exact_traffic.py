@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
 
 from sandbox.admin import Admin
 from sandbox.agent_process import AgentProcess
@@ -33,11 +32,10 @@ _QUIET_BYTES = 3_000
 def consumed(agent: AgentProcess, method: str) -> dict[tuple[str, str], float]:
     """Bytes by client rack and replica rack, as the agent tells Prometheus."""
     sums: dict[tuple[str, str], float] = {}
-    for family in text_string_to_metric_families(agent.get("/metrics")[1]):
-        for sample in family.samples:
-            if sample.name == "samerack_consumed_bytes_total" and sample.labels["method"] == method:
-                racks = (sample.labels["client_rack"], sample.labels["replica_rack"])
-                sums[racks] = sums.get(racks, 0.0) + sample.value
+    for sample in agent.samples("samerack_consumed_bytes_total"):
+        if sample.labels["method"] == method:
+            racks = (sample.labels["client_rack"], sample.labels["replica_rack"])
+            sums[racks] = sums.get(racks, 0.0) + sample.value
     return sums
 
 

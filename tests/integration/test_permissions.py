@@ -32,7 +32,6 @@ from kafka import errors as kafka_errors
 from kafka.admin import ACLOperation, ACLPermissionType, ACLResourcePatternType, KafkaAdminClient
 from kafka.admin import ResourceType as Kind
 from kafka.protocol.admin.acl import DescribeAclsRequest
-from prometheus_client.parser import text_string_to_metric_families
 
 from agent.coordination import close, connect
 from agent.election.asking import GroupAsker
@@ -204,9 +203,7 @@ class Seen:
 
     def refused(self) -> set[str]:
         """Families that the metrics show as refused."""
-        families = text_string_to_metric_families(self.agent.get("/metrics")[1])
-        samples = [sample for family in families for sample in family.samples]
-        return {one.labels["family"] for one in samples if one.name == "samerack_missing_permissions" and one.value}
+        return {one.labels["family"] for one in self.agent.samples("samerack_missing_permissions") if one.value}
 
     def found(self) -> set[str]:
         """What `samerack verify` says that is not allowed, asked of the running agent."""

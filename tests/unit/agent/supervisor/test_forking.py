@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 _LOADED = """
@@ -102,15 +103,10 @@ def test_ctrl_c_is_the_supervisors(supervisor: subprocess.Popen[bytes], tmp_path
 
 def test_a_worker_hears_that_its_supervisor_is_gone(supervisor: subprocess.Popen[bytes], tmp_path: Path) -> None:
     """It holds no copy of the supervisor's end of the line."""
-    worker = _worker(tmp_path)
+    worker = psutil.Process(_worker(tmp_path))
     supervisor.kill()
     supervisor.wait()
-    deadline = time.monotonic() + 20
-    while Path(f"/proc/{worker}/stat").exists() and time.monotonic() < deadline:
-        if Path(f"/proc/{worker}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] == "Z":
-            return
-        time.sleep(0.05)
-    assert not Path(f"/proc/{worker}/stat").exists()
+    assert psutil.wait_procs([worker], timeout=20)[1] == []
 
 
 def test_no_thread_runs_where_workers_are_forked() -> None:
