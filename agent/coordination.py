@@ -182,9 +182,8 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
             raise kafka_errors.CoordinatorNotAvailableError(self.coordinator_id)
         with self._lock:
             self.state = MemberState.REBALANCING
-        first = await self._answered(self._send_join())
+        response = await self._before_sync(await self._answered(self._send_join()))
         answered_at = time.monotonic()
-        response = await self._before_sync(first)
         assignments: dict[str, bytes] = {}
         if response.leader == response.member_id and not response.skip_assignment:
             assignments = self._planned(response)

@@ -21,6 +21,11 @@ from agent.leading.member import Member
 _MAX_EVICTIONS: Final = 3
 _SAFE_PART: Final = 0.8
 """Of the delay: what is left has to do for the way of a request."""
+SLOW_RETRY_SECONDS: Final = 5.0
+"""After a JoinGroup that failed, segmentio/kafka-go waits so long (`JoinGroupBackoff`); others join again at once."""
+_RETRY_SLACK_SECONDS: Final = 0.05
+_LATE_SECONDS: Final = 1.0
+"""So much later than the retry a member may join again, on a busy machine."""
 
 
 def is_forming(view: GroupView, *, empty_at: float | None, delay_seconds: float | None, now: float) -> bool:
@@ -58,21 +63,40 @@ def safe_until(empty_at: float, delay_seconds: float) -> float:
     return empty_at + (1 + _SAFE_PART) * delay_seconds
 
 
+def best_from(empty_at: float, seen_at: float, delay_seconds: float) -> float:
+    """From when on to evict, in monotonic seconds, so that no client's retry makes the group wait for longer.
+
+    Who joins in the second delay has the coordinator wait for a third one. Those that join again at once had better be
+    evicted in the first, and those that take `SLOW_RETRY_SECONDS` so late in it that they come after the second. Where
+    a delay is so long or so short that both cannot be, or need no care, that is at once.
+
+    Args:
+        empty_at: When the group was last seen without members, monotonic seconds.
+        seen_at: When it was seen with members.
+        delay_seconds: `group.initial.rebalance.delay.ms` in seconds.
+    """
+    late = seen_at + 2 * delay_seconds - SLOW_RETRY_SECONDS + _RETRY_SLACK_SECONDS
+    return late if seen_at < late <= empty_at + _SAFE_PART * delay_seconds else seen_at
+
+
 class Birth:
     """One attempt to lead one group from its first generation."""
 
     def __init__(
-        self, *, until: float, clock: Callable[[], float], log: FilteringBoundLogger, own_client_id: str
+        self, *, begin: float, until: float, clock: Callable[[], float], log: FilteringBoundLogger, own_client_id: str
     ) -> None:
         """The agent is about to send its JoinGroup.
 
         Args:
+            begin: Nobody is evicted before, see `best_from`.
             until: As long as that the coordinator certainly holds the rebalance open, see `safe_until`.
             clock: Seconds, monotonic.
             log: The group's log.
             own_client_id: `client.id` of agents.
         """
         self._clock = clock
+        self.begin = begin
+        """Nobody is evicted before (monotonic seconds)."""
         self._until = until
         self._log = log
         self._own_client_id = own_client_id
@@ -81,8 +105,8 @@ class Birth:
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody may still be evicted."""
-        return self._clock() < self._until and self._evictions < _MAX_EVICTIONS
+        """Whether somebody may be evicted now."""
+        return self.begin <= self._clock() < self._until and self._evictions < _MAX_EVICTIONS
 
     def turn(self, member: Member, look: GroupView) -> bool:
         """Evict whoever may lead rather than the agent; True where somebody was evicted.
@@ -99,6 +123,7 @@ class Birth:
         rivals = self._rivals(look, mine)
         if not rivals:
             return False
+        member.await_return(self._clock() + SLOW_RETRY_SECONDS + _LATE_SECONDS)
         self._evictions += 1
         self._evicted = Counter(_key(one) for one in look.members if one is not mine)
         try:

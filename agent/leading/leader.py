@@ -263,10 +263,11 @@ class GroupLeader(threading.Thread):
         poll = self._await_consumers()
         if poll is None:
             return
+        seen_at = time.monotonic()
         client = connect(for_kafka_python(self._settings.kafka))
         membership = self._membership_over(client)
         self._membership = membership
-        session = Session(self._parts, membership, empty_at=poll.empty_at)
+        session = Session(self._parts, membership, seen_at=seen_at, empty_at=poll.empty_at)
         try:
             while self._is_wanted() and not self._ends(membership) and not session.lacks_consumers:
                 self._turn(session, membership)

@@ -69,6 +69,9 @@ class Member(Protocol):
     def describe(self) -> GroupView:
         """One look at the group."""
 
+    def await_return(self, until: float) -> None:
+        """Alone, do not sync before: those that were just evicted may take so long to join again (monotonic)."""
+
     def poll_heartbeat(self) -> None:
         """Heed what the heartbeats brought."""
 

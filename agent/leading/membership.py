@@ -33,6 +33,8 @@ RESERVED_SECONDS: Final = 6.0
 
 Brokers list no such ids (DescribeGroups names members only), so one whose answer is lost can be found by nobody."""
 _AGAIN_SECONDS: Final = 0.2
+_ALONE_SECONDS: Final = 0.1
+"""While everybody else is about to join again, it is asked this often whether somebody has."""
 
 _HARMLESS: Final = b"\xff\xff\xff\xff"
 """User data begins with it: sticky assignors read a generation of -1 there, or nothing that makes sense."""
@@ -74,6 +76,7 @@ class Membership(GroupMember):
         self._nudges = 0
         self._hold = Hold.NONE
         self._parked = False
+        self._return_until = float("-inf")
         self._once_more: Any = None
         """A future of the answer to a JoinGroup that is on its way behind the one whose answer comes next."""
         self._reserved_ms = min(round(RESERVED_SECONDS * 1000), self.config["session_timeout_ms"])
@@ -264,6 +267,13 @@ class Membership(GroupMember):
             self._heed_coordinator(error)
             raise error(self.group_id)
 
+    def await_return(self, until: float) -> None:
+        """Those that were just evicted may take so long to join again (monotonic seconds): alone, do not sync before.
+
+        A group that has synced is Stable, and committed offsets expire by their own age in it (KIP-211).
+        """
+        self._return_until = until
+
     def _send_join(self) -> Any:
         if not self.is_static and not self.member_id:
             # the coordinator does not know the id that was chosen for its place; the library would join under any other
@@ -301,6 +311,10 @@ class Membership(GroupMember):
             if response.leader != response.member_id and self._hold is Hold.ASKED:
                 await self._reserve_brake()
             response = await self._answered(joining)
+        while _is_alone(response) and time.monotonic() < self._return_until:
+            # the coordinator answers at once with the same generation, until others join: then it waits for them
+            await self._net.sleep(_ALONE_SECONDS)
+            response = await self._answered(self._send_join())
         return response
 
     async def _reserve_brake(self) -> None:
@@ -353,3 +367,8 @@ class Membership(GroupMember):
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(_AGAIN_SECONDS)
+
+
+def _is_alone(response: Any) -> bool:
+    """Whether the answer to JoinGroup names nobody but the member that leads."""
+    return bool(response.members) and all(one.member_id == response.member_id for one in response.members)

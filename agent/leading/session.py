@@ -17,7 +17,7 @@ from agent.cluster import topics_differ
 from agent.group import EMPTY_STATES, GroupView, is_agent
 from agent.leading.admission import Admission, foreign, unsound
 from agent.leading.assigning import Assigning, Sent
-from agent.leading.birth import Birth, is_forming, safe_until
+from agent.leading.birth import Birth, best_from, is_forming, safe_until
 from agent.leading.coverage import blind, illegible
 from agent.leading.judge import Evaluation, Judge
 from agent.leading.member import Member
@@ -74,15 +74,16 @@ class Parts:
 class Session:
     """One membership, from the first look to leaving."""
 
-    def __init__(self, parts: Parts, member: Member, *, empty_at: float | None = None) -> None:
+    def __init__(self, parts: Parts, member: Member, *, seen_at: float, empty_at: float | None = None) -> None:
         """Nothing is known of the group yet.
 
         Args:
             parts: What outlives this membership.
             member: The membership; it is left by `leave`.
-            empty_at: When the group was last seen without members, monotonic seconds; None where it was not.
+            seen_at: When the group was seen with consumers, monotonic seconds.
+            empty_at: When it was last seen without members; None where it was not.
         """
-        self._empty_at = empty_at
+        self._seen_at, self._empty_at = seen_at, empty_at
         self._parts = parts
         self._teller = parts.teller
         self.member = member
@@ -238,6 +239,7 @@ class Session:
         if empty_at is None or delay is None or not self._parts.admission.admits_at_birth():
             return False
         self._birth = Birth(
+            begin=best_from(empty_at, self._seen_at, delay),
             until=safe_until(empty_at, delay),
             clock=self._parts.clock,
             log=self._teller.log,
@@ -265,7 +267,7 @@ class Session:
         view = self._others
         if view is not None and view.stable and view.protocol:
             self.member.offer(view.protocol)
-        if self.member.join(_JOIN_SECONDS):
+        if self.member.join(self._join_seconds()):
             self._birth = None
             self._joined()
             return 0.0
@@ -276,6 +278,13 @@ class Session:
         if (look := self._look_again()) is not None:
             self._birth.turn(self.member, look)
         return 0.0
+
+    def _join_seconds(self) -> float:
+        """How long to wait for the answer to JoinGroup at a stretch: not beyond the moment for an eviction."""
+        now = self._parts.clock()
+        if self._birth is None or self._birth.begin <= now:
+            return _JOIN_SECONDS
+        return min(_JOIN_SECONDS, self._birth.begin - now)
 
     def _joined(self) -> None:
         """After SyncGroup: say what happened."""

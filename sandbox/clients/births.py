@@ -139,7 +139,7 @@ def run_births(  # noqa: PLR0913 - a measurement has as many sides
         assignor=variant.assignor,
         members=members,
         tries=tries,
-        led=sum(pair.generation == 1 for pair in found),
+        led=sum(pair.led for pair in found),
         with_seconds=round(statistics.median(pair.led_seconds for pair in found), 2),
         without_seconds=round(statistics.median(pair.alone_seconds for pair in found), 2),
         late_seconds=round(max(late), 2),
@@ -151,7 +151,7 @@ def run_births(  # noqa: PLR0913 - a measurement has as many sides
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Pair:
-    generation: int
+    led: bool
     led_seconds: float
     alone_seconds: float
     findings: tuple[str, ...]
@@ -215,7 +215,7 @@ def _pair(begin: _Starter, group: str, partitions: int, agent: AgentProcess) -> 
             list(pool.map(Member.stop, chain.from_iterable(one.processes for one in groups)))
     plans = agent.events("plan-sent", group=group)
     return _Pair(
-        generation=int(plans[0]["generation"]) if plans else -1,
+        led=bool(plans) and int(plans[0]["generation"]) == _first_generation(groups[0]),
         led_seconds=seconds[0],
         alone_seconds=seconds[1],
         findings=(*_findings(groups[0]), *(f"{group}: {name} ended by itself" for name in ended)),
@@ -228,6 +228,11 @@ def _named(group: _Group) -> Iterator[Event]:
     for number, process in enumerate(group.processes):
         for event in process.events:
             yield event if event.member else replace(event, member=f"member-{number}")
+
+
+def _first_generation(group: _Group) -> int:
+    """The first generation that had a member beside the agent; 1 where the client does not tell generations."""
+    return min((event.generation for event in group.events() if event.generation > 0), default=1)
 
 
 def _findings(led: _Group) -> Iterator[str]:

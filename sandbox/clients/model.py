@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 BIRTH_SLACK_SECONDS: Final = 1.0
-"""A group's first assignment may come so much later than without an agent, comparing the medians of all tries."""
+"""No group's first assignment may come later than so long after that of the group beside it, without an agent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,8 @@ class Births:
         client, assignor: of all members.
         members: of each group.
         tries: groups.
-        led: how many of them the agent led in generation 1.
+        led: of how many the agent led the first generation that had another member: generation 1, or where all of them
+            paused before they joined again, the one after it.
         with_seconds: median time from the first member's start until every partition had an owner, led by the agent.
         without_seconds: the same of the groups beside, which the agent had nothing to do with.
         late_seconds: the longest time by which a group came after the one beside it.
@@ -81,8 +82,7 @@ class Births:
     @property
     def is_good(self) -> bool:
         """Whether each group was as it should be."""
-        late = self.with_seconds - self.without_seconds
-        return self.led == self.tries and late <= BIRTH_SLACK_SECONDS and not self.findings
+        return self.led == self.tries and self.late_seconds <= BIRTH_SLACK_SECONDS and not self.findings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,7 +136,8 @@ class Document:
         """What was not as it should be, in words."""
         found = [
             f"{one.client} {one.assignor}, {one.members} members from birth: led {one.led} of {one.tries}, "
-            f"{one.with_seconds:.1f} s beside {one.without_seconds:.1f} s; {'; '.join(one.findings)}"
+            f"{one.with_seconds:.1f} s beside {one.without_seconds:.1f} s, {one.late_seconds:.1f} s later at most; "
+            f"{'; '.join(one.findings)}"
             for one in self.births
             if not one.is_good
         ]

@@ -43,6 +43,7 @@ class Kind:
         static: Whether it has an instance id, and so does not leave when it ends.
         cut_short: Whether its subscription says version 1 and ends where version 0 does, and as leader it reads nothing
             beyond version 1 (segmentio/kafka-go).
+        join_backoff_ms: How long it waits after a JoinGroup that failed (segmentio/kafka-go).
         assigns_to_all: Whether as leader it gives partitions to everybody, whatever they subscribe to (kafkajs).
     """
 
@@ -54,6 +55,7 @@ class Kind:
     poll_ms: int = 50
     static: bool = False
     cut_short: bool = False
+    join_backoff_ms: int = 0
     assigns_to_all: bool = False
 
 
@@ -65,7 +67,7 @@ KINDS: Final = {
     "kafka-python": Kind(version=0, tells_rack=False, heartbeat_ms=1000),
     "static": Kind(static=True),
 }
-KAFKA_GO: Final = Kind(version=0, tells_rack=False, heartbeat_ms=3000, cut_short=True)
+KAFKA_GO: Final = Kind(version=0, tells_rack=False, heartbeat_ms=3000, cut_short=True, join_backoff_ms=5000)
 KAFKAJS: Final = Kind(version=1, tells_rack=False, heartbeat_ms=3000, assigns_to_all=True)
 """Members of groups of their own kind: they do not share a protocol with others, or only where none of them leads."""
 
@@ -122,6 +124,8 @@ class Consumer:
         self.stable = False
         self.owned: frozenset[Partition] = frozenset()
         self.failure = ""
+        self.joins_at = 0
+        """When it tries to join again after what failed."""
 
     def start(self) -> None:
         """Begin to read."""
@@ -245,6 +249,9 @@ class Consumer:
             self.generation = -1
             self._take(frozenset())
         wait = _AGAIN_MS if error is Error.NOT_COORDINATOR else 0
+        if error not in (Error.MEMBER_ID_REQUIRED, Error.REBALANCE_IN_PROGRESS):
+            wait = max(wait, self.kind.join_backoff_ms)
+        self.joins_at = self._timeline.now + wait
         self.host.later(wait, self._join)
         return True
 

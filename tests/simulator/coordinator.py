@@ -52,8 +52,8 @@ class Coordinator:
         """Told of who shares no protocol with the group."""
         self.converted_at: int | None = None
         """Since when brokers assign the group, because a member of the new protocol (KIP-848) has joined it."""
-        self.converted: set[str] = set()
-        """Classic members of the converted group."""
+        self.converted: dict[str, int] = {}
+        """Classic members of the converted group, with their session timeouts in milliseconds."""
         self.group: Group | None = None
 
     # requests
@@ -129,6 +129,7 @@ class Coordinator:
         if self.converted_at is not None:
             if member_id not in self.converted:
                 return Error.UNKNOWN_MEMBER_ID
+            self._expect_id(member_id, self.converted[member_id])
             return Error.NONE if generation == _CONVERTED_EPOCH else Error.REBALANCE_IN_PROGRESS
         group = self.group
         error = self._refusal(member_id, instance_id, generation)
@@ -143,7 +144,9 @@ class Coordinator:
         """LeaveGroup of members by member id and instance id, or by instance id alone where the member id is empty."""
         if self.converted_at is not None:
             gone = [member_id for member_id, _ in members if member_id in self.converted]
-            self.converted.difference_update(gone)
+            for member_id in gone:
+                del self.converted[member_id]
+                self._cancel_session(member_id)
             return [Error.NONE if member_id in gone else Error.UNKNOWN_MEMBER_ID for member_id, _ in members]
         group = self.group
         if group is None:
@@ -182,18 +185,23 @@ class Coordinator:
         members = list(self.group.members) if self.group is not None else []
         self.unload()
         self._written = None
-        self.converted = {member.id for member in members}
+        self.converted = {member.id: member.session_ms for member in members}
+        for member in members:
+            self._expect(member)
         self.converted_at = self._timeline.now
 
     def revert(self) -> None:
         """Its members of the new protocol have gone, and the classic ones with them."""
         self.converted_at = None
+        for member_id in self.converted:
+            self._cancel_session(member_id)
         self.converted.clear()
 
     def _join_converted(self, request: Join, answer: Callable[[Joined], None]) -> None:
         """A classic member of a converted group has no leader."""
         member_id = request.member_id or self._new_id(request.instance_id or request.client_id)
-        self.converted.add(member_id)
+        self.converted[member_id] = request.session_ms
+        self._expect_id(member_id, request.session_ms)
         protocol = request.protocols[0][0]
         answer(Joined(member_id=member_id, generation=_CONVERTED_EPOCH, protocol=protocol))
 
@@ -454,6 +462,7 @@ class Coordinator:
         """No sign of life for the session timeout; whoever is parked needs to give none, but for newcomers."""
         group = self.group
         self._sessions.pop(member_id, None)
+        self.converted.pop(member_id, None)
         if group is None:
             return
         member = group.members.get(member_id)

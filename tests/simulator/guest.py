@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 from agent.leading.stepping_back import Cause
-from tests.simulator.consumers import pairs_of
+from protocol.model import to_pairs
+from tests.simulator.consumers import pairs_of, read_subscription
 from tests.simulator.group import AGENTS, Group, GroupMember, Join, State
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ class Guest:
         if world.coordinator.converted_at is not None:
             if now - max(world.coordinator.converted_at, self._excused_until()) > _CONVERTED_MS:
                 for agent in world.agents:
-                    if agent.up and world.coordinator.converted & agent.ids():
+                    if agent.up and world.coordinator.converted.keys() & agent.ids():
                         self._fail("StaysInConverted", f"{agent.name} stays in a group that the brokers assign")
             self._alone_since = self._without_since = None
             return
@@ -71,7 +72,7 @@ class Guest:
             living = {one for agent in world.agents for one in agent.ids()}  # of a dead one the session has to run out
             if any(one.id in living and pairs_of(one.assignment) for one in group.members):
                 self._fail("GivenToAgent", "an agent follows a leader that gives it partitions, and nobody reads them")
-        if consumers:
+        if consumers or any(one.host.alive and one.joins_at > now for one in world.consumers):
             self._alone_since = self._without_since = None
             return
         if self._without_since is None:
@@ -143,6 +144,9 @@ class Guest:
                 self._fail("LeftOut", f"{agent.name} plans without {one.name}")
         given = frozenset[tuple[str, int]]().union(*plan.values())
         held = frozenset[tuple[str, int]]().union(*(one.owned for one in there if one.cooperative))
+        for member in self._consumers(group):
+            if member.id not in by_id:  # it has joined, and died before the plan: nobody can know that it holds nothing
+                held |= frozenset(to_pairs(read_subscription(member.metadata(group.protocol)).owned))
         for topic in {topic for one in there for topic in one.joined_topics} & world.place.topics.keys():
             numbers = set(range(len(world.place.topics[topic])))
             missing = numbers - {number for name, number in given | held if name == topic}

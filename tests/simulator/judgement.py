@@ -150,7 +150,8 @@ class Judgement(Witness):
         if reason in ("second-round", "partitions-changed"):
             group = self._world.coordinator.group
             outdated = self._world.network.outdated is not None
-            if self._incomplete():
+            known = group is not None and any(one in group.members for one in agent.ids())
+            if self._incomplete() or not known:  # one that the broker does not know any more has no effect
                 return
             if not outdated:
                 self.fail("NeedlessRebalance", f"{agent.name} rebalances for {reason}, and every partition is read")

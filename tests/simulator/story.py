@@ -17,17 +17,20 @@ from tests.simulator.place import RACKS
 from tests.simulator.world import STEPS, Setting, World
 
 STEPS_OF_A_STORY: Final = 24
+_MAX_SEED: Final = 99
+"""Hypothesis tries greater numbers that it finds in the modules that happen to be loaded: other tests would matter."""
 _NUMBERS: Final = st.integers(0, 7)
 _AGENTS: Final = st.integers(0, 1)
 _MOST_CLIENTS: Final = 7
 _FIRST_MS: Final = 2000
+_PEACE_MS: Final = 3000
 _REFUSALS: Final = st.sampled_from(sorted(ERRORS)).flatmap(
     lambda name: st.tuples(st.just(name), st.sampled_from(ERRORS[name]))
 )
 _PROTOCOLS: Final = ("range", "cooperative-sticky", "roundrobin", "sticky")
 _SETTINGS: Final = st.builds(
     Setting,
-    seed=st.integers(0, 2**32),
+    seed=st.integers(0, _MAX_SEED),
     protocol=st.sampled_from(_PROTOCOLS),
     partitions=st.integers(1, 12),
     agents=st.integers(1, 2),
@@ -149,6 +152,14 @@ class Story(RuleBasedStateMachine):
         name, error = of
         self.world.refuse(name, error, milliseconds, times)
 
+    @rule(of=_REFUSALS)
+    def a_request_is_refused_in_peace(self, of: tuple[str, Error]) -> None:
+        """Once, while nothing else happens."""
+        name, error = of
+        self.world.settle()
+        self.world.refuse(name, error, _PEACE_MS, 1)
+        self.world.settle()
+
     @rule(name=st.sampled_from(sorted(ERRORS)), times=_within(1, 2), before=st.booleans())
     def answers_are_lost(self, name: str, times: int, *, before: bool) -> None:
         """The connection breaks."""
@@ -163,6 +174,11 @@ class Story(RuleBasedStateMachine):
     def an_agent_ends(self, number: int) -> None:
         """SIGTERM."""
         self.world.stop_agent(number)
+
+    @rule(number=_AGENTS, step=st.sampled_from(STEPS))
+    def an_agent_ends_at(self, number: int, step: str) -> None:
+        """SIGTERM at its next such step."""
+        self.world.stop_agent(number, step)
 
     @rule(number=_AGENTS)
     def an_agent_is_killed(self, number: int) -> None:
@@ -195,6 +211,19 @@ class Story(RuleBasedStateMachine):
     def the_coordinator_moves(self, milliseconds: int, *, outdated: bool) -> None:
         """A broker is restarted."""
         self.world.move_coordinator(milliseconds, outdated=outdated)
+
+    @rule(number=_AGENTS, step=st.sampled_from(STEPS), milliseconds=_within(50, 1000, 4000))
+    def the_coordinator_moves_at(self, number: int, step: str, milliseconds: int) -> None:
+        """After an agent's next such step: what it was answered may be unknown there."""
+        self.world.move_coordinator_at(number, step, milliseconds)
+
+    @rule(number=_NUMBERS)
+    def a_new_coordinator_is_behind(self, number: int) -> None:
+        """A client has gone, and the next coordinator shows it at first."""
+        self.world.settle()
+        self.world.leave(number)
+        self.world.settle()
+        self.world.move_coordinator(50, outdated=True)
 
     @rule(number=_NUMBERS, milliseconds=_within(700, 5000, 20_000))
     def a_broker_bounces(self, number: int, milliseconds: int) -> None:

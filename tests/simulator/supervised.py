@@ -6,6 +6,7 @@ The rules are those of `agent.supervisor.watchdog`, whose own code is made of pr
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 
 from agent.leading.leader import GroupLeader
@@ -70,7 +71,7 @@ class SupervisedAgent:
         self._told: list[tuple[int, frozenset[Presence]]] = []
         self._known: frozenset[Presence] = frozenset()
         self._observes_until = 0
-        self._armed = ""
+        self._armed, self._happens = "", self.kill
         self._watch: Watch | None = None
         self.standing: SimulatedStanding | None = None
         self.process: Process | None = None
@@ -123,9 +124,9 @@ class SupervisedAgent:
         if self._election is not None:
             self._election.leave(self.name)
 
-    def arm(self, step: str) -> None:
-        """Have the process die at the next such step."""
-        self._armed = step
+    def arm(self, step: str, happens: Callable[[], None]) -> None:
+        """Have something happen at the next such step of the process."""
+        self._armed, self._happens = step, happens
 
     def kill(self) -> None:
         """As SIGKILL of the process."""
@@ -225,7 +226,7 @@ class SupervisedAgent:
             self._witness.steps(self, process, step)
         if self._armed and self._armed == step:
             self._armed = ""
-            self.kill()
+            self._happens()
 
     def _triggered(self, process: Process, reason: str) -> None:
         self._witness.triggers(self, process, reason)

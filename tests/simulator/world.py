@@ -21,7 +21,7 @@ from tests.simulator.network import LATENCY_MS, Network, Trouble
 from tests.simulator.place import RACKS, Place
 from tests.simulator.standing import SimulatedElection
 from tests.simulator.supervised import START_MS, SupervisedAgent
-from tests.simulator.timeline import Timeline
+from tests.simulator.timeline import Action, Timeline
 
 TOPIC: Final = "t"
 FOREIGN: Final = "mine"
@@ -322,18 +322,25 @@ class World:
             self.judgement.excuse(f"{agent.name} starts", START_MS + self.slowest_ms())
         agent.start()
 
-    def stop_agent(self, number: int) -> None:
-        """An agent is told to end."""
+    def stop_agent(self, number: int, step: str = "") -> None:
+        """An agent is told to end, at once or at its next such step."""
         agent = self.agents[number % len(self.agents)]
-        if agent.wanted:
-            self.judgement.stops(agent)
-            agent.stop()
+
+        def stop() -> None:
+            if agent.wanted:
+                self.judgement.stops(agent)
+                agent.stop()
+
+        if step:
+            agent.arm(step, self._soon(stop))
+        else:
+            stop()
 
     def kill_agent(self, number: int, step: str = "") -> None:
         """An agent's process is killed, at once or at its next such step."""
         agent = self.agents[number % len(self.agents)]
         if step:
-            agent.arm(step)
+            agent.arm(step, agent.kill)
         else:
             agent.kill()
 
@@ -373,8 +380,16 @@ class World:
 
         def up_to_date() -> None:
             self.network.outdated = None
+            # who believed it may have joined an empty group, and learns the truth at the end of its first rebalance
+            cost = self.coordinator.initial_delay_ms + self.setting.plan_ms
+            self.judgement.excuse("the coordinator is up to date", cost)
 
         self.timeline.after(milliseconds, load)
+
+    def move_coordinator_at(self, number: int, step: str, milliseconds: int) -> None:
+        """Another broker coordinates the group after an agent's next such step."""
+        move = partial(self.move_coordinator, milliseconds, outdated=False)
+        self.agents[number % len(self.agents)].arm(step, self._soon(move))
 
     def bounce_broker(self, number: int, milliseconds: int) -> None:
         """A broker is gone for a while."""
@@ -434,6 +449,14 @@ class World:
         """How long the slowest client takes to notice a rebalance."""
         kinds = [one.kind for one in self.consumers if one.host.alive]
         return max((kind.heartbeat_ms + kind.poll_ms for kind in kinds), default=0)
+
+    def _soon(self, action: Action) -> Action:
+        """Does it when the code that runs at the moment has come to its end."""
+
+        def soon() -> None:
+            self.timeline.after(0, action)
+
+        return soon
 
     def _cluster_changes(self) -> None:
         self.judgement.excuse("the cluster changes", self.slowest_ms())

@@ -68,7 +68,7 @@ def test_what_is_new_takes_the_place_of_what_was_known() -> None:
         **{**as_json(Document(births=(BIRTHS,)))["births"][0], "client": "sarama", "findings": (), "logged": ()}
     )
     late = Births(
-        **{**as_json(Document(births=(BIRTHS,)))["births"][0], "with_seconds": 7.3, "findings": (), "logged": ()}
+        **{**as_json(Document(births=(BIRTHS,)))["births"][0], "late_seconds": 1.3, "findings": (), "logged": ()}
     )
     whole = merged(Document(births=(other, BIRTHS)), Document(births=(late,), courses=(COURSE,)))
     assert whole == Document(births=(late, other), courses=(COURSE,))

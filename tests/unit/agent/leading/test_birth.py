@@ -29,7 +29,12 @@ class Presence:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.evicted: list[tuple[str, ...]] = []
+        self.awaited_until = 0.0
         self._error = error
+
+    def await_return(self, until: float) -> None:
+        """Remember until when."""
+        self.awaited_until = until
 
     def evict(self, *member_ids: str) -> None:
         """Remember them."""
@@ -45,7 +50,9 @@ class Attempt:
         self.now = 100.0
         self.presence = Presence(error)
         log: Any = structlog.get_logger()
-        self.birth = Birth(until=safe_until(99.5, 3.0), clock=lambda: self.now, log=log, own_client_id="samerack")
+        self.birth = Birth(
+            begin=100.0, until=safe_until(99.5, 3.0), clock=lambda: self.now, log=log, own_client_id="samerack"
+        )
 
     def turn(self, *members: MemberView, state: str = "PreparingRebalance") -> bool:
         """One look at the group."""
