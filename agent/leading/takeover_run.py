@@ -87,8 +87,8 @@ class Run:
             self._teller.failed("kafka", error, 0.0)
 
     def _turn(self, member: Member) -> None:
-        if self._step is not Step.GATHER and self._held() > HELD_SECONDS:
-            self.undo(member, f"the group was held for {HELD_SECONDS:g} s; who was evicted may join any time")
+        if self._step is Step.HOLD and self._held() > HELD_SECONDS:
+            self.undo(member, f"the group was held for {HELD_SECONDS:g} s, and its leader could not be evicted")
         elif self._step is Step.GATHER:
             self._gather(member)
         elif self._step is Step.HOLD:
@@ -163,7 +163,9 @@ class Run:
         if verdict.missing != self._missing:
             self._missing, self._missing_since = verdict.missing, self._clock()
         waited = self._clock() - self._missing_since
-        if verdict.go or (0 < verdict.missing < len(self._evicted) and waited > BACK_SECONDS):
+        some = 0 < verdict.missing < len(self._evicted) and waited > BACK_SECONDS
+        # who is not back by then joins in a rebalance of its own: the others have waited for long enough
+        if verdict.go or some or self._held() > HELD_SECONDS:
             self._let_go(member)
             self._go_on(Step.RELEASE)
         elif verdict.trouble:

@@ -118,24 +118,21 @@ class Supervisor:
 
     def _watch(self, worker: Worker) -> str:
         """Watch until it has to be replaced or ended; the answer says why."""
-        turned = measured = time.monotonic()
+        measured = time.monotonic()
         while not self._signalled():
             time.sleep(_TURN_SECONDS)  # a signal ends it
             now = time.monotonic()
-            worker.listen(now)
+            worker.listen()
             self._let_in = self._let_in or worker.reception == ""
             if worker.process.exitcode is not None:
                 return f"exit code {worker.process.exitcode}"
             if worker.reception and not self._let_in:
                 return worker.reception
-            if (late := now - turned - _TURN_SECONDS) > _LATE_SECONDS:
-                worker.began += late
-                worker.last_sign = now if worker.last_sign is not None else None
-            turned = now
-            if worker.last_sign is None:
-                if now - worker.began > self._settings.start_seconds:
+            worker.silence.look(now, expected=_TURN_SECONDS + _LATE_SECONDS)
+            if worker.silence.is_first:
+                if worker.silence.seconds > self._settings.start_seconds:
                     return f"no sign of life within {self._settings.start_seconds:g} s of its start"
-            elif now - worker.last_sign > self._settings.hang_seconds:
+            elif worker.silence.seconds > self._settings.hang_seconds:
                 return f"no sign of life for {self._settings.hang_seconds:g} s"
             if now - measured > _MEMORY_SECONDS:
                 measured = now
@@ -186,14 +183,14 @@ class Supervisor:
         began, asked = time.monotonic(), False
         while worker.process.exitcode is None and time.monotonic() < began + _STOP_SECONDS:
             time.sleep(_TURN_SECONDS / 2)
-            worker.listen(time.monotonic())
+            worker.listen()
             if not asked and worker.present and time.monotonic() > began + _OVERDUE_SECONDS:
                 asked = True
                 self._leave(worker.present, wait=False)
         if worker.process.exitcode is None:
             worker.kill()
             log.error("killed", reason=f"still running {_STOP_SECONDS:g} s after the signal")
-        worker.listen(time.monotonic())  # its last words: what it is still in
+        worker.listen()  # its last words: what it is still in
         # one that has told nothing was in no group yet: brokers may still know the one before it
         self._leave(self._known if worker.present is None else worker.present, wait=True)
         code = worker.process.exitcode or 0

@@ -16,6 +16,7 @@ from typing import Final
 
 from agent.supervisor.line import Presence, decode
 from agent.supervisor.memory import resident_bytes
+from agent.supervisor.silence import Silence
 
 _FORKING: Final = multiprocessing.get_context("fork")
 _HANDLED: Final = (signal.SIGTERM, signal.SIGINT)
@@ -65,18 +66,17 @@ class Worker:
         ours.settimeout(0)
         self._line = ours
         self._rest = b""
-        self.began = now
-        self.last_sign: float | None = None
+        self.silence = Silence(self.process.pid, now=now)
         self.present: frozenset[Presence] | None = None
         """What brokers know it by; None before it has told."""
         self.reception: str | None = None
         """How brokers received it: empty once they let it in, before that why they refuse it, or None."""
 
-    def listen(self, now: float) -> None:
+    def listen(self) -> None:
         """Take in what it has told."""
         with suppress(BlockingIOError, ConnectionError):
             while heard := self._line.recv(65_536):
-                self.last_sign = now
+                self.silence.end()
                 *lines, self._rest = (self._rest + heard).split(b"\n")
                 for line in lines:
                     told = decode(line)

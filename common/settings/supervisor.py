@@ -11,7 +11,9 @@ class SupervisorSettings(Section):
     """`samerack run` watches over a process that does the work, and replaces it at once when it dies or hangs."""
 
     hang_seconds: Seconds = Field(
-        default=1.0, description="After so long without a sign of life the working process is killed and replaced."
+        default=1.0,
+        description="After so long without a sign of life the working process is killed and replaced. Time in which it "
+        "was ready to run and got no processor does not count, up to 30 s.",
     )
     start_seconds: Seconds = Field(default=30.0, description="How long the first sign of life may take.")
     memory_mib: int = Field(

@@ -41,10 +41,11 @@ _BIRTHS: Final = """
 ## From birth
 
 The agent waits outside; the group's members start, and beside it another group's of the same kind, which the agent has
-nothing to do with. *Led* counts the groups whose first generation the agent led; members of segmentio/kafka-go pause for
-five seconds before they join again, so that it leads generation 1 alone and theirs is generation 2. The times are those
-from the first member's start until every partition had an owner, median of all tries; the last two columns say by how
-much a group came after the one beside it, and before it, at most: on a busy machine two groups that start together differ.
+nothing to do with. *Led* counts the groups whose first generation the agent led; members of segmentio/kafka-go pause
+for five seconds before they join again, so that it leads generation 1 alone and theirs is generation 2. The times are
+those from the first member's start until every partition had an owner, median of all tries; the last two columns say by
+how much a group came after the one beside it, and before it, at most: on a busy machine two groups that start together
+differ.
 """
 _REFUSED: Final = """
 ## What is refused, and why

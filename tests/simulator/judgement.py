@@ -35,7 +35,8 @@ _KILLED_MS: Final = 2300
 AGENT_SESSION_MS: Final = 9500
 _GOODBYE_MS: Final = 4000
 _LOOK_MS: Final = 1100
-_PENDING_MS: Final = 3000
+_PENDING_MS: Final = 4700
+"""A takeover waits four seconds for an evicted member that does not come back, and it takes half of one to be seen."""
 _RESERVED_MS: Final = 7000
 """Ids that nobody knows of any more hold a group up for six seconds, and half of one until somebody looks."""
 _END_MS: Final = 5000

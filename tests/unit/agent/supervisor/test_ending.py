@@ -26,7 +26,7 @@ def _idle(_line: socket.socket, /, *, observing: bool, why: str) -> None:
 def _worker(present: frozenset[Presence] | None, code: int) -> Any:
     """One that has ended."""
     process = SimpleNamespace(exitcode=code, terminate=lambda: None)
-    return SimpleNamespace(present=present, process=process, listen=lambda _now: None)
+    return SimpleNamespace(present=present, process=process, listen=lambda: None)
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_a_worker_that_does_not_end_is_left_for_before_it_is_killed(monkeypatch:
     asked: list[tuple[frozenset[Presence], bool]] = []
     monkeypatch.setattr(supervisor, "_leave", lambda gone, *, wait: asked.append((gone, wait)))
     process = SimpleNamespace(exitcode=None, terminate=lambda: None)
-    worker: Any = SimpleNamespace(present=ALIVE, process=process, listen=lambda _now: None, kill=lambda: None)
+    worker: Any = SimpleNamespace(present=ALIVE, process=process, listen=lambda: None, kill=lambda: None)
     supervisor._stop(worker)
     assert asked == [(ALIVE, False), (ALIVE, True)]
 

@@ -1,0 +1,88 @@
+"""A worker that nobody lets run is waited for; one that does not run is replaced, also on a busy machine."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from typing import IO
+
+import psutil
+import pytest
+
+_HOG = "while True: pass"
+_SUPERVISOR = """
+import os, signal, sys, time
+from agent.supervisor.line import ALIVE
+from agent.supervisor.watchdog import Supervisor
+from common.settings import SupervisorSettings
+
+processor = int(sys.argv[1])
+
+def work(line, /, *, observing, why):
+    os.sched_setaffinity(0, {processor})
+    line.sendall(ALIVE)
+    print("alive", flush=True)
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    while True:
+        until = time.process_time() + 0.02
+        while time.process_time() < until:
+            pass
+        line.sendall(ALIVE)
+
+supervisor = Supervisor(SupervisorSettings(), work=work, leave=lambda gone: None)
+
+def bury(reason):
+    print("died:", reason, flush=True)
+    supervisor._on_signal(signal.SIGTERM, None)
+
+supervisor._bury = bury
+supervisor.run()
+"""
+"""A supervisor whose worker needs 20 ms of a processor for a sign of life, at a priority that gives it 60 in 20 s."""
+_STARVES_SECONDS = 3.0
+"""Three times what a worker may be silent that is let run."""
+
+
+@pytest.fixture
+def busy_processor() -> Iterator[int]:
+    """A processor that another process keeps busy."""
+    processor = max(os.sched_getaffinity(0))
+    with subprocess.Popen([sys.executable, "-c", _HOG]) as hog:
+        os.sched_setaffinity(hog.pid, {processor})
+        yield processor
+        hog.kill()
+
+
+def _lines(stream: IO[str]) -> queue.Queue[str]:
+    """What a process prints, as it comes."""
+    lines: queue.Queue[str] = queue.Queue()
+
+    def read() -> None:
+        for line in stream:
+            lines.put(line.rstrip("\n"))
+
+    threading.Thread(target=read, daemon=True).start()
+    return lines
+
+
+def test_a_starved_worker_is_waited_for_and_a_stopped_one_is_not(busy_processor: int) -> None:
+    """At a load of fifty, workers were killed four in a row, and each successor starved as they had."""
+    line = [sys.executable, "-c", _SUPERVISOR, str(busy_processor)]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as supervisor:
+        try:
+            assert supervisor.stdout is not None
+            said = _lines(supervisor.stdout)
+            assert said.get(timeout=20) == "alive"
+            with pytest.raises(queue.Empty):
+                said.get(timeout=_STARVES_SECONDS)
+            (worker,) = psutil.Process(supervisor.pid).children()
+            worker.send_signal(signal.SIGSTOP)
+            assert said.get(timeout=20) == "died: no sign of life for 1 s"
+        finally:
+            for process in (*psutil.Process(supervisor.pid).children(), supervisor):
+                process.kill()
