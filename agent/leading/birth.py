@@ -21,7 +21,7 @@ from agent.leading.member import Member
 _MAX_EVICTIONS: Final = 3
 _SAFE_PART: Final = 0.8
 """Of the delay: what is left has to do for the way of a request."""
-SLOW_RETRY_SECONDS: Final = 5.0
+_SLOW_RETRY_SECONDS: Final = 5.0
 """After a JoinGroup that failed, segmentio/kafka-go waits so long (`JoinGroupBackoff`); others join again at once."""
 _RETRY_SLACK_SECONDS: Final = 0.05
 _LATE_SECONDS: Final = 1.0
@@ -67,7 +67,7 @@ def best_from(empty_at: float, seen_at: float, delay_seconds: float) -> float:
     """From when on to evict, in monotonic seconds, so that no client's retry makes the group wait for longer.
 
     Who joins in the second delay has the coordinator wait for a third one. Those that join again at once had better be
-    evicted in the first, and those that take `SLOW_RETRY_SECONDS` so late in it that they come after the second. Where
+    evicted in the first, and those that take `_SLOW_RETRY_SECONDS` so late in it that they come after the second. Where
     a delay is so long or so short that both cannot be, or need no care, that is at once.
 
     Args:
@@ -75,7 +75,7 @@ def best_from(empty_at: float, seen_at: float, delay_seconds: float) -> float:
         seen_at: When it was seen with members.
         delay_seconds: `group.initial.rebalance.delay.ms` in seconds.
     """
-    late = seen_at + 2 * delay_seconds - SLOW_RETRY_SECONDS + _RETRY_SLACK_SECONDS
+    late = seen_at + 2 * delay_seconds - _SLOW_RETRY_SECONDS + _RETRY_SLACK_SECONDS
     return late if seen_at < late <= empty_at + _SAFE_PART * delay_seconds else seen_at
 
 
@@ -123,7 +123,7 @@ class Birth:
         rivals = self._rivals(look, mine)
         if not rivals:
             return False
-        member.await_return(self._clock() + SLOW_RETRY_SECONDS + _LATE_SECONDS)
+        member.await_return(self._clock() + _SLOW_RETRY_SECONDS + _LATE_SECONDS)
         self._evictions += 1
         self._evicted = Counter(_key(one) for one in look.members if one is not mine)
         try:

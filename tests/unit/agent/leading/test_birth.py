@@ -10,7 +10,7 @@ import structlog
 from kafka import errors as kafka_errors
 
 from agent.group import GroupView, MemberView
-from agent.leading.birth import Birth, is_forming, safe_until
+from agent.leading.birth import Birth, best_from, is_forming, safe_until
 from tests.unit.agent.values import member
 
 AGENT = replace(member("samerack-1", instance_id="samerack", client_id="samerack"), subscription=None)
@@ -84,6 +84,26 @@ def test_a_group_forms_before_anybody_has_an_assignment(view: GroupView, forms: 
 def test_only_a_group_that_was_just_empty_certainly_forms(empty_at: float | None, delay: float | None) -> None:
     """A rebalance that overtakes another empties all assignments too, while cooperative members own partitions."""
     assert not is_forming(forming(A), empty_at=empty_at, delay_seconds=delay, now=100.0)
+
+
+@pytest.mark.parametrize(
+    ("delay", "seen_at", "begin"),
+    [(3.0, 100.5, 101.55), (3.0, 101.5, 101.5), (2.0, 100.5, 100.5), (5.0, 100.5, 100.5), (10.0, 100.5, 100.5)],
+    ids=["Kafka's default", "seen late", "short", "no way for both", "long"],
+)
+def test_members_that_pause_before_they_join_again_are_evicted_late(delay: float, seen_at: float, begin: float) -> None:
+    """Five seconds later the second delay is over, and those that join again at once still come in the first."""
+    assert best_from(100.0, seen_at, delay) == pytest.approx(begin)
+
+
+def test_before_it_begins_nobody_is_evicted() -> None:
+    """And then it is said for how long the evicted may be away."""
+    attempt = Attempt()
+    attempt.now = 99.9
+    assert not attempt.turn(A, AGENT)
+    attempt.now = 100.0
+    assert attempt.turn(A, AGENT)
+    assert attempt.presence.awaited_until == 106.0
 
 
 def test_all_who_came_before_are_evicted_once() -> None:
