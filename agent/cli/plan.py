@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
 from enum import Enum
 from glob import escape
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 import numpy as np
 import typer
@@ -31,11 +31,14 @@ from agent.traffic.weights import weights_of_rates
 from agent.watch import Admin, find_group_type, look, open_admin, read_broker_configs
 from assignors.consumer.registry import Options
 from assignors.evaluate import cross_rack_mask
-from assignors.model import NOBODY, Int32Array
+from assignors.model import NOBODY, Cost, Int32Array, Problem
 from common.errors import AgentError
 from common.kafka_config import for_kafka_python
 from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
 from common.settings import Settings
+
+Rates: TypeAlias = Mapping[tuple[str, int], float]
+"""Wire bytes per second by topic and partition number."""
 
 _REBALANCE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.25
@@ -90,7 +93,7 @@ def plan(
         group,
         settings,
         "optimal" if assignor is AssignorChoice.OPTIMAL else "range",
-        weights=_weights(group, settings, seconds) if seconds else None,
+        rates=_rates(group, settings, seconds) if seconds else None,
         with_curve=with_curve,
     )
     if as_json:
@@ -118,20 +121,18 @@ def describe(group: str, settings: Settings) -> GroupView:
         close(client)
 
 
-def _weights(group: str, settings: Settings, seconds: float) -> Mapping[str, Sequence[int]] | None:
-    """The group's partitions by their bytes, measured now; None where nothing was read or bytes do not count."""
+def _rates(group: str, settings: Settings, seconds: float) -> Rates | None:
+    """The wire bytes per second of the group's partitions, measured now; None where bytes do not count."""
     if settings.leading.weigh_by != "bytes":
         return None
     traffic = settings.traffic.model_copy(update={"groups": (escape(group),)})
     snapshot = observe(settings.model_copy(update={"traffic": traffic}), seconds=seconds)
-    return weights_of_rates(
-        {
-            (one.topic, one.number): one.bytes_per_second
-            for measured in snapshot.groups
-            for one in measured.partitions
-            if one.bytes_per_second is not None
-        }
-    )
+    return {
+        (one.topic, one.number): one.bytes_per_second
+        for measured in snapshot.groups
+        for one in measured.partitions
+        if one.bytes_per_second is not None
+    }
 
 
 def examine(
@@ -139,10 +140,10 @@ def examine(
     settings: Settings,
     assignor: planner.AssignorName,
     *,
-    weights: Mapping[str, Sequence[int]] | None = None,
+    rates: Rates | None = None,
     with_curve: bool = False,
 ) -> dict[str, Any]:
-    """Everything that `plan` shows, as JSON values; with weights the shares are by bytes, else by partitions.
+    """Everything that `plan` shows, as JSON values; with rates the shares are by bytes, else by partitions.
 
     Raises:
         AgentError: The group is not there, not a classic consumer group, or rebalancing; or brokers do not answer.
@@ -172,6 +173,7 @@ def examine(
     ]
     if not members:
         raise AgentError(f"group {group}: has no members with a readable subscription")
+    weights = weights_of_rates(rates) if rates is not None else None
     problem = planner.problem_of(members, cluster, mode, weights=weights)
     made = planner.make_plan(problem, mode, prefer=assignor)
     racks = {member.id: member.rack for member in members}
@@ -183,8 +185,8 @@ def examine(
         "assignor": made.assignor,
         "weighed_by": "bytes" if weights else "partitions",
         "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
-        "present": {**asdict(made.before), "cross_rack_share": share(made.before)},
-        "proposed": {**asdict(made.after), "cross_rack_share": share(made.after)},
+        "present": {**asdict(made.before), "cross_rack_share": _share(made.before, problem, problem.owner, rates)},
+        "proposed": {**asdict(made.after), "cross_rack_share": _share(made.after, problem, made.final, rates)},
         "warnings": [
             *unknown,
             *rack_warnings({rack.rack for rack in racks.values() if rack.rack is not None}, brokers),
@@ -204,6 +206,16 @@ def examine(
         ],
         **({"curve": points_of(problem, Options(), seconds=mode.deadline_seconds)} if with_curve else {}),
     }
+
+
+def _share(cost: Cost, problem: Problem, owner: Int32Array, rates: Rates | None) -> float:
+    """The share that crosses racks: of the bytes where they were measured, not of the rounded weights of planning."""
+    if not rates or not any(rates.values()):
+        return share(cost)
+    names = zip(problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)
+    sizes = np.array([rates.get((problem.topics[topic], number), 0.0) for topic, number in names])
+    read = owner != NOBODY
+    return float(sizes[read & cross_rack_mask(problem, owner)].sum() / sizes[read].sum()) if sizes[read].any() else 0.0
 
 
 def _rack_aware(settings: Settings, admin: Admin, seen: ClusterView) -> tuple[bool, list[str]]:
