@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from enum import Enum
 from glob import escape
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -23,22 +22,19 @@ from agent.coordination import close, connect
 from agent.group import CONSUMER, GroupView, topics_of
 from agent.leading import planner
 from agent.leading.admission import is_settled
+from agent.leading.measured import Rates, shares_of
 from agent.leading.membership import Membership
-from agent.leading.policy import share
 from agent.racks import rack_warnings
 from agent.traffic.watch import observe
 from agent.traffic.weights import weights_of_rates
 from agent.watch import Admin, find_group_type, look, open_admin, read_broker_configs
 from assignors.consumer.registry import Options
 from assignors.evaluate import cross_rack_mask
-from assignors.model import NOBODY, Cost, Int32Array, Problem
+from assignors.model import NOBODY, Int32Array
 from common.errors import AgentError
 from common.kafka_config import for_kafka_python
 from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
 from common.settings import Settings
-
-Rates: TypeAlias = Mapping[tuple[str, int], float]
-"""Wire bytes per second by topic and partition number."""
 
 _REBALANCE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.25
@@ -177,6 +173,7 @@ def examine(
     problem = planner.problem_of(members, cluster, mode, weights=weights)
     made = planner.make_plan(problem, mode, prefer=assignor)
     racks = {member.id: member.rack for member in members}
+    shares = shares_of(made, rates)
     brokers = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
     present, proposed = (_per_member(made, owner) for owner in (problem.owner, made.final))
     return {
@@ -185,8 +182,8 @@ def examine(
         "assignor": made.assignor,
         "weighed_by": "bytes" if weights else "partitions",
         "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
-        "present": {**asdict(made.before), "cross_rack_share": _share(made.before, problem, problem.owner, rates)},
-        "proposed": {**asdict(made.after), "cross_rack_share": _share(made.after, problem, made.final, rates)},
+        "present": {**asdict(made.before), "cross_rack_share": shares[0]},
+        "proposed": {**asdict(made.after), "cross_rack_share": shares[1]},
         "warnings": [
             *unknown,
             *rack_warnings({rack.rack for rack in racks.values() if rack.rack is not None}, brokers),
@@ -206,16 +203,6 @@ def examine(
         ],
         **({"curve": points_of(problem, Options(), seconds=mode.deadline_seconds)} if with_curve else {}),
     }
-
-
-def _share(cost: Cost, problem: Problem, owner: Int32Array, rates: Rates | None) -> float:
-    """The share that crosses racks: of the bytes where they were measured, not of the rounded weights of planning."""
-    if not rates or not any(rates.values()):
-        return share(cost)
-    names = zip(problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)
-    sizes = np.array([rates.get((problem.topics[topic], number), 0.0) for topic, number in names])
-    read = owner != NOBODY
-    return float(sizes[read & cross_rack_mask(problem, owner)].sum() / sizes[read].sum()) if sizes[read].any() else 0.0
 
 
 def _rack_aware(settings: Settings, admin: Admin, seen: ClusterView) -> tuple[bool, list[str]]:

@@ -7,18 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
 from agent.leading.planner import Plan
-from agent.leading.policy import ByteRates, Crossing
+from agent.leading.policy import ByteRates, Crossing, share
 from agent.traffic.board import TrafficBoard
 from agent.traffic.collect import Partition
 from agent.traffic.weights import WeightBook
 from assignors.evaluate import cross_rack_mask
+from assignors.model import Cost
 from common.errors import SettingsError
 from common.money import PriceTable
 from common.settings import Settings
+
+Rates: TypeAlias = Mapping[Partition, float]
+"""Wire bytes per second by partition."""
 
 
 def _nothing(_group: str) -> None:
@@ -34,7 +39,7 @@ class Measured:
         crossing: what crossed racks in the window of measuring.
     """
 
-    rates: Callable[[str], Mapping[Partition, float] | None] = _nothing
+    rates: Callable[[str], Rates | None] = _nothing
     crossing: Callable[[str], Crossing | None] = _nothing
 
 
@@ -52,7 +57,23 @@ def measured(board: TrafficBoard, weights: WeightBook) -> Measured:
     return Measured(rates=weights.rates, crossing=crossing)
 
 
-def byte_rates(plan: Plan, rates: Mapping[Partition, float]) -> ByteRates:
+def shares_of(plan: Plan, rates: Rates | None) -> tuple[float, float]:
+    """The shares that cross racks as it is and by the plan: of the bytes where they were measured.
+
+    Planning rounds its weights to powers of two, so that partitions with almost equal traffic may count as 1 and 2.
+    """
+    sums = byte_rates(plan, rates) if rates is not None else None
+    return weighed_shares(plan.before, plan.after, sums)
+
+
+def weighed_shares(before: Cost, after: Cost, sums: ByteRates | None) -> tuple[float, float]:
+    """The same from sums; by the weights of planning where there are none, or nothing was read."""
+    if sums is None or not sums.whole:
+        return share(before), share(after)
+    return sums.present / sums.whole, sums.possible / sums.whole
+
+
+def byte_rates(plan: Plan, rates: Rates) -> ByteRates:
     """What the group reads, and reads across racks as it is and by the plan."""
     problem = plan.problem
     row = np.array(

@@ -17,9 +17,10 @@ from kafka import errors as kafka_errors
 
 from agent.group import GroupView
 from agent.leading.judge import Evaluation, Judge
+from agent.leading.measured import weighed_shares
 from agent.leading.member import Member
 from agent.leading.order import ahead
-from agent.leading.policy import Action, share
+from agent.leading.policy import Action
 from agent.leading.progress import UNDER_WAY, Gain, Outcome, Progress
 from agent.leading.seat import Seat
 from agent.leading.takeover import HELD_SECONDS, place_refusal, refusal, slow_refusal, standing_of
@@ -249,12 +250,13 @@ class Taking:
 
     def _gain(self, look: GroupView, evaluation: Evaluation) -> Gain:
         situation, outlook = evaluation.situation, self._judge.outlook
+        now, then = weighed_shares(situation.present, situation.possible, situation.rates)
         return Gain(
             members=len(look.members) - 1,
             cross_rack_now=situation.present.cross_rack,
             cross_rack_then=situation.possible.cross_rack,
-            share_now=share(situation.present),
-            share_then=share(situation.possible),
+            share_now=now,
+            share_then=then,
             saved_bytes_per_second=outlook.saved_bytes_per_second,
             saved_dollars_per_day=outlook.saved_dollars_per_day,
             rejoin_seconds=max(self._rejoins, default=None),

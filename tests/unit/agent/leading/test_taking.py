@@ -24,7 +24,7 @@ from tests.unit.agent.leading.test_takeover_run import Joining
 from tests.unit.agent.values import group
 
 COST = SimpleNamespace(cross_rack=2, cross_rack_weight=2, assigned_weight=4)
-EVALUATION = cast("Evaluation", SimpleNamespace(situation=SimpleNamespace(present=COST, possible=COST)))
+EVALUATION = cast("Evaluation", SimpleNamespace(situation=SimpleNamespace(present=COST, possible=COST, rates=None)))
 BEHIND = group(M2, AGENT, M1, M3)
 """Another member than the agent would lead next."""
 

@@ -1,0 +1,38 @@
+"""What crosses racks is told in shares of measured bytes, not of the rounded weights that planning takes from them."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.leading import planner
+from agent.leading.measured import shares_of
+from agent.leading.policy import share
+from agent.traffic.weights import weights_of_rates
+from assignors.build import MemberInput, build_problem
+
+FAR, ALL = 12, 120
+MODE = planner.Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=False)
+
+
+def _plan(rates: dict[tuple[str, int], float]) -> planner.Plan:
+    """Of a group of one, which reads the first partitions across racks."""
+    racks = [["b"]] * FAR + [["a"]] * (ALL - FAR)
+    member = MemberInput(id="m", topics=("t",), rack="a", owned={"t": list(range(ALL))})
+    return planner.make_plan(
+        build_problem(topics={"t": racks}, members=[member], weights=weights_of_rates(rates)), MODE
+    )
+
+
+def test_partitions_with_almost_equal_traffic_count_alike() -> None:
+    """12 of 120 partitions were shown as 5.6 %: most of the others had fallen on the next power of two."""
+    rates = {("t", number): 99.0 if number < FAR else 100.0 if number % 2 else 199.0 for number in range(ALL)}
+    plan = _plan(rates)
+    assert shares_of(plan, rates) == pytest.approx((FAR * 99 / sum(rates.values()),) * 2)
+    assert share(plan.before) != pytest.approx(shares_of(plan, rates)[0])
+
+
+def test_without_bytes_partitions_count_as_they_do_in_planning() -> None:
+    """Nothing was measured, or nothing was read."""
+    plan = _plan({})
+    assert shares_of(plan, None) == (0.1, 0.1)
+    assert shares_of(plan, {("t", 0): 0.0}) == (0.1, 0.1)
