@@ -123,7 +123,8 @@ class Birth:
         rivals = self._rivals(look, mine)
         if not rivals:
             return False
-        member.await_return(self._clock() + _SLOW_RETRY_SECONDS + _LATE_SECONDS)
+        if not self._evictions:  # whoever is evicted after them, they are back by then
+            member.await_return(_SLOW_RETRY_SECONDS + _LATE_SECONDS)
         self._evictions += 1
         self._evicted = Counter(_key(one) for one in look.members if one is not mine)
         try:

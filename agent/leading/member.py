@@ -69,8 +69,8 @@ class Member(Protocol):
     def describe(self) -> GroupView:
         """One look at the group."""
 
-    def await_return(self, until: float) -> None:
-        """Alone, do not sync before: those that were just evicted may take so long to join again (monotonic)."""
+    def await_return(self, seconds: float) -> None:
+        """Alone, do not sync for so long: those that are just being evicted may take that to join again."""
 
     def poll_heartbeat(self) -> None:
         """Heed what the heartbeats brought."""

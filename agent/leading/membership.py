@@ -267,12 +267,12 @@ class Membership(GroupMember):
             self._heed_coordinator(error)
             raise error(self.group_id)
 
-    def await_return(self, until: float) -> None:
-        """Those that were just evicted may take so long to join again (monotonic seconds): alone, do not sync before.
+    def await_return(self, seconds: float) -> None:
+        """Those that are just being evicted may take so long to join again: alone, do not sync before.
 
         A group that has synced is Stable, and committed offsets expire by their own age in it (KIP-211).
         """
-        self._return_until = until
+        self._return_until = time.monotonic() + seconds
 
     def _send_join(self) -> Any:
         if not self.is_static and not self.member_id:
@@ -315,6 +315,7 @@ class Membership(GroupMember):
             # the coordinator answers at once with the same generation, until others join: then it waits for them
             await self._net.sleep(_ALONE_SECONDS)
             response = await self._answered(self._send_join())
+        self._return_until = float("-inf")
         return response
 
     async def _reserve_brake(self) -> None:

@@ -242,6 +242,7 @@ class Judgement(Witness):
                 self._generations.append(now)
             self._state, self._state_at = state, now
         self.guest.looks()
+        self._look_at_stopping(now)  # also while the group has no coordinator
         if group is None:
             return
         if group.state is State.STABLE:
@@ -255,7 +256,6 @@ class Judgement(Witness):
         forming = group.state is State.PREPARING and group.before is State.EMPTY
         self._look_at_rebalance(now, stable=forming or group.state in (State.STABLE, State.EMPTY))
         self._look_at_pending(now, dict(group.pending))
-        self._look_at_stopping(now)
         self._look_at_pace()
 
     def _look_at_rebalance(self, now: int, *, stable: bool) -> None:

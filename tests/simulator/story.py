@@ -180,6 +180,14 @@ class Story(RuleBasedStateMachine):
         """SIGTERM at its next such step."""
         self.world.stop_agent(number, step)
 
+    @rule(number=_AGENTS, milliseconds=_within(8000, 12_000))
+    def an_agent_ends_without_a_coordinator(self, number: int, milliseconds: int) -> None:
+        """SIGTERM while its thread waits for an answer that nobody gives."""
+        self.world.settle()
+        self.world.move_coordinator(milliseconds, outdated=False)
+        self.world.wait(1000)
+        self.world.stop_agent(number)
+
     @rule(number=_AGENTS)
     def an_agent_is_killed(self, number: int) -> None:
         """SIGKILL of the process."""
@@ -219,8 +227,9 @@ class Story(RuleBasedStateMachine):
 
     @rule(number=_NUMBERS)
     def a_new_coordinator_is_behind(self, number: int) -> None:
-        """A client has gone, and the next coordinator shows it at first."""
+        """The topic has grown and a client gone; the next coordinator shows the generation before that at first."""
         self.world.settle()
+        self.world.add_partitions(1)
         self.world.leave(number)
         self.world.settle()
         self.world.move_coordinator(50, outdated=True)

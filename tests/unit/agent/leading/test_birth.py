@@ -29,12 +29,12 @@ class Presence:
 
     def __init__(self, error: Exception | None = None) -> None:
         self.evicted: list[tuple[str, ...]] = []
-        self.awaited_until = 0.0
+        self.awaited_seconds = 0.0
         self._error = error
 
-    def await_return(self, until: float) -> None:
-        """Remember until when."""
-        self.awaited_until = until
+    def await_return(self, seconds: float) -> None:
+        """Remember for how long."""
+        self.awaited_seconds = seconds
 
     def evict(self, *member_ids: str) -> None:
         """Remember them."""
@@ -103,7 +103,7 @@ def test_before_it_begins_nobody_is_evicted() -> None:
     assert not attempt.turn(A, AGENT)
     attempt.now = 100.0
     assert attempt.turn(A, AGENT)
-    assert attempt.presence.awaited_until == 106.0
+    assert attempt.presence.awaited_seconds == 6.0
 
 
 def test_all_who_came_before_are_evicted_once() -> None:
