@@ -172,6 +172,8 @@ class World:
                 return f"{one.name} is not in the group"
             if one.host.alive and one.topics != one.joined_topics:
                 return f"{one.name} has found a topic"
+        if self.coordinator.converted:
+            return "a classic member is in the converted group"
         if group is None:
             return ""
         if group.state not in (State.STABLE, State.EMPTY) or group.pending:
