@@ -65,6 +65,11 @@ def first_assignment(events: Iterable[Event], partitions: int) -> float:
     return float("inf")
 
 
+def first_generation(events: Iterable[Event]) -> int:
+    """The first generation that one of these members was in; 1 where their client does not tell generations."""
+    return min((event.generation for event in events if event.generation > 0), default=1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Group:
     name: str
@@ -215,7 +220,7 @@ def _pair(begin: _Starter, group: str, partitions: int, agent: AgentProcess) -> 
             list(pool.map(Member.stop, chain.from_iterable(one.processes for one in groups)))
     plans = agent.events("plan-sent", group=group)
     return _Pair(
-        led=bool(plans) and int(plans[0]["generation"]) == _first_generation(groups[0]),
+        led=bool(plans) and int(plans[0]["generation"]) == first_generation(groups[0].events()),
         led_seconds=seconds[0],
         alone_seconds=seconds[1],
         findings=(*_findings(groups[0]), *(f"{group}: {name} ended by itself" for name in ended)),
@@ -228,11 +233,6 @@ def _named(group: _Group) -> Iterator[Event]:
     for number, process in enumerate(group.processes):
         for event in process.events:
             yield event if event.member else replace(event, member=f"member-{number}")
-
-
-def _first_generation(group: _Group) -> int:
-    """The first generation that had a member beside the agent; 1 where the client does not tell generations."""
-    return min((event.generation for event in group.events() if event.generation > 0), default=1)
 
 
 def _findings(led: _Group) -> Iterator[str]:

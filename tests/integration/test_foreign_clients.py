@@ -13,7 +13,7 @@ from sandbox.admin import Admin, wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.chaos.group import AGENT, Group
 from sandbox.chaos.setup import Setup
-from sandbox.clients.births import ANY_TIME, NAMES, WRONG, waiting_agent
+from sandbox.clients.births import ANY_TIME, NAMES, WRONG, first_generation, waiting_agent
 from sandbox.clients.course import PLACED
 from sandbox.contract import KafkaCluster
 from sandbox.history.checker import check
@@ -55,21 +55,25 @@ def _settle(groups: list[Group], agent: AgentProcess) -> None:
         wait_until(group.agrees, f"{group.name} has settled", timeout=_SETTLE_SECONDS)
 
 
-def _first_generations(groups: list[Group], agent: AgentProcess) -> dict[str, int]:
+def _first_generation(group: Group) -> int:
+    return first_generation(chain.from_iterable(member.events for member in group.present.values()))
+
+
+def _first_plans(groups: list[Group], agent: AgentProcess) -> dict[str, int]:
     return {group.name: int(agent.events("plan-sent", group=group.name)[0]["generation"]) for group in groups}
 
 
 def test_groups_of_every_language_are_led_from_birth_and_left_with_the_last_consumer(
     cluster: KafkaCluster, groups: list[Group], tmp_path: Path
 ) -> None:
-    """The short form of scripts/clients: in generation 1, empty once all have stopped, led again once they are back."""
+    """The short form of scripts/clients: from their first generation on, empty once all have stopped, led when back."""
     names = [group.name for group in groups]
     log = tmp_path / "agent.log"
     with waiting_agent(cluster.bootstrap, names, log, f"samerack-{tmp_path.name}") as agent, ExitStack() as stack:
         for group in groups:
             stack.enter_context(group)
         _settle(groups, agent)
-        assert _first_generations(groups, agent) == dict.fromkeys(names, 1)
+        assert _first_plans(groups, agent) == {group.name: _first_generation(group) for group in groups}
         for group in groups:
             for seat in list(group.present):
                 group.end(seat)
