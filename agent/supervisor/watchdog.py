@@ -158,9 +158,10 @@ class Supervisor:
             self._deaths.popleft()
         count = len(self._deaths)
         log.error("worker-died", reason=reason, deaths=count, groups=sorted({one.group for one in self._known}))
-        pending = frozenset(one for one in self._known if one.pending)
-        self._leave(pending, wait=False)
-        self._known -= pending
+        # a successor comes back under the same instance id only: what has none would be waited for until its session ends
+        lost = frozenset(one for one in self._known if one.pending or one.instance_id is None)
+        self._leave(lost, wait=False)
+        self._known -= lost
         if count >= self._settings.most_deaths and not self._observing:
             self._observing, self._observing_until = True, now + self._settings.calm_seconds
             log.error(

@@ -158,10 +158,13 @@ class Guest:
     def _look_at_shares(
         self, agent: SupervisedAgent, there: list[Consumer], plan: dict[str, frozenset[Partition]]
     ) -> None:
-        """In an eager group nobody gets nothing where there is enough for all."""
-        shares = [len(plan.get(one.member_id, ())) for one in there]
-        if there and not any(one.cooperative for one in there) and 0 in shares and max(shares) > 1:
-            self._fail("Starved", f"{agent.name} gives nothing to {there[shares.index(0)].name}")
+        """In an eager group nobody gets nothing while somebody else has several partitions of the same topics."""
+        if any(one.cooperative for one in there):
+            return
+        for starved in (one for one in there if not plan.get(one.member_id)):
+            shares = [sum(topic in starved.joined_topics for topic, _ in given) for given in plan.values()]
+            if max(shares, default=0) > 1:
+                self._fail("Starved", f"{agent.name} gives nothing to {starved.name}")
 
     # inside
 

@@ -33,7 +33,8 @@ class ObservedMembership(Membership):
 
 def _plan(process: Process, assign: Assign, joined: Joined) -> dict[str, bytes]:
     process.planned = joined.generation
-    process.spend(process.plan_ms)
+    if len(joined.members) > 1:  # alone, there is nothing to plan
+        process.spend(process.plan_ms)
     return assign(joined)
 
 

@@ -253,9 +253,9 @@ class SupervisedAgent:
         while now - self._deaths[0] > calm:
             self._deaths.popleft()
         count = len(self._deaths)
-        pending = frozenset(one for one in self._known if one.pending)
-        self._leave(pending)
-        self._known -= pending
+        lost = frozenset(one for one in self._known if one.pending or one.instance_id is None)
+        self._leave(lost)
+        self._known -= lost
         pause = 0 if count <= _FREE_DEATHS else min(_MOST_PAUSE_MS, 1000 * 2 ** (count - _FREE_DEATHS - 1))
         if count >= _RULES.most_deaths:
             pause = calm

@@ -46,6 +46,19 @@ def test_nobody_is_left_behind(
     assert [gone for gone in asked if gone] == ([] if left is None else [left])
 
 
+def test_what_no_successor_can_take_up_is_left_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A membership without instance id kept a group in JoinGroup, or an empty one from being empty, for its session."""
+    dynamic = Presence(group="payments", member_id="samerack-3")
+    pending = Presence(group="payments", member_id="samerack-4", pending=True)
+    supervisor = Supervisor(SupervisorSettings(), work=_idle, leave=lambda _gone: None)
+    supervisor._known = DEAD | {dynamic, pending}
+    asked: list[tuple[frozenset[Presence], bool]] = []
+    monkeypatch.setattr(supervisor, "_leave", lambda gone, *, wait: asked.append((gone, wait)))
+    supervisor._bury("killed")
+    assert asked == [(frozenset({dynamic, pending}), False)]
+    assert supervisor._known == DEAD
+
+
 def test_a_worker_that_does_not_end_is_left_for_before_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGTERM promises five seconds, also where the worker hangs: LeaveGroup does not wait for its end."""
     monkeypatch.setattr(watchdog, "_OVERDUE_SECONDS", 0.1)
