@@ -158,7 +158,7 @@ class Supervisor:
             self._deaths.popleft()
         count = len(self._deaths)
         log.error("worker-died", reason=reason, deaths=count, groups=sorted({one.group for one in self._known}))
-        # a successor comes back under the same instance id only: what has none would be waited for until its session ends
+        # a successor comes back under the same instance id: what has none would be waited for until its session ends
         lost = frozenset(one for one in self._known if one.pending or one.instance_id is None)
         self._leave(lost, wait=False)
         self._known -= lost

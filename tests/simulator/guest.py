@@ -158,11 +158,15 @@ class Guest:
     def _look_at_shares(
         self, agent: SupervisedAgent, there: list[Consumer], plan: dict[str, frozenset[Partition]]
     ) -> None:
-        """In an eager group nobody gets nothing while somebody else has several partitions of the same topics."""
+        """In an eager group nobody gets nothing while somebody else has several partitions of the same topics.
+
+        Partitions of one number stay together where topics are co-partitioned, and count as one.
+        """
         if any(one.cooperative for one in there):
             return
         for starved in (one for one in there if not plan.get(one.member_id)):
-            shares = [sum(topic in starved.joined_topics for topic, _ in given) for given in plan.values()]
+            wanted = starved.joined_topics
+            shares = [len({number for topic, number in given if topic in wanted}) for given in plan.values()]
             if max(shares, default=0) > 1:
                 self._fail("Starved", f"{agent.name} gives nothing to {starved.name}")
 
