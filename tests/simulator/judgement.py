@@ -35,7 +35,8 @@ _KILLED_MS: Final = 2300
 AGENT_SESSION_MS: Final = 9500
 _GOODBYE_MS: Final = 4000
 _LOOK_MS: Final = 1100
-_PENDING_MS: Final = 4700
+_PENDING_MS: Final = 3000
+_BRAKE_MS: Final = 4700
 """A takeover waits four seconds for an evicted member that does not come back, and it takes half of one to be seen."""
 _RESERVED_MS: Final = 7000
 """Ids that nobody knows of any more hold a group up for six seconds, and half of one until somebody looks."""
@@ -271,9 +272,10 @@ class Judgement(Witness):
     def _look_at_pending(self, now: int, pending: dict[str, str]) -> None:
         """A living agent gives back the ids that it does not use."""
         known = {one for agent in self._world.agents for one in agent.ids()}
+        patience = _BRAKE_MS if self._world.setting.clean else _PENDING_MS
         self._pending_since = {one: self._pending_since.get(one, now) for one in pending}
         for one, since in self._pending_since.items():
-            late = now - max(since, self._excused_until) > _PENDING_MS
+            late = now - max(since, self._excused_until) > patience
             if pending[one] == AGENTS and now - since > _RESERVED_MS:
                 self.fail("KeptPendingId", f"the pending id {one} of an agent has been there for {now - since} ms")
             if one in known and late:

@@ -16,7 +16,7 @@ from agent import cluster, coordination
 from agent.attempts import Attempts
 from agent.coordination import Joined
 from agent.leading import admission, assigning, leader, membership, planner, session, stepping_back
-from agent.leading.assigning import Assigning
+from agent.leading.assigning import Assigning, NoConsumersError
 from agent.leading.membership import Membership
 from agent.leading.policy import budget
 from agent.leading.seat import Seat
@@ -95,8 +95,19 @@ def asleep() -> Iterator[None]:
 
 @contextmanager
 def stays_alone() -> Iterator[None]:
-    """The agent stays in a group whose consumers have gone."""
-    with mock.patch.object(Session, "lacks_consumers", new_callable=mock.PropertyMock, return_value=False):
+    """The agent stays in a group whose consumers have gone, also where it learns that from JoinGroup."""
+    assign = Assigning.assign
+
+    def content(self: Assigning, joined: Joined) -> dict[str, bytes]:
+        try:
+            return assign(self, joined)
+        except NoConsumersError:
+            return {joined.me: b""}
+
+    with (
+        mock.patch.object(Session, "lacks_consumers", new_callable=mock.PropertyMock, return_value=False),
+        mock.patch.object(Assigning, "assign", content),
+    ):
         yield
 
 

@@ -64,9 +64,9 @@ def test_nothing_is_violated() -> None:
         ("one-phase", "OwnedTwice", 347),
         ("no-budget", "BeyondBudget", 77),
         ("stays", "StaysAlone", 49),
-        ("pending-forever", "KeptPendingId", 48),
+        ("pending-forever", "HotLoop", 101),
         ("deaf-to-partitions", "Unread", 2),
-        ("stays-alone", "StaysAlone", 49),
+        ("stays-alone", "StaysAlone", 3),
         ("plans-without-topics", "LeftOut", 2),
         ("plans-without-unreadable", "NeedlessLeave", 77),
         ("newest-metadata", "Unread", 9),
@@ -74,7 +74,7 @@ def test_nothing_is_violated() -> None:
         ("joins-anything", "ForbiddenGroup", 3),
         ("asleep", "NotOptimal", 167),
         ("fewer-believed", "NeedlessRebalance", 77),
-        ("reserves-long", "KeptPendingId", 1),
+        ("reserves-long", "KeptPendingId", 85),
         ("refreshes-rejected", "TakenForRejected", 588),
         ("no-pauses", "HotLoop", 38),
         ("random-place", "RandomPlace", 181),
@@ -111,7 +111,7 @@ def test_an_error_that_proves_nothing_costs_no_membership(plant: str, kinds: lis
 @pytest.mark.usefixtures("_as_in_continuous_integration")
 def test_a_story_is_shortened() -> None:
     """What remains of two dozen steps is a group with one client, and it is said how that came to its end."""
-    found = _found("plans-without-topics", 23, shorten=True)
+    found = _found("plans-without-topics", 2, shorten=True)
     first, state, *steps = found.__notes__
     assert (first, state) == ("Failing test case: <state machine>", "state = Told()")
     assert len(steps) <= 6
@@ -124,10 +124,10 @@ def test_the_command_tells_what_it_found(capsys: pytest.CaptureFixture[str]) -> 
     """As JSON, with the shortest story; it fails where there is something, and with a plant where there is nothing."""
     assert main(["--seeds", "3", "--processes", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["violations"] == []
-    wrong = ["--first", "23", "--seeds", "1", "--processes", "1", "--plant", "plans-without-topics", "--json"]
+    wrong = ["--first", "2", "--seeds", "1", "--processes", "1", "--plant", "plans-without-topics", "--json"]
     assert main(wrong) == 0
     (violation,) = json.loads(capsys.readouterr().out)["violations"]
-    assert (violation["seed"], violation["kind"], violation["story"][-1]) == (23, "LeftOut", "state.teardown()")
+    assert (violation["seed"], violation["kind"], violation["story"][-1]) == (2, "LeftOut", "state.teardown()")
 
 
 def test_a_day_takes_a_moment() -> None:
