@@ -130,7 +130,9 @@ class Session:
     def recover(self) -> None:
         """After a turn that failed: undo what was under way, and look anew before anything is decided."""
         self._parts.taking.end(self.member)
+        well_at = self._well_at  # what failed may be how the agent hears that its membership was taken from it
         self._forget_looks()
+        self._well_at = well_at
 
     def turn(self) -> float:
         """One turn; the answer is how many seconds to wait for the next unless something happens.
