@@ -75,7 +75,7 @@ def test_nothing_is_violated() -> None:
         ("asleep", "NotOptimal", 167),
         ("fewer-believed", "NeedlessRebalance", 77),
         ("reserves-long", "KeptPendingId", 85),
-        ("refreshes-rejected", "TakenForRejected", 588),
+        ("refreshes-rejected", "TakenForRejected", 681),
         ("no-pauses", "HotLoop", 38),
         ("random-place", "RandomPlace", 181),
         ("deaf-to-the-end", "EndsLate", 1),
