@@ -120,3 +120,20 @@ def test_what_the_histories_hold_is_counted_and_told_with_its_fault() -> None:
     told = json.loads(json.dumps(as_json(verdict, seed=4)))
     assert (told["seed"], told["with_agents"]["lost"], told["without"]) == (4, 5, None)
     assert [fault["kind"] for fault in told["with_agents"]["faults"]] == ["worker-killed", "broker-killed"]
+
+
+@pytest.mark.parametrize(("led", "alone", "complaints"), [(1, 2, 0), (2, 2, 0), (2, 1, 2), (1, None, 1), (None, 1, 1)])
+def test_what_a_client_reads_again_without_agents_too_is_its_own(
+    led: int | None, alone: int | None, complaints: int
+) -> None:
+    """Kafkajs repeated one record with agents and two without; the run failed for all three."""
+
+    def played(times: int | None) -> Run | None:
+        if times is None:
+            return None
+        again = Finding(
+            kind=Kind.READ_AGAIN, partition=("t", 0), since_ns=5, until_ns=5, members=("a",), offsets=(7, 7)
+        )
+        return replace(_run(_outcome(1, "broker-killed", 0.1)), findings={"kafkajs": (again,) * times})
+
+    assert len(judge(played(led), played(alone)).complaints) == complaints
