@@ -84,5 +84,6 @@ def test_a_starved_worker_is_waited_for_and_a_stopped_one_is_not(busy_processor:
             worker.send_signal(signal.SIGSTOP)
             assert said.get(timeout=20) == "died: no sign of life for 1 s"
         finally:
-            for process in (*psutil.Process(supervisor.pid).children(), supervisor):
-                process.kill()
+            for child in psutil.Process(supervisor.pid).children():
+                child.kill()
+            supervisor.kill()
