@@ -73,10 +73,9 @@ def test_a_worker_that_does_not_end_is_left_for_before_it_is_killed(monkeypatch:
 
 
 _PROGRAM = """
-import signal, sys, time
+import sys, time
 from agent.supervisor.line import ALIVE, encode_reception
-from agent.supervisor.watchdog import Supervisor
-from common.settings import SupervisorSettings
+from tests.unit.agent.supervisor.programs import run_until_death
 
 code, received = int(sys.argv[1]), sys.argv[2:]
 
@@ -89,14 +88,7 @@ def work(line, /, *, observing, why):
         time.sleep(0.1)
     sys.exit(code)
 
-supervisor = Supervisor(SupervisorSettings(), work=work, leave=lambda gone: None)
-
-def bury(reason):
-    print("died:", reason, flush=True)
-    supervisor._on_signal(signal.SIGTERM, None)
-
-supervisor._bury = bury
-sys.exit(supervisor.run())
+sys.exit(run_until_death(work))
 """
 """A supervisor whose worker lives for a while, tells how brokers received it, and ends with an exit code, or stays."""
 

@@ -16,10 +16,9 @@ import pytest
 
 _HOG = "while True: pass"
 _SUPERVISOR = """
-import os, signal, sys, time
+import os, sys, time
 from agent.supervisor.line import ALIVE
-from agent.supervisor.watchdog import Supervisor
-from common.settings import SupervisorSettings
+from tests.unit.agent.supervisor.programs import run_until_death
 
 processor = int(sys.argv[1])
 
@@ -34,14 +33,7 @@ def work(line, /, *, observing, why):
             pass
         line.sendall(ALIVE)
 
-supervisor = Supervisor(SupervisorSettings(), work=work, leave=lambda gone: None)
-
-def bury(reason):
-    print("died:", reason, flush=True)
-    supervisor._on_signal(signal.SIGTERM, None)
-
-supervisor._bury = bury
-supervisor.run()
+run_until_death(work)
 """
 """A supervisor whose worker needs 20 ms of a processor for a sign of life, at a priority that gives it 60 in 20 s."""
 _STARVES_SECONDS = 3.0

@@ -1,0 +1,20 @@
+"""A supervisor for programs of tests: it ends at its worker's first death, and prints why that died."""
+
+from __future__ import annotations
+
+import signal
+
+from agent.supervisor.watchdog import Supervisor, Work
+from common.settings import SupervisorSettings
+
+
+def run_until_death(work: Work) -> int:
+    """Supervise this work until it dies, and return the exit code; in a process of its own, as forks take no threads."""
+    supervisor = Supervisor(SupervisorSettings(), work=work, leave=lambda _gone: None)
+
+    def bury(reason: str) -> None:
+        print("died:", reason, flush=True)  # noqa: T201 - for the test that reads it
+        supervisor._on_signal(signal.SIGTERM, None)
+
+    supervisor._bury = bury  # type: ignore[method-assign]
+    return supervisor.run()
