@@ -63,12 +63,12 @@ def safe_until(empty_at: float, delay_seconds: float) -> float:
     return empty_at + (1 + _SAFE_PART) * delay_seconds
 
 
-def best_from(empty_at: float, seen_at: float, delay_seconds: float) -> float:
-    """From when on to evict, in monotonic seconds, so that no client's retry makes the group wait for longer.
+def earliest_eviction(empty_at: float, seen_at: float, delay_seconds: float) -> float:
+    """The earliest time to evict members, in monotonic seconds, so that no client's retry prolongs the first rebalance.
 
-    Who joins in the second delay has the coordinator wait for a third one. Those that join again at once had better be
-    evicted in the first, and those that take `_SLOW_RETRY_SECONDS` so late in it that they come after the second. Where
-    a delay is so long or so short that both cannot be, or need no care, that is at once.
+    A member that joins in the second delay makes the coordinator wait for a third one. Clients that retry at once must
+    be evicted in the first delay; clients that retry after `_SLOW_RETRY_SECONDS` so late in it that they join after the
+    second. Where no moment suits both, or any moment does, members are evicted at once.
 
     Args:
         empty_at: When the group was last seen without members, monotonic seconds.
@@ -88,7 +88,7 @@ class Birth:
         """The agent is about to send its JoinGroup.
 
         Args:
-            begin: Nobody is evicted before, see `best_from`.
+            begin: Nobody is evicted before, see `earliest_eviction`.
             until: As long as that the coordinator certainly holds the rebalance open, see `safe_until`.
             clock: Seconds, monotonic.
             log: The group's log.

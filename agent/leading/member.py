@@ -70,7 +70,7 @@ class Member(Protocol):
         """One look at the group."""
 
     def await_return(self, seconds: float) -> None:
-        """Alone, do not sync for so long: those that are just being evicted may take that to join again."""
+        """While alone, do not sync for so many seconds: evicted members may need that long to join again."""
 
     def poll_heartbeat(self) -> None:
         """Heed what the heartbeats brought."""

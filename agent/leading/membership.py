@@ -268,7 +268,7 @@ class Membership(GroupMember):
             raise error(self.group_id)
 
     def await_return(self, seconds: float) -> None:
-        """Those that are just being evicted may take so long to join again: alone, do not sync before.
+        """While alone, do not sync for so many seconds: evicted members may need that long to join again.
 
         A group that has synced is Stable, and committed offsets expire by their own age in it (KIP-211).
         """

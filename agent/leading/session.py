@@ -17,7 +17,7 @@ from agent.cluster import topics_differ
 from agent.group import EMPTY_STATES, GroupView, is_agent
 from agent.leading.admission import Admission, foreign, unsound
 from agent.leading.assigning import Assigning, Sent
-from agent.leading.birth import Birth, best_from, is_forming, safe_until
+from agent.leading.birth import Birth, earliest_eviction, is_forming, safe_until
 from agent.leading.coverage import blind, illegible
 from agent.leading.judge import Evaluation, Judge
 from agent.leading.member import Member
@@ -241,7 +241,7 @@ class Session:
         if empty_at is None or delay is None or not self._parts.admission.admits_at_birth():
             return False
         self._birth = Birth(
-            begin=best_from(empty_at, self._seen_at, delay),
+            begin=earliest_eviction(empty_at, self._seen_at, delay),
             until=safe_until(empty_at, delay),
             clock=self._parts.clock,
             log=self._teller.log,

@@ -10,7 +10,7 @@ import structlog
 from kafka import errors as kafka_errors
 
 from agent.group import GroupView, MemberView
-from agent.leading.birth import Birth, best_from, is_forming, safe_until
+from agent.leading.birth import Birth, earliest_eviction, is_forming, safe_until
 from tests.unit.agent.values import member
 
 AGENT = replace(member("samerack-1", instance_id="samerack", client_id="samerack"), subscription=None)
@@ -93,7 +93,7 @@ def test_only_a_group_that_was_just_empty_certainly_forms(empty_at: float | None
 )
 def test_members_that_pause_before_they_join_again_are_evicted_late(delay: float, seen_at: float, begin: float) -> None:
     """Five seconds later the second delay is over, and those that join again at once still come in the first."""
-    assert best_from(100.0, seen_at, delay) == pytest.approx(begin)
+    assert earliest_eviction(100.0, seen_at, delay) == pytest.approx(begin)
 
 
 def test_before_it_begins_nobody_is_evicted() -> None:
