@@ -9,7 +9,7 @@ from common.settings import SupervisorSettings
 
 
 def run_until_death(work: Work) -> int:
-    """Supervise this work until it dies, and return the exit code; in a process of its own, as forks take no threads."""
+    """Supervise this work until it dies, and return the exit code; in a process of its own: forks take no threads."""
     supervisor = Supervisor(SupervisorSettings(), work=work, leave=lambda _gone: None)
 
     def bury(reason: str) -> None:
