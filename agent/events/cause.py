@@ -61,6 +61,19 @@ class Released:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Signs:
+    """What commits tell of members, by key, at one time.
+
+    Attributes:
+        silent: had stopped committing although there was more to read.
+        alive: had committed so lately that no session can have run out since.
+    """
+
+    silent: AbstractSet[str] = frozenset()
+    alive: AbstractSet[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
     """What else is known of a rebalance.
 
@@ -68,14 +81,14 @@ class Known:
         ours: why the agent began it, or "".
         agent_leads: whether the plan after it is the agent's.
         passing: client ids, by key, of members that were seen while it was under way.
-        silent: keys of members that had stopped committing although there was more to read.
+        signs: of life, when it began.
         released: what had been given up in the round before.
     """
 
     ours: str = ""
     agent_leads: bool = False
     passing: Mapping[str, str] = field(default_factory=dict)
-    silent: AbstractSet[str] = frozenset()
+    signs: Signs = field(default_factory=Signs)
     released: Mapping[Partition, Released] = field(default_factory=dict)
 
 
@@ -108,11 +121,9 @@ def _cause(before: Picture, after: Picture, known: Known, *, came: AbstractSet[s
     if known.ours:
         return "agent"
     if gone:
-        return (
-            "session-expired"
-            if any(before.members[key].static or key in known.silent for key in gone)
-            else ("member-left")
-        )
+        if any(before.members[key].static or key in known.signs.silent for key in gone):
+            return "session-expired"
+        return "member-left" if gone <= known.signs.alive else "member-gone"
     if came:
         return "member-joined"
     exist = before.partitions.keys() | after.partitions.keys()  # a plan says nothing of topics that do not

@@ -110,7 +110,7 @@ class Chronicle:
                 commits = Commits()
                 known = self._groups[group] = _Followed(
                     rebalances=Rebalances(
-                        tell=partial(self._tell, group), last=partial(self._last, group), silent=commits.silent
+                        tell=partial(self._tell, group), last=partial(self._last, group), signs=commits.signs
                     ),
                     commits=commits,
                 )

@@ -1,4 +1,4 @@
-"""Whether members commit: how long the offsets of what a member reads have stood still although there was more to read.
+"""Whether members commit: when the offsets of what a member reads moved last, and whether there was more to read.
 
 A member that leaves has read on until it did; one that died has not for its whole session. How often a group commits
 is learned from it while it is stable: nobody reads in a rebalance. What must not enter: asking for offsets.
@@ -10,11 +10,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from agent.events.cause import Partition
+from agent.events.cause import Partition, Signs
 from agent.traffic.model import PartitionTraffic
 
 _LEAST_SECONDS: Final = 4.0
 """Brokers let no session be shorter than 6 s by default, and a look may come a moment late."""
+_SHORTEST_SESSION_SECONDS: Final = 10.0
+"""Of all clients' defaults. Who committed within it has left; a session as short as brokers allow is the exception."""
 _TIMES_USUAL: Final = 2.0
 _FADING: Final = 0.8
 """Of the longest time between two commits, with each that came sooner."""
@@ -22,7 +24,7 @@ _FADING: Final = 0.8
 
 @dataclass(slots=True)
 class _Progress:
-    """One partition: its owner's key, its committed offset and since when, the usual time between two commits."""
+    """One partition: its owner's key, its committed offset, when it was seen first, its usual rhythm."""
 
     owner: str
     offset: int
@@ -32,6 +34,8 @@ class _Progress:
     """Whether there was more to read."""
     interrupted: bool = False
     """Whether there was a rebalance since."""
+    committed_after: float = float("-inf")
+    """The last look that its owner's latest commit was not there at yet."""
 
 
 class Commits:
@@ -39,6 +43,7 @@ class Commits:
 
     def __init__(self) -> None:
         self._known: dict[Partition, _Progress] = {}
+        self._looked = float("-inf")
 
     def look(self, partitions: Iterable[PartitionTraffic], keys: dict[str, str], at: float) -> None:
         """Take note of a look at offsets.
@@ -60,21 +65,26 @@ class Commits:
             elif last.offset != one.committed or not last.waits:
                 told = last.waits and not last.interrupted
                 usual = max(_FADING * last.usual, at - last.since) if told else last.usual
-                found[where] = _Progress(owner, one.committed, at, usual, waits)
+                after = self._looked if last.offset != one.committed else last.committed_after
+                found[where] = _Progress(owner, one.committed, at, usual, waits, committed_after=after)
             else:
                 found[where] = last
-        self._known = found
+        self._known, self._looked = found, at
 
     def interrupt(self) -> None:
         """The group rebalances, or has: the time until each next commit tells nothing."""
         for one in self._known.values():
             one.interrupted = True
 
-    def silent(self, at: float) -> frozenset[str]:
-        """Keys of members that had committed nothing for unusually long at that time, though records waited."""
+    def signs(self, at: float) -> Signs:
+        """Who had committed lately at that time, and who nothing for unusually long though records waited."""
         silent: dict[str, bool] = {}
         for one in self._known.values():
             if one.waits:
                 still = at - one.since >= max(_LEAST_SECONDS, _TIMES_USUAL * one.usual)
                 silent[one.owner] = silent.get(one.owner, True) and still
-        return frozenset(owner for owner, still in silent.items() if still)
+        known = self._known.values()
+        return Signs(
+            silent=frozenset(owner for owner, still in silent.items() if still),
+            alive=frozenset(one.owner for one in known if at - one.committed_after < _SHORTEST_SESSION_SECONDS),
+        )

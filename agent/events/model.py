@@ -29,13 +29,15 @@ Cause: TypeAlias = Literal[
     "member-joined",
     "member-left",
     "session-expired",
+    "member-gone",
     "subscription-changed",
     "partitions-changed",
     "second-round",
     "leader",
     "unknown",
 ]
-"""Who or what a rebalance began with; "" for events that are none. second-round: cooperative members have given up what
+"""Who or what a rebalance began with; "" for events that are none. member-gone: a member left or died.
+second-round: cooperative members have given up what
 moves, and take it now. leader: nothing about the group changed, so its leader (not the agent), or a member whose
 metadata did, asked for it."""
 

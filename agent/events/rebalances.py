@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agent.events.cause import Known, Partition, Picture, Released, cause_of, moved, pause, release
+from agent.events.cause import Known, Partition, Picture, Released, Signs, cause_of, moved, pause, release
 from agent.events.model import Event
 
 _LOOKS_FOR_SHARE: Final = 2
@@ -57,18 +56,18 @@ class Rebalances:
         *,
         tell: Tell,
         last: Callable[[], tuple[int | None, int]],
-        silent: Callable[[float], AbstractSet[str]] = lambda _at: frozenset(),
+        signs: Callable[[float], Signs] = lambda _at: Signs(),
     ) -> None:
         """Nothing is known yet.
 
         Args:
             tell: adds an event of this group.
             last: the last generation that was told, and how many rebalances without one were told since.
-            silent: members, by key, that had stopped committing at that time although there was more to read.
+            signs: what commits told of members at that time.
         """
         self._tell = tell
         self._last = last
-        self._silent = silent
+        self._signs = signs
         self._lock = threading.RLock()
         self._generation: int | None = None
         self._before: Picture | None = None
@@ -76,7 +75,7 @@ class Rebalances:
         self._begun: float | None = None
         self._ours = ""
         self._passing: dict[str, str] = {}
-        self._quiet: AbstractSet[str] = frozenset()
+        self._seen = Signs()
         self._since = float("-inf")
         self._is_measured = False
         self._is_lost = False
@@ -96,7 +95,7 @@ class Rebalances:
             if self._over is not None:
                 self._finish(None, None)
             if self._begun is None:
-                self._begun, self._quiet = at, self._silent(at)
+                self._begun, self._seen = at, self._signs(at)
             self._ours = self._ours or ours
 
     def loses(self, at: float) -> None:
@@ -156,7 +155,7 @@ class Rebalances:
                 return
             if not self.inside and self._over is None and self._differs(picture):
                 if self._begun is None:
-                    self._quiet = self._silent(at)
+                    self._seen = self._signs(at)
                 self._over = _Over(at=at, generation=None, missed=0)
             if self._over is not None:
                 self._over.looks += 1
@@ -209,7 +208,7 @@ class Rebalances:
             ours=self._ours,
             agent_leads=plan is not None,
             passing=self._passing,
-            silent=self._quiet,
+            signs=self._seen,
             released=self._released,
         )
         found = cause_of(before, after, known)
@@ -256,5 +255,5 @@ class Rebalances:
 
     def _forget(self) -> None:
         """Of what was under way."""
-        self._begun, self._ours, self._passing, self._quiet = None, "", {}, frozenset()
+        self._begun, self._ours, self._passing, self._seen = None, "", {}, Signs()
         self._is_lost = False

@@ -14,6 +14,7 @@ CAUSES: Final[Mapping[Cause, str]] = {
     "member-joined": "a member joined",
     "member-left": "a member left",
     "session-expired": "a member's session ran out",
+    "member-gone": "a member left or died",
     "subscription-changed": "a member changed its topics",
     "partitions-changed": "partitions changed",
     "second-round": "what moves has been given up",

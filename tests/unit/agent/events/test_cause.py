@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events.cause import Known, MemberSeen, Partition, Picture, Released, cause_of, moved, pause, release
+from agent.events.cause import Known, MemberSeen, Partition, Picture, Released, Signs, cause_of, moved, pause, release
 from agent.events.model import Cause
 
 T = frozenset({"t"})
+A, B = frozenset({"a"}), frozenset({"b"})
 
 
 def seen(name: str, *numbers: int, static: bool = False, topics: frozenset[str] = T) -> tuple[str, MemberSeen]:
@@ -41,12 +42,15 @@ RELEASED = {("t", 3): Released(owner="b", at=10.0)}
         (TWO, picture(seen("a", 0, 1), seen("b", 2), seen("c", 3)), Known(agent_leads=True), "member-joined"),
         (TWO, TWO, Known(agent_leads=True, passing={"c": "client-c"}), "member-joined"),
         (TWO, TWO, Known(agent_leads=True, passing={"a": "client-a"}), "unknown"),
-        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(agent_leads=True), "member-left"),
-        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(silent=frozenset("b")), "session-expired"),
-        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(silent=frozenset("a")), "member-left"),
-        (TWO, picture(), Known(), "member-left"),
+        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(agent_leads=True, signs=Signs(alive=B)), "member-left"),
+        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(agent_leads=True), "member-gone"),
+        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(signs=Signs(alive=A)), "member-gone"),
+        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(signs=Signs(silent=B, alive=B)), "session-expired"),
+        (TWO, picture(seen("a", 0, 1, 2, 3)), Known(signs=Signs(silent=A, alive=B)), "member-left"),
+        (TWO, picture(), Known(signs=Signs(alive=B)), "member-gone"),
+        (TWO, picture(), Known(signs=Signs(alive=A | B)), "member-left"),
         (picture(seen("a", 0), seen("b", 1, static=True)), picture(seen("a", 0, 1)), Known(), "session-expired"),
-        (TWO, picture(seen("a", 0, 1), seen("c", 2, 3)), Known(), "member-left"),
+        (TWO, picture(seen("a", 0, 1), seen("c", 2, 3)), Known(), "member-gone"),
         (picture(), TWO, Known(), "member-joined"),
         (TWO, BOTH, Known(), "subscription-changed"),
         (BOTH, TWO, Known(agent_leads=True), "subscription-changed"),
@@ -127,17 +131,23 @@ def pictures(draw: st.DrawFn) -> Picture:
     return picture(*members, cooperative=draw(st.booleans()))
 
 
-@given(before=pictures(), after=pictures(), ours=st.sampled_from(["", "joined"]), silent=st.frozensets(NAMES))
-def test_what_holds_for_all(before: Picture, after: Picture, ours: str, silent: frozenset[str]) -> None:
+@given(
+    before=pictures(),
+    after=pictures(),
+    ours=st.sampled_from(["", "joined"]),
+    signs=st.builds(Signs, silent=st.frozensets(NAMES), alive=st.frozensets(NAMES)),
+)
+def test_what_holds_for_all(before: Picture, after: Picture, ours: str, signs: Signs) -> None:
     """Ours is ours; whoever went or came is named and is the cause; nothing else blames a member."""
-    found = cause_of(before, after, Known(ours=ours, silent=silent))
+    found = cause_of(before, after, Known(ours=ours, signs=signs))
     gone, came = before.members.keys() - after.members.keys(), after.members.keys() - before.members.keys()
     assert found.left == tuple(sorted(f"client-{name}" for name in gone))
     assert found.joined == tuple(sorted(f"client-{name}" for name in came))
     assert (found.cause == "agent") is bool(ours)
     if not ours:
-        assert (found.cause in ("member-left", "session-expired")) is bool(gone)
-        assert (found.cause == "session-expired") is bool(gone & silent)
+        assert (found.cause in ("member-left", "session-expired", "member-gone")) is bool(gone)
+        assert (found.cause == "session-expired") is bool(gone & signs.silent)
+        assert (found.cause == "member-gone") is bool(not gone & signs.silent and gone - signs.alive)
         assert (found.cause == "member-joined") is (bool(came) and not gone)
 
 

@@ -54,7 +54,7 @@ def test_each_generation_is_told_once_with_cause_duration_and_cost() -> None:
     group.led(9, ONE)
     assert group.told_of("generation", "cause", "reason", "missed") == [
         (7, "agent", "joined", 0),
-        (8, "member-left", "", 0),
+        (8, "member-gone", "", 0),
         (9, "agent", "racks-changed", 0),
     ]
     left = group.told()[1]
@@ -129,7 +129,7 @@ def test_what_was_begun_and_came_to_nothing_is_forgotten() -> None:
     group.rebalances.stable(TWO, group.now + 3)
     group.now += 1_000
     group.led(8, ONE)
-    assert group.told_of("generation", "cause", "seconds")[1:] == [(8, "member-left", 1.0)]
+    assert group.told_of("generation", "cause", "seconds")[1:] == [(8, "member-gone", 1.0)]
 
 
 def test_as_a_follower_the_outcome_is_looked_at() -> None:
@@ -143,7 +143,7 @@ def test_as_a_follower_the_outcome_is_looked_at() -> None:
         group.rebalances.stable(ONE, group.now)
         assert len(group.told()) == generation - 7
         group.rebalances.stable(ONE, group.now, share=share)
-    assert group.told_of("generation", "cause", "share_after")[1:] == [(8, "member-left", 0.4), (9, "leader", None)]
+    assert group.told_of("generation", "cause", "share_after")[1:] == [(8, "member-gone", 0.4), (9, "leader", None)]
 
 
 def test_a_rebalance_that_another_overtakes_is_told_all_the_same() -> None:
@@ -168,7 +168,7 @@ def test_looks_from_outside_that_differ_are_a_rebalance() -> None:
     looks.moving({"a": "client-a"}, 117.0)
     looks.stable(ONE, 120.0)
     assert group.told_of("cause", "seconds", "joined", "left", "share_before") == [
-        ("member-left", None, (), ("client-b",), 0.5),
+        ("member-gone", None, (), ("client-b",), 0.5),
         ("member-joined", 5.0, ("client-c",), (), 0.2),
     ]
 
