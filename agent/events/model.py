@@ -36,10 +36,9 @@ Cause: TypeAlias = Literal[
     "leader",
     "unknown",
 ]
-"""Who or what a rebalance began with; "" for events that are none. member-gone: a member left or died.
-second-round: cooperative members have given up what
-moves, and take it now. leader: nothing about the group changed, so its leader (not the agent), or a member whose
-metadata did, asked for it."""
+"""Who or what a rebalance began with; "" for events that are none. member-gone: a member left or died. second-round:
+cooperative members have given up what moves, and take it now. leader: nothing about the group changed, so its leader
+(not the agent), or a member whose metadata did, asked for it."""
 
 
 def new_id() -> str:

@@ -36,6 +36,8 @@ class Witness:
         self._clock = clock
         self._clients: dict[str, str] = {}
         self._quiet = False
+        self._rejoining = False
+        """Since JoinGroup was sent. A look that shows the group Stable is older than that, or newer than the plan."""
         self._stable_at = float("-inf")
         self._told = sys.maxsize
 
@@ -45,6 +47,7 @@ class Witness:
 
     def rejoins(self, *, expected: bool) -> None:
         """The agent sends JoinGroup, or is about to; `expected`: the group has a place for its instance id."""
+        self._rejoining = True
         if self._rebalances.inside:
             # the coordinator told it with the last heartbeat, but not with the one before
             self._rebalances.begins(max(self._clock() - self._leading.heartbeat_seconds, self._stable_at))
@@ -55,10 +58,12 @@ class Witness:
 
     def loses(self) -> None:
         """The brokers have given the agent's membership up."""
+        self._rejoining = False
         self._rebalances.loses(self._clock())
 
     def joined(self, generation: int) -> None:
         """The agent follows, or has its place again."""
+        self._rejoining = False
         self._stable_at = self._clock()
         self._told = generation
         self._rebalances.joined(generation, self._stable_at, quiet=self._quiet)
@@ -66,6 +71,7 @@ class Witness:
     def planned(self, sent: Sent) -> None:
         """The agent gave the group a plan."""
         plan = sent.plan
+        self._rejoining = False
         self._stable_at = self._clock()
         self._rebalances.meets(
             {key: client for number, met in sent.rounds if number > self._told for key, client in met.items()}
@@ -91,6 +97,8 @@ class Witness:
             self._clients |= clients
             self._rebalances.moving(clients, self._clock())
             return
+        if self._rejoining:
+            return
         self._clients, self._stable_at = clients, self._clock()
         topics = {topic for member in view.members if member.subscription for topic in member.subscription.topics}
         self._rebalances.stable(
@@ -106,6 +114,7 @@ class Witness:
     def leaves(self, *, member: bool) -> None:
         """The agent is out; `member`: it was in, so that the group rebalances."""
         now = self._clock()
+        self._rejoining = False
         self._rebalances.leaves(now)
         if member:
             self._rebalances.begins(now, ours="left")

@@ -1,0 +1,47 @@
+"""What the agent tells of rebalances that it sees as a member, with looks that are answered in the middle of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent.events import Events
+from agent.events.chronicle import Chronicle
+from agent.group import GroupView
+from agent.leading.witness import Witness
+from common.settings import Settings
+from protocol.model import from_pairs
+from tests.unit.agent.values import cluster, group, member
+
+LEADING = Settings(kafka={"bootstrap.servers": "h:1"}).leading
+CLUSTER = cluster(t=[[1], [2], [3]])
+
+
+def owning(one: Sequence[int], two: Sequence[int]) -> GroupView:
+    """Two members with these partitions of t."""
+    owned = {"one": one, "two": two}
+    return group(*(member(name, "t", assigned=from_pairs([("t", n) for n in has])) for name, has in owned.items()))
+
+
+BEFORE, AFTER = owning([0, 1], [2]), owning([0], [1, 2])
+
+
+def test_a_look_between_joingroup_and_syncgroup_does_not_undo_what_the_agent_began() -> None:
+    """It shows the group Stable, before the rebalance or after it: moves were told as "not known; 0 of 9 moved"."""
+    now = 100.0
+    events = Events()
+    chronicle = Chronicle(events, cooperative=(), clock=lambda: now)
+    witness = Witness(chronicle.of("orders"), leading=LEADING, clock=lambda: now)
+    witness.rejoins(expected=False)
+    witness.joined(7)
+    for _ in range(2):
+        witness.sees(BEFORE, situation=None, cluster=CLUSTER)
+    witness.begins("racks-changed")
+    witness.rejoins(expected=False)
+    now += 3.0  # the members' heartbeats
+    witness.sees(BEFORE, situation=None, cluster=CLUSTER)
+    witness.sees(AFTER, situation=None, cluster=CLUSTER)
+    witness.joined(8)
+    for _ in range(2):
+        witness.sees(AFTER, situation=None, cluster=CLUSTER)
+    told = [(event.generation, event.reason, event.moved) for event in reversed(events.latest())]
+    assert told == [(7, "joined", None), (8, "racks-changed", 1)]
