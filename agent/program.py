@@ -309,7 +309,7 @@ class Agent:
         troubles = {leader.group: leader.trouble for leader in self._leaders}
         for status in self.metrics.board.all():
             trouble = troubles.get(status.group, "")
-            if status.role in ("outside", "fenced") or (status.role == "observing" and trouble):
+            if status.role in ("outside", "fenced", "observing"):
                 wrong[f"group {status.group}"] = f"{status.role}: {trouble}" if trouble else status.role
         return wrong
 

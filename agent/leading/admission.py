@@ -69,8 +69,8 @@ class Admission:
 
     @property
     def is_troubled(self) -> bool:
-        """Whether the agent stays out because of something that somebody had better mend."""
-        return bool(self._trouble) or self.stepping.is_out
+        """Whether the agent stays out of a group that it is told to lead."""
+        return bool(self._refusal) or self.stepping.is_out
 
     def forget(self) -> None:
         """Ask anew at the next look."""
@@ -107,12 +107,13 @@ class Admission:
         )
         if view is not self._judged or trouble != self._trouble:
             reason = trouble or refusal(view, self._leading)
-            self._trouble, self._teller.trouble, self._teller.refused = trouble, trouble, bool(unseen)
+            self._trouble, self._teller.refused = trouble, bool(unseen)
             if not reason and (kind := self._group_type(self._group)) not in _CLASSIC:
                 reason = f"the brokers assign it (group type {kind})"
             if reason and reason != self._refusal:
                 self._teller.log.warning("observing", reason=reason)
             self._judged, self._refusal = view, reason
+            self._teller.trouble = reason
         if self._refusal:
             self._teller.become(OBSERVING)
         return not self._refusal

@@ -75,6 +75,8 @@ class Teller:
         self._warned: tuple[str, ...] = ()
         self._broken: float | None = None
         self.role = OUTSIDE
+        self._observes_for = ""
+        """Why the agent observes; empty in other roles."""
         self.trouble = ""
         """What keeps the agent from its work at the moment; empty while nothing does."""
         self.refused = False
@@ -82,11 +84,13 @@ class Teller:
 
     def become(self, role: str) -> None:
         """What the agent is to the group from now on."""
-        if role == self.role:
+        detail = self.trouble if role == OBSERVING else ""
+        if (role, detail) == (self.role, self._observes_for):
             return
-        self.log.info("role", now=role, before=self.role)
-        self._events.add("role", self._group, action=role, reason=f"was {self.role}")
-        self.role = role
+        if role != self.role:
+            self.log.info("role", now=role, before=self.role)
+        self._events.add("role", self._group, action=role, reason=f"was {self.role}", detail=detail)
+        self.role, self._observes_for = role, detail
         self.metrics.board.become(self._group, role)
         if role in INSIDE or role == WAITING:
             self.trouble = ""

@@ -1,5 +1,6 @@
 """Groups that the agent must not join: it says why, and the group never notices that somebody looks."""
 
+import json
 from collections.abc import Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -41,7 +42,13 @@ def _observed(agent: AgentProcess, scene: Scene) -> str:
     assert holds_for(2.0, lambda: scene.presence() is None and scene.rebalances() == before)
     (event,) = agent.events("observing")
     assert agent.events("joined") == agent.events("plan-sent") == []
-    return str(event["reason"])
+    reason = str(event["reason"])
+    status, page = agent.get("/readyz")
+    assert status == 503
+    assert json.loads(page)["wrong"] == {f"group {scene.group}": f"observing: {reason}"}
+    (told,) = json.loads(agent.get("/v1/events?kind=role")[1])["events"]
+    assert (told["action"], told["detail"]) == ("observing", reason)
+    return reason
 
 
 def test_a_group_that_brokers_assign_is_observed(scene: Scene) -> None:

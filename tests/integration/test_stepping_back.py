@@ -71,7 +71,9 @@ def test_a_converted_group_is_left_until_it_is_classic_again(scene: Scene) -> No
         lambda: bool(agent.events("observing", reason="the brokers assign it (group type consumer)")),
         "after its pause it asks what the group is",
     )
-    assert (agent.role(), agent.get("/readyz")[0]) == ("observing", 200)
+    status, page = agent.get("/readyz")
+    assert (agent.role(), status) == ("observing", 503)
+    assert "the brokers assign it (group type consumer)" in page
     newcomer = scene.seats.pop()
     newcomer.member.stop()
     scene.former.append(newcomer)

@@ -48,13 +48,13 @@ def test_threads_that_have_ended_are_unhealthy(agent: Agent) -> None:
 
 
 def test_readiness_asks_for_looks_and_roles(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent is ready once it sees the cluster and is in every group, stands by, or decided to observe it."""
+    """An agent is ready once it sees the cluster and is in every group, waits for its consumers, or stands by."""
     monkeypatch.setattr(agent, "unhealthy", dict)
     assert set(agent.unready()) == {"watch", "group orders", "group payments"}
     agent._watch.last_look = time.monotonic()
     for group, role in (("orders", "leading"), ("payments", "observing")):
         agent.metrics.board.publish(GroupStatus(group=group, role=role))
-    assert agent.unready() == {}
+    assert agent.unready() == {"group payments": "observing"}
     agent.metrics.board.publish(GroupStatus(group="payments", role="standby"))
     assert agent.unready() == {}
     agent.metrics.board.publish(GroupStatus(group="orders", role="fenced"))

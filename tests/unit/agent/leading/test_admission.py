@@ -34,7 +34,8 @@ class Scene:
         self.kind = "classic"
         self.foreign_protocols = ForeignProtocols(None)
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}})
-        self.teller = Teller(group="orders", settings=settings, metrics=Metrics(), events=Events())
+        self.events = Events()
+        self.teller = Teller(group="orders", settings=settings, metrics=Metrics(), events=self.events)
         watch: Any = SimpleNamespace(unseen=lambda _: self.unseen)
         self.admission = Admission(
             group="orders",
@@ -97,13 +98,16 @@ def test_a_foreign_agent_that_led_is_waited_for(scene: Scene) -> None:
     assert scene.admits(ALONE)
 
 
-def test_a_converted_group_is_no_trouble_after_the_pause(scene: Scene) -> None:
-    """That its brokers assign a group is in order; when they call it classic again, the agent comes back."""
+def test_a_converted_group_is_left_alone_after_the_pause_too(scene: Scene) -> None:
+    """The reason is another then, and told as an event; when brokers call the group classic, the agent is back."""
     scene.step_back(Cause.CONVERTED)
+    assert not scene.admits(ALONE)
     scene.now += RULES[Cause.CONVERTED].first_seconds
     scene.kind = "consumer"
     assert not scene.admits(ALONE)
-    assert (scene.teller.role, scene.teller.trouble, scene.admission.is_troubled) == (OBSERVING, "", False)
+    reason = "the brokers assign it (group type consumer)"
+    assert (scene.teller.role, scene.teller.trouble, scene.admission.is_troubled) == (OBSERVING, reason, True)
+    assert [event.detail for event in scene.events.latest(kinds=("role",))] == [reason, RULES[Cause.CONVERTED].seen]
     scene.kind = "classic"
     assert scene.admits(ALONE)
 
