@@ -36,24 +36,31 @@ class Ledger:
         self._roles = roles
         self._own_share = own_share
         self._dollars: dict[str, float] = {}
+        self._unknown: set[str] = set()
         self._lock = threading.Lock()
 
     def take(self, published: Published) -> None:
         """Book what groups that this agent counts read since the last publication.
 
-        While the agent leads, at the share of the group's own assignor; else at what really crossed, since that was
-        the group's own assignor's doing.
+        While the agent leads, at the share of the group's own assignor, or not at all where that is not known; else at
+        what really crossed, since that was the group's own assignor's doing.
         """
         roles = self._roles()
         groups = {group.group: group for group in published.snapshot.groups}
         for name, read in summed(published.read, lambda flow: flow.key.group).items():
             group = groups.get(name)
-            own = self._own_share(group) if group is not None and roles.get(name) == LEADING else None
-            booked = read.crossing if own is None else own * (read.wire_bytes - read.unknown)
+            booked: float | None = read.crossing
+            if group is not None and roles.get(name) == LEADING:
+                own = self._own_share(group)
+                booked = own * (read.wire_bytes - read.unknown) if own is not None else None
             with self._lock:
-                self._dollars[name] = self._dollars.get(name, 0.0) + self._prices.dollars(booked)
+                if booked is None:
+                    self._unknown.add(name)
+                else:
+                    self._unknown.discard(name)
+                    self._dollars[name] = self._dollars.get(name, 0.0) + self._prices.dollars(booked)
 
     def dollars(self) -> dict[str, float]:
-        """By group, since the agent began."""
+        """By group, since the agent began; without groups of which it is not known at the moment."""
         with self._lock:
-            return dict(self._dollars)
+            return {group: dollars for group, dollars in self._dollars.items() if group not in self._unknown}

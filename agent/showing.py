@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from agent import costs, verify
-from agent.baseline import CurvePoint, curve_of, own_share
+from agent.baseline import CurvePoint, curve_of, own_share, seen_share
 from agent.events import Events
 from agent.findings import Verdict
 from agent.metrics import GroupStatus
@@ -130,6 +130,7 @@ class Showing:
                 or now - known.at > _OWN_SECONDS
                 or (known.members, known.assignor) != (members, group.assignor)
             ):
-                known = _Own(share=own_share(group), members=members, assignor=group.assignor, at=now)
+                seen = seen_share(self.events.latest(group=group.group, kinds=("rebalance",)), group.assignor)
+                known = _Own(share=own_share(group, seen), members=members, assignor=group.assignor, at=now)
                 self._own[group.group] = known
             return known.share

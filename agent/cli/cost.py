@@ -15,6 +15,7 @@ from agent.report import GroupCost, PairCost, Report, to_json
 from common import words
 from common.errors import AgentError
 from common.options import BootstrapOption, ConfigOption, SetOption
+from common.records import LEADING
 
 _UNKNOWN_RACK = "(none)"
 
@@ -111,6 +112,13 @@ def _show_group(console: Console, group: GroupCost) -> None:
         console.print(
             f"with {group.assignor} {words.percent(group.own_share)} would cross; the agent saves "
             f"{words.money(group.saved_dollars_per_month)} a month",
+            highlight=False,
+            markup=False,
+        )
+    elif group.role == LEADING:
+        console.print(
+            f"what {group.assignor} would read across racks is not known: another member has not led the group yet, so "
+            "that nobody has seen whether it heeds racks",
             highlight=False,
             markup=False,
         )

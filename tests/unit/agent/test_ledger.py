@@ -33,12 +33,26 @@ def test_while_the_agent_leads_its_group_is_booked_at_its_own_assignors_share() 
     assert ledger.dollars()["orders"] == pytest.approx(PRICES.dollars(0.5 * 20 * GB))
 
 
-@pytest.mark.parametrize(("role", "own"), [("following", 0.5), ("leading", None)])
-def test_otherwise_what_crossed_is_booked(role: str, own: float | None) -> None:
-    """What a group's own assignor did, or one that cannot be run would do, is what happened."""
-    ledger, board = booked(role, own)
+def test_otherwise_what_crossed_is_booked() -> None:
+    """What a group's own assignor did is what happened."""
+    ledger, board = booked("following", 0.5)
     publish(board, snapshot(group(flows=[flow(A, A, 9 * GB), flow(A, B, GB)])))
     assert ledger.dollars()["orders"] == pytest.approx(PRICES.dollars(GB))
+
+
+def test_a_group_whose_own_assignor_is_not_known_is_not_booked() -> None:
+    """Not as if the agent saved nothing; what was booked before shows again once it is known."""
+    share: list[float | None] = [0.5, None, 0.5]
+    board = TrafficBoard()
+    ledger = Ledger(PRICES, roles=lambda: {"orders": "leading"}, own_share=lambda _: share[0])
+    board.listen(ledger.take)
+    told = []
+    while share:
+        publish(board, snapshot(group(flows=[flow(A, A, 9 * GB), flow(A, B, GB)])))
+        told.append(ledger.dollars().get("orders"))
+        share.pop(0)
+    once = PRICES.dollars(5 * GB)
+    assert told == [pytest.approx(once), None, pytest.approx(2 * once)]
 
 
 def test_report_and_verdict_are_worked_out_once_per_snapshot() -> None:

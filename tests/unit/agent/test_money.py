@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from agent import costs, report
-from agent.baseline import own_share
+from agent.baseline import own_share, seen_share
+from agent.events.model import Event
 from agent.traffic.model import Shares
 from common import money
 from common.errors import AgentError, SettingsError
@@ -161,9 +162,40 @@ def test_range_without_racks_is_what_range_deals() -> None:
     assert own_share(learned) == pytest.approx(4 / 6)
 
 
-def test_range_with_racks_heeds_them() -> None:
-    """Members that tell their rack: Kafka's range places by it (KIP-881)."""
-    assert own_share(group(made=problem(ROTATED, SPREAD, RANGE))) == 0.0
+@pytest.mark.parametrize(("seen", "share"), [(0.05, 0.0), (0.57, 4 / 6), (0.3, 0.3), (None, None)])
+def test_whether_an_assignor_heeds_racks_that_members_tell_is_known_by_what_was_seen(
+    seen: float | None, share: float | None
+) -> None:
+    """Kafka's range places by them (KIP-881), franz-go's does not: 0-4.8 % were told where 43-57 % crossed."""
+    assert own_share(group(made=problem(ROTATED, SPREAD, RANGE)), seen) == (
+        None if share is None else pytest.approx(share)
+    )
+
+
+def _rebalance(share: float | None, *, assignor: str = "", generation: int | None = 7) -> Event:
+    return Event(at=0.0, group="orders", kind="rebalance", share_after=share, assignor=assignor, generation=generation)
+
+
+FOLLOWED, LED, LATER = _rebalance(0.5), _rebalance(0.0, assignor="optimal"), _rebalance(0.1)
+
+
+@pytest.mark.parametrize(
+    ("events", "assignor", "share"),
+    [
+        ((), "range", None),
+        ((LED,), "range", None),
+        ((LED, FOLLOWED), "range", 0.5),
+        ((LED, FOLLOWED), "sticky", 0.5),
+        ((LATER, LED, FOLLOWED), "range", 0.1),
+        ((LATER, LED, FOLLOWED), "cooperative-sticky", 0.5),
+        ((LATER, LED), "sticky", None),
+        ((_rebalance(None), FOLLOWED), "range", 0.5),
+        ((_rebalance(0.0, generation=None),), "range", None),
+    ],
+)
+def test_what_a_group_did_under_another_leader(events: tuple[Event, ...], assignor: str, share: float | None) -> None:
+    """The last time that the agent followed, but not what a sticky assignor kept of the agent's own plan."""
+    assert seen_share(events, assignor) == share
 
 
 def test_the_own_share_is_by_bytes() -> None:
