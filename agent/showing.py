@@ -70,7 +70,7 @@ class Showing:
         self.prices = prices
         self._roles = roles
         self._leading = leading
-        self._bootstrap = bootstrap
+        self.bootstrap = bootstrap
         self._own_rack = own_rack
         self._more_gaps = more_gaps
         self._statuses = statuses
@@ -95,7 +95,7 @@ class Showing:
             last = self._report
             if last is None or last[0] is not snapshot or last[1:3] != (roles, gaps):
                 made = costs.report(
-                    snapshot, self.prices, roles=roles, bootstrap=self._bootstrap, own_share_of=self.own_share
+                    snapshot, self.prices, roles=roles, bootstrap=self.bootstrap, own_share_of=self.own_share
                 )
                 last = self._report = (snapshot, roles, gaps, replace(made, gaps=(*made.gaps, *gaps)))
             return last[3]

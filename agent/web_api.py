@@ -1,6 +1,6 @@
-"""What the agent answers as JSON: `/v1/traffic`, `/v1/findings`, `/v1/events`, `/v1/policy`, `/v1/status`. Read only.
+"""What the agent answers as JSON: `/v1/traffic`, `/v1/findings`, `/v1/events`, `/v1/policy`, `/v1/status`, `/v1/racks`.
 
-`samerack cost`, `top` and `verify` read these. What must not enter: working anything out, and HTML.
+Read only. `samerack cost`, `top`, `verify` and `plan` read these. What must not enter: working anything out, and HTML.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agent import findings, report
+from agent import findings, host_racks, report
 from agent.events import MOST_ASKED, Kind
 from agent.events.model import all_to_json
 from agent.showing import Showing
@@ -61,6 +61,12 @@ def routes(showing: Showing, *, status: Callable[[], Mapping[str, Any]] = dict) 
         found = showing.events.latest(int(given), group=asked.get("group"), kinds=kinds, since=since)
         return Response(all_to_json(found), media_type=_JSON)
 
+    def racks(request: Request) -> Response:
+        group = showing.board.group(request.query_params.get("group", ""))
+        members = group.members if group is not None else ()
+        known = host_racks.host_racks(showing.bootstrap, ((one.client_host, one.rack) for one in members))
+        return Response(host_racks.to_json(known), media_type=_JSON)
+
     def policy(_: Request) -> Response:
         told = [{name: getattr(status, name) for name in POLICY} for status in showing.statuses()]
         return JSONResponse({"groups": told})
@@ -72,6 +78,7 @@ def routes(showing: Showing, *, status: Callable[[], Mapping[str, Any]] = dict) 
         Route("/v1/traffic", traffic),
         Route("/v1/findings", verdict),
         Route("/v1/events", events),
+        Route("/v1/racks", racks),
         Route("/v1/policy", policy),
         Route("/v1/status", standing),
     ]

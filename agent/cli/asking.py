@@ -1,5 +1,7 @@
 """Where `cost`, `top` and `verify` get their figures: from a running agent's HTTP port, or by measuring themselves.
 
+`plan` learns racks there that only an agent knows.
+
 A running agent has measured for long, so it is asked first; what it says must be from the same cluster's settings, so
 only the address of these settings is tried. What must not enter: how figures are shown.
 """
@@ -13,14 +15,16 @@ from http.client import HTTPException
 from pathlib import Path
 from typing import Annotated, Final
 from urllib.error import HTTPError, URLError
+from urllib.parse import quote
 from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 
 import typer
 
-from agent import findings, report
+from agent import findings, host_racks, report
 from agent.fetching import address
 from agent.findings import Verdict
 from agent.measuring import Measuring
+from agent.racks import NO_HOSTS, Hosts
 from agent.report import Report
 from common.errors import AgentError, SettingsError
 from common.options import settings_from, settings_without_cluster
@@ -125,6 +129,17 @@ def live(where: Place, *, measure: bool) -> Iterator[tuple[Callable[[], Report],
     with _measuring(where, where.settings.traffic.window_seconds) as measuring:
         measuring.start()
         yield measuring.showing.report, _measured_here(where, answer)
+
+
+def hosts_known(settings: Settings, group: str) -> tuple[Hosts, str]:
+    """What a running agent of this cluster knows of the racks of a group's hosts, and why nothing where it failed."""
+    where = Place(settings=settings, cluster_named=True)
+    try:
+        answer = _asked(where, f"/v1/racks?group={quote(group, safe='')}")
+        told = host_racks.from_json(answer) if answer is not None else None
+    except AgentError as error:
+        return NO_HOSTS, f"racks that only the agent knows are not in it: {error}"
+    return (told.hosts() if told is not None and _same_cluster(where, told.bootstrap) else NO_HOSTS), ""
 
 
 def _asked(where: Place, path: str) -> bytes | None:

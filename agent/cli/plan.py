@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent import log
+from agent.cli.asking import hosts_known
 from agent.cli.curve import points_of, show_points
 from agent.cluster import ClusterView, NoRack, Settling, SettlingTimes, settle
 from agent.coordination import close, connect
@@ -81,7 +82,8 @@ def plan(
     """Show the present and the best assignment of a live group: cross-rack partitions, moves, per member.
 
     Reads only: the group is described, not joined. Racks that members do not send come from `racks.client_ids` and
-    `racks.networks`, e.g. --set 'racks.client_ids={"*-rack-a": rack-a}'.
+    `racks.networks`, e.g. --set 'racks.client_ids={"*-rack-a": rack-a}', and from an agent that measures the group (at
+    web.host:web.port): what agents beside members tell, and the Kubernetes API.
     """
     settings = settings_from(config, bootstrap, assignments)
     log.configure(settings.log)
@@ -159,12 +161,13 @@ def examine(
         raise AgentError(f"group {group}: is {view.state}; it needs members and no rebalance under way: try again")
     subscriptions = [member.subscription for member in view.members if member.subscription is not None]
     seen = look(admin, topics_of(subscriptions))
+    hosts, unasked = hosts_known(settings, group)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
     aware, unknown = _rack_aware(settings, admin, seen)
     mode = planner.mode_of(view.protocol, settings.leading, rack_aware_fetch=aware)
     members = [
         member
-        for member in planner.members_of_view(view, settings.racks)
+        for member in planner.members_of_view(view, settings.racks, hosts)
         if member.instance_id != settings.leading.instance_id
     ]
     if not members:
@@ -186,6 +189,7 @@ def examine(
         "proposed": {**asdict(made.after), "cross_rack_share": shares[1]},
         "warnings": [
             *unknown,
+            *filter(None, [unasked]),
             *rack_warnings({rack.rack for rack in racks.values() if rack.rack is not None}, brokers),
             *(f"member {member.id}: {member.unreadable}" for member in view.members if member.unreadable),
             *([_WITHOUT_COPARTITIONING] if with_curve and mode.keep_copartitioned else []),

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -32,9 +33,10 @@ def pods(cluster: ContainerCluster) -> Iterator[Pods]:
         yield opened
 
 
-def planned(scene: Scene) -> list[tuple[str, str]]:
-    """Rack and its source of every member, as `samerack plan` finds them on the brokers."""
-    line = [sys.executable, "-m", "agent.cli.main", "plan", scene.group, "--json", "-b", scene.cluster.bootstrap]
+def planned(scene: Scene, *options: str) -> list[tuple[str, str]]:
+    """Rack and its source of every member, as `samerack plan` finds them on the brokers and by an agent that runs."""
+    asked = ["plan", scene.group, "--json", "-b", scene.cluster.bootstrap, *options]
+    line = [sys.executable, "-m", "agent.cli.main", *asked]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode:
         return []  # nobody is in the group yet
@@ -114,7 +116,9 @@ def test_the_api_server_tells_the_racks_of_members_that_do_not(pods: Pods, scene
             "nothing crosses racks",
             timeout=60,
         )
-        assert planned(scene) == [("-", "none")] * len(_ZONES)  # nobody but the API server knows
+        assert planned(scene) == [("-", "none")] * len(_ZONES)  # nobody but the API server knows, and the agent asks it
+        port = urlsplit(str(agent.events("started")[-1]["url"])).port
+        assert planned(scene, "-s", f"web.port={port}") == [(rack, "kubernetes") for rack in _ZONES.values()]
         assert agent.metric("samerack_pod_questions_total", outcome="found") == len(_ZONES)
 
 

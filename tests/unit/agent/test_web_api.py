@@ -12,10 +12,11 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from agent import findings, report, web_api, web_page
+from agent import findings, host_racks, report, web_api, web_page
 from agent.cli import asking
 from agent.fetching import address as where_it_answers
 from agent.metrics import GroupStatus, Metrics
+from agent.racks import MemberRack
 from agent.web import WebServer, application
 from common.errors import AgentError
 from common.settings import WebSettings
@@ -69,6 +70,23 @@ def test_events_are_told_newest_first(url: str) -> None:
     assert [event["kind"] for event in told] == ["plan", "decision", "decision"]
     assert len(json.loads(ask(f"{url}/v1/events?most=1")[1])["events"]) == 1
     assert json.loads(ask(f"{url}/v1/events?group=payments")[1]) == {"events": []}
+
+
+def test_racks_of_hosts_are_told_as_far_as_only_the_agent_knows_them(url: str) -> None:
+    """From other agents and the Kubernetes API; what members send or settings say, anybody knows."""
+    members = (
+        ("10.0.0.0", MemberRack(rack="a", source="agent", fetches_with_rack=True)),
+        ("10.0.0.1", MemberRack(rack="b", source="kubernetes", fetches_with_rack=True)),
+        ("10.0.0.2", MemberRack(rack="c", source="subscription", fetches_with_rack=True)),
+        ("10.0.0.3", MemberRack(rack=None, source="none", fetches_with_rack=False)),
+    )
+    told = host_racks.from_json(host_racks.to_json(host_racks.host_racks("h:1", members)))
+    assert (told.bootstrap, told.agents, told.kubernetes) == ("h:1", {"10.0.0.0": "a"}, {"10.0.0.1": "b"})
+    assert (told.hosts().agents("10.0.0.0"), told.hosts().kubernetes("10.0.0.0")) == ("a", None)
+    assert host_racks.from_json(ask(f"{url}/v1/racks?group=orders")[1]).bootstrap == SHOWN.bootstrap
+    assert host_racks.from_json(ask(f"{url}/v1/racks?group=nobody")[1]).agents == {}
+    with pytest.raises(AgentError, match="tells no racks"):
+        host_racks.from_json(b"{}")
 
 
 def test_the_policy_tells_mode_and_what_is_waited_for(url: str) -> None:
