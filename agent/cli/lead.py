@@ -126,9 +126,10 @@ def gain_words(gain: Gain) -> str:
         dollars = gain.saved_dollars_per_day
         lines.append(f"would stay in its rack: {saved}" + (f", {words.money(dollars)} a day" if dollars else ""))
     lately = "not known yet" if gain.rejoin_seconds is None else f"{gain.rejoin_seconds:.1f} s lately"
+    most = "" if gain.pause_seconds_at_most is None else f": {gain.pause_seconds_at_most:.1f} s in all at most"
     lines.append(
-        f"{gain.members} members pause as in any rebalance (they took {lately} to rejoin) and about a second more, "
-        f"{gain.held_seconds_at_most:g} s at most"
+        f"{gain.members} members pause as in any rebalance (they took {lately} to rejoin), and until those who lead "
+        f"now are back, about a second as a rule and {gain.held_seconds_at_most:g} s at most{most}"
     )
     return "\n".join(lines)
 
@@ -159,9 +160,11 @@ def _tell(console: Console, did: Did) -> None:
 
 def _end(progress: Progress) -> str:
     if progress.outcome is Outcome.LEADS:
+        most = progress.gain.pause_seconds_at_most if progress.gain is not None else None
         return (
-            f"the agent leads {progress.group}, {progress.seconds:.1f} s after it began; "
-            f"the group was held for {progress.held_seconds:.2f} s"
+            f"the agent leads {progress.group}, {progress.seconds:.1f} s after it began"
+            + (f" (at most {most:.1f} s were forecast)" if most is not None else "")
+            + f"; the group was held for {progress.held_seconds:.2f} s"
         )
     if progress.outcome is Outcome.WOULD:
         return f"nothing speaks against taking {progress.group} over; without --dry-run the agent does"

@@ -289,7 +289,7 @@ class Membership(GroupMember):
         A broker takes up a connection's next request as soon as it has answered the one before: the second is ahead of
         the plan of the group's leader then, however slow the agent's machine is. The group has to know the member id.
         """
-        if self._hold is Hold.ASKED and self._parked and self._once_more is None and self.is_static and self.member_id:
+        if self._hold is Hold.ASKED and self._parked and self._once_more is None and self.member_id:
             self._once_more = self._send_once_more()
 
     def _send_once_more(self) -> Any:

@@ -96,6 +96,16 @@ def front_is_free(group: GroupView, member_id: str, leader_id: str) -> bool:
     return places[ids.index(others[0])] - behind > 1
 
 
+def places_share(group: GroupView, member_id: str, leader_id: str, most: int) -> float:
+    """Of all new member ids, the share with so many members before them at most, the leader aside: 0 to 1."""
+    ids = [member.id for member in group.members]
+    others = [member for member in ids if member not in (member_id, leader_id)]
+    buckets = _buckets(ids)
+    if len(others) <= most or buckets is None:
+        return 1.0
+    return (spread_hash(others[most]) & (buckets - 1)) / buckets  # in that bucket itself a newcomer comes last
+
+
 def _buckets(ids: Sequence[str]) -> int | None:
     """The size of the coordinator's table: the least that explains the order, or None where none does."""
     hashes = [spread_hash(member) for member in ids]

@@ -44,6 +44,7 @@ class Gain:
         saved_dollars_per_day: the same in dollars.
         rejoin_seconds: how long the members took to rejoin in a rebalance that the agent began.
         held_seconds_at_most: how long the brake may make them wait beyond that.
+        pause_seconds_at_most: how long they pause in all, by these figures.
     """
 
     members: int
@@ -55,6 +56,7 @@ class Gain:
     saved_dollars_per_day: float | None
     rejoin_seconds: float | None
     held_seconds_at_most: float
+    pause_seconds_at_most: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -118,20 +118,34 @@ class Seat:
             raise StepBackError(Cause.NO_PLACE)
         return True
 
-    def approach(self, membership: Member, look: GroupView) -> None:
-        """Roll to a safe place with few members before it, the leader aside: none, or one where the front is taken."""
+    def approach(self, membership: Member, look: GroupView, *, most: int, rolls: int) -> bool:
+        """Roll to a safe place with few members before it, the leader aside: none, or one where the front is taken.
+
+        Args:
+            membership: The membership, static.
+            look: The group, stable.
+            most: So many members may come before it where no better place was found soon.
+            rolls: So many places are tried.
+
+        Returns:
+            Whether there is nothing more to try; not so where the group has begun a rebalance meanwhile.
+        """
         aim = 0 if front_is_free(look, membership.member_id, membership.leader_id) else 1
-        for rolls in range(_MOST_ROLLS):
+        for rolled in range(rolls):
             before = ahead(look, membership.member_id, membership.leader_id)
-            if len(before) <= aim + rolls // _ROLLS_FOR_EACH and not is_exposed(look, membership.member_id):
-                return
+            will_do = min(most, aim + rolled // _ROLLS_FOR_EACH)
+            if len(before) <= will_do and not is_exposed(look, membership.member_id):
+                return True
             membership.roll()
-            if not membership.join(2.0) or membership.leading:
-                return
+            if not membership.join(2.0):
+                return False
+            if membership.leading:
+                return True
             self._metrics.rolled(membership.group_id)
             look = membership.describe()
             if not look.stable:
-                return
+                return False
+        return True
 
     def _wait(self, *, rolls: int) -> None:
         self._roll_at = self._clock() + self._retry_seconds

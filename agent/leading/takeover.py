@@ -20,7 +20,7 @@ from typing import Final
 from agent.group import GroupView, MemberView
 from agent.leading.admission import foreign
 from agent.leading.member import Member
-from agent.leading.order import ahead
+from agent.leading.order import ahead, places_share
 from common.settings import LeadingSettings
 
 PREPARING: Final = "PreparingRebalance"
@@ -33,8 +33,15 @@ MOST_TRIES: Final = 4
 costs the group one more."""
 MOST_AHEAD: Final = 3
 """Members that are evicted beside the leader because they would lead next; as a rule there are none, or one."""
+MOST_ROLLS: Final = 256
+"""Places that are tried for one with so few members before it."""
+_LEAST_CHANCES: Final = 5.0
+"""Of those places as many have to be good on average: then one takeover in 150 finds none."""
+_LATER: Final = "once members have come or gone, their order is another one"
 HELD_SECONDS: Final = 4.0
 """The group is held no longer: well below the least session timeout that brokers allow by default (6 s)."""
+_BEGIN_SECONDS: Final = 1.0
+"""In which members that have their partitions fetch offsets and read."""
 BACK_SECONDS: Final = 0.3
 """Of several that were evicted, the next is waited for so long: a follower on librdkafka needs a second more than the
 leader. Who comes later joins in a rebalance of its own, which takes the group less than to wait."""
@@ -86,8 +93,6 @@ def refusal(look: GroupView, standing: Standing, leading: LeadingSettings) -> st
         )
     if look.protocol not in EAGER:
         return f"whether members give up everything before they join is not known of protocol {look.protocol!r}"
-    if not standing.static:
-        return "the agent is in it without an instance id, and cannot choose its place"
     leader = member_of(look, standing.leader)
     if leader is None:
         return "its leader is not among its members; try again when it has settled"
@@ -96,14 +101,37 @@ def refusal(look: GroupView, standing: Standing, leading: LeadingSettings) -> st
     return foreign(replace(look, members=others(look, standing.me)), leading)
 
 
+def outlook_refusal(look: GroupView, standing: Standing) -> str:
+    """Why the agent will not be made the leader from a place that it can have; empty when it will.
+
+    A static member may take another place without a rebalance (`agent.leading.seat`), a dynamic one has to stay.
+    """
+    if not standing.static or not ahead(look, standing.me, standing.leader):
+        return place_refusal(look, standing)
+    if MOST_ROLLS * places_share(look, standing.me, standing.leader, MOST_AHEAD) < _LEAST_CHANCES:
+        return f"more than {MOST_AHEAD} members would lead rather than the agent in nearly every place; {_LATER}"
+    return ""
+
+
 def place_refusal(look: GroupView, standing: Standing) -> str:
     """Why the agent cannot be made the leader by evicting the present one and who is ahead; empty when it can."""
     before = ahead(look, standing.me, standing.leader)
     if static := [f"{one.client_id} ({one.instance_id})" for one in before if one.instance_id is not None]:
         return f"static members would lead next, and are never evicted: {', '.join(sorted(static))}"
     if len(before) > MOST_AHEAD:
-        return f"{len(before)} members would lead rather than the agent, and no better place can be had; try again"
+        return f"{len(before)} members would lead rather than the agent; {_LATER}"
     return ""
+
+
+def longest_pause(rejoin_seconds: float | None) -> float | None:
+    """How long a takeover keeps the group from reading at most, in seconds: forecast from its own rebalances.
+
+    Its members rejoin twice, wait for those who are evicted, and begin to read again.
+
+    Args:
+        rejoin_seconds: how long they took to rejoin lately; None where that is not known.
+    """
+    return None if rejoin_seconds is None else 2 * rejoin_seconds + HELD_SECONDS + _BEGIN_SECONDS
 
 
 def slow_refusal(waited_seconds: float, most_seconds: float) -> str:

@@ -23,7 +23,17 @@ from agent.leading.order import ahead
 from agent.leading.policy import Action
 from agent.leading.progress import UNDER_WAY, Gain, Outcome, Progress
 from agent.leading.seat import Seat
-from agent.leading.takeover import HELD_SECONDS, place_refusal, refusal, slow_refusal, standing_of
+from agent.leading.takeover import (
+    HELD_SECONDS,
+    MOST_AHEAD,
+    MOST_ROLLS,
+    longest_pause,
+    outlook_refusal,
+    place_refusal,
+    refusal,
+    slow_refusal,
+    standing_of,
+)
 from agent.leading.takeover_run import Run
 from agent.leading.teller import FOLLOWING, LEADING, WAITING, Teller
 from common.settings import LeadingSettings
@@ -166,10 +176,13 @@ class Taking:
             or slow_refusal(max(self._rejoins, default=0.0), self._leading.takeover_wait_seconds)
             or self._worth_refusal(evaluation, asked=asked)
         )
+        if not reason and not self._approached:
+            reason = outlook_refusal(look, standing)
         if not reason and not dry_run:
-            if not self._approached and ahead(look, standing.me, standing.leader):
-                self._approached = True
-                self._seat.approach(member, look)
+            if standing.static and not self._approached and ahead(look, standing.me, standing.leader):
+                self._approached = self._seat.approach(member, look, most=MOST_AHEAD, rolls=MOST_ROLLS)
+                if self._approached:
+                    self._asked_at = self._clock()  # the question was taken up
                 return True
             reason = place_refusal(look, standing) or self._floor_refusal()
         if reason or dry_run:
@@ -261,6 +274,7 @@ class Taking:
             saved_dollars_per_day=outlook.saved_dollars_per_day,
             rejoin_seconds=max(self._rejoins, default=None),
             held_seconds_at_most=HELD_SECONDS,
+            pause_seconds_at_most=longest_pause(max(self._rejoins, default=None)),
         )
 
     def _answer(self, progress: Progress, reason: str, gain: Gain, *, asked: bool) -> None:

@@ -28,6 +28,7 @@ GAIN = Gain(
     saved_dollars_per_day=3.5,
     rejoin_seconds=None,
     held_seconds_at_most=4.0,
+    pause_seconds_at_most=None,
 )
 
 

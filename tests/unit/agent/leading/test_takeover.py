@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
+from uuid import UUID
 
 import pytest
 
 from agent.group import GroupView, MemberView
+from agent.leading.order import places_share
 from agent.leading.takeover import (
+    HELD_SECONDS,
     MOST_AHEAD,
     PREPARING,
     Standing,
     Verdict,
     is_back,
+    longest_pause,
     may_evict,
+    outlook_refusal,
     place_refusal,
     refusal,
     slow_refusal,
 )
 from common.settings import LeadingSettings
+from protocol.java import spread_hash
 from protocol.model import from_pairs
 from tests.unit.agent.values import group, member
 
@@ -39,6 +46,11 @@ def held(*members: MemberView, state: str = PREPARING) -> GroupView:
     return group(*map(bare, members), state=state, protocol="")
 
 
+def named(client: str, number: int) -> str:
+    """A member id as brokers make it, the same for the same number."""
+    return f"{client}-{UUID(int=Random(number).getrandbits(128), version=4)}"  # noqa: S311 - the same each time
+
+
 def test_an_eager_group_may_be_taken_over() -> None:
     """Nothing speaks against a stable group whose leader is a dynamic member."""
     assert refusal(STABLE, STANDING, LeadingSettings()) == ""
@@ -51,7 +63,6 @@ def test_an_eager_group_may_be_taken_over() -> None:
         (replace(STABLE, state=PREPARING), STANDING, "PreparingRebalance, not Stable"),
         (replace(STABLE, protocol="cooperative-sticky"), STANDING, "is cooperative"),
         (replace(STABLE, protocol="own-assignor"), STANDING, "is not known of protocol 'own-assignor'"),
-        (STABLE, replace(STANDING, static=False), "without an instance id"),
         (STABLE, replace(STANDING, leader="m-9"), "its leader is not among its members"),
         (group(AGENT, replace(M1, instance_id="pod-1"), M2), STANDING, "a static member (pod-1), which is never"),
         (group(AGENT, M1, member("m-4", instance_id="other-agent")), STANDING, "another agent (other-agent)"),
@@ -69,6 +80,39 @@ def test_who_stands_ahead_is_evicted_too_unless_static_or_many() -> None:
     many = [member(f"n-{number}", "orders") for number in range(MOST_AHEAD + 1)]
     assert place_refusal(group(*many[1:], AGENT, M1), STANDING) == ""
     assert f"{MOST_AHEAD + 1} members would lead" in place_refusal(group(*many, AGENT, M1), STANDING)
+
+
+def test_a_member_that_cannot_move_has_to_stand_well_already() -> None:
+    """In groups with sticky assignors the agent has no instance id: its place is the one that it chose as it came."""
+    dynamic = replace(STANDING, static=False)
+    assert refusal(replace(STABLE, protocol="sticky"), dynamic, LeadingSettings()) == ""
+    many = [member(f"n-{number}", "orders") for number in range(MOST_AHEAD + 1)]
+    assert outlook_refusal(group(*many[1:], AGENT, M1), dynamic) == ""
+    assert f"{MOST_AHEAD + 1} members would lead" in outlook_refusal(group(*many, AGENT, M1), dynamic)
+
+
+def test_a_dry_run_of_a_large_group_tells_whether_a_place_can_be_had() -> None:
+    """Of 82 members one of twenty places has few before it: a dry run said yes, and the call found 74 before it."""
+    ids = sorted((named("app", number) for number in range(82)), key=lambda name: spread_hash(name) & 127)
+    large = group(*(member(name, "orders") for name in ids))
+    standing = Standing(me="agent", leader=ids[40], static=True)
+    share = places_share(large, "agent", ids[40], MOST_AHEAD)
+    tried = [named("samerack", number) for number in range(20_000)]
+    buckets = [spread_hash(name) & 127 for name in tried]
+    few = sum(
+        sum(spread_hash(one) & 127 <= bucket for one in ids if one != ids[40]) <= MOST_AHEAD for bucket in buckets
+    )
+    assert share == pytest.approx(few / len(tried), abs=0.01)
+    assert outlook_refusal(large, standing) == ""
+    crowd = [name for name in (named("app", number) for number in range(100, 2_000)) if spread_hash(name) & 127 == 0]
+    crowded = group(*(member(name, "orders") for name in (*crowd[: MOST_AHEAD + 1], *ids)))
+    assert "in nearly every place" in outlook_refusal(crowded, standing)
+
+
+def test_the_forecast_is_of_the_groups_own_rebalances() -> None:
+    """Its members rejoin twice, and those who are evicted have four seconds; where nothing was seen it is not known."""
+    assert longest_pause(1.5) == 3.0 + HELD_SECONDS + 1.0
+    assert longest_pause(None) is None
 
 
 def test_members_that_rejoin_slowly_are_left_alone() -> None:

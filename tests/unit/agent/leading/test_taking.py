@@ -84,9 +84,10 @@ class Stage:
         """The membership."""
         return cast("Member", self.joining)
 
-    def approach(self, _member: Member, _look: GroupView) -> None:
+    def approach(self, _member: Member, _look: GroupView, *, most: int, rolls: int) -> bool:
         """As a seat: rolls, in vain."""
         self.approached += 1
+        return most > 0 < rolls
 
     def consider(self, look: GroupView = STABLE) -> bool:
         """One turn of following."""
@@ -122,7 +123,7 @@ def test_a_dry_run_answers_and_changes_nothing() -> None:
     progress = stage.taking.progress
     assert (progress.outcome, progress.dry_run) == (Outcome.WOULD, True)
     assert progress.gain is not None
-    assert progress.gain.rejoin_seconds == 0.5
+    assert (progress.gain.rejoin_seconds, progress.gain.pause_seconds_at_most) == (0.5, 6.0)
     assert (stage.joining.done, stage.approached, stage.judging.spent) == ([], 0, 0)
 
 
