@@ -22,7 +22,7 @@ SPREAD = ((2,), (3,), (1,), (2,), (3,), (1,))
 """Brokers by partition: roundrobin, whose members come in the order of racks, has none of them near."""
 _ASSIGNORS = {"kafka-python": "range"}
 """kafka-python's roundrobin fails on a member without topics; the others' range would know racks."""
-_PAUSES = {"java": 5.0, "kafka-python": 5.0, "confluent": 7.0}
+_PAUSES = {"java": 5.0, "kafka-python": 5.0, "aiokafka": 5.0, "confluent": 7.0}
 """The longest pause in seconds on a busy machine; what scripts/takeovers grants is a fraction of it."""
 _HELD_PAUSE_SECONDS = 20.0
 """The longest where the worker dies while it holds the group: mostly the start of a process on a busy machine."""
@@ -33,11 +33,11 @@ _AGAIN_SECONDS = 60.0
 """How long it is tried again where the answer says so, or where it was undone: both happen on a busy machine."""
 
 
-def _following(scene: Scene, *clients: str, **settings: Any) -> AgentProcess:
+def _following(scene: Scene, *clients: str, assignor: str = "", **settings: Any) -> AgentProcess:
     """A group of these clients that reads across racks, and an agent in it that follows."""
     scene.lay_out(SPREAD)
     for client, rack in zip(clients, (A, B, C), strict=True):
-        scene.join(client, rack, assignor=_ASSIGNORS.get(client, "roundrobin"))
+        scene.join(client, rack, assignor=assignor or _ASSIGNORS.get(client, "roundrobin"))
     scene.wait_settled()
     agent = scene.agent(**{"leading__takeover_wait_seconds": _PATIENT, **settings})
     agent.wait_role("following")
@@ -89,6 +89,16 @@ def _taken_over(scene: Scene, agent: AgentProcess, client: str) -> None:
 def test_a_running_group_is_taken_over(scene: Scene, client: str) -> None:
     """Asked to, the agent leads; its plan has everything near, the pause is short, no record is lost or read twice."""
     _taken_over(scene, _following(scene, client, client, client), client)
+    scene.finish()
+
+
+def test_a_running_group_with_a_sticky_assignor_is_taken_over(scene: Scene) -> None:
+    """The agent is in it without an instance id, behind the first member: who is before it is evicted with the leader."""
+    agent = _following(scene, "aiokafka", "aiokafka", "aiokafka", assignor="sticky")
+    present = scene.presence()
+    assert present is not None
+    assert present.group_instance_id is None
+    _taken_over(scene, agent, "aiokafka")
     scene.finish()
 
 

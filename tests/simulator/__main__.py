@@ -13,8 +13,10 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import redirect_stdout
+from dataclasses import asdict
 from typing import Any, Final
 
+from tests.simulator import deploys
 from tests.simulator.agent import simulated
 from tests.simulator.judgement import ViolationError
 from tests.simulator.plants import PLANTS
@@ -77,7 +79,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="how many at once (default: all)")
     parser.add_argument("--plant", default="", choices=sorted(PLANTS), help="a mistake that the agent is to make")
     parser.add_argument("--json", action="store_true", help="print what was found as JSON")
+    parser.add_argument(
+        "--deploys",
+        type=int,
+        metavar="GROUPS",
+        default=0,
+        help="rather tell in how many of so many running groups, of several sizes and protocols, the agent leads after "
+        "one rolling deploy, after two and after three",
+    )
     options = parser.parse_args(arguments)
+    if options.deploys:
+        told_rows = list(deploys.rows(options.deploys, options.processes))
+        sys.stdout.write(
+            (json.dumps([asdict(row) for row in told_rows]) if options.json else deploys.table(told_rows)) + "\n"
+        )
+        return 0
     started = told = time.monotonic()
     found: list[dict[str, Any]] = []
     done = 0
