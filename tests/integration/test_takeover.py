@@ -93,7 +93,7 @@ def test_a_running_group_is_taken_over(scene: Scene, client: str) -> None:
 
 
 def test_a_running_group_with_a_sticky_assignor_is_taken_over(scene: Scene) -> None:
-    """The agent is in it without an instance id, behind the first member: who is before it is evicted with the leader."""
+    """The agent is in it without an instance id, behind the first member: who is before it is evicted, too."""
     agent = _following(scene, "aiokafka", "aiokafka", "aiokafka", assignor="sticky")
     present = scene.presence()
     assert present is not None
