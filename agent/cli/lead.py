@@ -63,7 +63,7 @@ def lead(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end instead of the steps.")] = False,
     assignments: SetOption = None,
 ) -> None:
-    """Have the running agent become the leader of a group now, instead of at its leader's next restart.
+    """Have the running agent become the leader of a group now, instead of when its leader leaves.
 
     For groups whose members give up all partitions in a rebalance (range, roundrobin, sticky); nothing is lost and
     nothing read twice, and everybody pauses as in any other rebalance. The agent must be in the group as a follower, on

@@ -25,6 +25,7 @@ from agent.leading import planner
 from agent.leading.admission import is_settled
 from agent.leading.measured import Rates, shares_of
 from agent.leading.membership import Membership
+from agent.leading.prospect import prospect
 from agent.racks import rack_warnings
 from agent.traffic.watch import observe
 from agent.traffic.weights import weights_of_rates
@@ -184,6 +185,7 @@ def examine(
         "protocol": view.protocol,
         "assignor": made.assignor,
         "weighed_by": "bytes" if weights else "partitions",
+        "agent_leads": prospect(view, settings.leading),
         "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
         "present": {**asdict(made.before), "cross_rack_share": shares[0]},
         "proposed": {**asdict(made.after), "cross_rack_share": shares[1]},
@@ -262,6 +264,7 @@ def _show(answer: dict[str, Any]) -> None:
         f"with {answer['assignor']} {then['cross_rack']} ({then['cross_rack_share']:.1%}), moving {then['moved']}; "
         f"shares by {answer['weighed_by']}"
     )
+    console.print(f"an agent leads it: {answer['agent_leads']}", highlight=False, markup=False)
     if "curve" in answer:
         show_points(answer["curve"], console)
     for warning in answer["warnings"]:

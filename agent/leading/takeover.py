@@ -89,7 +89,7 @@ def refusal(look: GroupView, standing: Standing, leading: LeadingSettings) -> st
     if look.protocol in leading.cooperative_protocols:
         return (
             f"its protocol {look.protocol} is cooperative: whoever is evicted loses partitions that it still reads; "
-            "the agent leads after the present leader's next restart"
+            "stop all its consumers and start them again, and the agent leads from the first generation"
         )
     if look.protocol not in EAGER:
         return f"whether members give up everything before they join is not known of protocol {look.protocol!r}"
@@ -97,7 +97,10 @@ def refusal(look: GroupView, standing: Standing, leading: LeadingSettings) -> st
     if leader is None:
         return "its leader is not among its members; try again when it has settled"
     if leader.instance_id is not None:
-        return f"its leader {leader.client_id} is a static member ({leader.instance_id}), which is never evicted"
+        return (
+            f"its leader {leader.client_id} is a static member ({leader.instance_id}), which is never evicted and "
+            "keeps the lead when it restarts; stop it for longer than its session timeout"
+        )
     return foreign(replace(look, members=others(look, standing.me)), leading)
 
 

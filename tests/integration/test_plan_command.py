@@ -44,6 +44,7 @@ def test_a_plan_shows_what_members_have(scene: Scene, *, led: bool) -> None:
     assert answer["present"]["cross_rack"] == scene.cross_rack()
     assert (answer["proposed"]["cross_rack"], answer["warnings"]) == (0, [])
     assert (answer["protocol"], answer["assignor"]) == ("range", "optimal")
+    assert "nearly always within one rolling deploy" in answer["agent_leads"]
     if led:
         assert answer["proposed"]["moved"] == 0
     else:

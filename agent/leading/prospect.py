@@ -1,0 +1,40 @@
+"""How the agent comes to lead a running group, in words: what was measured, and no more than that.
+
+The numbers are those of `scripts/simulate --deploys 200`, which docs/leading.md shows. What must not enter: looking at
+the group, and doing anything about it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from agent.group import GroupView
+from agent.leading.admission import refusal
+from agent.leading.order import SOUND_PROTOCOLS
+from agent.leading.takeover import EAGER
+from common.settings import LeadingSettings
+
+_BIRTH: Final = "with its first consumers once all have been stopped"
+
+
+def prospect(view: GroupView, leading: LeadingSettings) -> str:
+    """How an agent comes to lead this group.
+
+    Args:
+        view: the group, stable, with or without the agent.
+        leading: how the agent leads.
+    """
+    if reason := refusal(view, leading):
+        return f"not while it runs: {reason}"
+    if view.protocol in SOUND_PROTOCOLS:
+        ways = ["when its leader leaves, nearly always within one rolling deploy"]
+    else:
+        ways = [f"{_BIRTH}; in a rolling deploy by chance only"]
+    if view.protocol in EAGER:
+        ways.append(f"at once by samerack lead {view.name} --takeover clean")
+    if static := sum(one.instance_id not in (None, leading.instance_id) for one in view.members):
+        ways.append(
+            f"but {static} of its members are static, and a static leader that restarts within its session keeps the "
+            f"lead and is never evicted: {_BIRTH} then"
+        )
+    return "; ".join(ways)
