@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from agent.events.model import Event
+from agent.leading.measured import Rates, share_of_owners
 from agent.leading.policy import share
 from agent.traffic.model import GroupTraffic
 from assignors.consumer.curve import curve
@@ -38,13 +39,23 @@ class CurvePoint:
     emptiest: int
 
 
-def curve_of(problem: Problem) -> tuple[CurvePoint, ...]:
-    """Balance against locality, from a fair share to as near as can be; empty where the group is too large to ask."""
+def curve_of(problem: Problem, rates: Rates | None = None) -> tuple[CurvePoint, ...]:
+    """Balance against locality, from a fair share to as near as can be; empty where the group is too large to ask.
+
+    Args:
+        problem: the group.
+        rates: measured bytes per second, which the shares are of then; by the problem's weights without.
+    """
     if not problem.members or len(problem.owner) > _MOST_PARTITIONS:
         return ()
     try:
         return tuple(
-            CurvePoint(max_skew=point.max_skew, share=share(point.cost), fullest=point.fullest, emptiest=point.emptiest)
+            CurvePoint(
+                max_skew=point.max_skew,
+                share=share_of_owners(problem, point.owner, rates),
+                fullest=point.fullest,
+                emptiest=point.emptiest,
+            )
             for point in curve(problem)
         )
     except AssignmentError:

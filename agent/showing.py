@@ -117,7 +117,14 @@ class Showing:
     def curve(self, name: str) -> tuple[CurvePoint, ...]:
         """What a group would read across racks if members could have more than a fair share; empty where unknown."""
         group = self.board.group(name)
-        return curve_of(group.problem) if group is not None and group.problem is not None else ()
+        if group is None or group.problem is None:
+            return ()
+        known = {
+            (one.topic, one.number): one.bytes_per_second
+            for one in group.partitions
+            if one.bytes_per_second is not None
+        }
+        return curve_of(group.problem, known if group.problem.weights is not None else None)
 
     def own_share(self, group: GroupTraffic) -> float | None:
         """The cross-rack share that the group's own assignor comes to, not older than a minute."""

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from agent.cli.assign_json import QuestionError, options_of, parse, problem_of
 from agent.leading.deadline import DEADLINE_SECONDS, LateError, assign_in_time
-from agent.leading.policy import share
+from agent.leading.measured import Rates, share_of_owners
 from assignors.consumer.curve import curve as curve_of
 from assignors.consumer.registry import Options
 from assignors.model import AssignmentError, Int32Array, Problem
@@ -62,13 +62,16 @@ def _object(data: bytes) -> dict[str, Any]:
     return value
 
 
-def points_of(problem: Problem, options: Options, *, seconds: float = DEADLINE_SECONDS) -> list[dict[str, Any]]:
+def points_of(
+    problem: Problem, options: Options, *, seconds: float = DEADLINE_SECONDS, rates: Rates | None = None
+) -> list[dict[str, Any]]:
     """The points of the curve as JSON values.
 
     Args:
         problem: the group.
         options: what the group asks for.
         seconds: deadline of each point.
+        rates: measured bytes per second, which the shares are of then.
 
     Raises:
         AssignmentError: the options know no skew.
@@ -82,7 +85,7 @@ def points_of(problem: Problem, options: Options, *, seconds: float = DEADLINE_S
         {
             "max_skew": point.max_skew,
             "cross_rack": point.cost.cross_rack,
-            "cross_rack_share": round(share(point.cost), 6),
+            "cross_rack_share": round(share_of_owners(problem, point.owner, rates), 6),
             "fullest": point.fullest,
             "emptiest": point.emptiest,
             "imbalance": point.cost.imbalance,

@@ -207,7 +207,7 @@ def examine(
             }
             for index, member in enumerate(problem.members)
         ],
-        **({"curve": points_of(problem, Options(), seconds=mode.deadline_seconds)} if with_curve else {}),
+        **({"curve": points_of(problem, Options(), seconds=mode.deadline_seconds, rates=rates)} if with_curve else {}),
     }
 
 

@@ -10,18 +10,20 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent.leading.planner import Plan
 from agent.leading.policy import ByteRates, Crossing, share
 from agent.traffic.board import TrafficBoard
 from agent.traffic.collect import Partition
 from agent.traffic.weights import WeightBook
-from assignors.evaluate import cross_rack_mask
-from assignors.model import Cost
+from assignors.evaluate import cross_rack_mask, evaluate
+from assignors.model import Cost, Int32Array, Problem
 from common.errors import SettingsError
 from common.money import PriceTable
 from common.settings import Settings
 
+FloatArray: TypeAlias = NDArray[np.float64]
 Rates: TypeAlias = Mapping[Partition, float]
 """Wire bytes per second by partition."""
 
@@ -73,15 +75,23 @@ def weighed_shares(before: Cost, after: Cost, sums: ByteRates | None) -> tuple[f
     return sums.present / sums.whole, sums.possible / sums.whole
 
 
+def share_of_owners(problem: Problem, owner: Int32Array, rates: Rates | None) -> float:
+    """The share that crosses racks where these own the partitions: of the bytes where they were measured."""
+    row = _row(problem, rates) if rates is not None else np.zeros(0)
+    whole = float(row.sum())
+    return float(row[cross_rack_mask(problem, owner)].sum()) / whole if whole else share(evaluate(problem, owner))
+
+
+def _row(problem: Problem, rates: Rates) -> FloatArray:
+    """[P] bytes per second of each partition."""
+    numbers = zip(problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)
+    return np.array([rates.get((problem.topics[topic], number), 0.0) for topic, number in numbers], dtype=np.float64)
+
+
 def byte_rates(plan: Plan, rates: Rates) -> ByteRates:
     """What the group reads, and reads across racks as it is and by the plan."""
     problem = plan.problem
-    row = np.array(
-        [
-            rates.get((problem.topics[topic], number), 0.0)
-            for topic, number in zip(problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)
-        ]
-    )
+    row = _row(problem, rates)
     return ByteRates(
         whole=float(row.sum()),
         present=float(row[cross_rack_mask(problem, problem.owner)].sum()),

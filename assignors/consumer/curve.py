@@ -34,12 +34,14 @@ class Point:
         cost: what it costs.
         fullest: partitions of the member that has most.
         emptiest: partitions of the member that has least.
+        owner: [P] the plan itself.
     """
 
     max_skew: int
     cost: Cost
     fullest: int
     emptiest: int
+    owner: Int32Array
 
 
 def curve(
@@ -63,7 +65,8 @@ def curve(
     def point(skew: int) -> Point:
         owner = assign(problem, replace(options, max_skew=skew))
         loads = np.bincount(owner[owner != NOBODY], minlength=max(1, len(problem.members)))
-        return Point(max_skew=skew, cost=evaluate(problem, owner), fullest=int(loads.max()), emptiest=int(loads.min()))
+        cost = evaluate(problem, owner)
+        return Point(max_skew=skew, cost=cost, fullest=int(loads.max()), emptiest=int(loads.min()), owner=owner)
 
     # anything above 0 makes the objective that of a skew, so that bundles are refused at once
     nearest = point(max(1, len(problem.owner))).cost.cross_rack_weight

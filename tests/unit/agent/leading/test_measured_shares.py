@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from agent.baseline import curve_of
+from agent.cli.curve import points_of
 from agent.leading import planner
 from agent.leading.measured import shares_of
 from agent.leading.policy import share
 from agent.traffic.weights import weights_of_rates
 from assignors.build import MemberInput, build_problem
+from assignors.consumer.registry import Options
 
 FAR, ALL = 12, 120
 MODE = planner.Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=False)
@@ -29,6 +32,16 @@ def test_partitions_with_almost_equal_traffic_count_alike() -> None:
     plan = _plan(rates)
     assert shares_of(plan, rates) == pytest.approx((FAR * 99 / sum(rates.values()),) * 2)
     assert share(plan.before) != pytest.approx(shares_of(plan, rates)[0])
+
+
+def test_the_curve_is_of_bytes_too() -> None:
+    """Of the command and of the page: the same share that is shown beside it."""
+    rates = {("t", number): 99.0 if number < FAR else 100.0 if number % 2 else 199.0 for number in range(ALL)}
+    problem = _plan(rates).problem
+    crossing = pytest.approx(FAR * 99 / sum(rates.values()), abs=1e-6)
+    assert points_of(problem, Options(), rates=rates)[0]["cross_rack_share"] == crossing
+    assert curve_of(problem, rates)[0].share == crossing
+    assert points_of(problem, Options())[0]["cross_rack_share"] != crossing
 
 
 def test_without_bytes_partitions_count_as_they_do_in_planning() -> None:
