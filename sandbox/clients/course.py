@@ -36,7 +36,7 @@ _MOVED: Final = {0: [3], 3: [2]}
 """Partition to its new broker; the best plan exchanges the two."""
 _SETTLE_SECONDS: Final = 180.0
 _STAYS_SECONDS: Final = 3.0
-_MOST_ROUNDS: Final = 2
+_MOST_ROUNDS: Final = 3
 _TOLD_SECONDS: Final = 0.5
 _WAITING_SECONDS: Final = 15.0
 _LEAST_STOP: Final = 0.15
@@ -180,9 +180,9 @@ class CourseOfGroup:
         begun = now_ns()
         answer = self._lead(agent)
         self._settle()
-        outcome = "leads" if answer["outcome"] == "leads" else "refused"
-        reason, seconds = str(answer["reason"]), float(answer.get("seconds", 0.0))
-        return Step(name="takeover", outcome=outcome, seconds=seconds, pause_seconds=self._pause(begun), reason=reason)
+        outcome, reason = str(answer["outcome"]), str(answer["reason"])
+        seconds, pause = float(answer.get("seconds", 0.0)), self._pause(begun)
+        return Step(name="takeover", outcome=outcome, seconds=seconds, pause_seconds=pause, reason=reason)
 
     def _stops_and_comes_back(self) -> Step:
         with ThreadPoolExecutor(len(self.group.seats)) as pool:

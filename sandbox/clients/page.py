@@ -35,7 +35,7 @@ _COURSES: Final = """
 
 One group of three members goes through all of them, from left to right. *leading* and *following* are the agent's role
 at the end of it; *observing* means that it stays out of the group, which leads itself. In the deploy each member is
-restarted in turn, twice at most; the number is that of restarts until the agent led.
+restarted in turn, three times at most; the number is that of restarts until the agent led.
 """
 _BIRTHS: Final = """
 ## From birth
