@@ -1,18 +1,56 @@
-"""Structured logs on standard error: one event a line, pretty on a terminal, JSON otherwise."""
+"""Structured logs on standard error: one event a line, pretty on a terminal, JSON otherwise.
+
+The one place that decides what a log may hold: no requests and answers of SASL, no bytes as they are sent, no variables
+of a traceback's frames, and wherever a secret of the settings appears, three asterisks.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, Final
 
 import structlog
 
-from common.settings import LogSettings
+from common.kafka_config import secrets_of
+from common.settings import Settings
+
+_MASK: Final = "***"
+_BYTES: Final = "kafka.protocol.parser"
+"""kafka-python's logger of requests and answers as bytes."""
+_SASL: Final = "SaslAuthenticate"
+"""Requests and answers of this name hold a password, what it can be guessed from, or a token."""
 
 
-def configure(settings: LogSettings) -> None:
+class _Speakable(logging.Filter):
+    """Lets through what a library may say."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether the record holds no bytes of a connection, and no request of SASL."""
+        told = record.args.values() if isinstance(record.args, dict) else record.args or ()
+        return record.name != _BYTES and not any(type(one).__name__.startswith(_SASL) for one in told)
+
+
+class _Masked:
+    """Puts asterisks in the place of secrets, in whatever a renderer has made."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        """The secrets, as they stand in the settings; the longest are masked first, as one may hold another."""
+        written = {form for secret in secrets for form in (secret, json.dumps(secret)[1:-1], repr(secret)[1:-1])}
+        self._secrets = sorted(written, key=len, reverse=True)
+
+    def __call__(self, _logger: object, _method: str, text: str) -> str:
+        """The line without them."""
+        for secret in self._secrets:
+            text = text.replace(secret, _MASK)
+        return text
+
+
+def configure(whole: Settings) -> None:
     """Set up structlog, and send the Kafka libraries' own warnings the same way."""
+    settings = whole.log
     console = settings.format == "console" or (settings.format == "auto" and sys.stderr.isatty())
     level = logging.getLevelNamesMapping()[settings.level.upper()]
     shared: list[Any] = [
@@ -21,13 +59,15 @@ def configure(settings: LogSettings) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     if console:
-        renderers: list[Any] = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())]
+        # without the frames' variables, here and below: one of them may be a password
+        frames = structlog.dev.plain_traceback
+        renderers: list[Any] = [structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=frames)]
     else:
-        # without the frames' variables: one of them may be a password
         exceptions = structlog.processors.ExceptionRenderer(
             structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
         )
         renderers = [exceptions, structlog.processors.JSONRenderer()]
+    renderers.append(_Masked(secrets_of(whole.kafka) | secrets_of(whole.publishing.kafka)))
     structlog.configure(
         processors=[*shared, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(level),
@@ -40,6 +80,7 @@ def configure(settings: LogSettings) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
         )
     )
+    handler.addFilter(_Speakable())
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(max(level, logging.WARNING))

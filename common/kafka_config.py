@@ -93,6 +93,18 @@ KNOWN: Final = FOR_BOTH.union(_ONLY_LIBRDKAFKA)
 _CLIENT_ID: Final = "samerack"
 
 
+_SECRETS: Final = ("password", "secret", ".pem", "jaas", "token")
+"""What the keys of secrets have in their names."""
+_NO_SECRETS: Final = frozenset({_ENDPOINT})
+
+
+def secrets_of(kafka: Mapping[str, str]) -> frozenset[str]:
+    """The values that nobody may read: passwords, keys and tokens."""
+    return frozenset(
+        text for key, text in kafka.items() if text and key not in _NO_SECRETS and any(part in key for part in _SECRETS)
+    )
+
+
 def client_id(kafka: Mapping[str, str]) -> str:
     """`client.id` of the agent's clients."""
     return kafka.get("client.id", _CLIENT_ID)

@@ -41,7 +41,7 @@ def cost(
     Changes nothing.
     """
     where = place(config, bootstrap, assignments)
-    log.configure(where.settings.log)
+    log.configure(where.settings)
     found = figures(where, window=window, measure=measure)
     report = found.report if group is None else only(found.report, group)
     if as_json:

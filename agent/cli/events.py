@@ -82,7 +82,7 @@ def events(
     reads its file. Changes nothing. docs/events.md explains each column.
     """
     settings = settings_without_cluster(config, assignments)
-    log.configure(settings.log)
+    log.configure(settings)
     kinds = tuple(dict.fromkeys(kind or ()))
     if unknown := [one for one in kinds if one not in KINDS]:
         raise SettingsError(f"--kind {unknown[0]}: no such kind; kinds are {', '.join(KINDS)}")

@@ -71,7 +71,7 @@ def lead(
     go as it should; the exit code is 1 then, with the reason. docs/takeover.md tells what happens step by step.
     """
     settings = settings_without_cluster(config, assignments)
-    log.configure(settings.log)
+    log.configure(settings)
     base = (url or address(settings.web)).rstrip("/")
     if not base.startswith(("http://", "https://")):
         raise SettingsError(f"--url {url}: expected http://HOST:PORT")

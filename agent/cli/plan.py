@@ -87,7 +87,7 @@ def plan(
     web.host:web.port): what agents beside members tell, and the Kubernetes API.
     """
     settings = settings_from(config, bootstrap, assignments)
-    log.configure(settings.log)
+    log.configure(settings)
     answer = examine(
         group,
         settings,

@@ -62,7 +62,7 @@ def run(
     from agent.supervisor.leaving import leave_or_tell  # noqa: PLC0415 - see above
     from agent.supervisor.watchdog import Supervisor  # noqa: PLC0415 - see above
 
-    log.configure(settings.log)
+    log.configure(settings)
     program.get_ready()
     gc.freeze()  # a worker that looks for garbage would write to every page that it shares
     gc.enable()
@@ -86,7 +86,7 @@ def _work(read: Callable[[], Settings], observe: bool, line: socket.socket, /, *
 
     try:
         settings = read()
-        log.configure(settings.log)
+        log.configure(settings)
         program.run(settings, line=line, observing=observe or observing, why=why)
     except (SettingsError, AgentError) as error:
         sys.exit(tell(error))

@@ -55,7 +55,8 @@ def top(
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise SettingsError("top: needs a terminal; `samerack cost` prints the same once")
     where = place(config, bootstrap, assignments)
-    log.configure(where.settings.log.model_copy(update={"level": "error"}))
+    quiet = where.settings.log.model_copy(update={"level": "error"})
+    log.configure(where.settings.model_copy(update={"log": quiet}))
     console = Console()
     order = "c"
     with (

@@ -34,7 +34,7 @@ def verify(
     web.host:web.port); where none runs, this command measures for --window seconds itself. Changes nothing.
     """
     where = place(config, bootstrap, assignments)
-    log.configure(where.settings.log)
+    log.configure(where.settings)
     found, origin = verdict(where, window=window, measure=measure)
     if as_json:
         typer.echo(findings.to_json(found))

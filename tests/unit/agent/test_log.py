@@ -9,17 +9,24 @@ import subprocess
 import sys
 from typing import Any
 
+import pytest
+
 PROGRAM = """
 import logging, sys, structlog
 from agent import log
-from common.settings import LogSettings
-log.configure(LogSettings(level={level!r}, format={form!r}))
+from common.settings import Settings
+SECRETS = {{"sasl.password": 'pass"word', "sasl.oauthbearer.client.secret": "client-proof"}}
+log.configure(Settings(kafka={{"bootstrap.servers": "h:1", **SECRETS}}, log={{"level": {level!r}, "format": {form!r}}}))
 logger = structlog.get_logger("leader").bind(group="orders")
 logger.debug("seen")
 logger.info("decision", reason="racks-changed", before=0.25)
 logging.getLogger("elsewhere").warning("from %s", "a library")
 logging.getLogger("kafka").error("join failed")
-password = "".join(["se", "cret"])
+logger.info("client", config=SECRETS)
+class SaslAuthenticateRequest: pass
+logging.getLogger("kafka.net.connection").debug("Request %d: %s", 1, SaslAuthenticateRequest())
+logging.getLogger("kafka.protocol.parser").debug("Send: %r", b"bytes as sent")
+password = "".join(["hid", "den"])
 try:
     raise ValueError("broken")
 except ValueError:
@@ -47,13 +54,23 @@ def test_without_a_terminal_each_event_is_a_json_line() -> None:
     assert [(line["event"], line["level"]) for line in lines] == [
         ("decision", "info"),
         ("from a library", "warning"),
+        ("client", "info"),
         ("failed", "error"),
     ]
     decision = lines[0]
     assert (decision["group"], decision["reason"], decision["before"]) == ("orders", "racks-changed", 0.25)
     assert decision["timestamp"].endswith("Z")
-    assert lines[2]["exception"][0]["exc_value"] == "broken"
-    assert "secret" not in err  # the frames' variables stay where they are
+    assert lines[3]["exception"][0]["exc_value"] == "broken"
+    assert lines[2]["config"] == {"sasl.password": "***", "sasl.oauthbearer.client.secret": "***"}
+
+
+@pytest.mark.parametrize("form", ["json", "console"])
+def test_no_log_holds_a_secret(form: str) -> None:
+    """At debug: none of the settings, of a traceback's frames, of SASL's requests, nor bytes as they are sent."""
+    _, err = run("debug", form)
+    assert "broken" in err
+    held = ['pass"word', 'pass\\"word', "client-proof", "SaslAuthenticate", "bytes as sent", "hidden"]
+    assert [text for text in held if text in err] == []
 
 
 def test_levels_and_the_console() -> None:
