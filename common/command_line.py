@@ -9,11 +9,12 @@ import typer
 from typer.core import TyperGroup
 
 from common.errors import AgentError, SettingsError
+from common.words import plain
 
 
 def tell(error: SettingsError | AgentError) -> int:
     """Say in one line on standard error what is wrong; the answer is the exit code."""
-    typer.echo(f"samerack: {error}", err=True)
+    typer.echo(f"samerack: {plain(str(error))}", err=True)
     return 2 if isinstance(error, SettingsError) else 1
 
 

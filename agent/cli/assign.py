@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from agent.cli.assign_json import (
@@ -29,6 +28,7 @@ from agent.cli.assign_json import (
 from assignors.consumer.registry import ASSIGNORS
 from assignors.evaluate import evaluate
 from assignors.model import NOBODY, AssignmentError
+from common.console import Console
 
 HELP = """Assign a consumer group that is described in JSON.
 

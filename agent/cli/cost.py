@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from agent import log
 from agent.cli.asking import MeasureOption, WindowOption, figures, place
 from agent.report import GroupCost, PairCost, Report, to_json
 from common import words
+from common.console import Console
 from common.errors import AgentError
 from common.options import BootstrapOption, ConfigOption, SetOption
 from common.records import LEADING
@@ -102,7 +102,8 @@ def groups_table(report: Report, most: int | None = None) -> Table:
 
 def _show_group(console: Console, group: GroupCost) -> None:
     console.print(
-        f"group {group.group} ({group.kind}, {group.assignor or '-'}): reads {words.rate(group.bytes_per_second)}, "
+        f"group {words.plain(group.group)} ({group.kind}, {words.plain(group.assignor) or '-'}): "
+        f"reads {words.rate(group.bytes_per_second)}, "
         f"{words.percent(group.share)} of {group.share_by} across racks (optimal {words.percent(group.optimal_share)}, "
         f"random {words.percent(group.random_share)}), {words.money(group.dollars_per_month)} a month",
         highlight=False,

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from agent.cli.assign_json import QuestionError, options_of, parse, problem_of
@@ -20,6 +19,7 @@ from agent.leading.measured import Rates, share_of_owners
 from assignors.consumer.curve import curve as curve_of
 from assignors.consumer.registry import Options
 from assignors.model import AssignmentError, Int32Array, Problem
+from common.console import Console
 
 
 def register(app: typer.Typer) -> None:

@@ -13,7 +13,6 @@ from urllib.parse import quote
 
 import typer
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from agent import log
@@ -23,6 +22,7 @@ from agent.events.model import MOST_ASKED, Event, Kind
 from agent.events.words import figures, happened, reason
 from agent.fetching import address
 from common import words
+from common.console import Console
 from common.errors import AgentError, SettingsError
 from common.options import ConfigOption, SetOption, settings_without_cluster
 

@@ -11,7 +11,6 @@ from typing import Annotated, Final
 from urllib.parse import quote
 
 import typer
-from rich.console import Console
 
 from agent import log
 from agent.fetching import NoAnswerError, address
@@ -19,6 +18,7 @@ from agent.fetching import ask as ask_http
 from agent.leading.progress import GOOD, UNDER_WAY, Did, Gain, Outcome, Progress, from_json, to_json
 from agent.web_takeover import PATH
 from common import words
+from common.console import Console
 from common.errors import AgentError, SettingsError
 from common.options import ConfigOption, SetOption, settings_without_cluster
 

@@ -12,7 +12,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from kafka import errors as kafka_errors
-from rich.console import Console
 from rich.table import Table
 
 from agent import log
@@ -33,6 +32,7 @@ from agent.watch import Admin, find_group_type, look, open_admin, read_broker_co
 from assignors.consumer.registry import Options
 from assignors.evaluate import cross_rack_mask
 from assignors.model import NOBODY, Int32Array
+from common.console import Console
 from common.errors import AgentError
 from common.kafka_config import for_kafka_python
 from common.options import BootstrapOption, ConfigOption, SetOption, settings_from

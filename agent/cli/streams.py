@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Console
 
 from agent.cli import streams_plan
 from agent.cli.assign_json import QuestionError
@@ -25,6 +24,7 @@ from agent.cli.streams_instances import Instance, instances
 from agent.cli.streams_json import Application, parse
 from agent.cli.streams_page import page
 from assignors.model import AssignmentError
+from common.console import Console
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

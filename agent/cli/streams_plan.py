@@ -23,7 +23,7 @@ from assignors.streams.registry import ASSIGNORS, Request
 from assignors.streams.rules import tag_warnings
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from common.console import Console
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Annotated, Final
 
 import typer
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -21,6 +21,7 @@ from agent.cli.asking import MeasureOption, live, place
 from agent.cli.cost import groups_table
 from agent.report import GroupCost, Report
 from common import words
+from common.console import Console
 from common.errors import SettingsError
 from common.options import BootstrapOption, ConfigOption, SetOption
 

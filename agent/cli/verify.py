@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from agent import findings, log
 from agent.cli.asking import MeasureOption, WindowOption, place, verdict
 from agent.findings import Finding, Verdict
 from common import words
+from common.console import Console
 from common.options import BootstrapOption, ConfigOption, SetOption
 
 
@@ -61,6 +61,11 @@ def _show(found: Verdict, origin: str) -> None:
 def _show_finding(console: Console, finding: Finding) -> None:
     amount = "" if finding.dollars_per_month is None else f" [{words.money(finding.dollars_per_month)} a month]"
     mark = "✗" if finding.costs else "·"
-    console.print(f"{mark} {finding.where}: {finding.code.value}{amount}", style="bold", highlight=False, markup=False)
+    console.print(
+        f"{mark} {words.plain(finding.where)}: {finding.code.value}{amount}",
+        style="bold",
+        highlight=False,
+        markup=False,
+    )
     console.print(f"  {words.plain(finding.cause)}", highlight=False, markup=False)
     console.print(f"  cure: {words.plain(finding.cure)}", highlight=False, markup=False)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from common import words
+from common.console import Console
 from common.errors import AgentError, SettingsError
 from common.money import price_table
 from common.options import ConfigOption, SetOption, settings_from

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from common.console import Console
 from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
 from pipeline import simulate_sinks
 from pipeline.simulate import Kind, Message, messages

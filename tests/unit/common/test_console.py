@@ -1,0 +1,33 @@
+"""Names from outside on a terminal: shown, and never obeyed."""
+
+from __future__ import annotations
+
+from io import StringIO
+
+import pytest
+from rich.table import Table
+
+from common.command_line import tell
+from common.console import Console
+from common.errors import AgentError
+
+HOSTILE = "app\x1b[2J\x1b]52;c;cm0gLXJm\x07\u202e\rgone"
+
+
+def test_a_name_steers_no_terminal_from_a_line_or_a_table() -> None:
+    """Escape sequences, the clipboard's, and marks that turn the direction of writing."""
+    shown = StringIO()
+    console = Console(file=shown, force_terminal=True, width=80)
+    table = Table("member")
+    table.add_row(HOSTILE)
+    console.print(table)
+    console.print(HOSTILE, markup=False, highlight=False)
+    text = shown.getvalue()
+    assert text.count("app\ufffd[2J\ufffd]52;c;cm0gLXJm\ufffd\ufffd\ufffdgone") == 2
+    assert not any(mark in text for mark in ("\x1b[2J", "\x1b]", "\x07", "\u202e", "\r"))
+
+
+def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whatever the name in it is."""
+    assert tell(AgentError(f"group {HOSTILE}\nsamerack: all is well")) == 1
+    assert capsys.readouterr().err.count("\n") == 1
