@@ -21,6 +21,8 @@ COMMON: Final[Mapping[str, str]] = {
     # A broker can come back only when its last session is over, often even after a stop in good order: 9 s by default.
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",
+    # Leaders that have moved away from their first replica go back when they are told to, not within five minutes.
+    "auto.leader.rebalance.enable": "false",
 }
 
 BROKER: Final[Mapping[str, str]] = {

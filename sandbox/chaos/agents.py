@@ -24,6 +24,7 @@ ELECTION: Final = "samerack-chaos"
 PRESENT: Final = frozenset({"leading", "following"})
 LOOKING: Final = PRESENT | {"waiting", "observing"}
 """What an agent is to a group that it is responsible for."""
+_ENTERING: Final = PRESENT | {"waiting"}
 _TAKE_OVER_SECONDS: Final = 20.0
 _MOST_EVENTS: Final = 10_000
 
@@ -162,6 +163,22 @@ class Agents:
     def led(self) -> frozenset[str]:
         """The groups that an agent leads."""
         return frozenset(group for group, roles in self.roles().items() if "leading" in roles)
+
+    def inside(self) -> frozenset[str]:
+        """The groups that an agent is in, or about to enter as soon as they have consumers."""
+        return frozenset(group for group, roles in self.roles().items() if _ENTERING & set(roles))
+
+    def outside(self, since: float) -> frozenset[str]:
+        """The groups that no agent is in, nor tells of having been in since then, in seconds since 1970."""
+
+        def told(event: dict[str, Any]) -> bool:
+            entered = event["kind"] == "role" and event["action"] in _ENTERING
+            return event["at"] >= since and (entered or event.get("generation") is not None)
+
+        away = frozenset(self.groups) - self.inside()
+        return frozenset(
+            group for group in away if not any(told(one) for agent in self.all for one in agent.events(group))
+        )
 
     def leader(self, group: str) -> str:
         """The member id of the group's leader, as the agent in it has heard; "" if none has."""

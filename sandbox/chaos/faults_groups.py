@@ -110,12 +110,12 @@ class _OnBroker(Fault):
         hold(_AWAY_SECONDS)
 
     def heal(self) -> None:
-        """Start it, and give it its partitions back."""
+        """Start it, and give it its partitions back, those of commits too: they decide who coordinates."""
         world = self.world
         if self.broker and not world.cluster.brokers[self.broker].running:
             world.cluster.start_broker(self.broker)
         wait_until(world.replicated, "all replicas are in sync", timeout=60)
-        world.admin.elect_leaders(world.admin.replicas(list(world.groups)))
+        world.admin.elect_leaders(world.admin.replicas([*world.groups, "__consumer_offsets"]))
 
 
 class BrokerRestarted(_OnBroker):

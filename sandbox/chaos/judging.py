@@ -182,6 +182,7 @@ def _run_json(run: Run) -> dict[str, Any]:
                 "stops": {name: round(seconds, 3) for name, seconds in outcome.stops.items()},
                 "generations": dict(outcome.rebalances),
                 "unexplained": {name: list(found) for name, found in outcome.unexplained.items()},
+                "beside": sorted(outcome.beside),
                 "settled_seconds": round(outcome.seconds, 2),
                 "led": outcome.led,
             }

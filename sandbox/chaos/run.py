@@ -40,6 +40,7 @@ class Outcome:
         led: how many groups an agent led afterwards, before anything was done for it; None without agents.
         since_ns: when it was injected.
         until_ns: when all had settled.
+        beside: groups that no agent was in, from first to last: nothing that they did was an agent's doing.
     """
 
     drawn: Drawn
@@ -52,11 +53,12 @@ class Outcome:
     violations: tuple[str, ...] = ()
     since_ns: int
     until_ns: int
+    beside: frozenset[str] = frozenset()
 
     @property
     def stop(self) -> float:
-        """The longest of its stops."""
-        return max(self.stops.values(), default=0.0)
+        """The longest of its stops, of groups that an agent was in where there are agents."""
+        return max((stop for name, stop in self.stops.items() if name not in self.beside), default=0.0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +132,8 @@ def run(
 def _suffer(fault: Fault, world: World) -> Outcome:
     world.mark()
     before = world.generations()
-    since = now_ns()
+    since, since_wall = now_ns(), time.time()
+    inside = world.agents.inside() if world.agents is not None else frozenset()
     try:
         try:
             if fault.on_agents and world.agents is None:
@@ -148,6 +151,7 @@ def _suffer(fault: Fault, world: World) -> Outcome:
     until = now_ns()
     recent = {name: group.recent() for name, group in world.groups.items()}
     new = {name: [one for one in sorted(generations(recent[name])) if one > before[name]] for name in recent}
+    beside = world.agents.outside(since_wall) - inside if world.agents is not None else frozenset()
     return Outcome(
         drawn=fault.drawn,
         target=fault.target,
@@ -156,11 +160,12 @@ def _suffer(fault: Fault, world: World) -> Outcome:
             name: _longest(history, fault.counts_from.get(name, 0), since, until) for name, history in recent.items()
         },
         rebalances={name: len(found) for name, found in new.items()},
-        unexplained=_unexplained(fault, world, new),
+        unexplained=_unexplained(fault, world, {name: found for name, found in new.items() if name not in beside}),
         led=None if world.agents is None else len(world.agents.led()),
         violations=tuple(fault.violations),
         since_ns=since,
         until_ns=until,
+        beside=beside,
     )
 
 

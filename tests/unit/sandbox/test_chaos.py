@@ -41,6 +41,13 @@ def _run(*outcomes: Outcome) -> Run:
     return Run(outcomes=outcomes, findings={"eager": ()}, records=1000, rebalances=len(outcomes), told=0, seconds=60.0)
 
 
+def test_a_group_that_no_agent_was_in_is_held_against_none() -> None:
+    """kafkajs's own group, which the agent only observes, stops for as long as its client needs."""
+    own = replace(_outcome(1, "broker-killed", 30.0), beside=frozenset({"eager"}))
+    assert own.stop == 0.1
+    assert judge(_run(own), _run(_outcome(1, "broker-killed", 1.0))).complaints == ()
+
+
 def test_a_seed_draws_the_same_faults_again() -> None:
     """Another seed draws others, and each is numbered."""
     drawn = draw(1, faults=70, kinds=list(KINDS), groups=["a", "b"])
