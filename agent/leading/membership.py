@@ -26,6 +26,7 @@ from common.errors import AgentError
 from common.settings import LeadingSettings
 from protocol.consumer import decode_assignment, encode_subscription
 from protocol.model import NO_PARTITIONS, Subscription
+from protocol.sticky import encode_cooperative_sticky, encode_sticky
 
 RESERVE_SECONDS: Final = 2.0
 RESERVED_SECONDS: Final = 6.0
@@ -36,8 +37,26 @@ _AGAIN_SECONDS: Final = 0.2
 _ALONE_SECONDS: Final = 0.1
 """While everybody else is about to join again, it is asked this often whether somebody has."""
 
-_HARMLESS: Final = b"\xff\xff\xff\xff"
-"""User data begins with it: sticky assignors read a generation of -1 there, or nothing that makes sense."""
+_COOPERATIVE: Final = "cooperative-sticky"
+_NO_GENERATION: Final = -1
+
+
+def user_data(protocol: str, nudges: int) -> bytes | None:
+    """User data that differs each time, and tells the assignor of a group's leader nothing.
+
+    Sticky assignors read former partitions and their generation there, or the generation alone. It has to be
+    well-formed: aiokafka's leader died of a list of length -1, which others take for no data.
+
+    Args:
+        protocol: whose user data it is.
+        nudges: how many times the agent has asked for an assignment.
+    """
+    if not nudges:
+        return None
+    generation = _NO_GENERATION - nudges  # below that of members who have nothing: nobody's claims count less for it
+    return (
+        encode_cooperative_sticky(generation) if protocol == _COOPERATIVE else encode_sticky(NO_PARTITIONS, generation)
+    )
 
 
 class Membership(GroupMember):
@@ -92,14 +111,15 @@ class Membership(GroupMember):
         return CONSUMER
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
-        """The offered names, the group's present one first, each with the same empty subscription.
+        """The offered names, the group's present one first, each with an empty subscription.
 
         Of version 0, which has all that the agent has to say: leaders such as kafka-go's refuse bytes behind the user
         data, and Java's sticky assignors plan the same for it as for newer versions (2.8, 3.4 and 4.3).
         """
-        user_data = _HARMLESS + self._nudges.to_bytes(4, "big") if self._nudges else None
-        presence = encode_subscription(Subscription(version=0, topics=(), user_data=user_data))
-        return [(name, presence) for name in self._protocols]
+        return [
+            (name, encode_subscription(Subscription(version=0, topics=(), user_data=user_data(name, self._nudges))))
+            for name in self._protocols
+        ]
 
     def _take(self, content: bytes) -> None:
         self.assigned = decode_assignment(content).partitions if content else NO_PARTITIONS

@@ -46,7 +46,7 @@ def _observed(agent: AgentProcess, scene: Scene) -> str:
     status, page = agent.get("/readyz")
     assert status == 503
     assert json.loads(page)["wrong"] == {f"group {scene.group}": f"observing: {reason}"}
-    (told,) = json.loads(agent.get("/v1/events?kind=role")[1])["events"]
+    told = json.loads(agent.get("/v1/events?kind=role")[1])["events"][0]
     assert (told["action"], told["detail"]) == ("observing", reason)
     return reason
 

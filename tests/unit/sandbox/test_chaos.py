@@ -42,7 +42,7 @@ def _run(*outcomes: Outcome) -> Run:
 
 
 def test_a_group_that_no_agent_was_in_is_held_against_none() -> None:
-    """kafkajs's own group, which the agent only observes, stops for as long as its client needs."""
+    """One of kafkajs that leads itself, which the agent only observes, stops for as long as its client needs."""
     own = replace(_outcome(1, "broker-killed", 30.0), beside=frozenset({"eager"}))
     assert own.stop == 0.1
     assert judge(_run(own), _run(_outcome(1, "broker-killed", 1.0))).complaints == ()

@@ -104,16 +104,16 @@ def test_every_offered_protocol_carries_an_empty_subscription(make: Make) -> Non
 def test_a_nudge_changes_the_metadata_of_version_0(make: Make) -> None:
     """Each one gives other bytes, so that the coordinator starts a rebalance; sticky leaders read no claim in them."""
     membership = make()
-    offers = [membership.group_protocols()[0][1]]
+    offers = [dict(membership.group_protocols())]
     for _ in range(2):
         membership.nudge()
-        offers.append(membership.group_protocols()[0][1])
-    assert len(set(offers)) == 3
-    for content in offers[1:]:
-        subscription = decode_subscription(content)
-        assert (subscription.version, subscription.trailing) == (0, b"")
-        for assignor in ("sticky", "cooperative-sticky"):
-            assert claims(subscription, assignor) == (NO_PARTITIONS, -1)
+        offers.append(dict(membership.group_protocols()))
+    for assignor in ("sticky", "cooperative-sticky"):
+        assert len({offer[assignor] for offer in offers}) == 3
+        for number, offer in enumerate(offers[1:], start=1):
+            subscription = decode_subscription(offer[assignor])
+            assert (subscription.version, subscription.trailing) == (0, b"")
+            assert claims(subscription, assignor) == (NO_PARTITIONS, -1 - number)
 
 
 @pytest.mark.parametrize(
