@@ -103,7 +103,7 @@ async def _question(request: Request) -> tuple[str, bool]:
             raise ValueError(f"more than {_MOST_BYTES} bytes")
     try:
         asked: Any = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError('expected JSON: {"group": NAME, "dry_run": false}') from None
     if not isinstance(asked, dict) or asked.keys() - {"group", "dry_run"}:
         raise ValueError("expected an object of group and dry_run")

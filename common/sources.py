@@ -20,6 +20,37 @@ CONFIG_VARIABLE: Final = "SAMERACK_CONFIG"
 """Names the YAML file where no `--config` does."""
 
 
+class _TwiceError(yaml.YAMLError):
+    """A key stands twice in one map: whoever wrote it meant both."""
+
+
+class _Loader(yaml.SafeLoader):
+    """As YAML's safe loader, which lets the last of several equal keys win without a word."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - its base's
+        """The map of a node."""
+        seen = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
+                if key.value in seen:
+                    line = key.start_mark.line + 1
+                    raise _TwiceError(f"{key.value} stands twice in one section (again in line {line}); keep one")
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def _parsed(text: str) -> Any:
+    """What a text of YAML holds.
+
+    Raises:
+        yaml.YAMLError: It is none.
+    """
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 - a safe loader
+    except RecursionError:
+        raise yaml.YAMLError("it is nested too deeply") from None
+
+
 def from_file(path: Path | None) -> dict[str, Any]:
     """The keys in a YAML file; none without a file.
 
@@ -29,9 +60,11 @@ def from_file(path: Path | None) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = _parsed(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"{path}: cannot be read ({error.strerror}); name an existing YAML file") from None
+    except _TwiceError as error:
+        raise SettingsError(f"{path}: {error}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SettingsError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
     if content is None:
@@ -69,9 +102,15 @@ def _kafka_key(name: str) -> str:
 
 
 def parse_text(text: str) -> Any:
-    """A list or map where the text is YAML for one, else the text as it is: the model knows the types of its fields."""
+    """A list or map where the text is YAML for one, else the text as it is: the model knows the types of its fields.
+
+    Raises:
+        SettingsError: A key of a map stands in it twice.
+    """
     try:
-        parsed = yaml.safe_load(text)
+        parsed = _parsed(text)
+    except _TwiceError as error:
+        raise SettingsError(f"{text}: {error}") from None
     except yaml.YAMLError:
         return text
     return parsed if isinstance(parsed, (list, dict)) else text

@@ -72,6 +72,7 @@ class Store:
         self._lock = _lock(path)
         try:
             with _told(path):
+                _create(path)
                 self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
                 try:
                     _prepare(self._connection, path, steps)
@@ -156,6 +157,18 @@ def set_aside(path: Path) -> Path:
     except OSError as error:
         raise StoreError(f"{path}: is corrupt and cannot be set aside: {error.strerror}; remove it") from None
     return aside
+
+
+def _create(path: Path) -> None:
+    """The file, where there is none: for this user alone. SQLite gives its log of changes the same rights.
+
+    Raises:
+        StoreError: It cannot be created.
+    """
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}; give events.path a place that can be written to") from None
 
 
 def _lock(path: Path) -> int:

@@ -203,7 +203,15 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
 
 @pytest.mark.parametrize(
     ("content", "part"),
-    [("a: [", "is not YAML"), ("- a\n- b", "holds a list"), ("plain", "holds a str"), (b"\xff\xfe\xfa", "is not YAML")],
+    [
+        ("a: [", "is not YAML"),
+        ("- a\n- b", "holds a list"),
+        ("plain", "holds a str"),
+        (b"\xff\xfe\xfa", "is not YAML"),
+        ("groups: " + "[" * 4000, "is not YAML: it is nested too deeply"),
+        ("groups: [a]\nkafka: {}\ngroups: [b]", "groups stands twice in one section (again in line 3); keep one"),
+        ("policy:\n  burst: 1\n  burst: 2", "burst stands twice"),
+    ],
 )
 def test_a_file_that_is_no_settings_file(tmp_path: Path, content: str | bytes, part: str) -> None:
     """Broken YAML and YAML without keys name the file and what it holds."""

@@ -130,7 +130,16 @@ def test_other_machines_are_not() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"[]", b"\xff", {"group": 3}, {"group": "orders", "dry_run": "no"}, {"group": "orders", "more": 1}],
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff",
+        b"[" * 4000,
+        {"group": 3},
+        {"group": "orders", "dry_run": "no"},
+        {"group": "orders", "more": 1},
+    ],
 )
 def test_what_makes_no_sense_is_refused(port: int, leader: Leader, body: object) -> None:
     """With what would."""

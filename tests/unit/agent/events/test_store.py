@@ -89,6 +89,15 @@ def kept(path: Path, **bounds: int) -> Iterator[Kept]:
     assert not made.keeper.is_alive()
 
 
+def test_nobody_else_reads_what_happened(path: Path) -> None:
+    """The file, its log of changes and their index are this user's alone."""
+    with Store(path, most=10, days=DAYS) as store:
+        store.add([event(1)])
+        rights = {one.name: one.stat().st_mode & 0o777 for one in path.parent.iterdir()}
+    assert {"events.db", "events.db-wal", "events.db-shm"} <= rights.keys()
+    assert set(rights.values()) == {0o600}
+
+
 def test_what_is_written_is_read_in_order_also_while_it_is_open(path: Path) -> None:
     """All fields come back; the same event written twice is there once."""
     full = Event(at=5e9, group="orders", kind="rebalance", cause="member-left", left=("a",), seconds=0.5, missed=2)
