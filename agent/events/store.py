@@ -72,7 +72,7 @@ class Store:
         self._lock = _lock(path)
         try:
             with _told(path):
-                _create(path)
+                _touch(path)
                 self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
                 try:
                     _prepare(self._connection, path, steps)
@@ -159,7 +159,7 @@ def set_aside(path: Path) -> Path:
     return aside
 
 
-def _create(path: Path) -> None:
+def _touch(path: Path) -> None:
     """The file, where there is none: for this user alone. SQLite gives its log of changes the same rights.
 
     Raises:
