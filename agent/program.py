@@ -212,6 +212,7 @@ class Agent:
                     *web_takeover.routes({leader.group: leader for leader in self._leaders}),
                     *(traffic_web.routes(self._measuring.post) if self._measuring is not None else ()),
                 ),
+                hosts=settings.web.hosts,
             ),
             host=settings.web.host,
             port=settings.web.port,

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from agent.metrics import Metrics
+from agent.web_guard import KnownHosts
 from common.errors import AgentError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -23,8 +25,18 @@ Check = Callable[[], dict[str, str]]
 """What is wrong, by part; empty when all is well."""
 
 
-def application(metrics: Metrics, *, healthy: Check, ready: Check, more: Iterable[BaseRoute] = ()) -> Starlette:
-    """The routes over one set of metrics and two checks, and those of other rooms."""
+def application(
+    metrics: Metrics, *, healthy: Check, ready: Check, more: Iterable[BaseRoute] = (), hosts: Collection[str] = ()
+) -> Starlette:
+    """The routes over one set of metrics and two checks, and those of other rooms.
+
+    Args:
+        metrics: what /metrics shows.
+        healthy: what /healthz asks.
+        ready: what /readyz asks.
+        more: routes of other rooms.
+        hosts: further names by which the agent may be asked.
+    """
 
     def show_metrics(_: Request) -> Response:
         return Response(metrics.exposition(), headers={"content-type": CONTENT_TYPE})
@@ -42,7 +54,8 @@ def application(metrics: Metrics, *, healthy: Check, ready: Check, more: Iterabl
             Route("/healthz", answer(healthy)),
             Route("/readyz", answer(ready)),
             *more,
-        ]
+        ],
+        middleware=[Middleware(KnownHosts, names=hosts)],
     )
 
 

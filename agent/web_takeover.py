@@ -1,18 +1,14 @@
 """`POST /v1/takeover` asks the agent to take the lead of a group over, `GET` tells how that stands.
 
-The one thing of the agent's port that changes anything, so it heeds nobody but programs on this machine: the peer is a
-loopback address, the Host header names one (a page whose name was rebound to 127.0.0.1 names another), the body is JSON
-by its content type (which no page of another origin may send unasked), and a request that names an origin is a page's.
-What must not enter: what becomes of the question.
+It heeds programs on this machine (`agent.web_guard`) that send JSON by its content type, which no page of another
+origin may send unasked. What must not enter: what becomes of the question.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from ipaddress import IPv6Address, ip_address
 from typing import Any, Final, Protocol
-from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -20,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from agent.leading.progress import Outcome, Progress, to_json
+from agent.web_guard import refused_change
 
 PATH: Final = "/v1/takeover"
 _JSON: Final = "application/json"
@@ -41,7 +38,7 @@ def routes(leaders: Mapping[str, Takes]) -> list[Route]:
     """The route over those who lead, by group."""
 
     async def ask(request: Request) -> Response:
-        if refused := _refused(request):
+        if refused := refused_change(request, "run samerack lead beside the agent"):
             return _wrong(403, refused)
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
             return _wrong(415, f"content-type: expected {_JSON}")
@@ -64,30 +61,6 @@ def routes(leaders: Mapping[str, Takes]) -> list[Route]:
         return Response(to_json(await run_in_threadpool(lambda: leader.takeover)), media_type=_JSON)
 
     return [Route(PATH, tell, methods=["GET"]), Route(PATH, ask, methods=["POST"])]
-
-
-def _refused(request: Request) -> str:
-    """Why this request is not heeded; empty where it is."""
-    if request.client is None or not _is_here(request.client.host):
-        return "only programs on this machine may ask; run samerack lead beside the agent"
-    try:
-        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-    except ValueError:
-        host = ""
-    if host != "localhost" and not _is_here(host):
-        return "host: expected localhost or a loopback address"
-    if "origin" in request.headers:
-        return "origin: pages may not ask"
-    return ""
-
-
-def _is_here(host: str) -> bool:
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
-        return False
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None  # a server on :: sees IPv4 so
-    return (mapped or address).is_loopback
 
 
 async def _question(request: Request) -> tuple[str, bool]:

@@ -1,4 +1,7 @@
-"""`POST /v1/statistics`: where applications on this host bring librdkafka's statistics; refused ones change nothing."""
+"""`POST /v1/statistics`: where applications on this host bring librdkafka's statistics; refused ones change nothing.
+
+Byte rates decide where partitions go, so nobody else is heeded: no other machine, and no page in a browser.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from starlette.routing import Route
 
 from agent.traffic.groups import ObservedMember
 from agent.traffic.statistics import MOST_BYTES, StatisticsError
+from agent.web_guard import refused_change
 
 Take = Callable[[str, bytes, str | None], ObservedMember]
 """Takes the group, the body and a member id or instance id, and tells whose statistics they are."""
@@ -20,6 +24,8 @@ def routes(take: Take) -> Sequence[Route]:
     """The route; `take` raises StatisticsError for what makes no sense."""
 
     async def statistics(request: Request) -> Response:
+        if refused := refused_change(request, "post to an agent beside the application"):
+            return JSONResponse({"error": refused}, status_code=403)
         group = request.query_params.get("group", "")
         try:
             if not group:

@@ -6,13 +6,19 @@ from typing import Literal
 
 from pydantic import Field
 
-from common.settings.base import Section
+from common.settings.base import Names, Section
 
 
 class WebSettings(Section):
     """The agent's own HTTP port: the page, `/v1/…`, `/metrics`, `/healthz`, `/readyz`."""
 
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
+    hosts: Names = Field(
+        default=(),
+        description="Further names by which the port may be asked, of an ingress for instance; addresses, names "
+        "without dots and those of Kubernetes services always may.",
+        examples=[["samerack.example.org"]],
+    )
     port: int = Field(default=9464, ge=0, le=65535, description="Port to listen on; 0 takes a free one and logs it.")
 
 

@@ -13,6 +13,7 @@ from agent.cli.main import app
 from agent.metrics import Metrics
 from agent.web import application
 from tests.helm.chart import (
+    NAMESPACE,
     SCENARIOS,
     containers,
     environment,
@@ -94,7 +95,7 @@ def test_ports_are_those_of_the_settings(name: str, port: int) -> None:
     manifests = scenario(name)
     web = yaml.safe_load(one(manifests, "ConfigMap", "config")["data"]["samerack.yaml"])["web"]
     (container,) = _leader(name)["spec"]["containers"]
-    assert web == {"host": "0.0.0.0", "port": port}  # noqa: S104 - the kubelet comes from outside the pod
+    assert (web["host"], web["port"]) == ("0.0.0.0", port)  # noqa: S104 - the kubelet comes from outside the pod
     assert container["ports"] == [{"name": "samerack", "containerPort": port}]
     assert one(manifests, "Service")["spec"]["ports"][0]["targetPort"] == "samerack"
     for policy in of_kind(manifests, "NetworkPolicy"):
@@ -151,6 +152,15 @@ def test_the_own_words_of_the_reader_win(tmp_path: Path) -> None:
     settings = yaml.safe_load(one(with_values(values, tmp_path), "ConfigMap", "config")["data"]["samerack.yaml"])
     assert settings["kafka"]["security.protocol"] == "SASL_SSL"
     assert settings["kafka"]["ssl.ca.location"] == "/elsewhere"
+
+
+@pytest.mark.parametrize("more", [None, ["samerack.example.org"]])
+def test_the_agent_knows_the_name_of_its_service(more: object, tmp_path: Path) -> None:
+    """Prometheus may ask by SERVICE.NAMESPACE, which has a dot as a stranger's name has; the reader's names stay."""
+    values = {"config": {"web": {"hosts": more} if more else {}}}
+    settings = yaml.safe_load(one(with_values(values, tmp_path), "ConfigMap", "config")["data"]["samerack.yaml"])
+    wanted = {f"release-samerack.{NAMESPACE}"} | ({"samerack.example.org"} if more else set())
+    assert set(settings["web"]["hosts"]) == wanted
 
 
 def test_the_zone_comes_from_the_downward_api() -> None:

@@ -16,7 +16,12 @@ own words in `config` always win. */}}
 {{- $_ := set $config "kafka" $kafka -}}
 {{- /* a kubelet and Prometheus come from outside the pod; a sidecar is asked from within */ -}}
 {{- $web := dict "host" (ternary "0.0.0.0" "127.0.0.1" (eq .Values.shape "leader")) "port" 9464 -}}
-{{- $_ := set $config "web" (merge (dict) (get $config "web" | default dict) $web) -}}
+{{- $web = merge (dict) (get $config "web" | default dict) $web -}}
+{{- if eq .Values.shape "leader" -}}
+{{- /* others in the cluster ask by the Service's name; that of its namespace alone has a dot, as a stranger's has */ -}}
+{{- $_ := set $web "hosts" (append (get $web "hosts" | default list) (printf "%s.%s" (include "samerack.fullname" .) .Release.Namespace) | uniq) -}}
+{{- end -}}
+{{- $_ := set $config "web" $web -}}
 {{- $events := dict "path" (printf "%s/events.db" (include "samerack.stateFolder" .)) -}}
 {{- $_ := set $config "events" (merge (dict) (get $config "events" | default dict) $events) -}}
 {{- with include "samerack.volumeFolder" . -}}

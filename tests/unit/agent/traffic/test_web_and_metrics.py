@@ -51,11 +51,11 @@ def port() -> Iterator[tuple[int, list[tuple[str, str | None]]]]:
     server.stop()
 
 
-def post(port: int, path: str, content: bytes) -> tuple[int, str]:
+def post(port: int, path: str, content: bytes, **headers: str) -> tuple[int, str]:
     """Status and text of the answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
-        connection.request("POST", path, content)
+        connection.request("POST", path, content, headers)
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
     finally:
@@ -76,6 +76,16 @@ def test_statistics_are_taken_or_refused(port: tuple[int, list[tuple[str, str | 
         assert status == 400
         assert reason in text
     assert len(taken) == 1
+
+
+@pytest.mark.parametrize("headers", [{"Host": "attacker.example"}, {"Origin": "http://localhost:8000"}])
+def test_statistics_of_pages_are_refused(
+    port: tuple[int, list[tuple[str, str | None]]], headers: dict[str, str]
+) -> None:
+    """Any page could move partitions else: byte rates decide where they go."""
+    number, taken = port
+    assert post(number, "/v1/statistics?group=orders", body(), **headers)[0] == 403
+    assert taken == []
 
 
 def test_javas_bytes_are_read_by_node() -> None:

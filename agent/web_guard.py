@@ -1,0 +1,89 @@
+"""Who may change anything over the agent's port, and by which names it may be asked at all.
+
+Changes are for programs on this machine: the peer is a loopback address, the Host header names one (a page whose name
+was rebound to 127.0.0.1 names another), and there is no Origin header, which browsers add to what pages send. Reading
+is for whoever reaches the port, under a name that is no stranger's: a page whose own name was rebound to the agent's
+address could else read it as its own. What must not enter: what is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+_LOCAL: Final = "localhost"
+_CLUSTER: Final = (".svc", ".cluster.local", ".localhost")
+"""Names that no one can register: of Kubernetes services, and of this machine."""
+
+
+def refused_change(request: Request, cure: str) -> str:
+    """Why this request may change nothing; empty where it may.
+
+    Args:
+        request: the request.
+        cure: what somebody on another machine can do instead.
+    """
+    if request.client is None or not _is_here(request.client.host):
+        return f"only programs on this machine may ask; {cure}"
+    host = _host(request.headers.get("host", ""))
+    if host != _LOCAL and not _is_here(host):
+        return "host: expected localhost or a loopback address"
+    if "origin" in request.headers:
+        return "origin: pages may not ask"
+    return ""
+
+
+class KnownHosts:
+    """Lets a request through whose Host is an address, a name without dots, of a service, or one of the settings."""
+
+    def __init__(self, app: ASGIApp, *, names: Collection[str]) -> None:
+        """Around an application.
+
+        Args:
+            app: the application.
+            names: further names by which it may be asked.
+        """
+        self._app = app
+        self._names = frozenset(name.lower() for name in names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer 403 under a stranger's name."""
+        if scope["type"] == "http":
+            host = _host(Request(scope).headers.get("host", ""))
+            if not self._is_known(host):
+                reason = f"host: {host[:100]!r} is no name of this agent; add it to web.hosts"
+                await JSONResponse({"error": reason}, status_code=403)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _is_known(self, host: str) -> bool:
+        if not host or "." not in host or host in self._names or host.endswith(_CLUSTER):
+            return True
+        try:
+            ip_address(host.partition("%")[0])
+        except ValueError:
+            return False
+        return True
+
+
+def _host(header: str) -> str:
+    """The name of a Host header, without a port; empty where it makes no sense."""
+    try:
+        return (urlsplit(f"//{header}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _is_here(host: str) -> bool:
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None  # a server on :: sees IPv4 so
+    return (mapped or address).is_loopback

@@ -1,0 +1,74 @@
+"""By which names the agent's port may be asked, and from where anything may be changed."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse
+
+from agent.web_guard import KnownHosts, refused_change
+
+
+def _answer(host: str) -> int:
+    """What a page gets that is asked for under this name."""
+    told: list[Any] = []
+
+    async def send(message: Any) -> None:
+        told.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request"}
+
+    guard = KnownHosts(PlainTextResponse("read"), names=["Samerack.example.org"])
+    asyncio.run(guard(_request("10.0.0.7", host=host).scope, receive, send))
+    return int(told[0]["status"])
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:9464", 200),
+        ("10.1.2.3", 200),
+        ("[::1]:9464", 200),
+        ("localhost", 200),
+        ("samerack:9464", 200),
+        ("samerack.kafka.svc:9464", 200),
+        ("samerack.kafka.svc.cluster.local.", 200),
+        ("SAMERACK.example.org", 200),
+        ("attacker.example", 403),
+        ("samerack.example.org.attacker.example:9464", 403),
+        ("127.0.0.1.attacker.example", 403),
+    ],
+)
+def test_a_strangers_name_reads_nothing(host: str, status: int) -> None:
+    """A page whose own name was rebound to the agent's address would else read groups, members and their hosts."""
+    assert _answer(host) == status
+
+
+def _request(peer: str, **headers: str) -> Request:
+    scope: dict[str, Any] = {
+        "type": "http",
+        "client": (peer, 1),
+        "headers": [(name.encode(), text.encode()) for name, text in headers.items()],
+    }
+    return Request(scope)
+
+
+@pytest.mark.parametrize(
+    ("request_", "refused"),
+    [
+        (_request("127.0.0.1", host="localhost:9464"), ""),
+        (_request("::ffff:127.0.0.1", host="[::1]"), ""),
+        (_request("10.0.0.7", host="localhost"), "only programs on this machine may ask; do it there"),
+        (_request("127.0.0.1", host="attacker.example"), "host: expected"),
+        (_request("127.0.0.1", host="localhost", origin="http://localhost"), "origin: pages"),
+    ],
+)
+def test_changes_are_for_programs_on_this_machine(request_: Request, refused: str) -> None:
+    """Whoever else asks is told why not."""
+    told = refused_change(request_, "do it there")
+    assert told.startswith(refused)
+    assert bool(told) is bool(refused)
