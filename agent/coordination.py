@@ -53,6 +53,9 @@ _SLICE_SECONDS: Final = 0.1
 _REPORT_SECONDS: Final = 10.0
 """The same failure is reported again after so long at the earliest."""
 _REFUSALS: Final = Refusals()
+_KNOWN_SECONDS: Final = 0.5
+"""A broker that coordinates the group and is not in the metadata yet is waited for so long; they are read meanwhile."""
+_LOOK_SECONDS: Final = 0.02
 
 
 class EndedError(kafka_errors.KafkaError):  # type: ignore[misc]  # the library is untyped
@@ -445,11 +448,28 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         milliseconds = round(timeout * 1000)
 
         async def exchange() -> Any:
-            await self._find_coordinator(timeout)
-            future = self._manager.send(request, node_id=self._coordinator_broker, request_timeout_ms=milliseconds)
+            future = self._manager.send(request, node_id=await self._broker(timeout), request_timeout_ms=milliseconds)
             return await self._answer_of(future, timeout)
 
         return self._net.run(exchange)
+
+    async def _broker(self, timeout: float) -> int | None:
+        """The coordinator's broker, found and known by its address.
+
+        A broker that was just started may coordinate the group before this client's metadata has it again, and then
+        metadata would be read anew only as it gets old.
+
+        Raises:
+            NodeNotReadyError: It is not known yet; the next question may find it.
+        """
+        await self._find_coordinator(timeout)
+        broker, until = self._coordinator_broker, time.monotonic() + _KNOWN_SECONDS
+        while broker is not None and self._manager.cluster.broker_metadata(broker) is None:
+            self._manager.cluster.request_update()
+            if time.monotonic() > until:
+                raise kafka_errors.NodeNotReadyError(broker)
+            await self._net.sleep(_LOOK_SECONDS)
+        return broker
 
     async def _find_coordinator(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout

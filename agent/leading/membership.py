@@ -146,7 +146,7 @@ class Membership(GroupMember):
         """
 
         async def exchange() -> str:
-            await self._find_coordinator(RESERVE_SECONDS)
+            await self._broker(RESERVE_SECONDS)
             return await self._reserve()
 
         return str(self._net.run(exchange))

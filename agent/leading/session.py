@@ -14,6 +14,7 @@ from typing import Final
 from kafka import errors as kafka_errors
 
 from agent.cluster import topics_differ
+from agent.coordination import EndedError
 from agent.group import EMPTY_STATES, GroupView, is_agent
 from agent.leading.admission import Admission, foreign, unsound
 from agent.leading.assigning import Assigning, Sent
@@ -28,6 +29,7 @@ from agent.leading.stepping_back import Cause, Round, StepBackError
 from agent.leading.taking import Taking
 from agent.leading.teller import FOLLOWING, INSIDE, LEADING, OBSERVING, Teller
 from agent.racks import NO_HOSTS, Hosts
+from agent.refusals import is_refusal
 from agent.watch import ClusterWatch
 from common.kafka_config import client_id
 from common.settings import Settings
@@ -144,7 +146,7 @@ class Session:
         """
         member = self.member
         taking = self._parts.taking
-        taking.release_orphans(member)
+        self._release_orphans()
         if taking.is_under_way:
             return self._take_over()
         if self._parts.clock() >= self._look_at:
@@ -172,6 +174,15 @@ class Session:
         if member.leading:
             return self._lead(self._others)
         return self._follow(self._look, self._others)
+
+    def _release_orphans(self) -> None:
+        """Give back what a former membership could not; where that fails, at the next turn."""
+        try:
+            self._parts.taking.release_orphans(self.member)
+        except kafka_errors.KafkaError as error:
+            if isinstance(error, EndedError):
+                raise
+            self._teller.failed("leave", error, TURN_SECONDS)
 
     def _follow(self, look: GroupView, others: GroupView) -> float:
         """Another member leads a stable group: take over where that is asked for, and keep a good place."""
@@ -333,7 +344,10 @@ class Session:
         self._look_at = self._parts.clock() + pause
         try:
             look = self.member.describe()
-        except kafka_errors.RetriableError as error:
+        except kafka_errors.KafkaError as error:
+            # the group may wait for this member meanwhile: it has to go on heeding its heartbeats, and to join
+            if is_refusal(error) or isinstance(error, (kafka_errors.FencedInstanceIdError, EndedError)):
+                raise
             self._teller.failed("kafka", error, pause)
             return None
         self._see(look)

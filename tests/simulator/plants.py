@@ -216,7 +216,21 @@ def errors_end_it() -> Iterator[None]:
         self._wake.wait(session.turn())
         self._wake.clear()
 
-    with mock.patch.object(leader.GroupLeader, "_turn", turn):
+    with mock.patch.object(leader.GroupLeader, "_turn", turn), looks_end_turns():
+        yield
+
+
+@contextmanager
+def looks_end_turns() -> Iterator[None]:
+    """A look that fails ends the turn, so that the agent does not join while the group waits for it."""
+
+    def look_again(self: Any) -> Any:
+        self._look_at = self._parts.clock() + self._parts.settings.watch.group_seconds
+        look = self.member.describe()
+        self._see(look)
+        return look
+
+    with mock.patch.object(Session, "_look_again", look_again):
         yield
 
 
@@ -248,6 +262,7 @@ PLANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "reserves-long": reserves_long,
     "deaf-to-the-end": deaf_to_the_end,
     "errors-end-it": errors_end_it,
+    "looks-end-turns": looks_end_turns,
     "no-pauses": no_pauses,
 }
 """By name; the empty one is none."""

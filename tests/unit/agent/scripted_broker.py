@@ -82,6 +82,8 @@ class ScriptedBroker:
     script: Script = no_errors
     protocol: str = "range"
     others: tuple[str, ...] = (CONSUMER,)
+    listed_as: int = 1
+    """Its id in the metadata; as a coordinator it is always broker 1."""
     late_seconds: float = 0.0
     """Reservations of member ids are answered so much later."""
     arrivals: list[Arrival] = field(default_factory=list)
@@ -172,7 +174,7 @@ class ScriptedBroker:
 
     def _metadata(self, answer: Any, _request: Any, _code: int) -> Any:
         host, _, port = self.address.partition(":")
-        broker = answer.MetadataResponseBroker(node_id=1, host=host, port=int(port), rack=None)
+        broker = answer.MetadataResponseBroker(node_id=self.listed_as, host=host, port=int(port), rack=None)
         return answer(throttle_time_ms=0, brokers=[broker], cluster_id="c", controller_id=1, topics=[])
 
     def _findcoordinator(self, answer: Any, request: Any, code: int) -> Any:
