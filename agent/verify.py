@@ -190,7 +190,8 @@ def _protocols(evidence: Evidence) -> Iterator[Finding]:
                 cause=f"its members share only {group.assignor!r}, which the agent does not offer "
                 f"({', '.join(evidence.leading.protocols)}): it cannot join, and members with another assignor cannot "
                 "either",
-                cure=f"add {group.assignor!r} to leading.protocols, or give all members a common assignor (two rolling "
+                # not to offer that name: leaders of some assignors die of a member without the user data they expect
+                cure=f"give all members a common assignor, {evidence.leading.protocols[0]} for instance (two rolling "
                 "restarts: first with both names, then with the new one)",
                 costs=_avoidable_share(group) is not None,
             )
