@@ -6,7 +6,7 @@ clients, clocks, printing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,6 +26,7 @@ _NEAR_RANDOM: Final = 0.9
 """A share of at least this part of the random one counts as random."""
 _CONSUMER: Final = "consumer"
 _CLASSIC: Final = "classic"
+_SAFE_TO_OFFER: Final = LeadingSettings().protocols
 _SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
@@ -190,11 +191,19 @@ def _protocols(evidence: Evidence) -> Iterator[Finding]:
                 cause=f"its members share only {group.assignor!r}, which the agent does not offer "
                 f"({', '.join(evidence.leading.protocols)}): it cannot join, and members with another assignor cannot "
                 "either",
-                # not to offer that name: leaders of some assignors die of a member without the user data they expect
-                cure=f"give all members a common assignor, {evidence.leading.protocols[0]} for instance (two rolling "
-                "restarts: first with both names, then with the new one)",
+                cure=_how_to_share(group.assignor, evidence.leading.protocols),
                 costs=_avoidable_share(group) is not None,
             )
+
+
+def _how_to_share(assignor: str, offered: Sequence[str]) -> str:
+    """How a group comes to a protocol that the agent offers."""
+    change = (
+        f"give all members a common assignor, {offered[0]} for instance (two rolling restarts: first with both names, "
+        "then with the new one)"
+    )
+    # no advice to offer another: leaders of some assignors die of a member without the user data that they expect
+    return f"add {assignor!r} to leading.protocols, or {change}" if assignor in _SAFE_TO_OFFER else change
 
 
 def _broker_assigned(evidence: Evidence) -> Iterator[Finding]:
