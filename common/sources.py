@@ -85,9 +85,11 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
         if not variable.startswith(ENV_PREFIX) or variable == CONFIG_VARIABLE:
             continue
         keys = variable.removeprefix(ENV_PREFIX).lower().split("__")
-        value = parse_text(text)
+        value: Any
         if keys[0] == "kafka" and len(keys) > 1:
             keys, value = ["kafka", _kafka_key("__".join(keys[1:]))], text
+        else:
+            value = parse_text(text)
         place = result
         for key in keys[:-1]:
             place = place.setdefault(key, {})
@@ -110,7 +112,7 @@ def parse_text(text: str) -> Any:
     try:
         parsed = _parsed(text)
     except _TwiceError as error:
-        raise SettingsError(f"{text}: {error}") from None
+        raise SettingsError(str(error)) from None  # without the text, which may hold a password
     except yaml.YAMLError:
         return text
     return parsed if isinstance(parsed, (list, dict)) else text

@@ -221,6 +221,16 @@ def test_a_file_that_is_no_settings_file(tmp_path: Path, content: str | bytes, p
     assert message.startswith(f"{path}: {part}")
 
 
+def test_a_password_is_no_yaml_and_is_not_shown() -> None:
+    """Whatever it looks like; and a map in which a key stands twice is refused without its values."""
+    secret = "{a: 1, a: 2}"  # noqa: S105 - of this test
+    assert from_environment(SAMERACK_KAFKA__SASL_PASSWORD=secret).kafka["sasl.password"] == secret
+    doubled = {"SAMERACK_KAFKA": "{bootstrap.servers: h:1, sasl.password: hidden, sasl.password: hidden}"}
+    message = refusal(environment=doubled)
+    assert "sasl.password stands twice" in message
+    assert "hidden" not in message
+
+
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     """A missing file and a folder are named with the cause."""
     assert refusal(path=tmp_path / "none.yaml").endswith(
