@@ -24,7 +24,8 @@ from agent.leading.member import Hold
 from agent.leading.stepping_back import Cause, StepBackError
 from common.errors import AgentError
 from common.settings import LeadingSettings
-from protocol.consumer import decode_assignment, encode_subscription
+from protocol.claims import COOPERATIVE_STICKY
+from protocol.consumer import NO_GENERATION, decode_assignment, encode_subscription
 from protocol.model import NO_PARTITIONS, Subscription
 from protocol.sticky import encode_cooperative_sticky, encode_sticky
 
@@ -36,9 +37,6 @@ Brokers list no such ids (DescribeGroups names members only), so one whose answe
 _AGAIN_SECONDS: Final = 0.2
 _ALONE_SECONDS: Final = 0.1
 """While everybody else is about to join again, it is asked this often whether somebody has."""
-
-_COOPERATIVE: Final = "cooperative-sticky"
-_NO_GENERATION: Final = -1
 
 
 def user_data(protocol: str, nudges: int) -> bytes | None:
@@ -53,9 +51,11 @@ def user_data(protocol: str, nudges: int) -> bytes | None:
     """
     if not nudges:
         return None
-    generation = _NO_GENERATION - nudges  # below that of members who have nothing: nobody's claims count less for it
+    generation = NO_GENERATION - nudges  # below that of members who have nothing: nobody's claims count less for it
     return (
-        encode_cooperative_sticky(generation) if protocol == _COOPERATIVE else encode_sticky(NO_PARTITIONS, generation)
+        encode_cooperative_sticky(generation)
+        if protocol == COOPERATIVE_STICKY
+        else encode_sticky(NO_PARTITIONS, generation)
     )
 
 

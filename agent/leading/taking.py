@@ -173,7 +173,7 @@ class Taking:
         standing = standing_of(member)
         reason = (
             refusal(look, standing, self._leading)
-            or slow_refusal(max(self._rejoins, default=0.0), self._leading.takeover_wait_seconds)
+            or slow_refusal(self._rejoin_seconds or 0.0, self._leading.takeover_wait_seconds)
             or self._worth_refusal(evaluation, asked=asked)
         )
         if not reason and not self._approached:
@@ -261,6 +261,11 @@ class Taking:
         holder = self._floor.take(self._group)
         return "" if holder == self._group else f"the agent is taking the lead of {holder} over; one at a time"
 
+    @property
+    def _rejoin_seconds(self) -> float | None:
+        """How long the members took to rejoin lately; None where that was not seen."""
+        return max(self._rejoins, default=None)
+
     def _gain(self, look: GroupView, evaluation: Evaluation) -> Gain:
         situation, outlook = evaluation.situation, self._judge.outlook
         now, then = weighed_shares(situation.present, situation.possible, situation.rates)
@@ -272,9 +277,9 @@ class Taking:
             share_then=then,
             saved_bytes_per_second=outlook.saved_bytes_per_second,
             saved_dollars_per_day=outlook.saved_dollars_per_day,
-            rejoin_seconds=max(self._rejoins, default=None),
+            rejoin_seconds=self._rejoin_seconds,
             held_seconds_at_most=HELD_SECONDS,
-            pause_seconds_at_most=longest_pause(max(self._rejoins, default=None)),
+            pause_seconds_at_most=longest_pause(self._rejoin_seconds),
         )
 
     def _answer(self, progress: Progress, reason: str, gain: Gain, *, asked: bool) -> None:
