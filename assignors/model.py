@@ -15,6 +15,7 @@ import numpy.typing as npt
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Int32Array: TypeAlias = npt.NDArray[np.int32]
 Int64Array: TypeAlias = npt.NDArray[np.int64]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 NOBODY: Final = -1
 """Stands where a member index or rack index is absent."""

@@ -8,21 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from assignors.build import MemberInput, build_problem
 from assignors.consumer.optimal import Options
 from assignors.consumer.optimal import assign as assign_optimal
 from assignors.consumer.own import own_plan
 from assignors.evaluate import cross_rack_mask
-from assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
+from assignors.model import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array, Problem
 from common.errors import AgentError
 from common.records import UNKNOWN, GroupState
-
-FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 LEADABLE: Final = frozenset({"classic", "consumer"})
 """Kinds of groups that an agent leads, or could if the group used the classic protocol."""

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from assignors.model import NOBODY, BoolArray, Int32Array
+from assignors.model import NOBODY, BoolArray, FloatArray, Int32Array
 from common.errors import SettingsError
-from pipeline.problem import FloatArray, Group
+from pipeline.problem import Group
 
 
 def leaders_only(group: Group) -> Group:

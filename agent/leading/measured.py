@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from agent.leading.planner import Plan
 from agent.leading.policy import ByteRates, Crossing, share
@@ -18,12 +17,11 @@ from agent.traffic.board import TrafficBoard
 from agent.traffic.collect import Partition
 from agent.traffic.weights import WeightBook
 from assignors.evaluate import cross_rack_mask, evaluate
-from assignors.model import Cost, Int32Array, Problem
+from assignors.model import Cost, FloatArray, Int32Array, Problem
 from common.errors import SettingsError
 from common.money import PriceTable
 from common.settings import Settings
 
-FloatArray: TypeAlias = NDArray[np.float64]
 Rates: TypeAlias = Mapping[Partition, float]
 """Wire bytes per second by partition."""
 
