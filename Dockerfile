@@ -1,7 +1,8 @@
 # The agent's image: `docker build --tag samerack .`; docs/image.md says what is in it and how to run it.
 #
-# BASE is any glibc Python that finds itself as python3; name it with its digest to build the same image again. BUILD_BASE
-# is the same Python with pip, in which the packages are put together; of it nothing stays.
+# BASE is any Debian or Ubuntu with a Python that finds itself as python3; name it with its digest to build the same image
+# again. Of it the image has only what Python needs. BUILD_BASE is the same Python with pip, in which the packages are put
+# together; of it nothing stays.
 ARG BASE=python:3.13-slim-trixie
 ARG BUILD_BASE=${BASE}
 
@@ -13,10 +14,13 @@ COPY locks/agent.lock /locks/
 RUN python3 -m pip --python /opt/samerack/bin/python install --quiet --require-hashes --no-deps --only-binary :all: --no-compile \
       --requirement /locks/agent.lock
 # Of OR-Tools only the graph solvers are used; the libraries under .libs are linked to each other and stay. No licence goes.
+# Programs that packages bring go: what is left of bin is links to the interpreter.
 RUN cd /opt/samerack/lib/python3*/site-packages \
  && find ortools -mindepth 1 -maxdepth 1 -type d ! -name graph ! -name .libs ! -name __pycache__ -exec rm -rf {} + \
  && find . -type d \( -name tests -o -name test \) -prune -exec rm -rf {} + \
- && find . -type f \( -name '*.pyi' -o -name '*.pxd' -o -name '*.h' -o -name '*.a' -o -name '*.lib' \) -delete
+ && find . -type f \( -name '*.pyi' -o -name '*.pxd' -o -name '*.h' -o -name '*.a' -o -name '*.lib' \) -delete \
+ && find . -type f -perm /111 ! -name '*.so*' -exec chmod a-x {} + \
+ && find /opt/samerack/bin -type f -delete
 # Bytecode that is never held against its source: the file system is read-only, and the same sources give the same bytes.
 # What goes into the image stands below /packages with the folders above it: folders that COPY has to make have its time.
 ARG SOURCE_DATE_EPOCH=0
@@ -36,7 +40,9 @@ COPY protocol protocol
 COPY assignors assignors
 COPY common common
 COPY plugins plugins
-COPY sandbox sandbox
+# Of the sandbox only its members, which the tests run in containers.
+COPY sandbox/__init__.py sandbox/errors.py sandbox/py.typed sandbox/
+COPY sandbox/members sandbox/members
 COPY pipeline pipeline
 COPY agent agent
 ARG SOURCE_DATE_EPOCH=0
@@ -45,10 +51,18 @@ RUN python3 -m pip --python /opt/build/bin/python wheel --quiet --no-index --no-
  && PYTHONHASHSEED=0 python3 -m compileall -q --invalidation-mode unchecked-hash -s /own /own/opt/samerack/lib \
  && find /own -exec touch --no-dereference --date "@${SOURCE_DATE_EPOCH}" {} +
 
+# --- What Python needs of the base: no shell, no package manager ---------------------------------------------------------
+FROM ${BASE} AS system
+COPY --from=dependencies /packages /
+COPY scripts/image_system.py /
+ARG SOURCE_DATE_EPOCH=0
+RUN PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1 python3 /image_system.py /system /opt/samerack \
+ && find /system -exec touch --no-dereference --date "@${SOURCE_DATE_EPOCH}" {} +
+
 # --- The image --------------------------------------------------------------------------------------------------------
-FROM ${BASE}
+FROM scratch
 ARG BASE
-ARG VERSION=
+ARG VERSION=0.1.0
 ARG REVISION=
 LABEL org.opencontainers.image.title="samerack" \
       org.opencontainers.image.description="Keeps Kafka consumer traffic in its own rack (availability zone)" \
@@ -56,11 +70,12 @@ LABEL org.opencontainers.image.title="samerack" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.base.name="${BASE}"
-# Two layers: another version of samerack with the same dependencies brings the second, small one only.
+# Three layers: another version of samerack with the same dependencies brings the last, small one only.
+COPY --from=system /system /
 COPY --from=dependencies /packages /
 COPY --from=build /own /
 # One thread for linear algebra, of which planning has next to none: a pool for each core is only memory.
-ENV PATH=/opt/samerack/bin:/usr/local/bin:/usr/bin:/bin PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 OPENBLAS_NUM_THREADS=1
+ENV PATH=/opt/samerack/bin:/usr/local/bin:/usr/bin LANG=C.UTF-8 PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1 OPENBLAS_NUM_THREADS=1
 USER 65532:65532
 WORKDIR /
 EXPOSE 9464

@@ -185,7 +185,7 @@ def _settle_topics(
         after = []
         for number, seen in enumerate(partitions):
             before = known[number] if known is not None and number < len(known) else None
-            candidate = _candidate(seen, before, view.brokers)
+            candidate = _candidate(seen, before)
             if before is None or candidate == before:
                 after.append(candidate)
                 continue
@@ -231,17 +231,14 @@ def _settle_deletions(
     return pending, frozenset(gone)
 
 
-def _candidate(seen: PartitionView, before: SettledPartition | None, present: Mapping[int, Rack]) -> SettledPartition:
-    """What the partition would settle to: a replica counts once it was in sync, and goes on counting while it lags.
+def _candidate(seen: PartitionView, before: SettledPartition | None) -> SettledPartition:
+    """What the partition would settle to: a replica that is added counts once it was in sync, then also while it lags.
 
-    At the first sight a replica on an absent broker counts too: it is bounced, not being added.
+    At the first sight all replicas count, as for Kafka's own assignors (KIP-881): one that is not in sync then is
+    mostly on a broker that was restarted, and partitions would move away from it and back.
     """
-    counted = before.replicas if before is not None else ()
-    replicas = tuple(
-        replica
-        for replica in seen.replicas
-        if replica in seen.in_sync or replica in counted or (before is None and replica not in present)
-    )
+    counted = before.replicas if before is not None else seen.replicas
+    replicas = tuple(replica for replica in seen.replicas if replica in seen.in_sync or replica in counted)
     if seen.leader != NO_LEADER:
         leader = seen.leader
     elif before is not None and before.leader in seen.replicas:

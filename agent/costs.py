@@ -131,6 +131,8 @@ def group_cost(
         random_share=shares.random,
         own_share=own_part,
         saved_dollars_per_month=_saved(total, own_part, prices, window),
+        topic_share=group.topic_share,
+        busiest=group.busiest,
         exact=bool(group.flows) and all(flow.key.method == "exact" for flow in group.flows),
         pairs=_pairs(group.flows, prices),
         topics=_topics(group.flows, prices),

@@ -159,7 +159,7 @@ class Agent:
                 floor=floor,
                 told=self._tell_presence,
             )
-            for group in dict.fromkeys(settings.groups)
+            for group in settings.groups
         ]
         for leader in self._leaders:
             self.metrics.expect(leader.group)
@@ -326,8 +326,8 @@ class Agent:
         )
         return f"{since}; {self._watch.trouble}" if self._watch.trouble else since
 
-    def start(self) -> None:
-        """Start all threads, unless the brokers refuse the agent: whoever started it had better know at once.
+    def probe_brokers(self) -> None:
+        """Connect to the brokers once: whoever starts an agent that they refuse had better know at once.
 
         Raises:
             RefusedError: TLS or SASL fails.
@@ -339,6 +339,9 @@ class Agent:
             raise
         except AgentError as error:
             log.warning("kafka-away", error=str(error))
+
+    def start(self) -> None:
+        """Start all threads."""
         if self._keeper is not None:
             self._keeper.start()
         self.web.start()
@@ -374,6 +377,7 @@ class Agent:
                 self._measuring.join(_LAST_LOOK_SECONDS)  # what it counts last is published too
         if self._publisher is not None:
             self._publisher.stop()
+        self.web.end()  # connections that stay open take a second, which need not come after all else
         for part in (*self._leaders, self.election, self._publisher):
             if part is not None:
                 part.join(max(0.1, deadline - time.monotonic()))
@@ -394,7 +398,7 @@ def _observing(settings: Settings) -> Settings:
 
 def _presence(settings: Settings) -> Presence:
     """What this agent says of itself in the election."""
-    groups = tuple(dict.fromkeys(settings.groups))
+    groups = settings.groups
     name = f"{settings.web.port} {' '.join(groups)}"  # several agents on a host differ in either
     return Presence(
         identity=settings.election.identity or f"{socket.gethostname()}-{crc32(name.encode()):08x}",
@@ -422,14 +426,19 @@ def run(settings: Settings, *, line: socket.socket, observing: bool, why: str = 
         SettingsError, AgentError: See `Agent`.
     """
     stop = threading.Event()
+    probing = True
 
     def on_signal(number: int, _: FrameType | None) -> None:
         log.info("stopping", signal=signal.Signals(number).name)
+        if probing:
+            raise SystemExit(0)  # nothing has begun, and brokers that are away would keep it for seconds
         stop.set()
 
     agent = Agent(_observing(settings) if observing else settings)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
+    agent.probe_brokers()
+    probing = False
     agent.start()
     lifeline = Lifeline(line, present=agent.presences, well=agent.is_well, received=reception, lost=stop.set)
     if why:

@@ -13,8 +13,8 @@ from typing import Any, Final
 from kafka import errors as kafka_errors
 
 from agent.errors import NotAllowedError, RefusedError
+from common.bearer import TokenError
 from common.errors import AgentError
-from common.tokens import TokenError
 
 LEAST_SECONDS: Final = 2.0
 MOST_SECONDS: Final = 60.0
@@ -45,11 +45,6 @@ _SHOW: Final = (
     "set kafka.ssl.certificate.location and kafka.ssl.key.location to a certificate that the brokers trust and that "
     "has not expired"
 )
-_CURES: Final[Mapping[str, str]] = {
-    "OAUTHBEARER": "check that issuer, audience, scope and signing keys of the token are what the brokers expect, and "
-    "the clocks",
-    "GSSAPI": "check the Kerberos ticket and kafka.sasl.kerberos.service.name",
-}
 _SAID_CURES: Final = (
     (kafka_errors.GroupAuthorizationFailedError, "allow READ on the group"),
     (kafka_errors.TopicAuthorizationFailedError, "allow DESCRIBE on the topics"),
@@ -83,11 +78,10 @@ def refusal(error: BaseException | None, config: Mapping[str, Any]) -> str:
         error: Why a connection failed; what it was caused by is looked at as well.
         config: kafka-python's settings.
     """
-    mechanism = str(config.get("sasl_mechanism") or "")
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        words = _words(error, mechanism)
+        words = _words(error, config)
         if words:
             return words
         inner = error.args[0] if error.args and isinstance(error.args[0], BaseException) else None
@@ -95,7 +89,8 @@ def refusal(error: BaseException | None, config: Mapping[str, Any]) -> str:
     return ""
 
 
-def _words(error: BaseException, mechanism: str) -> str:
+def _words(error: BaseException, config: Mapping[str, Any]) -> str:
+    mechanism = str(config.get("sasl_mechanism") or "")
     if isinstance(error, (NotAcceptedError, TokenError)):
         return str(error)
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -107,7 +102,8 @@ def _words(error: BaseException, mechanism: str) -> str:
         return f"the brokers do not offer SASL {mechanism} there; set kafka.sasl.mechanism to one that they offer"
     if isinstance(error, kafka_errors.SaslAuthenticationFailedError):
         said = str(error).rpartition("SaslAuthenticationFailedError: ")[2]
-        return f"the brokers refuse SASL {mechanism}: {said}; {_CURES.get(mechanism, _PASSWORD)}"
+        cure = getattr(config.get("sasl_oauth_token_provider"), "cure", "") or _PASSWORD
+        return f"the brokers refuse SASL {mechanism}: {said}; {cure}"
     return ""
 
 

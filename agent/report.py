@@ -11,6 +11,7 @@ from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
 
+from agent.evenness import BusiestMember, TopicShare
 from common.errors import AgentError
 from common.money import PriceTable
 
@@ -60,6 +61,8 @@ class GroupCost:
         random_share: of placement without regard to racks.
         own_share: of what the group's own assignor would deal.
         saved_dollars_per_month: what the agent saves against the group's own assignor; None where it does not lead.
+        topic_share: the topic of which one member has most; None where no topic is shared.
+        busiest: the member that reads most; None where rates are not known.
         exact: whether clients counted all of the bytes themselves.
         pairs: by racks.
         topics: by topic, the dearest first.
@@ -87,6 +90,8 @@ class GroupCost:
     random_share: float | None
     own_share: float | None
     saved_dollars_per_month: float | None
+    topic_share: TopicShare | None
+    busiest: BusiestMember | None
     exact: bool
     pairs: tuple[PairCost, ...]
     topics: tuple[TopicCost, ...]

@@ -25,6 +25,7 @@ LEAST_SHARE: Final = 0.05
 _NEAR_RANDOM: Final = 0.9
 """A share of at least this part of the random one counts as random."""
 _CONSUMER: Final = "consumer"
+_STREAMS: Final = "streams"
 _CLASSIC: Final = "classic"
 _SAFE_TO_OFFER: Final = LeadingSettings().protocols
 _SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -307,5 +308,10 @@ def _how_to_lead(group: GroupTraffic) -> str:
     if group.kind == _CLASSIC:
         return (
             f"let the agent lead it: `samerack run --group {group.group}`; `samerack plan {group.group}` shows the plan"
+        )
+    if group.kind == _STREAMS:
+        return (
+            "the brokers assign its tasks (KIP-1071) and know no racks; rack.aware.assignment.strategy has no effect "
+            "with group.protocol=streams. With group.protocol=classic set it and client.rack"
         )
     return "Kafka Streams: set rack.aware.assignment.strategy and client.rack; `samerack streams` compares strategies"

@@ -33,8 +33,9 @@ from agent.cluster import (
 from agent.coordination import close, connect
 from agent.errors import CoordinatorMovesError, NotAllowedError, RefusedError
 from agent.refusals import next_pause
+from common.bearer import TokenError
 from common.errors import AgentError, SettingsError
-from common.kafka_config import for_kafka_python, for_librdkafka, nearest
+from common.kafka_config import for_kafka_python, for_librdkafka, get_token, nearest
 from common.settings import Settings
 
 log = structlog.get_logger("watch")
@@ -100,7 +101,8 @@ class Admin(AdminClient):
     def __init__(self, kafka: Mapping[str, str]) -> None:
         self.kafka = kafka
         self.refusals = _Refusals()  # apart, so that nothing keeps a client alive that nobody uses
-        settings: dict[str, Any] = {**for_librdkafka(kafka), "error_cb": self.refusals.heed}
+        settings = {**for_librdkafka(kafka), "error_cb": self.refusals.heed}
+        get_token(settings)
         super().__init__(settings, logger=_Quiet())
 
     def answer(self, question: Future[Any]) -> Any:
@@ -145,9 +147,12 @@ def open_admin(kafka: Mapping[str, str]) -> Admin:
 
     Raises:
         SettingsError: librdkafka refuses a setting.
+        RefusedError: It needs a token, and none is to be had.
     """
     try:
         return Admin(kafka)
+    except TokenError as error:
+        raise RefusedError(f"kafka {kafka.get('bootstrap.servers', '')}: {error}") from None
     except KafkaException as error:
         reason = " ".join((error.args[0].str() if error.args else str(error)).split())
         key = reason.rpartition('"')[0].rpartition('"')[2]

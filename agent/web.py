@@ -5,9 +5,11 @@ Other rooms bring their own routes. What must not enter: what any of them shows.
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Callable, Collection, Iterable
+from typing import Final
 
 import uvicorn
 from starlette.applications import Starlette
@@ -15,12 +17,15 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from agent.metrics import Metrics
 from agent.web_guard import KnownHosts
 from common.errors import AgentError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+HEAD_SECONDS: Final = 10.0
+"""How often each connection is looked at; one without a request since the last look is closed."""
 Check = Callable[[], dict[str, str]]
 """What is wrong, by part; empty when all is well."""
 
@@ -59,6 +64,26 @@ def application(
     )
 
 
+class _Impatient(H11Protocol):
+    """As uvicorn's, but a connection over which no request has come for a while is closed, whatever came of one."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its base's
+        """Begin to look."""
+        super().connection_made(transport)
+        self._last: object = None
+        self.loop.call_later(HEAD_SECONDS, self._look)
+
+    def _look(self) -> None:
+        if self.transport.is_closing():
+            return
+        # there is no cycle before the first request
+        if self.cycle is self._last and getattr(self.cycle, "response_complete", True):
+            self.transport.close()
+            return
+        self._last = self.cycle
+        self.loop.call_later(HEAD_SECONDS, self._look)
+
+
 class WebServer:
     """Uvicorn on a thread of its own; the port is bound before `start` returns."""
 
@@ -75,7 +100,9 @@ class WebServer:
                 "address of this machine"
             ) from error
         self.host, self.port = host, int(self._socket.getsockname()[1])
-        config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            app, http=_Impatient, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1
+        )
         self._server = uvicorn.Server(config)
         self._thread = threading.Thread(target=self._serve, name="web", daemon=True)
 
@@ -86,8 +113,12 @@ class WebServer:
         """Begin to serve."""
         self._thread.start()
 
+    def end(self) -> None:
+        """Take no more requests; those under way have a second."""
+        self._server.should_exit = True
+
     def stop(self) -> None:
         """End within about a second."""
-        self._server.should_exit = True
+        self.end()
         self._thread.join(2.0)
         self._socket.close()

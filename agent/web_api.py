@@ -16,8 +16,8 @@ from agent import findings, host_racks, report
 from agent.events import MOST_ASKED, Kind
 from agent.events.model import all_to_json
 from agent.showing import Showing
+from agent.web_body import JSON, refusal
 
-_JSON = "application/json"
 POLICY: Final = (
     "group",
     "role",
@@ -42,30 +42,30 @@ def routes(showing: Showing, *, status: Callable[[], Mapping[str, Any]] = dict) 
     """
 
     def traffic(_: Request) -> Response:
-        return Response(report.to_json(showing.report()), media_type=_JSON)
+        return Response(report.to_json(showing.report()), media_type=JSON)
 
     def verdict(_: Request) -> Response:
-        return Response(findings.to_json(showing.verdict()), media_type=_JSON)
+        return Response(findings.to_json(showing.verdict()), media_type=JSON)
 
     def events(request: Request) -> Response:
         asked = request.query_params
         given, kinds = asked.get("most", str(MOST_ASKED)), asked.getlist("kind")
-        if not given.isascii() or not given.isdigit() or not 1 <= int(given[:9]) <= MOST_ASKED:
-            return _wrong(f"most: {given[:20]!r} is no number from 1 to {MOST_ASKED}")
+        if not given.isascii() or not given.isdigit() or len(given) > 9 or not 1 <= int(given) <= MOST_ASKED:
+            return refusal(400, f"most: {given[:20]!r} is no number from 1 to {MOST_ASKED}")
         if unknown := [kind for kind in kinds if kind not in get_args(Kind)]:
-            return _wrong(f"kind: {unknown[0][:20]!r} is none of {', '.join(get_args(Kind))}")
+            return refusal(400, f"kind: {unknown[0][:20]!r} is none of {', '.join(get_args(Kind))}")
         try:
             since = float(asked.get("since", "-inf"))
         except ValueError:
-            return _wrong(f"since: {asked['since'][:20]!r} is no number of seconds since 1970")
+            return refusal(400, f"since: {asked['since'][:20]!r} is no number of seconds since 1970")
         found = showing.events.latest(int(given), group=asked.get("group"), kinds=kinds, since=since)
-        return Response(all_to_json(found), media_type=_JSON)
+        return Response(all_to_json(found), media_type=JSON)
 
     def racks(request: Request) -> Response:
         group = showing.board.group(request.query_params.get("group", ""))
         members = group.members if group is not None else ()
         known = host_racks.host_racks(showing.bootstrap, ((one.client_host, one.rack) for one in members))
-        return Response(host_racks.to_json(known), media_type=_JSON)
+        return Response(host_racks.to_json(known), media_type=JSON)
 
     def policy(_: Request) -> Response:
         told = [{name: getattr(status, name) for name in POLICY} for status in showing.statuses()]
@@ -82,7 +82,3 @@ def routes(showing: Showing, *, status: Callable[[], Mapping[str, Any]] = dict) 
         Route("/v1/policy", policy),
         Route("/v1/status", standing),
     ]
-
-
-def _wrong(reason: str) -> Response:
-    return JSONResponse({"error": reason}, status_code=400)

@@ -14,8 +14,9 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from agent.web_body import refusal
 
 _LOCAL: Final = "localhost"
 _CLUSTER: Final = (".svc", ".cluster.local", ".localhost")
@@ -58,7 +59,7 @@ class KnownHosts:
             host = _host(Request(scope).headers.get("host", ""))
             if not self._is_known(host):
                 reason = f"host: {host[:100]!r} is no name of this agent; add it to web.hosts"
-                await JSONResponse({"error": reason}, status_code=403)(scope, receive, send)
+                await refusal(403, reason)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 

@@ -12,14 +12,14 @@ from typing import Any, Final, Protocol
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from agent.leading.progress import Outcome, Progress, to_json
+from agent.web_body import JSON, BodyReader, RequestError, refusal
 from agent.web_guard import refused_change
 
 PATH: Final = "/v1/takeover"
-_JSON: Final = "application/json"
 _MOST_BYTES: Final = 4096
 
 
@@ -36,59 +36,52 @@ class Takes(Protocol):
 
 def routes(leaders: Mapping[str, Takes]) -> list[Route]:
     """The route over those who lead, by group."""
+    bodies = BodyReader(max_bytes=_MOST_BYTES)
 
     async def ask(request: Request) -> Response:
         if refused := refused_change(request, "run samerack lead beside the agent"):
-            return _wrong(403, refused)
-        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != _JSON:
-            return _wrong(415, f"content-type: expected {_JSON}")
+            return refusal(403, refused)
         try:
-            group, dry_run = await _question(request)
-        except ValueError as error:
-            return _wrong(400, str(error))
+            async with bodies.read(request) as body:
+                group, dry_run = _question(body)
+        except RequestError as error:
+            return error.answer()
         leader = leaders.get(group)
         if leader is None:
-            return _wrong(404, _unknown(group, leaders))
+            return refusal(404, _unknown(group, leaders))
         progress = await run_in_threadpool(leader.take_over, dry_run=dry_run)
         status = 409 if progress.outcome is Outcome.REFUSED else 202
-        return Response(to_json(progress), status_code=status, media_type=_JSON)
+        return Response(to_json(progress), status_code=status, media_type=JSON)
 
     async def tell(request: Request) -> Response:
         group = request.query_params.get("group", "")
         leader = leaders.get(group)
         if leader is None:
-            return _wrong(404, _unknown(group, leaders))
-        return Response(to_json(await run_in_threadpool(lambda: leader.takeover)), media_type=_JSON)
+            return refusal(404, _unknown(group, leaders))
+        return Response(to_json(await run_in_threadpool(lambda: leader.takeover)), media_type=JSON)
 
     return [Route(PATH, tell, methods=["GET"]), Route(PATH, ask, methods=["POST"])]
 
 
-async def _question(request: Request) -> tuple[str, bool]:
+def _question(body: bytes) -> tuple[str, bool]:
     """The group that is asked for, and whether it is only a question.
 
     Raises:
-        ValueError: It makes no sense; the message says what would.
+        RequestError: It makes no sense; the message says what would.
     """
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > _MOST_BYTES:
-            raise ValueError(f"more than {_MOST_BYTES} bytes")
     try:
         asked: Any = json.loads(body)
     except (ValueError, RecursionError):
-        raise ValueError('expected JSON: {"group": NAME, "dry_run": false}') from None
+        raise RequestError(400, 'expected JSON: {"group": NAME, "dry_run": false}') from None
     if not isinstance(asked, dict) or asked.keys() - {"group", "dry_run"}:
-        raise ValueError("expected an object of group and dry_run")
+        raise RequestError(400, "expected an object of group and dry_run")
     group, dry_run = asked.get("group"), asked.get("dry_run", False)
     if not isinstance(group, str) or not isinstance(dry_run, bool):
-        raise ValueError("expected group to be a text, and dry_run true or false")  # noqa: TRY004 - of the request
+        raise RequestError(400, "expected group to be a text, and dry_run true or false")
     return group, dry_run
 
 
 def _unknown(group: str, leaders: Mapping[str, Takes]) -> str:
-    return f"group {group!r}: the agent leads none of that name, but {', '.join(sorted(leaders)) or 'none at all'}"
-
-
-def _wrong(status: int, reason: str) -> Response:
-    return JSONResponse({"error": reason}, status_code=status)
+    return (
+        f"group {group[:100]!r}: the agent leads none of that name, but {', '.join(sorted(leaders)) or 'none at all'}"
+    )

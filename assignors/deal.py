@@ -1,17 +1,21 @@
 """From units on arcs to a seat for every unit: what `assignors.flow` solves for classes, handed out to their units.
 
-Deterministic: of a class the first units stay, and the others go in ascending order to ascending seats. What must not
-enter: costs; they are settled.
+Deterministic: of a class the first units stay, and the others go in ascending order, in runs to ascending seats or to
+one seat after the other. What must not enter: costs; they are settled.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 
-from assignors.arrays import IntArray, stable_order
+from assignors.arrays import IntArray, ranges, stable_order
 from assignors.model import NOBODY, Int32Array, Int64Array
+
+_POSITION_BITS: Final = 32
+"""How exact the place of a unit among those of its holder is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,16 +51,27 @@ class Arcs:
     head: IntArray
     price: IntArray | int = 0
     moves: IntArray | int = 0
+    toll: IntArray | int = 0
+    cost: IntArray | int = 0
     capacity: IntArray | int
 
 
-def hand_out(classes: Classes, layers: tuple[Arcs, ...], flows: list[Int64Array]) -> Int32Array:
-    """From units on arcs to a seat for every unit."""
+def hand_out(
+    classes: Classes, layers: tuple[Arcs, ...], flows: list[Int64Array], *, interleaved: bool = False
+) -> Int32Array:
+    """From units on arcs to a seat for every unit.
+
+    Args:
+        classes: the units.
+        layers: the arcs.
+        flows: units on each arc, by layer.
+        interleaved: neighbours go to different seats, as evenly as the flows allow, instead of to one.
+    """
     seat = _keep(classes, layers[0], flows[0])
     moving = np.flatnonzero(seat == NOBODY)
     where: IntArray = classes.pool[classes.of[moving]]
     for arcs, flow in zip(layers[2:], flows[2:5], strict=True):
-        where = _deal(where, arcs.holder, arcs.target, flow)
+        where = _deal(where, arcs.holder, arcs.target, flow, interleaved=interleaved)
     seat[moving] = where
     return seat
 
@@ -78,8 +93,47 @@ def _keep(classes: Classes, claims: Arcs, flow: Int64Array) -> Int32Array:
     return seat
 
 
-def _deal(keys: IntArray, holder: IntArray, target: IntArray, count: Int64Array) -> Int32Array:
+def _deal(
+    keys: IntArray, holder: IntArray, target: IntArray, count: Int64Array, *, interleaved: bool = False
+) -> Int32Array:
     """Replace every key by a target: those with a key, in ascending order, share out what its holder's arcs carry."""
     dealt = np.empty(len(keys), np.int32)
-    dealt[stable_order(keys, int(holder.max(initial=-1)) + 1)] = np.repeat(target.astype(np.int32), count)
+    order = stable_order(keys, int(holder.max(initial=-1)) + 1)
+    if interleaved:
+        used = np.flatnonzero(count)
+        dealt[order] = target[_in_turns(holder[used], count[used], used)]
+    else:
+        dealt[order] = np.repeat(target.astype(np.int32), count)
+    return dealt
+
+
+def _in_turns(holder: IntArray, count: Int64Array, arc: Int64Array) -> Int64Array:
+    """The arcs of each holder one after the other, each as often as it counts, in even distances.
+
+    Args:
+        holder: [A] ascending.
+        count: [A] positive.
+        arc: [A] what stands for the arc in the answer.
+
+    Returns:
+        [sum of counts]; of any stretch of a holder whose counts differ by one at most, the arcs have equal parts or
+        one more.
+    """
+    new = np.flatnonzero(np.diff(holder, prepend=-1))
+    ways = np.diff(new, append=len(holder))
+    total, most, least = (f(count, new) for f in (np.add.reduceat, np.maximum.reduceat, np.minimum.reduceat))
+    # where counts are alike: in turns, those with one more first
+    first = np.lexsort((-count, holder))
+    alike = most - least <= 1
+    place = np.repeat(np.where(alike, new, 0), total)
+    rank = ranges(np.zeros(len(total), np.int64), total)
+    dealt: Int64Array = arc[first][place + rank % np.repeat(ways, total)]
+    if not alike.all():
+        mixed = np.flatnonzero(np.repeat(~alike, ways))
+        times = count[mixed]
+        number = ranges(np.zeros(len(mixed), np.int64), times)
+        position = ((2 * number + 1) << (_POSITION_BITS - 1)) // np.repeat(times, times)  # of the holder's whole
+        order = stable_order(position, 1 << _POSITION_BITS)
+        order = order[stable_order(np.repeat(holder[mixed], times)[order], int(holder.max()) + 1)]
+        dealt[np.repeat(~alike, total)] = np.repeat(arc[mixed], times)[order]
     return dealt

@@ -28,9 +28,10 @@ from assignors.deal import Arcs, Classes, hand_out
 from assignors.model import BoolArray, Int32Array, Int64Array
 from assignors.solvers import Network, fold, node_prices, solve
 
-OBJECTIVE = ("price", "moves")
-"""What a placement costs, the most important first; demands on the seats come before both. With a move price the first
-is the sum of both in one currency (KIP-925: traffic cost and non-overlap cost), and fewer moves break ties."""
+OBJECTIVE = ("price", "toll", "moves", "cost")
+"""What a placement costs, the most important first; demands on the seats come before all. With a move price the first
+is the sum of price and moves in one currency (KIP-925: traffic cost and non-overlap cost), and fewer moves break ties.
+Toll and cost are of the caller's own arcs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,8 @@ class Seats:
         tail: [A] caller's arcs between those nodes: where they begin,
         head: [A] where they end,
         capacity: [A] and how many units they carry.
+        toll: [A] what each unit costs there before moves count, not negative,
+        cost: [A] and after they do. A unit takes one arc with toll at most, and one with cost.
     """
 
     group: Int32Array
@@ -94,6 +97,8 @@ class Seats:
     tail: Int32Array
     head: Int32Array
     capacity: Int64Array
+    toll: Int64Array | int = 0
+    cost: Int64Array | int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,17 +110,25 @@ class _Hubs:
     of_edge: Int32Array
 
 
-def place(units: Units, seats: Seats, *, enough: BoolArray | None = None, portable: bool = False) -> Int32Array:
+def place(
+    units: Units,
+    seats: Seats,
+    *,
+    enough: BoolArray | None = None,
+    interleaved: bool = False,
+    portable: bool = False,
+) -> Int32Array:
     """The seat of every unit, [U]: least total price, then fewest moves, every demand met; exact and deterministic.
 
     Units of a pool are handed out in ascending order to seats in ascending order, so that neighbours mostly stay
-    together.
+    together, or are dealt out in turns.
 
     Args:
         units: what to place.
         seats: where to.
         enough: [E] edges with which the demands can be met. Then others are added only as far as they bring something:
             as prices of the nodes show, which makes no difference to what the placement costs.
+        interleaved: neighbours go to different seats where that costs nothing.
         portable: solve with networkx even where OR-Tools is there.
 
     Raises:
@@ -138,7 +151,7 @@ def place(units: Units, seats: Seats, *, enough: BoolArray | None = None, portab
             break
         used |= missing
     flows = np.split(flow, np.cumsum([len(arcs.tail) for arcs in layers]))
-    return hand_out(classes, layers, flows)
+    return hand_out(classes, layers, flows, interleaved=interleaved)
 
 
 def _worth_while(network: Network, flow: Int64Array, hubs: _Hubs, seats: Seats, nodes: tuple[int, int]) -> BoolArray:
@@ -247,6 +260,8 @@ def _network(
         target=seats.head,
         tail=seat_node + seats.tail,
         head=seat_node + seats.head,
+        toll=seats.toll,
+        cost=seats.cost,
         capacity=seats.capacity,
     )
     layers = (claims, pooled, priced, edges, seated)
@@ -263,13 +278,15 @@ def _joined(layers: tuple[Arcs, ...], supply: Int64Array, move_price: int) -> Ne
         ]
         return np.concatenate(full).astype(dtype)
 
-    price, moves = (joined((getattr(arcs, level) for arcs in layers), np.int64) for level in OBJECTIVE)
+    price, toll, moves, cost = (joined((getattr(arcs, level) for arcs in layers), np.int64) for level in OBJECTIVE)
     return Network(
         supply=supply,
         tail=joined((arcs.tail for arcs in layers), np.int32),
         head=joined((arcs.head for arcs in layers), np.int32),
         capacity=joined((arcs.capacity for arcs in layers), np.int64),
-        costs=np.stack([price + move_price * moves, moves]),
+        costs=np.stack(
+            [price + move_price * moves, *([toll] if toll.any() else []), moves, *([cost] if cost.any() else [])]
+        ),
     )
 
 

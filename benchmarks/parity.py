@@ -1,4 +1,4 @@
-"""`scripts/bench parity [CASES]`: random groups put to ours and to Kafka's own assignors, and what came of it.
+"""`scripts/bench parity [CASES [HISTORIES]]`: random groups put to our assignors and to Kafka's, and what came of it.
 
 Counts for docs/benchmarks.md: cases in which `range` and `roundrobin` decide otherwise, and in which `sticky` and
 `cooperative-sticky` are better or worse in (balance, cross-rack, moves). The cases are those of tests/parity. What must
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,23 +17,32 @@ from agent.cli.assign_json import answer_of
 from assignors.evaluate import evaluate
 from tests.parity.cases import random_case
 from tests.parity.peer import Peer
-from tests.parity.test_assignors import kafkas_plan, ours, rank
+from tests.parity.plans import kafkas_plan, most_of_a_topic, ours, rank
+from tests.parity.walks import Walk, walk
 
 CASES: Final = 10_000
+HISTORIES: Final = 2_000
 RESULT: Final = Path(__file__).parents[1] / "docs" / "benchmarks-parity.json"
 LEVELS: Final = ("balance", "cross-rack", "moves")
+SPREAD: Final = {-1: "spread better", 0: "equal", 1: "spread worse"}
+OTHER: Final = (*SPREAD.values(), "worse", "not comparable")
 
 
 def main(arguments: list[str]) -> int:
     """Compare and write; then `scripts/bench` shows it."""
-    cases = int(arguments[0]) if arguments else CASES
+    given = [int(one) for one in arguments]
+    cases, histories = (*given, *(CASES, HISTORIES)[len(given) :])
     with Peer() as peer:
         results: dict[str, Any] = {"cases": cases}
         for name in ("range", "roundrobin"):
             results[name] = {"different": sum(_differs(peer, seed, name) for seed in range(cases))}
         for name in ("sticky", "cooperative-sticky"):
             found = [_compare(peer, seed, name) for seed in range(cases)]
-            results[name] = {level: found.count(level) for level in (*LEVELS, "equal", "worse", "not comparable")}
+            results[name] = {outcome: found.count(outcome) for outcome in (*LEVELS, *OTHER)}
+        counted = Walk()
+        for seed in range(histories):
+            counted.add(walk(peer, seed, "sticky"))
+        results["histories"] = {"histories": histories, **asdict(counted)}
     RESULT.write_text(json.dumps(results, indent=2) + "\n")
     sys.stdout.write(RESULT.read_text())
     return 0
@@ -53,7 +63,8 @@ def _compare(peer: Peer, seed: int, name: str) -> str:
         return "not comparable"
     mine, theirs = (rank(evaluate(solution.problem, owner)) for owner in (solution.owner, kafkas))
     if mine == theirs:
-        return "equal"
+        most, kafkas_most = (most_of_a_topic(solution.problem, owner) for owner in (solution.owner, kafkas))
+        return SPREAD[(most > kafkas_most) - (most < kafkas_most)]
     if mine > theirs:
         return "worse"
     return next(level for level, a, b in zip(LEVELS, mine, theirs, strict=True) if a != b)

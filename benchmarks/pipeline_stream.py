@@ -29,6 +29,8 @@ PARTITIONS: Final = 4
 DUPLICATES: Final = 0.05
 LATE: Final = 0.01
 MALFORMED: Final = 0.005
+_ALWAYS: Final = {"late_days": 36_500}
+"""The same records whenever it is measured."""
 _TOPICS: Final[dict[Kind, str]] = {"sample": "samerack-traffic", "state": "samerack-states"}
 
 
@@ -97,7 +99,7 @@ def main(way: str, bootstrap: str, folder: str) -> None:
     settings = load(
         flags={
             "kafka": {"bootstrap.servers": bootstrap},
-            "pipeline": {"master": f"local[{CORES}]", "tables": folder, "batch_records": BATCH},
+            "pipeline": {"master": f"local[{CORES}]", "tables": folder, "batch_records": BATCH, **_ALWAYS},
         },
         environment={},
     )

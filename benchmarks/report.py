@@ -56,11 +56,12 @@ AGAINST_KAFKA: Final = """
 {cases:,} random groups (even and skewed racks, missing racks, unequal subscriptions, members that leave or join, static
 members, co-partitioned topics) put to Kafka 4.3's own assignors and to ours of the same name:
 
-| assignor | different | worse | better in balance | in cross-rack | in moves | strictly better | not comparable |
-|---|--:|--:|--:|--:|--:|--:|--:|
+| assignor | different | worse | better: balance | cross-rack | moves | all | spread better | worse | not comparable |
+|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|
 {rows}
 
 *Different*: some member gets another partition. *Worse* and *better* by (balance, cross-rack, moves), in this order.
+*Spread* of topics where these are equal: better where the largest number of a topic's partitions on one member is less.
 *Not comparable*: Kafka's sticky assignors give partitions to members that do not subscribe to their topics when a
 member without topics comes first in the order of its `HashMap`; such a plan is none. `scripts/bench parity` counts
 anew.
@@ -68,6 +69,25 @@ anew.
 With four topics of equal size at replication 1 on three racks Kafka's `range` reads about 64 % across racks,
 `range-optimal` about 41 %, which is the least that keeps co-partitioned topics together; `sticky`, which does not,
 reads 1 %.
+
+### Over the lives of groups
+
+{histories} random histories of 20 steps: a member joins, leaves, all restart one after the other, or replicas move. Of
+{plans} plans of `sticky`, each compared with Kafka's for the same group as our plans had left it:
+
+| better in (balance, cross-rack, moves) | worse | equal, lumpier | better, lumpier | not comparable |
+|--:|--:|--:|--:|--:|
+| {better} | {worse} | {equal_lumpier} | {better_lumpier} | {not_comparable} |
+
+*Lumpier*: some member has more of a topic than any has with Kafka's.
+
+The same histories, each assignor as its own plans had left the group:
+
+| | `sticky` | Kafka's |
+|---|--:|--:|
+| plans in which a member has more of a topic than any has with the other | {ever_lumpier} | {ever_less_lumpy} |
+| partitions moved | {moves} | {kafkas_moves} |
+| partitions read across racks, over all plans | {cross_rack} | {kafkas_cross_rack} |
 """
 
 HEAD: Final = (
@@ -95,14 +115,22 @@ def parity() -> str:
     if not PARITY.exists():
         return ""
     found = json.loads(PARITY.read_text())
-    rows = [f"| `{name}` | {found[name]['different']:,} | - | - | - | - | - | 0 |" for name in ("range", "roundrobin")]
+    rows = [
+        f"| `{name}` | {found[name]['different']:,} | - | - | - | - | - | - | - | 0 |"
+        for name in ("range", "roundrobin")
+    ]
     for name in ("sticky", "cooperative-sticky"):
         counts = found[name]
         better = [counts[level] for level in ("balance", "cross-rack", "moves")]
         share = sum(better) / (found["cases"] - counts["not comparable"])
         cells = [f"{count:,}" for count in (counts["worse"], *better)]
-        rows.append(f"| `{name}` | - | {' | '.join(cells)} | {share:.1%} | {counts['not comparable']:,} |")
-    return AGAINST_KAFKA.format(cases=found["cases"], rows="\n".join(rows))
+        spread = [f"{counts[outcome]:,}" for outcome in ("spread better", "spread worse")]
+        rows.append(
+            f"| `{name}` | - | {' | '.join(cells)} | {share:.1%} | {' | '.join(spread)} "
+            f"| {counts['not comparable']:,} |"
+        )
+    histories = {name: f"{count:,}" for name, count in found["histories"].items()}
+    return AGAINST_KAFKA.format(cases=found["cases"], rows="\n".join(rows), **histories)
 
 
 def page(results: dict[str, Any]) -> str:

@@ -17,7 +17,8 @@ def main(configuration: dict[str, str | int], topic: str, url: str) -> None:
     """Read for ever."""
 
     def post(statistics: str) -> None:
-        request = urllib.request.Request(url, data=statistics.encode(), method="POST")  # noqa: S310 - the benchmark's own port
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(url, statistics.encode(), headers)  # noqa: S310 - the benchmark's own port
         try:
             with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310 - see above
                 answer.read()

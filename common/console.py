@@ -15,7 +15,13 @@ from common.words import plain
 
 
 class Console(rich.console.Console):
-    """As rich's; control characters of a text are shown as U+FFFD, but for the ends of lines."""
+    """As rich's, but a text is shown as it is: nothing in brackets or colons means anything.
+
+    Control characters are shown as U+FFFD, but for the ends of lines. What is to be coloured is a `Text`.
+    """
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**{"markup": False, "emoji": False, **options})
 
     def render_str(self, text: str, **options: Any) -> Text:
         """The text as it is shown, of a line or of a table's cell."""

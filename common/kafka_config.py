@@ -11,12 +11,15 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
+from common import identities
 from common.errors import SettingsError
 
 if TYPE_CHECKING:
-    from common.tokens import TokenSettings
+    from common.tokens import Tokens
 
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", identities.OAUTHBEARER, identities.AWS_MSK_IAM)
+"""What `sasl.mechanism` may be; the last is a name of the settings alone, and OAUTHBEARER for both clients."""
+_KERBEROS: Final = "GSSAPI"
 _OFF: Final = frozenset({"false", "f", "0"})
 """What librdkafka reads as false; it refuses what is neither this nor one of the same words for true."""
 
@@ -31,9 +34,14 @@ def _upper(text: str) -> str:
 
 def _mechanism(text: str) -> str:
     mechanism = text.upper()
+    if mechanism == _KERBEROS:
+        raise ValueError(
+            "is Kerberos, and librdkafka is built without it in confluent-kafka's packages; use SCRAM-SHA-512, "
+            "OAUTHBEARER, or TLS with a certificate of the agent's own"
+        )
     if mechanism not in MECHANISMS:
         raise ValueError(f"is not a mechanism of the client that leads groups; it knows {', '.join(MECHANISMS)}")
-    return mechanism
+    return identities.OAUTHBEARER if mechanism == identities.AWS_MSK_IAM else mechanism
 
 
 _TO_KAFKA_PYTHON: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
@@ -44,7 +52,6 @@ _TO_KAFKA_PYTHON: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "metadata.max.age.ms": ("metadata_max_age_ms", int),
     "reconnect.backoff.max.ms": ("reconnect_backoff_max_ms", int),
     "reconnect.backoff.ms": ("reconnect_backoff_ms", int),
-    "sasl.kerberos.service.name": ("sasl_kerberos_service_name", str),
     "sasl.mechanism": ("sasl_mechanism", _mechanism),
     "sasl.mechanisms": ("sasl_mechanism", _mechanism),
     "sasl.password": ("sasl_plain_password", str),
@@ -58,36 +65,44 @@ _TO_KAFKA_PYTHON: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "ssl.key.location": ("ssl_keyfile", str),
     "ssl.key.password": ("ssl_password", str),
 }
+_MECHANISM_KEYS: Final = frozenset({"sasl.mechanism", "sasl.mechanisms"})
 _VERIFY: Final = "enable.ssl.certificate.verification"
-_METHOD: Final = "sasl.oauthbearer.method"
-_ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
-_CLIENT: Final = "sasl.oauthbearer.client.id"
-_SECRET: Final = "sasl.oauthbearer.client.secret"  # noqa: S105 - the name of a setting
-_SCOPE: Final = "sasl.oauthbearer.scope"
-_EXTENSIONS: Final = "sasl.oauthbearer.extensions"
-_AUTHORITY: Final = "https.ca.location"
-_TOKENS: Final = (_METHOD, _ENDPOINT, _CLIENT, _SECRET, _SCOPE, _EXTENSIONS, _AUTHORITY)
-"""Where tokens come from: one object for kafka-python, so these are not in the table."""
 _SECURED_BY: Final = ("sasl.", "ssl.", "enable.sasl.", "enable.ssl.")
 _ONLY_LIBRDKAFKA: Final = (
     "allow.auto.create.topics",
+    "api.version.fallback.ms",
+    "api.version.request",
     "api.version.request.timeout.ms",
     "broker.address.family",
     "broker.address.ttl",
+    "broker.version.fallback",
     "debug",
+    "enable.metrics.push",
+    "log.connection.close",
     "log_level",
+    "max.in.flight.requests.per.connection",
     "message.max.bytes",
+    "metadata.recovery.rebootstrap.trigger.ms",
+    "metadata.recovery.strategy",
     "receive.message.max.bytes",
+    "retry.backoff.max.ms",
+    "retry.backoff.ms",
     "socket.keepalive.enable",
     "socket.max.fails",
     "socket.nagle.disable",
+    "socket.receive.buffer.bytes",
+    "socket.send.buffer.bytes",
     "socket.timeout.ms",
     "statistics.interval.ms",
+    "topic.metadata.propagation.max.ms",
+    "topic.metadata.refresh.fast.interval.ms",
     "topic.metadata.refresh.interval.ms",
+    "topic.metadata.refresh.sparse",
 )
-FOR_BOTH: Final = frozenset({*_TO_KAFKA_PYTHON, *_TOKENS, _VERIFY})
-"""The keys that mean the same to both clients."""
+FOR_BOTH: Final = frozenset({*_TO_KAFKA_PYTHON, *identities.KEYS, _VERIFY})
+"""The keys that mean the same to both clients; those of tokens become one object, so they are not in the table."""
 KNOWN: Final = FOR_BOTH.union(_ONLY_LIBRDKAFKA)
+"""What hints lead to, and what the values of the chart may hold. The agent itself asks librdkafka."""
 
 
 _CLIENT_ID: Final = "samerack"
@@ -95,7 +110,7 @@ _CLIENT_ID: Final = "samerack"
 
 _SECRETS: Final = ("password", "secret", ".pem", "jaas", "token")
 """What the keys of secrets have in their names."""
-_NO_SECRETS: Final = frozenset({_ENDPOINT})
+_NO_SECRETS: Final = frozenset({identities.ENDPOINT})
 
 
 def secrets_of(kafka: Mapping[str, str]) -> frozenset[str]:
@@ -110,9 +125,36 @@ def client_id(kafka: Mapping[str, str]) -> str:
     return kafka.get("client.id", _CLIENT_ID)
 
 
-def for_librdkafka(kafka: Mapping[str, str]) -> dict[str, str]:
-    """The settings for confluent-kafka's AdminClient."""
-    return {"client.id": _CLIENT_ID, "allow.auto.create.topics": "false", **kafka}
+def for_librdkafka(kafka: Mapping[str, str]) -> dict[str, Any]:
+    """The settings for confluent-kafka's clients.
+
+    Tokens of clouds come from the same provider as the other client's, as `oauth_cb`; librdkafka fetches those that a
+    secret is enough for by itself.
+
+    Raises:
+        SettingsError: The mechanism is none that librdkafka has here, or a setting of tokens is wrong.
+    """
+    settings = {"client.id": _CLIENT_ID, "allow.auto.create.topics": "false", **kafka}
+    for key in _MECHANISM_KEYS.intersection(kafka):
+        if kafka[key].upper() in {_KERBEROS, identities.AWS_MSK_IAM}:
+            settings[key] = _converted(key, kafka[key], _mechanism)
+    if not identities.of_cloud(kafka):
+        return settings
+    left = {key: text for key, text in settings.items() if key not in identities.KEYS}
+    return {**left, "oauth_cb": _provider(kafka).for_librdkafka}
+
+
+def get_token(settings: Mapping[str, Any]) -> None:
+    """Have the first token of librdkafka's client at hand before it is made.
+
+    It would wait ten seconds for one that is not to be had, and not say why. (With one at hand it still takes a second:
+    confluent-kafka looks for it once a second.)
+
+    Raises:
+        TokenError: There is none.
+    """
+    if "oauth_cb" in settings:
+        settings["oauth_cb"]("")
 
 
 def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
@@ -126,17 +168,11 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
     for key, text in kafka.items():
         if key in _TO_KAFKA_PYTHON:
             name, convert = _TO_KAFKA_PYTHON[key]
-            try:
-                result[name] = convert(text)
-            except ValueError as error:
-                wrong = "is not a whole number" if convert is int else str(error)
-                raise SettingsError(f"kafka.{key}: {text!r} {wrong}") from None
+            result[name] = _converted(key, text, convert)
         elif key.startswith(_SECURED_BY) and key not in FOR_BOTH:
             raise SettingsError(f"kafka.{key}: the client that leads groups has no counterpart{nearest(key)}")
-    if result.get("sasl_mechanism") == "OAUTHBEARER":
-        from common.tokens import tokens  # noqa: PLC0415 - brings the whole client, and few have tokens
-
-        result["sasl_oauth_token_provider"] = tokens(_token_settings(kafka))
+    if result.get("sasl_mechanism") == identities.OAUTHBEARER:
+        result["sasl_oauth_token_provider"] = _provider(kafka)
     if result.get("security_protocol") in ("SSL", "SASL_SSL"):
         _check_files(result)
     if kafka.get(_VERIFY, "true").lower() in _OFF:
@@ -144,27 +180,31 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
     return result
 
 
-def _token_settings(kafka: Mapping[str, str]) -> TokenSettings:
-    if kafka.get(_METHOD) != "oidc":
-        raise SettingsError(f"kafka.{_METHOD}: set it to oidc: tokens are fetched from kafka.{_ENDPOINT}")
-    missing = [key for key in (_ENDPOINT, _CLIENT, _SECRET) if not kafka.get(key)]
-    if missing:
-        raise SettingsError(f"kafka.{missing[0]}: is missing; tokens are fetched with {', '.join(_TOKENS[1:4])}")
-    if not kafka[_ENDPOINT].startswith(("https://", "http://")):
-        raise SettingsError(f"kafka.{_ENDPOINT}: {kafka[_ENDPOINT]!r} is no URL that begins with https://")
-    pairs = [pair.partition("=") for pair in kafka.get(_EXTENSIONS, "").split(",") if pair]
-    if not all(equals for _, equals, _ in pairs):
-        raise SettingsError(f"kafka.{_EXTENSIONS}: expected NAME=VALUE[,NAME=VALUE...]")
-    from common.tokens import TokenSettings  # noqa: PLC0415 - see above
+def _converted(key: str, text: str, convert: Callable[[str], Any]) -> Any:
+    """A value as kafka-python wants it.
 
-    return TokenSettings(
-        endpoint=kafka[_ENDPOINT],
-        client_id=kafka[_CLIENT],
-        client_secret=kafka[_SECRET],
-        scope=kafka.get(_SCOPE, ""),
-        authority=kafka.get(_AUTHORITY, ""),
-        extensions=tuple((name, value) for name, _, value in pairs),
-    )
+    Raises:
+        SettingsError: It has the wrong type, or is none of those that are known.
+    """
+    try:
+        return convert(text)
+    except ValueError as error:
+        wrong = "is not a whole number" if convert is int else str(error)
+        raise SettingsError(f"kafka.{key}: {text!r} {wrong}") from None
+
+
+def _provider(kafka: Mapping[str, str]) -> Tokens:
+    """Who gives tokens to both clients, the same for the same settings.
+
+    Raises:
+        SettingsError: Where tokens come from is not said, or makes no sense.
+    """
+    from common.tokens import tokens  # noqa: PLC0415 - brings the whole client, and few have tokens
+
+    who = identities.identity(kafka)
+    if who is None:
+        raise SettingsError("kafka.sasl.mechanism: is none that has tokens; set it to OAUTHBEARER")
+    return tokens(who, identities.extensions(kafka))
 
 
 def _check_files(config: Mapping[str, Any]) -> None:

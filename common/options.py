@@ -57,7 +57,7 @@ def settings_from(
     for assignment in assignments or ():
         dotted, equals, value = assignment.partition("=")
         if not equals or not dotted:
-            raise SettingsError(f"--set {assignment!r}: expected KEY=VALUE, e.g. policy.least_saving=0.02")
+            raise SettingsError(f"--set {assignment[:200]!r}: expected KEY=VALUE, e.g. policy.least_saving=0.02")
         section, _, key = dotted.partition(".")
         parsed = value if section == "kafka" and key else parse_text(value)
         if not key:
@@ -81,5 +81,5 @@ def settings_without_cluster(config: Path | None, assignments: list[str] | None)
 def _section(merged: dict[str, Any], name: str) -> dict[str, Any]:
     place = merged.setdefault(name, {})
     if not isinstance(place, dict):
-        raise SettingsError(f"--set {name}: is set as a whole and by one of its keys; set one or the other")
+        raise SettingsError(f"--set {name[:200]}: is set as a whole and by one of its keys; set one or the other")
     return place

@@ -6,6 +6,7 @@ keys have dots where other sections end.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,15 @@ from common.kafka_config import KNOWN
 ENV_PREFIX: Final = "SAMERACK_"
 CONFIG_VARIABLE: Final = "SAMERACK_CONFIG"
 """Names the YAML file where no `--config` does."""
+_SERVICE_LINK: Final = re.compile(
+    rf"{ENV_PREFIX}(?:[A-Z0-9]+_)*"
+    r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
+)
+_SERVICE_ADDRESS: Final = re.compile(rf"{ENV_PREFIX}(?:[A-Z0-9]+_)*PORT=(?:tcp|udp|sctp)://.*")
+"""What Kubernetes puts into every pod for a Service whose name begins with `samerack` (`enableServiceLinks`).
+
+No setting looks like these: a section ends with two underscores, and no port is an address.
+"""
 
 
 class _TwiceError(yaml.YAMLError):
@@ -49,6 +59,16 @@ def _parsed(text: str) -> Any:
         return yaml.load(text, _Loader)  # noqa: S506 - a safe loader
     except RecursionError:
         raise yaml.YAMLError("it is nested too deeply") from None
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):  # 2026-99-99, !!int x
+        raise yaml.YAMLError("a value looks like a date or a number, and is none; put it in quotes") from None
+
+
+def _told(error: yaml.YAMLError | UnicodeDecodeError) -> str:
+    """What is wrong, and where; without what stands there, which may be a password."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return " ".join(str(error).split())
+    problem, mark = str(error.problem).partition(" '")[0], error.problem_mark
+    return f"{problem} (line {mark.line + 1}, column {mark.column + 1})"
 
 
 def from_file(path: Path | None) -> dict[str, Any]:
@@ -66,7 +86,7 @@ def from_file(path: Path | None) -> dict[str, Any]:
     except _TwiceError as error:
         raise SettingsError(f"{path}: {error}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: is not YAML: {' '.join(str(error).split())}") from None
+        raise SettingsError(f"{path}: is not YAML: {_told(error)}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):
@@ -74,16 +94,27 @@ def from_file(path: Path | None) -> dict[str, Any]:
     return {key: value for key, value in content.items() if value is not None}  # a section may be all comments
 
 
+def is_utf8(text: str) -> bool:
+    """Whether a text can be written in UTF-8; bytes of the environment that are none become what cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The keys in variables named SAMERACK_SECTION__KEY.
+    """The keys in variables named SAMERACK_SECTION__KEY; those that Kubernetes makes for Services are left out.
 
     Raises:
-        SettingsError: Two variables contradict each other.
+        SettingsError: Two variables contradict each other, or one is no text.
     """
     result: dict[str, Any] = {}
     for variable, text in sorted(environment.items()):
-        if not variable.startswith(ENV_PREFIX) or variable == CONFIG_VARIABLE:
+        if not variable.startswith(ENV_PREFIX) or variable == CONFIG_VARIABLE or _is_service_link(variable, text):
             continue
+        if not is_utf8(variable + text):
+            raise SettingsError(f"{ascii(variable)[1:-1]}: holds bytes that are no UTF-8; expected a text")
         keys = variable.removeprefix(ENV_PREFIX).lower().split("__")
         value: Any
         if keys[0] == "kafka" and len(keys) > 1:
@@ -97,6 +128,10 @@ def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
                 raise SettingsError(f"{variable}: {key} is set as a whole by another variable; set one or the other")
         place[keys[-1]] = value
     return result
+
+
+def _is_service_link(variable: str, text: str) -> bool:
+    return bool(_SERVICE_LINK.fullmatch(variable) or _SERVICE_ADDRESS.fullmatch(f"{variable}={text}"))
 
 
 def _kafka_key(name: str) -> str:

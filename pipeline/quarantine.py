@@ -1,28 +1,46 @@
 """What makes a record bad, each condition by name, and the rows of bad records.
 
-The rules are `common.records`' contract, and a few bounds that keep one broken agent from spoiling sums. What must not
-enter: where records come from, where rows go.
+The rules are `common.records`' contract, and bounds that keep one publisher from spoiling sums, filling the tables with
+days of its own, or making a report too large to work out. docs/pipeline.md lists them. What must not enter: where
+records come from, where rows go.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.types import StructType
 
+from common.records import SCHEMA
 from common.settings.pipeline import PipelineSettings
 from pipeline.schema import GROUP_STATE, MEMBERS, QUARANTINE, TOPICS, TRAFFIC_SAMPLE
 
+Rules: TypeAlias = Iterator[tuple[Column, str | Column]]
+"""When a record is bad, and what is wrong with it then."""
+
 BROKEN: Final = "broken"
 """Where Spark's parser puts the text of a record that it could not read whole."""
-MOST: Final = 2**50
-"""Bytes or records of one sample that nobody reads; more would overflow a sum and stop the stream."""
+BYTES_PER_SECOND: Final = 10**12
+"""More than all members of a group read of one topic: ten network interfaces of 800 Gbit/s, the fastest Ethernet (IEEE
+802.3df, 2024), of 10^11 bytes a second each. As many records, and as much of one partition, are no more likely."""
+LEAST_SECONDS: Final = 60
+"""A shorter window may hold as much as this one: what an agent finds out late counts in the window of that moment."""
+LONGEST_NAME: Final = 1000
+"""Characters of a name: of a cluster, group, member, client, rack, agent, election, assignor."""
+MOST_RACKS: Final = 1000
+MOST_PARTITIONS: Final = 10**6
+MOST_CELLS: Final = 10**8
+"""Partitions times racks, and members times topics, of one state: assignors hold a byte for each."""
 METHODS: Final = ("estimated", "exact")
 KINDS: Final = ("classic", "consumer", "streams-classic", "streams", "other")
 _LONGEST_ID: Final = 64
+_NAME: Final = rf"\A[^\p{{Cc}}\p{{Zl}}\p{{Zp}}]{{0,{LONGEST_NAME}}}\z"
+_TOPIC: Final = r"\A[a-zA-Z0-9._-]{1,249}\z"
+"""What Kafka takes for a topic's name (org.apache.kafka.common.internals.Topic)."""
+_NO_NAME: Final = f"longer than {LONGEST_NAME} characters, or with control characters"
 _MAY_BE_NULL: Final = frozenset({"election", "rack_aware_fetch"})
 _MAY_BE_MISSING: Final = frozenset({"bytes_per_second", "tells_rack"})
 
@@ -42,7 +60,7 @@ def reason(settings: PipelineSettings, *, is_sample: Column, raw: Column, record
     rules.append((record[BROKEN].isNotNull(), "a field within members or topics: of the wrong type"))
     chain = F.when(F.lit(False), F.lit(None).cast("string"))  # noqa: FBT003 - a literal of Spark's
     for holds, words in rules:
-        chain = chain.when(holds, F.lit(words))
+        chain = chain.when(holds, F.lit(words) if isinstance(words, str) else words)
     return chain
 
 
@@ -52,7 +70,7 @@ def quarantined(records: DataFrame) -> DataFrame:
     return bad.withColumn("at", F.col("seen")).select(*QUARANTINE.names)
 
 
-def _not_a_record(raw: Column, record: Column) -> Iterator[tuple[Column, str]]:
+def _not_a_record(raw: Column, record: Column) -> Rules:
     text = raw.cast("string")
     broken = record.isNull() | record[BROKEN].isNotNull()
     yield raw.isNull() | (F.length(raw) == 0), "empty"
@@ -61,45 +79,79 @@ def _not_a_record(raw: Column, record: Column) -> Iterator[tuple[Column, str]]:
     yield ~F.ltrim(text).startswith("{"), "not a JSON object"
 
 
-def _of_all(record: Column) -> Iterator[tuple[Column, str]]:
-    for name in ("schema", "id", "agent", "cluster", "group"):
+def _of_all(record: Column) -> Rules:
+    yield _missing(record, "schema")
+    # a field may mean something else there, so nothing of it counts
+    version = record["schema"]
+    yield ~version.between(1, SCHEMA), F.concat(F.lit("schema: unknown version "), version.cast("string"))
+    for name in ("id", "agent", "cluster", "group"):
         yield _missing(record, name)
-    yield record["schema"] < 1, "schema: less than 1"
+        yield _no_name(record, name)
     yield ~F.length(record["id"]).between(1, _LONGEST_ID), f"id: not of 1 to {_LONGEST_ID} characters"
 
 
-def _of_samples(
-    settings: PipelineSettings, is_sample: Column, record: Column, now: Column
-) -> Iterator[tuple[Column, str]]:
+def _of_samples(settings: PipelineSettings, is_sample: Column, record: Column, now: Column) -> Rules:
     for name in _own(TRAFFIC_SAMPLE):
-        missing, words = _missing(record, name)
-        yield is_sample & missing, words
+        yield _only(is_sample, *_missing(record, name))
+    for name in ("client_rack", "replica_rack", "election"):
+        yield _only(is_sample, *_no_name(record, name))
+    yield is_sample & ~record["topic"].rlike(_TOPIC), "topic: no name of a Kafka topic"
     start, length = record["window_start"], record["window_end"] - record["window_start"]
     for name in ("bytes", "records", "window_start", "window_end"):
         yield is_sample & (record[name] < 0), f"{name}: negative"
-    for name in ("bytes", "records"):
-        yield is_sample & (record[name] > MOST), f"{name}: absurdly many"
     yield is_sample & (length <= 0), "window: ends before it begins"
     yield is_sample & (length > _milliseconds(settings.longest_window_seconds)), "window: absurdly long"
-    yield is_sample & _in_the_future(settings, start, now), "window_start: in the future"
+    seconds = F.greatest(length / 1000, F.lit(float(LEAST_SECONDS)))
+    for name in ("bytes", "records"):
+        yield is_sample & (record[name] / seconds > BYTES_PER_SECOND), f"{name}: absurdly many"
+    for words, holds in _out_of_time(settings, start, now).items():
+        yield is_sample & holds, f"window_start: {words}"
     yield is_sample & ~record["method"].isin(*METHODS), "method: unknown"
 
 
-def _of_states(
-    settings: PipelineSettings, is_state: Column, record: Column, now: Column
-) -> Iterator[tuple[Column, str]]:
+def _of_states(settings: PipelineSettings, is_state: Column, record: Column, now: Column) -> Rules:
     for name in _own(GROUP_STATE):
-        missing, words = _missing(record, name)
-        yield is_state & missing, words
+        yield _only(is_state, *_missing(record, name))
+    for name in ("state", "assignor", "role"):
+        yield _only(is_state, *_no_name(record, name))
     for name in ("at", "broker_racks"):
         yield is_state & (record[name] < 0), f"{name}: negative"
-    yield is_state & _in_the_future(settings, record["at"], now), "at: in the future"
+    for words, holds in _out_of_time(settings, record["at"], now).items():
+        yield is_state & holds, f"at: {words}"
     yield is_state & ~record["kind"].isin(*KINDS), "kind: unknown"
     yield is_state & F.exists(record["racks"], lambda rack: rack.isNull()), "racks: one is null"
     for name, shape in (("members", MEMBERS), ("topics", TOPICS)):
         element = shape.elementType
         assert isinstance(element, StructType)  # noqa: S101 - for the types only: both are lists of structures
         yield is_state & F.exists(record[name], _incomplete(element)), f"{name}: one lacks a field"
+    for holds, words in (*_sizes(record), *_within_lists(record)):
+        yield is_state & holds, words
+
+
+def _sizes(record: Column) -> Iterator[tuple[Column, str]]:
+    """What an assignor could not hold; every field is there."""
+    racks, members, topics = (F.size(record[name]).cast("long") for name in ("racks", "members", "topics"))
+    partitions = F.aggregate(
+        record["topics"], F.lit(0).cast("long"), lambda count, topic: count + F.size(topic["owner"])
+    )
+    yield racks > MOST_RACKS, f"racks: more than {MOST_RACKS}"
+    yield partitions > MOST_PARTITIONS, f"topics: more than {MOST_PARTITIONS} partitions"
+    yield partitions * racks > MOST_CELLS, f"topics: more than {MOST_CELLS} partitions times racks"
+    yield members * topics > MOST_CELLS, f"members: more than {MOST_CELLS} members times topics"
+
+
+def _within_lists(record: Column) -> Iterator[tuple[Column, str]]:
+    """Names and rates that are none; every field is there."""
+    yield F.exists(record["racks"], lambda rack: ~rack.rlike(_NAME)), f"racks: {_NO_NAME}"
+    yield F.exists(record["members"], lambda one: ~one["id"].rlike(_NAME)), f"members: id {_NO_NAME}"
+    yield F.exists(record["members"], lambda one: ~one["client_id"].rlike(_NAME)), f"members: client_id {_NO_NAME}"
+    yield F.exists(record["topics"], lambda one: ~one["name"].rlike(_TOPIC)), "topics: no name of a Kafka topic"
+    yield F.exists(record["topics"], lambda one: F.exists(one["bytes_per_second"], _no_rate)), "topics: a rate is none"
+
+
+def _no_rate(rate: Column) -> Column:
+    """Negative, absurdly much, or not a number, which Spark takes for more than any."""
+    return rate.isNull() | ~rate.between(0.0, float(BYTES_PER_SECOND))
 
 
 def _incomplete(element: StructType) -> Callable[[Column], Column]:
@@ -120,12 +172,27 @@ def _own(shape: StructType) -> list[str]:
     return [name for name in shape.names if name not in common | _MAY_BE_NULL]
 
 
+def _only(kind: Column, holds: Column, words: str) -> tuple[Column, str]:
+    """The rule for one kind of record."""
+    return kind & holds, words
+
+
 def _missing(record: Column, name: str) -> tuple[Column, str]:
     return record[name].isNull(), f"{name}: missing, or of the wrong type"
 
 
-def _in_the_future(settings: PipelineSettings, moment: Column, now: Column) -> Column:
-    return moment > F.unix_millis(now) + _milliseconds(settings.future_seconds)
+def _no_name(record: Column, name: str) -> tuple[Column, str]:
+    return ~record[name].rlike(_NAME), f"{name}: {_NO_NAME}"
+
+
+def _out_of_time(settings: PipelineSettings, moment: Column, now: Column) -> dict[str, Column]:
+    """Moments of which no agent tells any more, or yet."""
+    milliseconds = F.unix_millis(now)
+    days = settings.late_days
+    return {
+        "in the future": moment > milliseconds + _milliseconds(settings.future_seconds),
+        f"more than {days} days ago": moment < milliseconds - _milliseconds(days * 86_400),
+    }
 
 
 def _milliseconds(seconds: float) -> int:

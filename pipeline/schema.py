@@ -23,6 +23,11 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from pipeline.sums import FULL
+
+KEPT_BYTES: Final = 65_536
+"""Of a bad record: its place in Kafka names the whole."""
+
 TEXT: Final = StringType()
 COUNT: Final = LongType()
 INDEX: Final = IntegerType()
@@ -94,16 +99,16 @@ TRAFFIC_BY_MINUTE: Final = _table(
         "versions, which had added up everybody.",
     ),
     ("minute", TimestampType(), "Minute in UTC in which the samples' windows begin."),
-    ("bytes", COUNT, "Bytes on the wire, broker to consumer."),
-    ("records", COUNT, "Records, by offsets."),
+    ("bytes", COUNT, f"Bytes on the wire, broker to consumer; the sum stops at {FULL}."),
+    ("records", COUNT, f"Records, by offsets; the sum stops at {FULL}."),
     ("samples", COUNT, "Samples that were added up."),
     _DAY,
 )
 """One row for each key (all columns before `bytes`); a sample that comes late is added to its row."""
 
 GROUP_STATES: Final = _table(
-    ("id", TEXT, "The record's id; every state is here once."),
-    ("schema", INDEX, "Version of the record; what newer agents add is left out."),
+    ("id", TEXT, "The record's id; a state that is sent again, byte for byte, is here once."),
+    ("schema", INDEX, "Version of the record, of those that are known; fields that newer agents add are left out."),
     ("agent", TEXT, "The agent that looked."),
     ("cluster", TEXT, "Kafka cluster, as the agents' settings name it."),
     ("group", TEXT, "Consumer group."),
@@ -133,7 +138,7 @@ GROUP_STATES: Final = _table(
 
 QUARANTINE: Final = _table(
     ("reason", TEXT, "What is wrong: the first reason that holds."),
-    ("raw", BinaryType(), "The record's bytes as they came; null for a record without any."),
+    ("raw", BinaryType(), f"The record's bytes as they came, the first {KEPT_BYTES}; null for a record without any."),
     ("topic", TEXT, "Topic in Kafka."),
     ("partition", INDEX, "Partition in Kafka."),
     ("offset", COUNT, "Offset in Kafka; with topic and partition it names the record."),

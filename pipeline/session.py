@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import subprocess
@@ -15,6 +16,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -27,8 +29,14 @@ from common.settings.pipeline import PipelineSettings
 from pipeline import jars
 
 LEAST_JAVA: Final = 17
+REDACTED: Final = (
+    r"(?i)secret|passw|passphrase|token|credential|(access|account|private|keystore)[._-]?key|jaas|[._]sas[._]"
+)
+"""Where a setting's or an option's name has this, Spark shows no value: on its pages, in its event log, in plans."""
 _CONNECT_SECONDS: Final = 5.0
 _ONE_PROCESS: Final = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?")
+_ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
+_ESCAPED: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t", **{one: f"\\{one}" for one in "\\ =:#!"}}
 _LOG: Final = Path(__file__).with_name("log4j2.properties")
 
 _ALWAYS: Final[Mapping[str, str]] = {
@@ -36,6 +44,7 @@ _ALWAYS: Final[Mapping[str, str]] = {
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.session.timeZone": "UTC",
     "spark.ui.showConsoleProgress": "false",
+    "spark.redaction.regex": REDACTED,
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
@@ -103,6 +112,8 @@ def start(settings: PipelineSettings, *, name: str) -> SparkSession:
     for key, value in given.items():
         builder = builder.config(key, value)
     try:
+        if not submitted:
+            _launch(given)
         spark = builder.getOrCreate()
     except (PySparkException, Py4JError, OSError) as error:
         raise _explained(master, error) from None
@@ -122,6 +133,34 @@ def opened(settings: PipelineSettings, *, name: str) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
+
+
+def _launch(given: Mapping[str, str]) -> None:
+    """Start Java, unless it runs: what it is told stands in a file of this user's, not in its command line.
+
+    Everybody on the machine can read a command line, and PySpark would put all settings there, keys of storages too.
+    """
+    with TemporaryDirectory(prefix="samerack-") as folder:
+        file = Path(folder) / "spark.properties"
+        file.write_text(
+            "".join(f"{_property(key)}={_property(text)}\n" for key, text in given.items()), encoding="utf-8"
+        )
+        said = os.environ.get(_ARGUMENTS)
+        os.environ[_ARGUMENTS] = shlex.join(["--load-spark-defaults", "--properties-file", str(file)]) + (
+            f" {said or 'pyspark-shell'}"
+        )
+        try:
+            SparkContext._ensure_initialized()  # noqa: SLF001 - the only way to start Java before a context
+        finally:
+            if said is None:
+                del os.environ[_ARGUMENTS]
+            else:
+                os.environ[_ARGUMENTS] = said
+
+
+def _property(text: str) -> str:
+    """A key or value as a file of Java's properties has it."""
+    return "".join(_ESCAPED.get(character, character) for character in text)
 
 
 def _submitted() -> dict[str, str]:

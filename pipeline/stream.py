@@ -16,7 +16,8 @@ from pyspark.sql.types import StringType, StructField, StructType
 
 from common.settings.pipeline import PipelineSettings
 from pipeline.quarantine import BROKEN, reason
-from pipeline.schema import GROUP_STATE, GROUP_STATES, KEY, TRAFFIC_BY_MINUTE, TRAFFIC_SAMPLE
+from pipeline.schema import GROUP_STATE, GROUP_STATES, KEPT_BYTES, KEY, TRAFFIC_BY_MINUTE, TRAFFIC_SAMPLE
+from pipeline.sums import total
 
 SAMPLE: Final = "sample"
 STATE: Final = "state"
@@ -35,15 +36,18 @@ RECORD: Final = StructType(
 def parsed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
     """Kafka's rows with every field of the record, what is wrong with it, and the key by which it counts once.
 
+    The key of a good record is a digest of its bytes, not its id: who may publish may say an id that somebody else is
+    going to use, and a record must not be taken for a repetition of another one. Of a bad record only the beginning of
+    its bytes stays, so that long ones fill no memory.
+
     Args:
         raw: topic, partition, offset and value, as Spark's Kafka source gives them.
         settings: Topics and bounds.
 
     Returns:
         sort (sample, state, bad), wrong, key, seen, day, where it stood in Kafka, `raw` for bad ones only, and the
-        record's fields.
+        record's fields, null for bad ones.
     """
-    fields = [F.col("record")[name].alias(name) for name in RECORD.names if name not in {BROKEN, "topic"}]
     named = raw.select(
         F.col("topic").alias("kafka_topic"),
         "partition",
@@ -64,19 +68,20 @@ def parsed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
         ),
     )
     good = F.col("wrong").isNull()
+    fields = {name: F.col("record")[name] for name in RECORD.names if name not in {BROKEN, "topic"}}
     moment = F.timestamp_millis(F.when(F.col("is_sample"), F.col("record.window_start")).otherwise(F.col("record.at")))
     place = F.concat_ws("/", "kafka_topic", "partition", "offset")
     return judged.select(
         F.when(~good, BAD).when(F.col("is_sample"), SAMPLE).otherwise(STATE).alias("sort"),
         "wrong",
-        F.when(good, F.col("record.id")).otherwise(place).alias("key"),
+        F.when(good, F.sha2("value", 256)).otherwise(place).alias("key"),
         "seen",
         F.when(good, moment).alias("moment"),
         "partition",
         "offset",
-        F.when(~good, F.col("value")).alias("raw"),
+        F.when(~good, F.substring("value", 1, KEPT_BYTES)).alias("raw"),
         F.when(good & F.col("is_sample"), F.col("record.topic")).otherwise(F.col("kafka_topic")).alias("topic"),
-        *fields,
+        *(F.when(good, field).alias(name) for name, field in fields.items()),
     ).withColumn("day", F.to_date(F.coalesce("moment", "seen")))
 
 
@@ -93,11 +98,7 @@ def by_minute(records: DataFrame) -> DataFrame:
         "minute": F.date_trunc("minute", F.col("moment")),
         "counted_by": F.when(alone, F.col("agent")).otherwise(F.col("election")),
     }
-    sums = (
-        F.sum("bytes").alias("bytes"),
-        F.sum("records").alias("records"),
-        F.count(F.lit(1)).alias("samples"),
-    )
+    sums = (*(total(name).alias(name) for name in ("bytes", "records")), F.count(F.lit(1)).alias("samples"))
     keys = [made.get(name, F.col(name)).alias(name) for name in KEY]
     added = records.where(F.col("sort") == SAMPLE).groupBy(*keys, "day").agg(*sums)
     return added.select(*TRAFFIC_BY_MINUTE.names)

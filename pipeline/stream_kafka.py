@@ -5,15 +5,17 @@ What must not enter: what the records are.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # exported in fact
 
 from common.errors import AgentError, SettingsError
-from common.kafka_config import for_librdkafka
+from common.identities import AWS_MSK_IAM
+from common.kafka_config import for_librdkafka, secrets_of
 
 _SAME: Final = frozenset(
     {
@@ -42,6 +44,10 @@ _LOGIN: Final[Mapping[str, str]] = {
 }
 _SECURED_BY: Final = ("sasl.", "ssl.", "enable.sasl.", "enable.ssl.")
 _LOOK_SECONDS: Final = 15.0
+_STAMPED_BY: Final = "message.timestamp.type"
+_STAMPS_WITHIN: Final = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
+_GREATEST_STAMP: Final = 2**63 // 1000 - 10**13
+"""Milliseconds from now, either way, that Spark can still read: it counts in microseconds."""
 
 
 def source_options(kafka: Mapping[str, str]) -> dict[str, str]:
@@ -57,6 +63,8 @@ def source_options(kafka: Mapping[str, str]) -> dict[str, str]:
         elif key == "security.protocol":
             given[key] = text.upper()
         elif key in {"sasl.mechanism", "sasl.mechanisms"}:
+            if text.upper() == AWS_MSK_IAM:
+                raise SettingsError(f"kafka.{key}: Spark's Kafka client has no {AWS_MSK_IAM}; use SCRAM or TLS here")
             given["sasl.mechanism"] = text.upper()
         elif key == "ssl.endpoint.identification.algorithm":
             given[key] = "" if text.lower() == "none" else text
@@ -87,18 +95,36 @@ def _login(mechanism: str, kafka: Mapping[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    # a line that ends within a quoted text would end the text, and Java would show what comes then
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
 
-def check_topics(kafka: Mapping[str, str], topics: Iterable[str]) -> None:
+@contextmanager
+def without_secrets(kafka: Mapping[str, str]) -> Iterator[None]:
+    """Errors of the block tell no password, key or token of these settings, whatever Java has put into them."""
+    try:
+        yield
+    except AgentError as error:
+        text = str(error)
+        for secret in sorted(secrets_of(kafka), key=len, reverse=True):
+            text = text.replace(secret, "***").replace(_quoted(secret)[1:-1], "***")
+        raise AgentError(text) from None
+
+
+def check_topics(kafka: Mapping[str, str], topics: Iterable[str]) -> list[str]:
     """Look for the topics: Spark would ask again and again, and say it in a hundred lines.
+
+    Returns:
+        Those whose records carry any timestamp that a publisher writes, where the brokers tell: Spark fails on the
+        absurd, and fails again at every restart.
 
     Raises:
         SettingsError: librdkafka refuses a setting.
         AgentError: No broker answers, or a topic is missing.
     """
     brokers = kafka["bootstrap.servers"]
+    wanted = tuple(topics)
     try:
         client = AdminClient({**for_librdkafka(kafka)})
     except (KafkaException, ValueError, TypeError) as error:
@@ -109,8 +135,22 @@ def check_topics(kafka: Mapping[str, str], topics: Iterable[str]) -> None:
         raise AgentError(
             f"no broker answers at {brokers} ({error.args[0].str()}): correct kafka.*, or start it"
         ) from None
-    if missing := [topic for topic in topics if topic not in there]:
+    if missing := [topic for topic in wanted if topic not in there]:
         raise AgentError(
             f"topic {missing[0]} does not exist at {brokers}, or may not be described: create it, let an agent "
             "publish, or name the right one in pipeline.traffic_topic and pipeline.states_topic"
         )
+    return [topic for topic in wanted if _is_stamped_freely(client, topic)]
+
+
+def _is_stamped_freely(client: AdminClient, topic: str) -> bool:
+    """Whether publishers may write any timestamp; False where the brokers do not tell."""
+    asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    try:
+        found = client.describe_configs([asked], request_timeout=_LOOK_SECONDS)[asked].result(_LOOK_SECONDS)
+    except (KafkaException, TimeoutError):
+        return False
+    values = {name: entry.value for name, entry in found.items()}
+    if values.get(_STAMPED_BY) != "CreateTime":
+        return False
+    return any(int(values.get(name) or 2**63) > _GREATEST_STAMP for name in _STAMPS_WITHIN)

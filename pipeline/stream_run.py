@@ -208,6 +208,12 @@ def _explained(error: Exception) -> AgentError:
     text = str(error)
     if own := re.search(r"^common\.errors\.\w+: (.+)$", text, re.MULTILINE):
         return AgentError(own[1])
+    if "KafkaRecordToRowConverter" in text and "ArithmeticException" in text:
+        return AgentError(
+            "a record has a timestamp that Spark cannot read, and every start comes upon it: set "
+            "message.timestamp.type=LogAppendTime on both topics, so that brokers write timestamps; then delete the "
+            "records up to that one with kafka-delete-records.sh and set pipeline.lost_records to skip"
+        )
     if "failOnDataLoss" in text or "KAFKA_DATA_LOSS" in text:
         return AgentError(
             "records that the stream had not read are gone from Kafka (retention, or topics made anew): set "

@@ -21,6 +21,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from common.errors import AgentError
 from common.settings.pipeline import PipelineSettings
 from pipeline.schema import KEY, TABLES
+from pipeline.sums import FULL
 
 _TRIES: Final = 10
 _PAUSE_SECONDS: Final = 0.5
@@ -34,6 +35,7 @@ _CONFLICTS: Final = (
     exceptions.MetadataChangedException,
 )
 """What Delta says to who comes second; in Python these are no kin."""
+_ADDED: Final = ("bytes", "records", "samples")
 _WRITER: Final = "spark.databricks.delta.write.txnAppId"
 _NUMBER: Final = "spark.databricks.delta.write.txnVersion"
 _NO_TABLE: Final = ("PATH_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_NOT_FOUND", "is not a Delta table")
@@ -126,7 +128,7 @@ def append(rows: DataFrame, settings: PipelineSettings, name: str) -> None:
 
 
 def add(rows: DataFrame, settings: PipelineSettings, *, within: str) -> None:
-    """Add sums to the rows of `traffic_by_minute` that have their key, or as new rows.
+    """Add sums to the rows of `traffic_by_minute` that have their key, or as new rows; a sum stops at FULL.
 
     Args:
         rows: Sums, one row for each key.
@@ -134,7 +136,8 @@ def add(rows: DataFrame, settings: PipelineSettings, *, within: str) -> None:
         within: A condition on `kept` that holds for every row that may have a key of these; it bounds what is read.
     """
     same = " AND ".join([*(f"kept.`{column}` = new.`{column}`" for column in KEY), within])
-    sums = {column: f"kept.`{column}` + new.`{column}`" for column in ("bytes", "records", "samples")}
+    # rows of older versions may hold more
+    sums = {column: f"least(least(kept.`{column}`, {FULL}) + new.`{column}`, {FULL})" for column in _ADDED}
 
     def merge() -> None:
         table = opened(rows.sparkSession, settings, "traffic_by_minute").alias("kept")

@@ -20,12 +20,12 @@ more. This page is made from the shapes in the code.
 """
 _ABOUT: Final = {
     "traffic_by_minute": "One row for each cluster, group, topic, pair of racks, method, `counted_by` and minute. A\n"
-    "sample counts once, and one that comes late is added to its row, however late it is. Agents without a common\n"
-    "election that measure the same group have rows each: take one `counted_by` for each group and minute, as the\n"
-    "report does.",
+    "sample counts once, and one that comes late is added to its row, within `pipeline.late_days`. Agents without a\n"
+    "common election that measure the same group have rows each: take one `counted_by` for each group and minute, as\n"
+    "the report does.",
     "group_states": "One row for each state of a group that an agent has published; `samerack pipeline whatif` puts\n"
     "them to any assignor.",
-    "quarantine": "One row for each record that is none, as it came, with the first reason that holds. It counts in\n"
+    "quarantine": "One row for each record that is none, with the first reason that holds. It counts in\n"
     "no other table.",
 }
 

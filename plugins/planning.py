@@ -23,10 +23,8 @@ from protocol.sticky import encode_cooperative_sticky, encode_sticky
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-EAGER: Final = ("range", "range-optimal", "roundrobin", "sticky")
-NAMES: Final = (*EAGER, COOPERATIVE_STICKY)
-WITH_CLAIMS: Final = ("range-optimal", COOPERATIVE_STICKY)
-"""Names whose members tell in their subscription what they own; `sticky` does in its user data, as Kafka's does."""
+NAMES: Final = tuple(name for name, assignor in ASSIGNORS.items() if assignor.for_members)
+EAGER: Final = tuple(name for name in NAMES if not ASSIGNORS[name].cooperative)
 
 Replicas = tuple[tuple[str | None, ...], ...]
 """For each partition of a topic the racks of its replicas, the leader's first; None where a rack is unknown."""
@@ -65,20 +63,20 @@ class Owned:
 def subscription_of(wishes: Wishes, topics: Iterable[str], owned: Owned) -> bytes:
     """The bytes that a member sends when it joins: version 3, with its rack, and what it owns where its kind tells it.
 
-    User data is Kafka's own, so that a leader on any client reads it (KIP-54, "Proposed Changes").
+    User data is Kafka's own, so that a leader on any client reads it (KIP-54, "Proposed Changes"); `sticky` tells there
+    what it owns.
     """
     user_data = None
     if wishes.name == STICKY and owned is not NOTHING:
         user_data = encode_sticky(owned.partitions, owned.generation)
     elif wishes.name == COOPERATIVE_STICKY:
         user_data = encode_cooperative_sticky(owned.generation)
-    tells = wishes.name in WITH_CLAIMS
     return encode_subscription(
         Subscription(
             version=MAX_VERSION,
             topics=tuple(topics),
             user_data=user_data,
-            owned=owned.partitions if tells else NO_PARTITIONS,
+            owned=owned.partitions if ASSIGNORS[wishes.name].asks_claims else NO_PARTITIONS,
             generation=owned.generation,
             rack=wishes.rack,
         )

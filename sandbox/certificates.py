@@ -87,6 +87,20 @@ class Authority:
         return Certificate(certificate=certificate, key=key, both=both)
 
 
+def locked(certificate: Certificate, password: str) -> Path:
+    """A file with the same key, which only who knows the password can read.
+
+    Raises:
+        SandboxError: OpenSSL fails; with what it said.
+    """
+    key = certificate.key.with_suffix(".locked.key")
+    _openssl(
+        *("pkcs8", "-topk8", "-v2", "aes-256-cbc", "-in", str(certificate.key), "-out", str(key)),
+        *("-passout", f"pass:{password}"),
+    )
+    return key
+
+
 _CONFIG: Final = """[ca]
 default_ca = default
 [default]

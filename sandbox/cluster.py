@@ -238,7 +238,12 @@ class Cluster:
     def _spawn(self, node: int) -> None:
         folder = self._home()
         line = command(
-            "kafka.Kafka", [str(self._write(node))], folder=folder, options=self._options, version=self._version
+            "kafka.Kafka",
+            [str(self._write(node))],
+            folder=folder,
+            options=self._options,
+            more=self._security.jars,
+            version=self._version,
         )
         with self._log_path(node).open("ab") as log:
             self._log_starts[node] = log.tell()

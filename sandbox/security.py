@@ -20,7 +20,7 @@ AUTHORIZER: Final[Mapping[str, str]] = {
 """Properties of every node, the controller's too."""
 _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
-_OAUTH_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+OAUTH_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +51,13 @@ class Security:
         listeners: beside the open one.
         authorizer: whether permissions are asked for; nobody has any but the super user.
         options: further options of the JVMs.
+        jars: further jars for the brokers, behind Kafka's.
     """
 
     listeners: tuple[Listener, ...] = ()
     authorizer: bool = False
     options: tuple[str, ...] = ()
+    jars: tuple[Path, ...] = ()
 
 
 def certified(certificate: Path, *, clients: Path | None = None) -> dict[str, str]:
@@ -97,7 +99,7 @@ def oauthbearer(keys: str, *, audience: str, reauthenticate_ms: int = 0) -> dict
     handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
     return {
         "sasl.enabled.mechanisms": "OAUTHBEARER",
-        "oauthbearer.sasl.jaas.config": f"{_OAUTH_MODULE} required;",
+        "oauthbearer.sasl.jaas.config": f"{OAUTH_MODULE} required;",
         "oauthbearer.sasl.server.callback.handler.class": handler,
         "sasl.oauthbearer.jwks.endpoint.url": keys,
         "sasl.oauthbearer.expected.audience": audience,

@@ -6,22 +6,21 @@ What must not enter: anything that a client or a broker does with a token.
 import base64
 import json
 import subprocess
-import threading
 import time
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final
 from urllib.parse import unquote
 
 from sandbox.errors import SandboxError
+from sandbox.http_server import Answer, Asked, Server
 
 _KEY_ID: Final = "sandbox"
+_JSON: Final = {"Content-Type": "application/json"}
 
 
-class TokenServer:
-    """Answers POST / with a token for the right client; a context manager."""
+class TokenServer(Server):
+    """Answers POST / with a token for the right client, and GET with the keys; a context manager."""
 
     def __init__(self, folder: Path, *, client: str, secret: str, audience: str, seconds: int = 3600) -> None:
         """Makes a key, and listens once entered.
@@ -38,32 +37,18 @@ class TokenServer:
         """
         self._key = folder / "tokens.key"
         _openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", str(self._key))
+        super().__init__()
         self.client, self.secret, self.audience, self.seconds = client, secret, audience, seconds
-        self.answered: list[HTTPStatus] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
 
     @property
     def url(self) -> str:
         """The token endpoint."""
-        return f"http://127.0.0.1:{self._server.server_port}/"
+        return f"{super().url}/"
 
     @property
     def keys_url(self) -> str:
         """Where brokers find the key."""
         return f"{self.url}keys"
-
-    def __enter__(self) -> Self:
-        """Begins to answer."""
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        """Ends."""
-        self._server.shutdown()
-        self._server.server_close()
 
     def keys(self) -> bytes:
         """The JSON Web Key Set."""
@@ -80,37 +65,18 @@ class TokenServer:
         text = ".".join(_encoded(json.dumps(part).encode()) for part in parts)
         return f"{text}.{_encoded(_openssl('dgst', '-sha256', '-sign', str(self._key), given=text.encode()))}"
 
-    def _answer(self, authorization: str) -> tuple[HTTPStatus, bytes]:
+    def answer(self, asked: Asked) -> Answer:
+        """A token, the keys, or that the client is not known."""
+        if asked.method == "POST":
+            return self._granted(asked.headers.get("Authorization", ""))
+        return Answer(text=self.keys().decode(), headers=_JSON)
+
+    def _granted(self, authorization: str) -> Answer:
         credentials = base64.b64decode(authorization.removeprefix("Basic ")).decode()
         if unquote(credentials) != f"{self.client}:{self.secret}":
-            return HTTPStatus.UNAUTHORIZED, b'{"error": "invalid_client"}'
+            return Answer(status=HTTPStatus.UNAUTHORIZED, text='{"error": "invalid_client"}', headers=_JSON)
         answer = {"access_token": self.token(), "token_type": "Bearer", "expires_in": max(1, self.seconds)}
-        return HTTPStatus.OK, json.dumps(answer).encode()
-
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
-        server = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                self._send(HTTPStatus.OK, server.keys())
-
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers["Content-Length"]))
-                status, content = server._answer(self.headers.get("Authorization", ""))
-                server.answered.append(status)
-                self._send(status, content)
-
-            def _send(self, status: HTTPStatus, content: bytes) -> None:
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        return Handler
+        return Answer(text=json.dumps(answer), headers=_JSON)
 
 
 def _encoded(content: bytes) -> str:

@@ -6,15 +6,6 @@
 
 foreign_clients=$cache/clients
 
-_find_go() {
-  local go version
-  PATH=$PATH:/usr/local/go/bin # where Go's own archive goes; not on everybody's PATH
-  go=$(command -v go) || return 1
-  version=$("$go" env GOVERSION) || return 1
-  version=${version#go1.}
-  ((${version%%[!0-9]*} >= 21)) # from 1.21 on it fetches the version that go.mod asks for
-}
-
 _find_node() { command -v npm >/dev/null && node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 18 ? 1 : 0)'; }
 
 # _stamp FILE...: what they hold, in one word.
@@ -50,10 +41,10 @@ _install_kafka_python_2() {
 # setup_foreign_packages: what the members need from the system, in one go.
 setup_foreign_packages() {
   local packages=() why=()
-  _find_go || { why+=("Go 1.21 or newer") && packages+=(golang-go); }
+  find_go || { why+=("Go 1.21 or newer") && packages+=(golang-go); }
   _find_node || { why+=("Node 18 or newer with npm") && packages+=(nodejs npm); }
   ((${#packages[@]} == 0)) || need_packages "$(printf '%s, ' "${why[@]}" | sed 's/, $//')" "${packages[@]}"
-  _find_go || die "Go 1.21 or newer is missing, and this system's packages have none. Install it, and put it on the PATH"
+  find_go || die "Go 1.21 or newer is missing, and this system's packages have none. Install it, and put it on the PATH"
   _find_node || die "Node 18 or newer is missing, and this system's packages have none. Install it, and put it on the PATH"
 }
 

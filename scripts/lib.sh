@@ -300,3 +300,19 @@ setup_java_consumer() { setup_java_project "$root/tests/java/consumer" consumer.
 
 # setup_connect: what a Kafka Connect worker needs beyond Kafka's own jars, for the integration tests.
 setup_connect() { setup_jars "Kafka Connect" "$root/tests/java/connect" "$cache/connect-$kafka_version"; }
+
+# find_go: sets go to a Go from 1.21 on, which fetches the newer one that a go.mod asks for, and puts it on PATH.
+find_go() {
+  local candidate minor
+  for candidate in "$(command -v go)" /usr/local/go/bin/go /usr/lib/go-*/bin/go; do
+    [[ -x $candidate ]] || continue
+    minor=$("$candidate" version | sed -nE 's/.* go1\.([0-9]+).*/\1/p')
+    if ((${minor:-0} >= 21)); then
+      # shellcheck disable=SC2034  # helm.sh runs it
+      go=$candidate
+      PATH=$PATH:${candidate%/*}
+      return
+    fi
+  done
+  return 1
+}

@@ -54,3 +54,31 @@ def yaml_of(page: str) -> str:
     """The first YAML block of a page in docs/."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     return text.partition("```yaml\n")[2].partition("```")[0]
+
+
+def named_tests(page: str) -> tuple[set[str], set[str]]:
+    """The tests that a page names, and those of them that no file of the tests has."""
+    there: set[str] = set()
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        there.update(re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE))
+    named = set(re.findall(r"`(test_\w+)`", page))
+    return named, named - there
+
+
+def dead_links(page: Path) -> list[str]:
+    """Addresses on a page that lead to no file, or to no heading of one; those of the web are not followed."""
+    dead = []
+    for address in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
+        path, _, anchor = address.partition("#")
+        if path.startswith(("http://", "https://")):
+            continue
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in _headings(target)):
+            dead.append(address)
+    return dead
+
+
+def _headings(page: Path) -> set[str]:
+    """Anchors of a page's headings, as GitHub makes them."""
+    texts = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in texts}

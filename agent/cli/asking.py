@@ -21,12 +21,12 @@ from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 import typer
 
 from agent import findings, host_racks, report
-from agent.fetching import address
 from agent.findings import Verdict
 from agent.measuring import Measuring
 from agent.racks import NO_HOSTS, Hosts
 from agent.report import Report
 from common.errors import AgentError, SettingsError
+from common.fetching import address
 from common.options import settings_from, settings_without_cluster
 from common.settings import Settings
 

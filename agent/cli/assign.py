@@ -29,6 +29,7 @@ from assignors.consumer.registry import ASSIGNORS
 from assignors.evaluate import evaluate
 from assignors.model import NOBODY, AssignmentError
 from common.console import Console
+from common.words import plain
 
 HELP = """Assign a consumer group that is described in JSON.
 
@@ -41,7 +42,8 @@ partition of each topic, and the members with their topics, racks and owned part
 It may add "locality" ("any", or "leader" where only the leader replica serves), "weights" ({topic: [cost of each
 partition]}), "keep_copartitioned", "cooperative" and "stickiness" (true or false; without stickiness the plan starts
 afresh), "max_skew" (how many partitions more than its fair share a member may have, so that fewer are read across
-racks) and "deadline_seconds" (after which the plan is that of range).
+racks), "spread_moves" (how many partitions more may move, so that no member has too many of one topic) and
+"deadline_seconds" (after which the plan is that of range).
 """
 
 
@@ -70,7 +72,7 @@ def assign(
     try:
         solution = solve(_question(source, assignor))
     except (QuestionError, AssignmentError, OSError) as error:
-        typer.echo(f"samerack assign: {error}", err=True)
+        typer.echo(f"samerack assign: {plain(str(error))}", err=True)
         raise typer.Exit(2) from None
     if as_json:
         typer.echo(json.dumps(answer_of(solution)))

@@ -91,6 +91,7 @@ class Question(_Part):
     keep_copartitioned: bool = False
     stickiness: bool = True
     max_skew: int = Field(default=0, ge=0)
+    spread_moves: int = Field(default=0, ge=0)
     deadline_seconds: float = Field(default=DEADLINE_SECONDS, gt=0)
     cooperative: bool = False
     repeat: int = Field(default=1, ge=1, le=10_000)
@@ -161,7 +162,10 @@ def solve(question: Question) -> Solution:
 def options_of(question: Question) -> Options:
     """What a question asks of its assignor."""
     return Options(
-        keep_copartitioned=question.keep_copartitioned, stickiness=question.stickiness, max_skew=question.max_skew
+        keep_copartitioned=question.keep_copartitioned,
+        stickiness=question.stickiness,
+        max_skew=question.max_skew,
+        spread_moves=question.spread_moves,
     )
 
 

@@ -35,6 +35,7 @@ from agent.cli.codec_json import (
     subscription_of,
     version_of,
 )
+from common.words import plain
 from protocol import consumer, sticky
 from protocol.errors import ProtocolError
 
@@ -131,6 +132,7 @@ def read_bytes(text: str, *, form: str | None = None) -> bytes:
 def _indented(answer: Answer) -> str:
     """Indented JSON with each [topic, number] pair on one line."""
     text = json.dumps(answer, indent=2, ensure_ascii=(sys.stdout.encoding or "ascii").lower() != "utf-8")
+    text = "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
     return re.sub(r"\[\n\s*(\"(?:[^\"\\]|\\.)*\"),\n\s*(-?\d+)\n\s*\]", r"[\1, \2]", text)
 
 
@@ -141,7 +143,7 @@ def _ending_well(command: str) -> Iterator[None]:
         yield
         sys.stdout.flush()
     except (QuestionError, ProtocolError) as error:
-        typer.echo(f"samerack {command}: {error}", err=True)
+        typer.echo(f"samerack {command}: {plain(str(error))}", err=True)
         raise typer.Exit(2) from None
     except BrokenPipeError:
         # the interpreter flushes once more at its end, and nobody must hear of that either

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from agent import log
 from agent.cli.asking import MeasureOption, WindowOption, figures, place
+from agent.evenness import busiest_in_words, share_in_words
 from agent.report import GroupCost, PairCost, Report, to_json
 from common import words
 from common.console import Console
@@ -52,9 +53,9 @@ def cost(
         console.print(groups_table(report))
     else:
         _show_group(console, report.groups[0])
-    console.print(_closing(report, found.origin), highlight=False, markup=False)
+    console.print(_closing(report, found.origin), highlight=False)
     for gap in report.gaps:
-        console.print(f"not known: {gap.what} {gap.where}: {gap.reason}; {gap.consequence}", markup=False)
+        console.print(words.plain(f"not known: {gap.what} {gap.where}: {gap.reason}; {gap.consequence}"))
 
 
 def only(report: Report, group: str) -> Report:
@@ -80,13 +81,19 @@ def only(report: Report, group: str) -> Report:
     )
 
 
-def groups_table(report: Report, most: int | None = None) -> Table:
-    """All groups, the dearest first; what 80 columns hold."""
+def groups_table(report: Report, most: int | None = None, *, wide: bool = False) -> Table:
+    """All groups, the dearest first; what 80 columns hold, or 110 where it may be wide."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("group", overflow="fold", min_width=10)
     for column in ("reads", "across", "share", "optimal", "random", "a month", "saved"):
         table.add_column(column, justify="right", no_wrap=True)
+    for column in ("of a topic", "busiest") if wide else ():
+        table.add_column(column, justify="right", no_wrap=True)
     for group in report.groups[:most]:
+        evenness = (
+            words.percent(group.topic_share.share if group.topic_share else None),
+            f"{group.busiest.times_mean:.1f} x" if group.busiest else words.UNKNOWN,
+        )
         table.add_row(
             words.plain(group.group),
             words.rate(group.bytes_per_second),
@@ -96,6 +103,7 @@ def groups_table(report: Report, most: int | None = None) -> Table:
             words.percent(group.random_share),
             words.money(group.dollars_per_month),
             words.money(group.saved_dollars_per_month),
+            *(evenness if wide else ()),
         )
     return table
 
@@ -107,22 +115,21 @@ def _show_group(console: Console, group: GroupCost) -> None:
         f"{words.percent(group.share)} of {group.share_by} across racks (optimal {words.percent(group.optimal_share)}, "
         f"random {words.percent(group.random_share)}), {words.money(group.dollars_per_month)} a month",
         highlight=False,
-        markup=False,
     )
     if group.own_share is not None:
         console.print(
-            f"with {group.assignor} {words.percent(group.own_share)} would cross; the agent saves "
+            f"with {words.plain(group.assignor)} {words.percent(group.own_share)} would cross; the agent saves "
             f"{words.money(group.saved_dollars_per_month)} a month",
             highlight=False,
-            markup=False,
         )
     elif group.role == LEADING:
         console.print(
-            f"what {group.assignor} would read across racks is not known: another member has not led the group yet, so "
+            f"what {words.plain(group.assignor)} would read across racks is not known: another member has not led the "
+            "group yet, so "
             "that nobody has seen whether it heeds racks",
             highlight=False,
-            markup=False,
         )
+    console.print(words.plain(_evenness(group)), highlight=False)
     console.print(_pairs(group.pairs))
     topics = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     topics.add_column("topic", overflow="fold")
@@ -137,7 +144,14 @@ def _show_group(console: Console, group: GroupCost) -> None:
         )
     console.print(topics)
     for spot in group.blind_spots:
-        console.print(f"not in these figures: {spot}", highlight=False, markup=False)
+        console.print(words.plain(f"not in these figures: {spot}"), highlight=False)
+
+
+def _evenness(group: GroupCost) -> str:
+    return (
+        f"largest part of a topic on one member: {share_in_words(group.topic_share)}; "
+        f"busiest member: {busiest_in_words(group.busiest)}"
+    )
 
 
 def _pairs(pairs: tuple[PairCost, ...]) -> Table:

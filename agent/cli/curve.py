@@ -20,6 +20,7 @@ from assignors.consumer.curve import curve as curve_of
 from assignors.consumer.registry import Options
 from assignors.model import AssignmentError, Int32Array, Problem
 from common.console import Console
+from common.words import plain
 
 
 def register(app: typer.Typer) -> None:
@@ -44,7 +45,7 @@ def curve(
         question = parse(json.dumps({"assignor": "optimal", **_object(data)}), known_keys_only=True)
         points = points_of(problem_of(question), options_of(question), seconds=question.deadline_seconds)
     except (QuestionError, AssignmentError, LateError, OSError) as error:
-        typer.echo(f"samerack curve: {error}", err=True)
+        typer.echo(f"samerack curve: {plain(str(error))}", err=True)
         raise typer.Exit(2) from None
     if as_json:
         typer.echo(json.dumps({"points": points}))

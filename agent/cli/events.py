@@ -20,10 +20,10 @@ from agent.cli.asking import ask
 from agent.events import Events, model, store
 from agent.events.model import MOST_ASKED, Event, Kind
 from agent.events.words import figures, happened, reason
-from agent.fetching import address
 from common import words
 from common.console import Console
 from common.errors import AgentError, SettingsError
+from common.fetching import address
 from common.options import ConfigOption, SetOption, settings_without_cluster
 
 KINDS: Final = get_args(Kind)

@@ -7,8 +7,8 @@ from typing import Annotated, Final
 
 import typer
 
-from agent.fetching import NoAnswerError, address, ask
 from common.errors import AgentError
+from common.fetching import NoAnswerError, address, ask
 from common.options import ConfigOption, SetOption, settings_from
 
 _SECONDS: Final = 3.0

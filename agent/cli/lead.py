@@ -13,13 +13,13 @@ from urllib.parse import quote
 import typer
 
 from agent import log
-from agent.fetching import NoAnswerError, address
-from agent.fetching import ask as ask_http
 from agent.leading.progress import GOOD, UNDER_WAY, Did, Gain, Outcome, Progress, from_json, to_json
 from agent.web_takeover import PATH
 from common import words
 from common.console import Console
 from common.errors import AgentError, SettingsError
+from common.fetching import NoAnswerError, address
+from common.fetching import ask as ask_http
 from common.options import ConfigOption, SetOption, settings_without_cluster
 
 _LOOK_SECONDS: Final = 0.1
@@ -83,7 +83,7 @@ def lead(
     else:
         if progress.gain is not None and (dry_run or progress.outcome is Outcome.REFUSED):
             console.print(gain_words(progress.gain))
-        console.print(_end(progress))
+        console.print(words.plain(_end(progress)))
     if progress.outcome not in GOOD:
         raise typer.Exit(1)
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from enum import Enum
 from glob import escape
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import numpy as np
 import typer
 from kafka import errors as kafka_errors
 from rich.table import Table
+from rich.text import Text
 
 from agent import log
 from agent.cli.asking import hosts_known
 from agent.cli.curve import points_of, show_points
 from agent.cluster import ClusterView, NoRack, Settling, SettlingTimes, settle
 from agent.coordination import close, connect
+from agent.evenness import BusiestMember, TopicShare, busiest, busiest_in_words, share_in_words, topic_share
 from agent.group import CONSUMER, GroupView, topics_of
 from agent.leading import planner
 from agent.leading.admission import is_settled
@@ -31,12 +34,13 @@ from agent.traffic.weights import weights_of_rates
 from agent.watch import Admin, find_group_type, look, open_admin, read_broker_configs
 from assignors.consumer.registry import Options
 from assignors.evaluate import cross_rack_mask
-from assignors.model import NOBODY, Int32Array
+from assignors.model import NOBODY, Int32Array, Problem
 from common.console import Console
 from common.errors import AgentError
 from common.kafka_config import for_kafka_python
 from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
 from common.settings import Settings
+from common.words import plain
 
 _REBALANCE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.25
@@ -44,6 +48,13 @@ _WITHOUT_COPARTITIONING = (
     "the curve does not keep co-partitioned topics together, as plans for this group do: leading.max_skew works where "
     "leading.keep_copartitioned is never"
 )
+
+
+_EVENNESS: Final[dict[str, tuple[str, Callable[[dict[str, Any]], str]]]] = {
+    "topic_share": ("largest part of a topic on one member", lambda one: share_in_words(TopicShare(**one))),
+    "busiest": ("busiest member", lambda one: busiest_in_words(BusiestMember(**one))),
+}
+"""How a table tells how evenly members read: what it is called, and its figures in words."""
 
 
 class AssignorChoice(Enum):
@@ -187,8 +198,8 @@ def examine(
         "weighed_by": "bytes" if weights else "partitions",
         "agent_leads": prospect(view, settings.leading),
         "replicas_that_serve": "any replica in the member's rack" if aware else "leader replicas",
-        "present": {**asdict(made.before), "cross_rack_share": shares[0]},
-        "proposed": {**asdict(made.after), "cross_rack_share": shares[1]},
+        "present": {**asdict(made.before), "cross_rack_share": shares[0], **_evenness(problem, problem.owner, rates)},
+        "proposed": {**asdict(made.after), "cross_rack_share": shares[1], **_evenness(problem, made.final, rates)},
         "warnings": [
             *unknown,
             *filter(None, [unasked]),
@@ -208,6 +219,25 @@ def examine(
             for index, member in enumerate(problem.members)
         ],
         **({"curve": points_of(problem, Options(), seconds=mode.deadline_seconds, rates=rates)} if with_curve else {}),
+    }
+
+
+def _evenness(problem: Problem, owner: Int32Array, rates: Rates | None) -> dict[str, Any]:
+    """How evenly members read under a plan; None where it is not known."""
+    subscriptions = {
+        member: [topic for topic, wanted in zip(problem.topics, problem.subscriptions[reader], strict=True) if wanted]
+        for member, reader in zip(problem.members, problem.subscription_of.tolist(), strict=True)
+    }
+    owned = [
+        (problem.members[at], problem.topics[topic], number)
+        for at, topic, number in zip(owner.tolist(), problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)
+        if at != NOBODY
+    ]
+    share = topic_share(((member, topic) for member, topic, _ in owned), subscriptions)
+    most = busiest(((member, (rates or {}).get((topic, number))) for member, topic, number in owned), problem.members)
+    return {
+        "topic_share": None if share is None else asdict(share),
+        "busiest": None if most is None else asdict(most),
     }
 
 
@@ -264,8 +294,12 @@ def _show(answer: dict[str, Any]) -> None:
         f"with {answer['assignor']} {then['cross_rack']} ({then['cross_rack_share']:.1%}), moving {then['moved']}; "
         f"shares by {answer['weighed_by']}"
     )
-    console.print(f"an agent leads it: {answer['agent_leads']}", highlight=False, markup=False)
+    for name, (title, words_of) in _EVENNESS.items():
+        if now[name] and then[name]:
+            line = f"{title}: now {words_of(now[name])}, with {answer['assignor']} {words_of(then[name])}"
+            console.print(plain(line), highlight=False)
+    console.print(plain(f"an agent leads it: {answer['agent_leads']}"), highlight=False)
     if "curve" in answer:
         show_points(answer["curve"], console)
     for warning in answer["warnings"]:
-        console.print(f"[yellow]warning:[/yellow] {warning}", highlight=False)
+        console.print(Text.assemble(("warning: ", "yellow"), plain(warning)))

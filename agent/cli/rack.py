@@ -12,6 +12,7 @@ import typer
 from agent.pod.model import Answer, OwnRack, rack_of
 from agent.pod.own import own_rack
 from agent.pod.writing import env_line, plain, property_line, write
+from common import words
 from common.errors import AgentError
 from common.options import ConfigOption, SetOption, settings_from
 from common.settings import PodSettings
@@ -65,22 +66,24 @@ def rack(
         typer.echo(json.dumps({**asdict(own), "answers": [_answer(answer, pod) for answer in own.answers]}))
     elif why:
         for answer in own.answers:
-            typer.echo(f"{answer.source}: {rack_of(answer.zones, pod.zones) or '-'} ({_told(answer, pod)})")
+            typer.echo(
+                words.plain(f"{answer.source}: {rack_of(answer.zones, pod.zones) or '-'} ({_told(answer, pod)})")
+            )
     elif own.rack is not None or or_empty:
-        typer.echo(own.rack or "")
+        typer.echo(words.plain(own.rack or ""))
     _conclude(own, pod, or_empty=or_empty)
 
 
 def _conclude(own: OwnRack, pod: PodSettings, *, or_empty: bool) -> None:
     if own.rack is not None:
         found = next(answer for answer in own.answers if answer.source == own.source)
-        typer.echo(f"samerack: rack {own.rack} from {found.source}: {_told(found, pod)}", err=True)
+        typer.echo(words.plain(f"samerack: rack {own.rack} from {found.source}: {_told(found, pod)}"), err=True)
         return
     said = "; ".join(f"{answer.source}: {answer.detail}" for answer in own.answers)
     unknown = f"no source knows the rack of this pod ({said or 'pod.sources is empty'})"
     if not or_empty:
         raise AgentError(f"{unknown}; set {pod.rack_variable}, or add another source to pod.sources (docs/racks.md)")
-    typer.echo(f"samerack: {unknown}; going on without one", err=True)
+    typer.echo(words.plain(f"samerack: {unknown}; going on without one"), err=True)
 
 
 def _told(answer: Answer, pod: PodSettings) -> str:

@@ -17,6 +17,10 @@ from typing import Any, Final, NamedTuple
 _OPTIONS: Final = {(): "/healthz", ("--ready",): "/readyz"}
 _SECONDS: Final = 3.0
 _PREFIX: Final = "SAMERACK_"
+_BOUNDED: Final = frozenset(
+    {"plan", "verify", "cost", "top", "lead", "events", "curve", "assign", "streams", "decode", "encode", "settings"}
+)
+"""Commands that may be run beside an agent in its container, and load much."""
 
 
 class Web(NamedTuple):
@@ -34,7 +38,17 @@ def main() -> None:
         return
     from agent.cli.main import main as run  # noqa: PLC0415 - all that a probe does without
 
-    run()
+    if name not in _BOUNDED:
+        run()
+        return
+    from agent.cli.memory_bound import bounded  # noqa: PLC0415 - see above
+    from common.command_line import tell  # noqa: PLC0415 - see above
+    from common.errors import AgentError  # noqa: PLC0415 - see above
+
+    try:
+        bounded(run)
+    except AgentError as error:
+        sys.exit(tell(error))
 
 
 def is_well(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
@@ -43,7 +57,7 @@ def is_well(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
     web = _web(environment)
     if path is None or web is None:
         return False
-    from agent.fetching import NoAnswerError, address, ask  # noqa: PLC0415 - only where there is somebody to ask
+    from common.fetching import NoAnswerError, address, ask  # noqa: PLC0415 - only where there is somebody to ask
 
     try:
         return ask(address(web), path, seconds=_SECONDS).status == 200

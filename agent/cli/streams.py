@@ -25,6 +25,7 @@ from agent.cli.streams_json import Application, parse
 from agent.cli.streams_page import page
 from assignors.model import AssignmentError
 from common.console import Console
+from common.words import plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -124,7 +125,7 @@ def _one_line_errors(command: str) -> Iterator[None]:
     try:
         yield
     except (QuestionError, AssignmentError, OSError) as error:
-        typer.echo(f"samerack streams {command}: {error}", err=True)
+        typer.echo(f"samerack streams {command}: {plain(str(error))}", err=True)
         raise typer.Exit(2) from None
 
 

@@ -16,12 +16,12 @@ from assignors.model import AssignmentError
 from assignors.streams.active import Costs
 from assignors.streams.builtin import ASSIGNORS
 from assignors.streams.default_standby import default_standby_task_assignment
-from assignors.streams.evaluate import bill
+from assignors.streams.evaluate import bill, missing_standbys
 from assignors.streams.java_order import tasks_in_java_order
-from assignors.streams.model import KafkaStreamsAssignment, ProcessId, TaskType
+from assignors.streams.model import KafkaStreamsAssignment, ProcessId, TaskAssignmentError, TaskType
 from assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
 from assignors.streams.plugin import validate_task_assignment
-from assignors.streams.registry import Request
+from assignors.streams.registry import Outcome, Request
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -95,20 +95,40 @@ def default_standby(question: Question) -> Answer:
     }
 
 
-def assign(question: Question) -> Answer:
-    """A whole assignment by a named assignor."""
+def outcome_of(application: Application, *, now_ms: int) -> Outcome:
+    """What the assignor that the question names makes of an application.
+
+    Raises:
+        QuestionError: there is no such assignor.
+        TaskAssignmentError: it cannot decide now.
+        AssignmentError: the application does not fit.
+    """
+    question = application.question
     run = ASSIGNORS.get(question.assignor or "")
     if run is None:
         raise QuestionError(f"assignor {question.assignor!r} is not here; give one of {', '.join(ASSIGNORS)}")
+    try:
+        return run(
+            Request(
+                state=application.state,
+                now_ms=now_ms,
+                must_preserve_active=question.must_preserve_active,
+                compatible=question.compatible,
+            )
+        )
+    except TaskAssignmentError as error:
+        if question.lags is not None:
+            raise
+        raise TaskAssignmentError(
+            f"{error}. Give 'lags' ({{client: {{task: lag}}}}), or take 'fallback-prior', as Kafka does without lags"
+        ) from None
+
+
+def assign(question: Question) -> Answer:
+    """A whole assignment by a named assignor."""
     application = Application(question)
     state = application.state
-    request = Request(
-        state=state,
-        now_ms=question.now_ms,
-        must_preserve_active=question.must_preserve_active,
-        compatible=question.compatible,
-    )
-    outcome, nanos = _timed(question, lambda: run(request))
+    outcome, nanos = _timed(question, lambda: outcome_of(application, now_ms=question.now_ms))
     plan = {assignment.process_id: assignment for assignment in outcome.assignment.assignment}
     active = [task for assignment in plan.values() for task in assignment.of_type(TaskType.ACTIVE)]
     standbys = [task for assignment in plan.values() for task in assignment.of_type(TaskType.STANDBY)]
@@ -137,6 +157,7 @@ def assign(question: Question) -> Answer:
             if assignment.followup_rebalance_deadline is not None
         },
         "validation": validate_task_assignment(state, outcome.assignment).value,
+        "missing_standbys": {str(task): count for task, count in missing_standbys(state, plan).items()},
         "unassigned": [str(task) for task in sorted(state.all_tasks.keys() - set(active))],
         **cross_rack,
         "nanos": nanos,

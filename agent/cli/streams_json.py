@@ -59,10 +59,13 @@ class Task(_Part):
 
 
 class Client(_Part):
-    """A client; its `uuid` orders clients, by default they keep the order of the list."""
+    """A client; its `uuid` orders clients, by default they keep the order of the list.
+
+    `rack` may be a list with the rack of each of its consumers: they have a rack only together.
+    """
 
     id: str
-    rack: str | None = None
+    rack: str | list[str | None] | None = None
     threads: int = 1
     tags: dict[str, str] | None = None
     uuid: str | None = None
@@ -157,6 +160,7 @@ class Application:
         active = _tasks(question.previous_active.get(client.id, ()))
         standby = _tasks(question.previous_standby.get(client.id, ()))
         consumer = f"{client.id}-consumer"
+        racks = list(dict.fromkeys(client.rack if isinstance(client.rack, list) else [client.rack]))
         return KafkaStreamsState(
             process_id=self.process[client.id],
             num_processing_threads=client.threads,
@@ -166,7 +170,8 @@ class Application:
             previous_tasks_by_consumer={consumer: active | standby},
             lags=None if lags is None else {task_id(task): lag for task, lag in lags.items()},
             client_tags=client.tags or {},
-            rack_id=client.rack,
+            rack_id=racks[0] if len(racks) == 1 else None,
+            contradicting_racks=tuple(rack or "" for rack in racks) if len(racks) > 1 else (),
         )
 
     def assignments(self) -> dict[ProcessId, KafkaStreamsAssignment]:

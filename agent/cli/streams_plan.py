@@ -7,32 +7,40 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.table import Table
 
 from agent.cli.assign_json import QuestionError
-from agent.cli.streams_answers import Plan, prices, tasks_by_name
+from agent.cli.streams_answers import Plan, outcome_of, tasks_by_name
 from agent.cli.streams_json import Application, Question
-from assignors.streams.evaluate import Bill, bill, remote_partitions, spread
+from assignors.streams.active import Costs
+from assignors.streams.evaluate import Bill, bill, missing_standbys, remote_partitions, spread
 from assignors.streams.lifecycle import identity_assignment
 from assignors.streams.model import TaskType
 from assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
-from assignors.streams.params import RackAwareOptimizationParams
-from assignors.streams.registry import ASSIGNORS, Request
-from assignors.streams.rules import tag_warnings
+from assignors.streams.rules import Obstacle, costs_of, tag_warnings
+from common.words import plain
 
 if TYPE_CHECKING:
     from common.console import Console
 
 
+_NAMED: Final = 5
+"""Tasks that a note names; the others are counted."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """An application, its tasks before and after, and what a person should know."""
+    """An application, its tasks before and after, and what a person should know.
+
+    `costs` are the prices by which it was planned; None where there are none.
+    """
 
     application: Application
     before: Plan
     after: Plan
+    costs: Costs | None
     notes: tuple[str, ...] = field(default=())
 
 
@@ -49,7 +57,8 @@ def plan(question: Question) -> Planned:
     before = application.assignments()
     if not any(assignment.tasks for assignment in before.values()):
         raise QuestionError("no client has a task; give 'assignment' ({client: [tasks]}), or name an 'assignor'")
-    params = RackAwareOptimizationParams(application_state=application.state)
+    params = application.scope()
+    costs = costs_of(params)
     actives = optimize_rack_aware_active_tasks(params, before, compatible=question.compatible)
     standbys = optimize_rack_aware_standby_tasks(params, actives.assignments, compatible=question.compatible)
     notes = [*tag_warnings(application.state)]
@@ -57,36 +66,39 @@ def plan(question: Question) -> Planned:
         notes.append(f"actives stay: {actives.obstacle.message}")
     if standbys.obstacle is not None and any(a.of_type(TaskType.STANDBY) for a in before.values()):
         notes.append(f"standbys stay: {standbys.obstacle.message}")
-    return Planned(application=application, before=before, after=standbys.assignments, notes=tuple(notes))
+    return Planned(
+        application=application,
+        before=before,
+        after=standbys.assignments,
+        costs=None if isinstance(costs, Obstacle) else costs,
+        notes=tuple(notes),
+    )
 
 
 def _assigned(application: Application) -> Planned:
-    question = application.question
-    run = ASSIGNORS.get(question.assignor or "")
-    if run is None:
-        raise QuestionError(f"assignor {question.assignor!r} is not here; give one of {', '.join(ASSIGNORS)}")
-    outcome = run(
-        Request(
-            state=application.state,
-            now_ms=question.now_ms or time.time_ns() // 1_000_000,
-            must_preserve_active=question.must_preserve_active,
-            compatible=question.compatible,
-        )
-    )
+    outcome = outcome_of(application, now_ms=application.question.now_ms or time.time_ns() // 1_000_000)
     notes = [*outcome.warnings]
     if outcome.obstacle is not None:
         notes.append(f"racks have no say: {outcome.obstacle.message}")
     if outcome.probing_rebalance:
         notes.append("warm-ups are under way: a follow-up rebalance goes on")
     after = {assignment.process_id: assignment for assignment in outcome.assignment.assignment}
+    missing = missing_standbys(application.state, after)
+    if missing:
+        some = ", ".join(map(str, sorted(missing)[:_NAMED])) + (", ..." if len(missing) > _NAMED else "")
+        notes.append(
+            f"standbys without a client: {sum(missing.values())} (of {some}); start more clients, or lower "
+            "num.standby.replicas"
+        )
     before = identity_assignment(application.state)
-    return Planned(application=application, before=before, after=after, notes=tuple(notes))
+    return Planned(application=application, before=before, after=after, costs=outcome.costs, notes=tuple(notes))
 
 
 def bills(planned: Planned, kind: TaskType) -> tuple[Bill, Bill]:
-    """What the tasks of a kind cost before and after."""
+    """What the tasks of a kind cost before and after; nothing where there are no prices."""
     application = planned.application
-    costs, compatible = prices(application.scope()), application.question.compatible
+    costs = planned.costs or Costs(traffic=0, non_overlap=0)
+    compatible = application.question.compatible
     first, last = (
         bill(application.state, planned.before, plan, kind, costs, compatible=compatible)
         for plan in (planned.before, planned.after)
@@ -98,13 +110,14 @@ def as_json(planned: Planned) -> dict[str, Any]:
     """The plan as one JSON object."""
     application = planned.application
     answer: dict[str, Any] = {}
+    unpriced = {"cost": None} if planned.costs is None else {}
     for kind in TaskType:
         first, last = bills(planned, kind)
         answer[kind.value.lower()] = {
             "before": tasks_by_name(application, planned.before, kind),
             "after": tasks_by_name(application, planned.after, kind),
-            "cost_before": asdict(first),
-            "cost_after": asdict(last),
+            "cost_before": asdict(first) | unpriced,
+            "cost_after": asdict(last) | unpriced,
         }
     return answer | {"spread": asdict(spread(application.state, planned.after)), "notes": list(planned.notes)}
 
@@ -132,10 +145,10 @@ def show(planned: Planned, console: Console) -> None:
         if any(assignment.of_type(kind) for assignment in planned.after.values()):
             console.print(
                 f"{kind.value.lower()}s across racks: now {first.cross_rack} partitions, then {last.cross_rack}; "
-                f"moved {last.moved}; cost now {first.cost}, then {last.cost}"
+                f"moved {last.moved}" + ("" if planned.costs is None else f"; cost now {first.cost}, then {last.cost}")
             )
     for note in planned.notes:
-        console.print(f"note: {note}", markup=False)
+        console.print(plain(f"note: {note}"))
 
 
 def _changes(planned: Planned, name: str, kind: TaskType) -> str:

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Annotated, Final
 
 import typer
-from rich.console import Group, RenderableType
+from rich.console import ConsoleDimensions, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
@@ -27,6 +27,9 @@ from common.options import BootstrapOption, ConfigOption, SetOption
 
 _LINES_AROUND: Final = 7
 """Lines that the view needs beside the rows of groups."""
+
+_WIDE: Final = 110
+"""Columns from which on there is room for how evenly members read."""
 
 _ORDERS: Final[dict[str, tuple[str, Callable[[GroupCost], float]]]] = {
     "c": ("cost", lambda group: group.dollars_per_month or 0.0),
@@ -67,18 +70,18 @@ def top(
         suppress(KeyboardInterrupt),
     ):
         while True:
-            screen.update(view(latest(), origin, order, console.size.height), refresh=True)
+            screen.update(view(latest(), origin, order, console.size), refresh=True)
             pressed = key(interval)
             if pressed in ("q", "\x03", "\x04"):
                 return
             order = pressed if pressed in _ORDERS else order
 
 
-def view(report: Report, origin: str, order: str, height: int) -> RenderableType:
+def view(report: Report, origin: str, order: str, size: ConsoleDimensions) -> RenderableType:
     """The whole screen."""
     name, by = _ORDERS[order]
     ordered = replace(report, groups=tuple(sorted(report.groups, key=by, reverse=True)))
-    most = max(1, height - _LINES_AROUND)
+    most = max(1, size.height - _LINES_AROUND)
     costs = sum(group.dollars_per_month or 0.0 for group in report.groups)
     count = f"{len(report.groups)} group{'' if len(report.groups) == 1 else 's'}"
     head = Text(f"{count}, {words.money(costs)} a month across racks; {origin}", no_wrap=True)
@@ -89,7 +92,7 @@ def view(report: Report, origin: str, order: str, height: int) -> RenderableType
         no_wrap=True,
         overflow="ellipsis",
     )
-    table = groups_table(ordered, most) if report.cycle else Text("measuring ...")
+    table = groups_table(ordered, most, wide=size.width >= _WIDE) if report.cycle else Text("measuring ...")
     return Group(head, table, foot)
 
 

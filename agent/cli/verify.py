@@ -54,7 +54,6 @@ def _show(found: Verdict, origin: str) -> None:
         f"{found.groups} groups, {found.brokers} brokers, bytes of {words.span(found.window_seconds)}; {origin}; "
         f"{found.prices}",
         highlight=False,
-        markup=False,
     )
 
 
@@ -65,7 +64,6 @@ def _show_finding(console: Console, finding: Finding) -> None:
         f"{mark} {words.plain(finding.where)}: {finding.code.value}{amount}",
         style="bold",
         highlight=False,
-        markup=False,
     )
-    console.print(f"  {words.plain(finding.cause)}", highlight=False, markup=False)
-    console.print(f"  cure: {words.plain(finding.cure)}", highlight=False, markup=False)
+    console.print(f"  {words.plain(finding.cause)}", highlight=False)
+    console.print(f"  cure: {words.plain(finding.cure)}", highlight=False)

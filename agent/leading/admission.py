@@ -19,6 +19,8 @@ from agent.watch import ClusterWatch
 from common.settings import LeadingSettings
 from common.settings.leading import STREAMS_PROTOCOLS
 
+NO_PLACE: Final = "its leader would give partitions to a member without topics, whatever its place"
+"""Why the agent keeps out of a group with a sticky assignor until its members have other ids."""
 _CLASSIC: Final = frozenset({"classic", "unknown"})
 
 
@@ -152,7 +154,7 @@ def refusal(view: GroupView, leading: LeadingSettings) -> str:
     if view.protocol not in SOUND_PROTOCOLS and (reason := foreign(view, leading)):
         return reason
     if not offers_safe_place(view, ""):
-        return "its leader would give partitions to a member without topics, whatever its place"
+        return NO_PLACE
     return ""
 
 

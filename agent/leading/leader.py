@@ -138,7 +138,9 @@ class GroupLeader(threading.Thread):
             measured=measured,
             recent=partial(_triggered, events, group),
         )
-        seat = Seat(retry_seconds=settings.leading.roll_seconds, metrics=metrics, log=self._teller.log)
+        seat = Seat(
+            retry_seconds=settings.leading.roll_seconds, metrics=metrics, log=self._teller.log, notify_supervisor=told
+        )
         self._taking = Taking(
             group=group,
             leading=settings.leading,

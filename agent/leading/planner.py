@@ -54,6 +54,7 @@ class Mode:
         keep_copartitioned: Partition i of co-partitioned topics stays together.
         rack_aware_fetch: Which replicas may serve: any in the member's rack, or leaders only.
         max_skew: Partitions beyond its fair share that a member may have for locality; not with keep_copartitioned.
+        spread_moves: Partitions beyond the fewest that may move so that topics are spread.
         deadline_seconds: How long planning may take.
     """
 
@@ -61,6 +62,7 @@ class Mode:
     keep_copartitioned: bool
     rack_aware_fetch: bool
     max_skew: int = 0
+    spread_moves: int = 0
     deadline_seconds: float = DEADLINE_SECONDS
 
 
@@ -115,6 +117,7 @@ def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) 
         keep_copartitioned=together,
         rack_aware_fetch=rack_aware_fetch,
         max_skew=0 if together else leading.max_skew,
+        spread_moves=leading.spread_moves,
         deadline_seconds=leading.deadline_seconds,
     )
 
@@ -251,7 +254,9 @@ def make_plan(
     failure = None
     if prefer == "optimal":
         try:
-            options = Options(keep_copartitioned=mode.keep_copartitioned, max_skew=mode.max_skew)
+            options = Options(
+                keep_copartitioned=mode.keep_copartitioned, max_skew=mode.max_skew, spread_moves=mode.spread_moves
+            )
             final, _ = assign_in_time("optimal", problem, options, seconds=mode.deadline_seconds)
             return _checked(problem, final, mode, name="optimal", failure=None, cover=cover)
         except Exception as error:  # noqa: BLE001 - whatever breaks, the group must get a plan

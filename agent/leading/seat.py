@@ -43,8 +43,10 @@ class Seat:
         retry_seconds: float,
         metrics: Metrics,
         log: FilteringBoundLogger,
+        notify_supervisor: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._notify_supervisor = notify_supervisor
         self._clock = clock
         self._retry_seconds = retry_seconds
         self._metrics = metrics
@@ -83,6 +85,7 @@ class Seat:
         if not chosen:
             raise StepBackError(Cause.NO_PLACE)
         membership.adopt(chosen)
+        self._notify_supervisor()  # should this process die before its next sign of life, it is the only one to know
         self._log.info("place-chosen", members_before=members_before(look, chosen))
 
     def keep(self, membership: Member, look: GroupView) -> bool:

@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from agent.fetching import HttpAnswer, NoAnswerError, ask
 from agent.pod.model import Answer
+from common.fetching import HttpAnswer, NoAnswerError, ask
 from common.settings import PodSettings
 
 _LINK_LOCAL: Final = "http://169.254.169.254"

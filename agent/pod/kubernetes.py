@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from agent.fetching import NoAnswerError, ask
 from agent.pod.model import Answer
 from common.errors import AgentError
+from common.fetching import NoAnswerError, ask
 from common.settings import PodSettings
 
 EVERY_NAMESPACE: Final = "*"

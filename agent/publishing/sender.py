@@ -18,11 +18,13 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
+from agent.errors import RefusedError
 from agent.publishing.metrics import Loss, PublishingMetrics
 from agent.publishing.outbox import Kind, Letter, Outbox
 from agent.publishing.refusals import Trouble, trouble_of
+from common.bearer import TokenError
 from common.errors import SettingsError
-from common.kafka_config import for_librdkafka, nearest
+from common.kafka_config import for_librdkafka, get_token, nearest
 
 log = structlog.get_logger("publishing")
 
@@ -42,15 +44,17 @@ Make = Callable[[dict[str, Any]], Any]
 
 
 def producer_config(kafka: Mapping[str, str], own: Mapping[str, str]) -> dict[str, Any]:
-    """The agent's settings, under them what suits records like ours, over them the producer's own."""
+    """The agent's settings, under them what suits records like ours, over them the producer's own.
+
+    Raises:
+        SettingsError: Together they make no sense.
+    """
     return {
         "compression.type": "zstd",
         "linger.ms": "50",
         "partitioner": "murmur2_random",  # as Java's
         "log_level": "0",  # what matters comes back with the records
-        **for_librdkafka(kafka),
-        "message.timeout.ms": "0",
-        **own,
+        **for_librdkafka({**kafka, "message.timeout.ms": "0", **own}),
         "enable.idempotence": "true",
     }
 
@@ -82,6 +86,7 @@ class Sender:
 
         Raises:
             SettingsError: librdkafka refuses a setting.
+            RefusedError: It needs a token, and none is to be had.
         """
         self.troubles: tuple[Trouble, ...] = ()
         self._config = dict(config)
@@ -99,6 +104,8 @@ class Sender:
         self._too_large: set[str] = set()
         try:
             self._producer: Any = self._opened()
+        except TokenError as error:
+            raise RefusedError(f"publishing.kafka: {error}") from None
         except KafkaException as error:
             reason = " ".join(error.args[0].str().split())
             key = reason.rpartition('"')[0].rpartition('"')[2]
@@ -253,6 +260,7 @@ class Sender:
     # producers
 
     def _opened(self) -> Any:
+        get_token(self._config)
         return self._make({**self._config, "error_cb": partial(self._erred, self._life)})
 
     def _poll(self, seconds: float) -> None:
@@ -281,7 +289,12 @@ class Sender:
         """Another producer, once the pause is over."""
         if self._clock() < min(self._again.values()):
             return False
-        self._producer = self._opened()
+        try:
+            self._producer = self._opened()
+        except TokenError as error:
+            for topic in self._topics.values():
+                self._refuse(topic, KafkaError(KafkaError._AUTHENTICATION, str(error)))  # noqa: SLF001 - librdkafka's name
+            return False
         return True
 
 

@@ -1,9 +1,47 @@
-"""How much memory a process holds, as the kernel tells; the worker shows it of itself, and its supervisor bounds it."""
+"""How much memory a process holds, and how much its container allows, as the kernel tells.
+
+A container is a control group (cgroup), of version 1 or 2, which may lie in others: the tightest limit counts. In
+version 1 the path that the kernel tells may be the host's, and not to be seen in the container: what is there counts.
+What must not enter: what becomes of a process that holds too much.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
+
+_ROOT: Final = Path("/")
+_NO_LIMIT: Final = 1 << 60
+"""Version 1 writes such a number where there is no limit, version 2 `max`."""
+_WORKER_SHARE: Final = 0.75
+"""Of the container's memory: the rest is for the supervisor, for planning in a process of its own, and for commands."""
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """A limit on the memory of this process and of those beside it, and what they hold and the kernel cannot drop."""
+
+    limit_bytes: int
+    used_bytes: int
+
+    @property
+    def left_bytes(self) -> int:
+        """What may still be taken."""
+        return max(0, self.limit_bytes - self.used_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Files:
+    """Where one version keeps its figures; `cache` is the key of file pages that can be dropped."""
+
+    mount: Path
+    limit: str
+    used: str
+    cache: str
 
 
 def resident_bytes(process: int | str = "self") -> int:
@@ -12,8 +50,95 @@ def resident_bytes(process: int | str = "self") -> int:
     Args:
         process: its id, or self.
     """
+    return _pages(process)[0] * os.sysconf("SC_PAGE_SIZE")
+
+
+def anonymous_bytes(process: int | str = "self") -> int:
+    """That of its resident memory which is backed by no file: the kernel can drop none of it; 0 when it is gone."""
+    resident, shared = _pages(process)
+    return max(0, resident - shared) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _pages(process: int | str) -> tuple[int, int]:
     try:
-        pages = int(Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, IndexError):
+        fields = Path(f"/proc/{process}/statm").read_text(encoding="ascii").split()
+        return int(fields[1]), int(fields[2])
+    except (OSError, IndexError, ValueError):
+        return 0, 0
+
+
+def limits(root: Path = _ROOT) -> tuple[Limit, ...]:
+    """Every limit on this process's memory; none outside of containers.
+
+    Args:
+        root: of the file system.
+    """
+    return tuple(_limits(root))
+
+
+def overgrown(process: int, *, most_mib: int, root: Path = _ROOT) -> str:
+    """Why a process holds more memory than it should; empty where it does not.
+
+    Args:
+        process: its id.
+        most_mib: how much may be resident.
+        root: of the file system.
+    """
+    resident = resident_bytes(process) / _MIB
+    if resident > most_mib:
+        return f"{resident:.0f} MiB of memory, beyond supervisor.memory_mib"
+    anonymous = anonymous_bytes(process) / _MIB
+    allowed = min((one.limit_bytes for one in limits(root)), default=_NO_LIMIT) / _MIB
+    if anonymous > allowed * _WORKER_SHARE:
+        return f"{anonymous:.0f} MiB of memory, beyond three quarters of the container's {allowed:.0f} MiB"
+    return ""
+
+
+def _limits(root: Path) -> Iterator[Limit]:
+    for files, path in _memberships(root):
+        parts = [part for part in path.split("/") if part]
+        depth = 0 if ".." in parts else len(parts)
+        for folder in (files.mount.joinpath(*parts[:end]) for end in range(depth, -1, -1)):
+            limit = _number(folder / files.limit)
+            if limit is not None and limit < _NO_LIMIT:
+                cache = _statistic(folder / "memory.stat", files.cache)
+                used = max(0, (_number(folder / files.used) or 0) - cache)
+                yield Limit(limit_bytes=limit, used_bytes=used)
+
+
+def _memberships(root: Path) -> Iterator[tuple[_Files, str]]:
+    """The control groups of this process, of the version that rules its memory."""
+    groups = root / "sys" / "fs" / "cgroup"
+    try:
+        lines = (root / "proc" / "self" / "cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return
+    told = {controllers: path for _, controllers, path in (line.split(":", 2) for line in lines if line.count(":") > 1)}
+    for controllers, path in told.items():
+        if "memory" in controllers.split(","):
+            first = _Files(
+                mount=groups / "memory",
+                limit="memory.limit_in_bytes",
+                used="memory.usage_in_bytes",
+                cache="total_inactive_file",
+            )
+            yield first, path
+            return
+    if "" in told:
+        yield _Files(mount=groups, limit="memory.max", used="memory.current", cache="inactive_file"), told[""]
+
+
+def _number(path: Path) -> int | None:
+    """The number in a file; None where it says `max` or is not there."""
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None
+
+
+def _statistic(path: Path, key: str) -> int:
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(f"{key} "))
+    except (OSError, ValueError, IndexError, StopIteration):
         return 0
-    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -136,8 +136,8 @@ class Supervisor:
                 return f"no sign of life for {self._settings.hang_seconds:g} s"
             if now - measured > _MEMORY_SECONDS:
                 measured = now
-                if (mib := worker.memory_mib()) > self._settings.memory_mib:
-                    return f"{mib:.0f} MiB of memory, beyond supervisor.memory_mib"
+                if reason := worker.overgrown(self._settings.memory_mib):
+                    return reason
             if self._observing and now > self._observing_until:
                 return self._calm(worker)
         return ""

@@ -14,8 +14,8 @@ from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from typing import Final
 
+from agent.supervisor import memory
 from agent.supervisor.line import Presence, decode
-from agent.supervisor.memory import resident_bytes
 from agent.supervisor.silence import Silence
 
 _FORKING: Final = multiprocessing.get_context("fork")
@@ -85,9 +85,9 @@ class Worker:
                     elif told is not None:
                         self.present = told
 
-    def memory_mib(self) -> float:
-        """Resident memory; 0 when it is gone."""
-        return 0.0 if self.process.pid is None else resident_bytes(self.process.pid) / 2**20
+    def overgrown(self, most_mib: int) -> str:
+        """Why it holds more memory than it should; empty where it does not, or is gone."""
+        return "" if self.process.pid is None else memory.overgrown(self.process.pid, most_mib=most_mib)
 
     def kill(self) -> None:
         """End it at once, also when it is stopped."""

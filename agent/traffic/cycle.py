@@ -13,10 +13,11 @@ from typing import Final
 from agent.election.counting import Claim, Claims
 from agent.election.standing import Alone, Standing
 from agent.racks import NO_HOSTS, Hosts
+from agent.traffic.allowance import MemberKey
 from agent.traffic.attribute import Part, Spans, parts_of, with_overhead
 from agent.traffic.board import TrafficBoard
 from agent.traffic.collect import Partition
-from agent.traffic.exact import ExactReads, MemberKey
+from agent.traffic.exact import ExactReads
 from agent.traffic.gaps import merged
 from agent.traffic.groups import ObservedMember
 from agent.traffic.looker import Look, Looker
@@ -97,6 +98,9 @@ class Cycle:
             look.groups,
             {topic: len(views) for topic, views in state.cluster.topics.items()},
             self._served_members(look, rack_aware=aware),
+            curves=state.curves,
+            rewound={name: spans.rewound for name, spans in look.spans.items() if spans.rewound},
+            now=now,
         )
         groups = self._count(look, claims, now=now, seconds=seconds, rack_aware=aware)
         self._window.add(wall - seconds, wall, [flow for group in groups.values() for flow in group.flows])
@@ -104,7 +108,7 @@ class Cycle:
         self._painter.forget(state.groups.keys() - look.groups.keys())
         snapshot = self._paint(look, now=now, wall=wall, rack_aware=rack_aware)
         self._looker.done(look, now if claims is not None else state.at)
-        gaps = merged([*snapshot.gaps, *elsewhere])
+        gaps = merged([*snapshot.gaps, *elsewhere, *self._exact.refused()])
         snapshot = replace(snapshot, gaps=gaps, cycle_seconds=time.perf_counter() - started)
         self._board.publish(
             snapshot,
@@ -140,10 +144,10 @@ class Cycle:
         self, look: Look, claims: Claims | None, *, now: float, seconds: float, rack_aware: bool
     ) -> dict[str, Count]:
         """What each group read; of what is estimated only that counts which was this agent's at both ends."""
-        known = self._exact.members(now=now)
         told: dict[str, dict[str, list[Read]]] = {}
         for (where, member), reads in self._exact.collect().items():
             told.setdefault(where, {})[member] = reads
+        known = self._exact.members(now=now)  # after what was collected: whoever said what cannot be is not among them
         mine = frozenset(self._mine(look.groups, claims))
         counts: dict[str, Count] = {}
         for name, group in look.groups.items():

@@ -2,30 +2,39 @@
 
 Posts come from the web's threads, the cycle collects. A member's exact bytes replace its estimate; on the first post of
 a client what was already estimated for its member is taken off, so that nothing counts twice. Between two posts counts
-what this agent had a claim to at both. What must not enter: HTTP, and how counters are read.
+what this agent had a claim to at both. What a client says is held to what the logs allow (`agent.traffic.allowance`)
+when it is collected, right after a look at them; a member whose client says more is estimated for a while.
+What must not enter: HTTP, and how counters are read.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from agent.election.counting import Claim
 from agent.election.standing import Alone, Standing
+from agent.traffic.allowance import Allowances, MemberKey
 from agent.traffic.collect import Partition
+from agent.traffic.curve import Curve
+from agent.traffic.gaps import CONSEQUENCES
 from agent.traffic.groups import ObservedGroup, ObservedMember
+from agent.traffic.model import Family, Gap
 from agent.traffic.statistics import Counters, Read, StatisticsError, reads
 
 STALE_SECONDS: Final = 60.0
 """A client that has not posted for so long is estimated again."""
+REFUSED_SECONDS: Final = 600.0
+"""A member whose client said what cannot be is estimated for so long."""
+MOST_CLIENTS: Final = 4
+"""So many clients may tell of one member: it is one process, which may be started anew."""
+MOST_PARTITIONS: Final = 200_000
+"""So many partitions are remembered of all clients together."""
 _AT_BIRTH_SECONDS: Final = 15.0
 """A client whose counters began less than this before it was first heard of has nothing that was missed."""
-
-MemberKey: TypeAlias = tuple[str, str]
-"""Group and member id."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,11 +45,19 @@ class _Client:
     claims: frozenset[Claim]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Refusal:
+    until: float
+    reason: str
+
+
 @dataclass(slots=True, kw_only=True)
 class _State:
     groups: Mapping[str, ObservedGroup] = field(default_factory=dict)
     partitions: Mapping[str, int] = field(default_factory=dict)
     serving: Mapping[MemberKey, Mapping[Partition, int]] = field(default_factory=dict)
+    curves: Mapping[Partition, Curve] = field(default_factory=dict)
+    at: float = 0.0
     estimated: Counter[MemberKey] = field(default_factory=Counter)
 
 
@@ -57,19 +74,44 @@ class ExactReads:
         self._began_at = began_at
         self._standing = standing or Alone()
         self._lock = threading.Lock()
-        self._state = _State()
+        self._state = _State(at=began_at)
         self._clients: dict[tuple[str, str], _Client] = {}
-        self._unread: dict[MemberKey, list[Read]] = {}
+        self._unread: dict[MemberKey, dict[tuple[Partition, int], Read]] = {}
+        self._allowances = Allowances()
+        self._refused: dict[MemberKey, _Refusal] = {}
+        self._doubted: set[MemberKey] = set()
 
-    def see(
+    def see(  # noqa: PLR0913 - one look, and all are named
         self,
         groups: Mapping[str, ObservedGroup],
         partitions: Mapping[str, int],
         serving: Mapping[MemberKey, Mapping[Partition, int]],
+        *,
+        curves: Mapping[Partition, Curve] | None = None,
+        rewound: Mapping[str, frozenset[Partition]] | None = None,
+        now: float | None = None,
     ) -> None:
-        """Take note of the groups, of how many partitions topics have, and of who serves what; posts are held to it."""
+        """Take note of a look; posts are held to it.
+
+        Args:
+            groups: The groups, by name.
+            partitions: How many partitions topics have.
+            serving: Who serves what.
+            curves: The logs.
+            rewound: Partitions in which commits went back, by group.
+            now: Seconds, monotonic.
+        """
         with self._lock:
-            self._state.groups, self._state.partitions, self._state.serving = groups, partitions, serving
+            state = self._state
+            state.groups, state.partitions, state.serving = groups, partitions, serving
+            state.curves = curves if curves is not None else {}
+            state.at = now if now is not None else state.at
+            there = {(name, member.id) for name, group in groups.items() for member in group.members}
+            self._allowances.keep(there | self._unread.keys())  # some have told something, and left
+            for name, back in (rewound or {}).items():
+                self._allowances.rewound(name, back)
+            self._doubted &= there
+            self._refused = {key: one for key, one in self._refused.items() if key in there and state.at < one.until}
 
     def estimated(self, member: MemberKey, wire_bytes: float) -> None:
         """Take note of bytes that were estimated, and counted, for a member."""
@@ -87,7 +129,7 @@ class ExactReads:
                 owns and by its client id.
 
         Raises:
-            StatisticsError: No such group, partition or member; nothing is changed.
+            StatisticsError: No such group, partition or member, or more than can be; nothing is changed.
         """
         with self._lock:
             observed = self._state.groups.get(group)
@@ -102,6 +144,7 @@ class ExactReads:
             key = (group, member.id)
             name = (group, counters.client)
             before = self._clients.get(name)
+            self._check_may_tell(key, name, counters)
             sure = self._standing.sure_claims()
             if sure is None and before is not None:
                 before.heard_at = now  # what came since will be counted once it is known by whom
@@ -115,7 +158,7 @@ class ExactReads:
             elif before.claims & claims:
                 found = reads(before.counters, counters, serving)
             self._clients[name] = _Client(counters=counters, member=key, heard_at=now, claims=claims)
-            self._unread.setdefault(key, []).extend(found)
+            _add(self._unread.setdefault(key, {}), found)
             return member
 
     def told(self, *, now: float) -> frozenset[MemberKey]:
@@ -133,15 +176,91 @@ class ExactReads:
             return told & {client.member for client in self._clients.values() if client.claims}
 
     def collect(self) -> dict[MemberKey, list[Read]]:
-        """What was read since the last call, by member."""
+        """What was read since the last call, by member: of those that say what can be by the last look.
+
+        What is told of a member while nobody knows what it owns waits, and what cannot be for one look more: it may
+        have been told while the look was under way.
+        """
         with self._lock:
             unread, self._unread = self._unread, {}
-            return unread
+            collected: dict[MemberKey, list[Read]] = {}
+            for key, found in unread.items():
+                group = self._state.groups.get(key[0])
+                member = next((one for one in group.members if one.id == key[1]), None) if group is not None else None
+                if group is None:
+                    continue
+                if not group.owned_known:
+                    self._unread[key] = found
+                    continue
+                owned = _owned(member) if member is not None else ()
+                reason = self._allowances.take(
+                    key, list(found.values()), owned=owned, curves=self._state.curves, now=self._state.at
+                )
+                if not reason:
+                    collected[key] = list(found.values())
+                    self._doubted.discard(key)
+                elif member is not None and key in self._doubted:
+                    self._refuse(key, reason)
+                elif member is not None:
+                    self._unread[key] = found
+                    self._doubted.add(key)
+            return collected
+
+    def refused(self) -> list[Gap]:
+        """The members whose clients said what cannot be."""
+        with self._lock:
+            return [
+                Gap(
+                    family=Family.STATISTICS,
+                    refused=False,
+                    where=group,
+                    reason=f"member {member}: {refusal.reason}",
+                    consequence=CONSEQUENCES[Family.STATISTICS],
+                )
+                for (group, member), refusal in self._refused.items()
+            ]
+
+    def _refuse(self, key: MemberKey, reason: str) -> None:
+        self._doubted.discard(key)
+        self._refused[key] = _Refusal(until=self._state.at + REFUSED_SECONDS, reason=reason)
+        self._clients = {name: client for name, client in self._clients.items() if client.member != key}
+
+    def _check_may_tell(self, key: MemberKey, name: tuple[str, str], counters: Counters) -> None:
+        """Whether this client may tell of this member.
+
+        Raises:
+            StatisticsError: The member's client has just said what cannot be, or too much would have to be remembered.
+        """
+        if key in self._refused:
+            raise StatisticsError(f"{self._refused[key].reason}; its bytes are estimated for a while")
+        others = [client for one, client in self._clients.items() if one != name]
+        if sum(client.member == key for client in others) >= MOST_CLIENTS:
+            raise StatisticsError(f"{MOST_CLIENTS} clients tell of member {key[1]!r} already; one of each member may")
+        if sum(len(client.counters.messages) for client in others) + len(counters.messages) > MOST_PARTITIONS:
+            raise StatisticsError(f"other clients tell of so much that it would be beyond {MOST_PARTITIONS} partitions")
 
     def _seen_from_birth(self, counters: Counters, now: float, since: float) -> bool:
         if counters.age_seconds is None:
             return False
         return counters.age_seconds <= now - max(self._began_at - _AT_BIRTH_SECONDS, since)
+
+
+def _owned(member: ObservedMember) -> Iterable[Partition]:
+    for topic, numbers in zip(member.owned.topics, member.owned.numbers, strict=True):
+        for number in numbers:
+            yield topic, int(number)
+
+
+def _add(unread: dict[tuple[Partition, int], Read], found: Iterable[Read]) -> None:
+    """Sum what is read of one partition from one broker."""
+    for read in found:
+        place = (read.partition, read.broker)
+        before = unread.get(place)
+        unread[place] = (
+            replace(read, wire_bytes=before.wire_bytes + read.wire_bytes, records=before.records + read.records)
+            if before is not None
+            else read
+        )
 
 
 def _member(group: ObservedGroup, counters: Counters, member_id: str | None) -> ObservedMember:

@@ -74,6 +74,16 @@ class TrafficCollector(Collector):
             "1 - 1/R with R racks of brokers: the share without regard to racks.",
             ((group, group.shares.random) for group in groups),
         )
+        yield _share(
+            "samerack_largest_topic_share",
+            "Largest share of a topic's partitions on one member, of the topic where it exceeds the least most.",
+            ((group, group.topic_share.share if group.topic_share else None) for group in groups),
+        )
+        yield _share(
+            "samerack_busiest_member_times_mean",
+            "Bytes per second of the member that reads most, over the mean of all members.",
+            ((group, group.busiest.times_mean if group.busiest else None) for group in groups),
+        )
         observed = GaugeMetricFamily("samerack_observed_groups", "Groups that are observed, by kind.", labels=["kind"])
         kinds: dict[str, int] = {}
         for group in groups:

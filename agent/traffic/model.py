@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 from agent.cluster import ClusterView
+from agent.evenness import BusiestMember, TopicShare
 from agent.racks import MemberRack
 from agent.traffic.streams_client import StreamsClient
 from assignors.model import Problem
@@ -170,6 +171,8 @@ class GroupTraffic:
         blind_spots: What its figures cannot know.
         problem: The group as an assignment problem (present owners, replica racks, byte rates as weights), to put to
             any assignor; None where members or partitions are not known. Observed groups are never joined.
+        topic_share: The topic of which one member has most, or None where none is shared.
+        busiest: The member that reads most, or None where rates are not known.
         note: Why the group is not shown in full, or "".
     """
 
@@ -184,6 +187,8 @@ class GroupTraffic:
     bytes_per_second: float | None = None
     blind_spots: tuple[BlindSpot, ...] = ()
     problem: Problem | None = None
+    topic_share: TopicShare | None = None
+    busiest: BusiestMember | None = None
     note: str = ""
 
 

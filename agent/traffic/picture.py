@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from agent.cluster import ClusterView, SettledCluster
+from agent.evenness import busiest, topic_share
 from agent.traffic import shares
 from agent.traffic.attribute import Serving, Spans
 from agent.traffic.collect import Offsets, Partition
@@ -112,6 +113,7 @@ class Painter:
         partitions = self._partitions(seen, scene)
         solved = self._solve(group, scene)
         racks = {member.id: member.rack.rack for member in group.members}
+        owned = [(one.member, one) for one in partitions if one.member is not None]
         read = sum(flow.volume.wire_bytes for flow in seen.flows)
         return GroupTraffic(
             group=name,
@@ -133,6 +135,10 @@ class Painter:
             bytes_per_second=read / scene.window_seconds if scene.window_seconds > 0 and scene.sizes_known else None,
             blind_spots=self._blind_spots(seen, scene),
             problem=solved.problem,
+            topic_share=topic_share(
+                ((member, one.topic) for member, one in owned), {member.id: member.topics for member in group.members}
+            ),
+            busiest=busiest(((member, one.bytes_per_second) for member, one in owned), racks),
             note=group.note,
         )
 

@@ -16,6 +16,10 @@ from agent.traffic.collect import Partition
 
 MOST_BYTES: Final = 1 << 20
 """The largest post that is read."""
+MOST_PARTITIONS: Final = 10_000
+MOST_BROKERS: Final = 10_000
+"""The most that one post may name; what librdkafka writes of so many is far larger than the largest post."""
+_LONGEST_NAME: Final = 1_000
 _UNASSIGNED: Final = -1
 
 
@@ -84,6 +88,8 @@ def parse(body: bytes) -> Counters:
             if broker >= 0 and fields.get("fetch_state") == "active":
                 served_by[partition] = broker
             messages[partition] = _natural(fields.get("rxmsgs"), f"{where}.rxmsgs")
+            if len(messages) > MOST_PARTITIONS:
+                raise StatisticsError(f"topics: more than {MOST_PARTITIONS} partitions")
     return Counters(
         client=_text(top, "name"),
         client_id=_text(top, "client_id"),
@@ -96,6 +102,8 @@ def parse(body: bytes) -> Counters:
 
 def _received(brokers: Mapping[str, Any]) -> dict[int, int]:
     received: dict[int, int] = {}
+    if len(brokers) > MOST_BROKERS:
+        raise StatisticsError(f"brokers: more than {MOST_BROKERS}")
     for name, raw in brokers.items():
         fields = _mapping(raw, f"brokers.{name}")
         node = _integer(fields.get("nodeid"), f"brokers.{name}.nodeid")
@@ -150,6 +158,8 @@ def _text(fields: Mapping[str, Any], key: str) -> str:
     value = fields.get(key)
     if not isinstance(value, str) or not value:
         raise StatisticsError(f"{key} is {_kind(value)}; librdkafka writes a text there")
+    if len(value) > _LONGEST_NAME:
+        raise StatisticsError(f"{key} has more than {_LONGEST_NAME} characters")
     return value
 
 

@@ -6,6 +6,11 @@ Objective, lexicographic and exact:
 2. cross-rack weight: partitions, times their weights, read by a member whose rack has no replica that may serve it,
 3. moves: partitions whose new owner is another member than the present one.
 
+Among the plans that are equal in all of these, topics are spread over members: the largest number of a topic's
+partitions on one member is the least, then the sum of squares of all such numbers (`assignors.consumer.spread_exact`);
+then weights are spread, until no exchange of two partitions is better (`assignors.consumer.spread`). In large groups
+exchanges spread topics too, which is exact for new groups whose members are alike.
+
 With `max_skew` k above 0 a member may have up to k partitions more than its fair share, which is the most that it has
 in any plan of least unequal loads. Among all plans within that limit, lexicographic and exact again:
 
@@ -29,6 +34,8 @@ from assignors.consumer.copartition import assign_bundles
 from assignors.consumer.loads import Group, fair_loads, skewed_loads
 from assignors.consumer.locality import locality
 from assignors.consumer.order import member_order
+from assignors.consumer.spread import spread_topics
+from assignors.consumer.spread_exact import Room, spread_exactly
 from assignors.flow import Claims, Seats, Units, place
 from assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
 
@@ -46,12 +53,15 @@ class Options:
             over all members; each league on its own is even all the same, as it is with Kafka's range.
         max_skew: how many partitions more than its fair share a member may have, so that fewer are read across racks;
             0 for none. Bundles know no skew: not together with `keep_copartitioned`.
+        spread_moves: how many partitions may move beyond the fewest, so that no member has too many of one topic; in
+            groups small enough (`assignors.consumer.spread_exact`). Neither for bundles.
     """
 
     keep_copartitioned: bool = False
     near_first: bool = False
     stickiness: bool = True
     max_skew: int = 0
+    spread_moves: int = 0
 
 
 DEFAULTS = Options()
@@ -89,7 +99,7 @@ def assign(problem: Problem, options: Options = DEFAULTS, *, portable: bool = Fa
     if options.keep_copartitioned:
         plan = assign_bundles(ranked, near_first=options.near_first, portable=portable)
     else:
-        plan = _assign(ranked, options.max_skew, portable=portable)
+        plan = _assign(ranked, options, portable=portable)
     owner = nobody.copy()
     owner[read] = order[plan]
     return owner
@@ -129,11 +139,13 @@ def _in_order(problem: Problem, order: Int32Array) -> Problem:
 def _refuse_what_contradicts(options: Options) -> None:
     if options.max_skew < 0:
         raise AssignmentError(f"max_skew {options.max_skew}: expected partitions beyond a fair share, 0 or more")
+    if options.spread_moves < 0:
+        raise AssignmentError(f"spread_moves {options.spread_moves}: expected partitions that may move, 0 or more")
     if options.max_skew and options.keep_copartitioned:
         raise AssignmentError("max_skew and keep_copartitioned do not go together: bundles are always dealt evenly")
 
 
-def _assign(problem: Problem, max_skew: int, *, portable: bool) -> Int32Array:
+def _assign(problem: Problem, options: Options, *, portable: bool) -> Int32Array:
     """Owner of each partition; every topic has a subscriber, members are in order."""
     kind_of_topic, wanted_by = row_codes(list(problem.subscriptions))
     kind = kind_of_topic[problem.topic_of] if len(wanted_by) > 1 else np.zeros(len(problem.topic_of), np.int32)
@@ -150,9 +162,9 @@ def _assign(problem: Problem, max_skew: int, *, portable: bool) -> Int32Array:
     spread = fair_loads(group)
     share_of = problem.subscription_of
     enough = spread.enough
-    if max_skew:
+    if options.max_skew:
         enough = None
-        share_of, spread = skewed_loads(problem, group, spread, max_skew, portable=portable)
+        share_of, spread = skewed_loads(problem, group, spread, options.max_skew, portable=portable)
         usable = np.ones(len(edge_kind), np.bool_)
     else:
         usable = spread.usable
@@ -168,7 +180,15 @@ def _assign(problem: Problem, max_skew: int, *, portable: bool) -> Int32Array:
     seats = _seats(problem, group.near.column, edges, share_of, spread)
     if enough is not None:  # of the subscriptions' edges, so for all columns of members that have them
         enough = np.repeat(enough[usable], _parts(problem, group.near.column)[edges[1]])
-    return place(units, seats, enough=enough, portable=portable)
+    plan = place(units, seats, enough=enough, interleaved=True, portable=portable)
+    if np.array_equal(plan, problem.owner) and not options.spread_moves:
+        return plan
+    plan = spread_topics(problem, group.near, plan)
+    may_have = np.zeros((len(wanted_by), len(problem.subscriptions)), np.bool_)
+    may_have[edges] = True
+    room = Room(may_have=may_have[kind_of_topic].T, share_of=share_of, spread=spread, spare_moves=options.spread_moves)
+    best = spread_exactly(problem, group.near, plan, room, portable=portable)
+    return plan if best is plan else spread_topics(problem, group.near, best)
 
 
 def _parts(problem: Problem, column: Int32Array) -> Int64Array:

@@ -24,15 +24,21 @@ class Assignor:
 
     Attributes:
         name: the protocol name that members agree on.
+        about: what its plans look like, for people.
         assign: the plan of a problem; an assignor that deals as Kafka does, decision for decision, heeds no option.
         cooperative: whether members rebalance incrementally (KIP-429), so that moving partitions are withheld.
         as_kafka: whether it decides exactly as Kafka's assignor of the name.
+        for_members: whether members may agree on it; else only a question or a leader picks it.
+        asks_claims: whether members tell in their subscription what they own, so that it can stay.
     """
 
     name: str
+    about: str
     assign: Callable[[Problem, Options], Int32Array]
     cooperative: bool = False
     as_kafka: bool = False
+    for_members: bool = True
+    asks_claims: bool = False
 
 
 def _optimal(problem: Problem, options: Options) -> Int32Array:
@@ -55,13 +61,31 @@ def _range_optimal(problem: Problem, options: Options) -> Int32Array:
 ASSIGNORS: Final = {
     assignor.name: assignor
     for assignor in (
-        Assignor(name="optimal", assign=_optimal),
-        Assignor(name="range", assign=_range, as_kafka=True),
-        Assignor(name="range-optimal", assign=_range_optimal),
-        Assignor(name="roundrobin", assign=_roundrobin, as_kafka=True),
+        Assignor(
+            name="optimal",
+            about="even loads, then fewest reads across racks, then fewest moves, then topics spread over members",
+            assign=_optimal,
+            for_members=False,
+        ),
+        Assignor(name="range", about="exactly Kafka's `range` with racks", assign=_range, as_kafka=True),
+        Assignor(
+            name="range-optimal",
+            about="keeps partition i of co-partitioned topics on one member, at the fewest reads across racks",
+            assign=_range_optimal,
+            asks_claims=True,
+        ),
+        Assignor(
+            name="roundrobin", about="exactly Kafka's; pays no regard to racks", assign=_roundrobin, as_kafka=True
+        ),
         # KIP-54's two promises in their order, with KIP-881's between them where there are racks
-        Assignor(name="sticky", assign=_optimal),
-        Assignor(name="cooperative-sticky", assign=_optimal, cooperative=True),
+        Assignor(name="sticky", about="as `optimal`; members stop for a rebalance (KIP-54)", assign=_optimal),
+        Assignor(
+            name="cooperative-sticky",
+            about="as `optimal`; members keep what stays (KIP-429)",
+            assign=_optimal,
+            cooperative=True,
+            asks_claims=True,
+        ),
     )
 }
 """By name."""

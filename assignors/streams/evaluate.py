@@ -90,6 +90,16 @@ def remote_partitions(
     return sum(not rack or rack not in (partition.racks or ()) for partition in partitions)
 
 
+def missing_standbys(state: ApplicationState, plan: Assignments) -> dict[TaskId, int]:
+    """How many standbys each task lacks of those that are configured; only tasks with a changelog have any."""
+    copies = dict.fromkeys((task for task, info in state.all_tasks.items() if info.is_changelogged), 0)
+    for assignment in plan.values():
+        for task in assignment.of_type(TaskType.STANDBY) & copies.keys():
+            copies[task] += 1
+    wanted = state.assignment_configs.num_standby_replicas
+    return {task: wanted - count for task, count in copies.items() if count < wanted}
+
+
 def spread(state: ApplicationState, plan: Assignments) -> Spread:
     """How well the standbys of a plan protect their tasks."""
     active: dict[TaskId, str | None] = {}

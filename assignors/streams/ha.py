@@ -107,6 +107,7 @@ def high_availability(request: Request) -> Outcome:
         probing_rebalance=moved > 0,
         obstacle=gates.obstacle,
         warnings=tuple(tag_warnings(state)),
+        costs=costs,
     )
 
 

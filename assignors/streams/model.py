@@ -142,6 +142,7 @@ class KafkaStreamsState:
         host_info: `application.server`, or None.
         client_tags: `client.tag.*` (KIP-708).
         rack_id: `client.rack`, or None.
+        contradicting_racks: the racks of its consumers where they are not one; then it has no `rack_id`.
     """
 
     process_id: ProcessId
@@ -154,6 +155,7 @@ class KafkaStreamsState:
     host_info: tuple[str, int] | None = None
     client_tags: Mapping[str, str] = field(default_factory=dict)
     rack_id: str | None = None
+    contradicting_racks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a client without threads."""

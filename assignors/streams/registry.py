@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from assignors.streams.active import Costs
     from assignors.streams.model import ApplicationState
     from assignors.streams.plugin import TaskAssignment
     from assignors.streams.rules import Obstacle
@@ -42,12 +43,14 @@ class Outcome:
         probing_rebalance: warm-ups are under way, and another rebalance is to come.
         obstacle: why racks had no say, if they had none.
         warnings: what a person should hear, such as tags that contradict racks.
+        costs: the prices of tasks with state, configured or the assignor's own; None where it prices nothing.
     """
 
     assignment: TaskAssignment
     probing_rebalance: bool = False
     obstacle: Obstacle | None = None
     warnings: tuple[str, ...] = ()
+    costs: Costs | None = None
 
 
 ASSIGNORS: Final[dict[str, Callable[[Request], Outcome]]] = {}

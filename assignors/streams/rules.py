@@ -100,6 +100,12 @@ def missing_rack(
         compatible: see `relevant_partitions`.
     """
     for process, client in state.states.items():
+        if client.contradicting_racks:
+            racks = ", ".join(map(repr, client.contradicting_racks))
+            return Obstacle(
+                reason=Reason.CLIENT_WITHOUT_RACK,
+                message=f"consumers of client {process} have different racks ({racks}): set one client.rack there",
+            )
         if not client.rack_id:
             return Obstacle(
                 reason=Reason.CLIENT_WITHOUT_RACK, message=f"client {process} has no rack: set client.rack there"

@@ -3,10 +3,12 @@
 By default an answer is final: what everybody had is kept where Kafka's deal is no better, and otherwise the deal is
 repeated on its own answer while that gets better, so that a second run moves nothing. Better means, in this order:
 
-1. balance: squares of actives by thread, then of all tasks by thread,
-2. cost: traffic cost * partitions read across racks + non-overlap cost * tasks that are not where they were.
+1. balance of actives: squares of actives by thread,
+2. tags: different tags of `rack.aware.assignment.tags` on the clients of each task, the more the better (KIP-708),
+3. balance: squares of all tasks by thread,
+4. cost: traffic cost * partitions read across racks + non-overlap cost * tasks that are not where they were.
 
-Kafka deals once (`compatible`). What must not enter: lags, clocks.
+Kafka deals once, whatever the tags (`compatible`). What must not enter: lags, clocks.
 """
 
 from __future__ import annotations
@@ -108,7 +110,7 @@ def keep_prior(request: Request) -> Outcome:
     """Actives exactly where they were, and a follow-up rebalance at once (see `assignors.streams.fallback`)."""
     manners = Manners(must_preserve_active=True, is_former=True)
     outcome = _outcome(request, manners, Gates(active=NOT_ASKED, standby=NOT_ASKED), hurry=True)
-    return replace(outcome, probing_rebalance=True)
+    return replace(outcome, probing_rebalance=True, costs=None)
 
 
 def _outcome(request: Request, manners: Manners, gates: Gates, *, hurry: bool) -> Outcome:
@@ -125,6 +127,7 @@ def _outcome(request: Request, manners: Manners, gates: Gates, *, hurry: bool) -
         assignment=TaskAssignment(assignment=tuple(plan.values())),
         obstacle=gates.obstacle,
         warnings=tuple(tag_warnings(state)),
+        costs=configured_costs(state, COSTS),
     )
 
 
@@ -142,7 +145,7 @@ def _run_once(
     if standbys := state.assignment_configs.num_standby_replicas:
         deal.deal_standbys(standbys)
         graph = gates.standby if isinstance(gates.standby, Strategy) and not manners.is_former else None
-        racks.optimize_standbys(board, costs, tags=False, strategy=graph)
+        racks.optimize_standbys(board, costs, tags=bool(manners.tag_keys), strategy=graph)
     return board.assignments()
 
 
@@ -154,8 +157,9 @@ def _run_until_final(state: ApplicationState, manners: Manners, gates: Gates, pr
     (limits of subtopologies need racks). That the last answer is final follows from the triangle inequality of moves:
     what was not worth its moves from `previous` is not worth its moves from an answer on the way there.
     """
+    manners = replace(manners, tag_keys=state.assignment_configs.rack_aware_assignment_tags)
 
-    def rank(plan: Plan) -> tuple[int, int, int]:
+    def rank(plan: Plan) -> tuple[int, int, int, int]:
         return _rank(state, previous, plan, gates)
 
     ways = [(gates, False)]
@@ -194,7 +198,7 @@ def _is_whole(state: ApplicationState, plan: Plan) -> bool:
     )
 
 
-def _rank(state: ApplicationState, before: Plan, plan: Plan, gates: Gates) -> tuple[int, int, int]:
+def _rank(state: ApplicationState, before: Plan, plan: Plan, gates: Gates) -> tuple[int, int, int, int]:
     """What a deal is to make small (see above)."""
     common = lcm(*(client.num_processing_threads for client in state.states.values()))
     stateful = configured_costs(state, COSTS)
@@ -209,4 +213,23 @@ def _rank(state: ApplicationState, before: Plan, plan: Plan, gates: Gates) -> tu
             price += costs.non_overlap * (had.get(task) is not role)
             if isinstance(gates.active if role is TaskType.ACTIVE else gates.standby, Strategy):
                 price += costs.traffic * remote_partitions(state, process, task, role)
-    return actives, everything, price
+    return actives, -_tags_of_copies(state, plan), everything, price
+
+
+def _tags_of_copies(state: ApplicationState, plan: Plan) -> int:
+    """Different tags on the clients that have a task with a changelog, summed over these tasks."""
+    keys = state.assignment_configs.rack_aware_assignment_tags
+    if not keys:
+        return 0
+    tags = {
+        process: [tag for tag in client.client_tags.items() if tag[0] in keys]
+        for process, client in state.states.items()
+    }
+    found = {
+        (task, tag)
+        for process, assignment in plan.items()
+        for task in assignment.tasks
+        if state.all_tasks[task].is_changelogged
+        for tag in tags[process]
+    }
+    return len(found)

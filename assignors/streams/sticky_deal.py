@@ -2,8 +2,9 @@
 
 A client keeps its actives up to its quota; what is left goes to clients that had a standby and have room; the rest, and
 standbys, go to clients that had the task unless these are crowded, else to the least loaded client that does not
-already have all the same neighbours for it. Tasks and clients come in the order in which Kafka's sets list them: it is
-no worse than another, and how many actives a client gets depends on it. What must not enter: racks, prices, deadlines.
+already have all the same neighbours for it. Standbys may be kept apart by tags, which Kafka's are not. Tasks and
+clients come in the order in which Kafka's sets list them: it is no worse than another, and how many actives a client
+gets depends on it. What must not enter: racks, prices, deadlines.
 """
 
 from __future__ import annotations
@@ -33,10 +34,13 @@ class Manners:
         must_preserve_active: actives stay whatever the balance.
         is_former: the assignor before KIP-924: of two clients with equal load the one with more threads has more room,
             and clients and tasks with changelogs come in ascending order.
+        tag_keys: each standby goes where it brings its task the most tags of these keys that it has not (KIP-708);
+            Kafka's have none.
     """
 
     must_preserve_active: bool = False
     is_former: bool = False
+    tag_keys: tuple[str, ...] = ()
 
 
 class Deal:
@@ -93,7 +97,16 @@ class Deal:
                 free = [seat for seat in self._board.values() if not seat.has(info.id)]
                 if not free:
                     break
+                if self._manners.tag_keys:
+                    free = self._most_apart(info.id, free)
                 self._give(info.id, self._best(info.id, self._set_of(free)), TaskType.STANDBY)
+
+    def _most_apart(self, task: TaskId, seats: Sequence[Seat]) -> list[Seat]:
+        """Those that bring the task the most tags that its copies do not have yet."""
+        keys = self._manners.tag_keys
+        there = {tag for seat in self._board.values() if seat.has(task) for tag in seat.tags.items() if tag[0] in keys}
+        new = [sum(tag[0] in keys and tag not in there for tag in seat.tags.items()) for seat in seats]
+        return [seat for seat, count in zip(seats, new, strict=True) if count == max(new)]
 
     def _give(self, task: TaskId, seat: Seat, kind: TaskType) -> None:
         mine = self._number[task]

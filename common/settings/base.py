@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 Seconds = Annotated[float, Field(gt=0)]
 
@@ -13,7 +13,13 @@ def _split(value: object) -> object:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_split)]
+def _all_named(names: tuple[str, ...]) -> tuple[str, ...]:
+    if not all(name.strip() for name in names):
+        raise ValueError("has an empty name; leave it away")
+    return names
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_all_named)]
 """Several names, as a list or as one text with commas."""
 
 

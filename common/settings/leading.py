@@ -104,6 +104,13 @@ class LeadingSettings(Section):
         description="How many partitions more than its fair share a member may get, so that fewer are read across "
         "racks; `samerack plan GROUP --curve` shows what that saves. Not where co-partitioned topics stay together.",
     )
+    spread_moves: int = Field(
+        default=0,
+        ge=0,
+        description="How many partitions a plan may move beyond the fewest, so that no member has too many of one "
+        "topic. It is no reason for a rebalance. Not in very large groups, nor where co-partitioned topics stay "
+        "together.",
+    )
     deadline_seconds: Seconds = Field(
         default=5.0,
         description="How long planning may take at most: without an optimal plan by then the group gets the one of "

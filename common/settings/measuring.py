@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from typing import Literal
+from urllib.parse import urlsplit
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from common.settings.base import Names, Seconds, Section
 
@@ -15,6 +16,14 @@ class ClientEndpoint(Section):
     url: str = Field(description="Address of its metrics in the text format of Prometheus.")
     group: str = Field(description="Its consumer group.")
     client_id: str = Field(default="", description="Its `client.id`, where the page shows several clients.")
+
+    @field_validator("url")
+    @classmethod
+    def _url_parses(cls, url: str) -> str:
+        address = urlsplit(url)  # its ValueError names what is wrong; so does that of the port
+        if address.scheme not in ("http", "https") or not address.hostname or address.port == 0:
+            raise ValueError("expected http://HOST:PORT/PATH")
+        return url
 
 
 class TrafficSettings(Section):

@@ -7,15 +7,18 @@ settings do lives in the rooms that use them; nothing here talks to a broker.
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any
+from reprlib import Repr
+from typing import Any, Final
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from common.errors import SettingsError
+from common.servers import wrong_servers
 from common.settings.base import Names
 from common.settings.election import ElectionSettings
 from common.settings.events import EventSettings
@@ -27,7 +30,14 @@ from common.settings.policy import PolicySettings
 from common.settings.publishing import PublishingSettings
 from common.settings.showing import LogSettings, WebSettings
 from common.settings.supervisor import SupervisorSettings
-from common.sources import CONFIG_VARIABLE, from_environment, from_file, under
+from common.sources import CONFIG_VARIABLE, from_environment, from_file, is_utf8, under
+
+_SECRET: Final = (("kafka",), ("publishing", "kafka"), ("pipeline", "conf"))
+"""Where passwords may stand: what is in there, or holds it, is not repeated."""
+_REPR: Final = Repr()
+_REPR.maxstring = _REPR.maxother = 200
+_LONGEST_MESSAGE: Final = 2_000
+_LONGEST_NAME: Final = 200
 
 
 class Settings(BaseSettings):
@@ -71,18 +81,32 @@ class Settings(BaseSettings):
     @field_validator("kafka", mode="before")
     @classmethod
     def _kafka_as_text(cls, value: object) -> object:
-        if isinstance(value, Mapping):
-            return {str(key): _as_text(str(key), item) for key, item in value.items()}
-        return value
+        if not isinstance(value, Mapping):
+            return value
+        texts = {str(key): _as_text(str(key), item) for key, item in value.items()}
+        if wrong := wrong_servers(texts["bootstrap.servers"]) if texts.get("bootstrap.servers") else "":
+            raise SettingsError(f"kafka.bootstrap.servers: {wrong}")
+        return texts
+
+    @field_validator("groups")
+    @classmethod
+    def _each_group_once(cls, groups: tuple[str, ...]) -> tuple[str, ...]:
+        if twice := [group for group, count in Counter(groups).items() if count > 1]:
+            raise ValueError(f"{twice[0]!r} stands twice; keep one")
+        return groups
 
 
 def _as_text(key: str, value: object) -> str:
-    if isinstance(value, list):
+    if isinstance(value, list) and not any(isinstance(item, list) for item in value):
         return ",".join(_as_text(key, item) for item in value)
-    if value is None or isinstance(value, Mapping):
+    if value is None or isinstance(value, Mapping | list):
         # not a ValueError: that would be shown with all of `kafka`, passwords too
-        raise SettingsError(f"kafka.{key}: has {'no value' if value is None else 'keys of its own'}; expected a text")
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        has = "no value" if value is None else "lists in a list" if isinstance(value, list) else "keys of its own"
+        raise SettingsError(f"kafka.{key}: has {has}; expected a text")
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if not is_utf8(text):
+        raise SettingsError(f"kafka.{key}: holds what cannot be written in UTF-8; expected a text")
+    return text
 
 
 def load(
@@ -112,22 +136,33 @@ def load(
         str(path): from_file(path),
     }
     merged: dict[str, Any] = {}
-    for origin, layer in layers.items():
-        _check_names(layer, origin)
-        merged = under(merged, layer)
-    if not needs_kafka:
-        merged = under(merged, {"kafka": {}})
-
     try:
+        for origin, layer in layers.items():
+            _check_names(layer, origin)
+            merged = under(merged, layer)
+        if not needs_kafka:
+            merged = under(merged, {"kafka": {}})
         settings = Settings(**merged)
     except ValidationError as error:
         raise SettingsError(_explain(error)) from None
+    except RecursionError:
+        raise SettingsError("the settings are nested too deeply; a YAML alias may refer to what it is in") from None
     if needs_kafka and not settings.kafka.get("bootstrap.servers"):
         raise SettingsError(
             "kafka: bootstrap.servers is missing; give --bootstrap-servers, SAMERACK_KAFKA__BOOTSTRAP_SERVERS or "
             "kafka: {bootstrap.servers: HOST:PORT} in the file"
         )
+    _check_groups(settings)
     return settings
+
+
+def _check_groups(settings: Settings) -> None:
+    own = settings.election.group
+    for group in settings.groups:
+        if own and (group == own or group.startswith(f"{own}-waiting-")):
+            raise SettingsError(
+                f"groups: {group!r} is the agents' own group (election.group is {own!r}); name groups of consumers"
+            )
 
 
 def sections() -> dict[str, type[BaseModel]]:
@@ -150,7 +185,7 @@ def _check_names(layer: Mapping[str, Any], origin: str) -> None:
             continue
         for key in part:
             if key not in model.model_fields:
-                dotted = f"{place}.{key}" if place else str(key)
+                dotted = (f"{place}.{key}" if place else str(key))[:_LONGEST_NAME]
                 raise SettingsError(f"{dotted} (from {origin}): no such setting{_nearest(dotted)}")
 
 
@@ -178,4 +213,8 @@ def _explain(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         section, key = first["loc"][0], first["loc"][-1]
         return f"{place}: no such setting{_nearest(f'{section}.{key}')}"
-    return f"{place}: {first['msg'].removeprefix('Value error, ')}, got {first.get('input')!r}"
+    value = first.get("input")
+    loc = first["loc"]
+    secret = any(loc[: len(keys)] == keys or keys[: len(loc)] == loc for keys in _SECRET)
+    got = f"a {type(value).__name__}" if secret else _REPR.repr(value)
+    return f"{place}: {first['msg'].removeprefix('Value error, ')}, got {got}"[:_LONGEST_MESSAGE]

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from common.errors import SettingsError
 from common.settings.base import Names, Seconds, Section
 
 
 def _texts(value: object) -> object:
     """Spark takes texts only: `true` and 2 in YAML become them."""
-    if not isinstance(value, dict):
-        return value
-    return {str(key): str(item).lower() if isinstance(item, bool) else str(item) for key, item in value.items()}
+    if not isinstance(value, Mapping):
+        # not a ValueError: that would be shown with the value, which may hold the storage's password
+        raise SettingsError(
+            f"pipeline.conf: is a {type(value).__name__}; expected Spark's keys and their texts, e.g. "
+            "pipeline.conf={spark.driver.memory: 4g}"
+        )
+    return {str(key): _text(str(key), item) for key, item in value.items()}
+
+
+def _text(key: str, value: object) -> str:
+    if value is None or isinstance(value, (Mapping, list)):
+        raise SettingsError(
+            f"pipeline.conf: {key[:100]} {'has no value' if value is None else 'is a list or a map'}; expected a text"
+        )
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class PipelineSettings(Section):
@@ -61,11 +75,18 @@ class PipelineSettings(Section):
     )
     repeat_seconds: Seconds = Field(
         default=3600.0,
-        description="How long the stream remembers the id of a record: one that comes again within this time counts "
-        "once. Counted by the stream's clock, so that late records are no exception.",
+        description="How long the stream remembers a record: one that comes again within this time, byte for byte, "
+        "counts once. Counted by the stream's clock, so that late records are no exception.",
     )
     future_seconds: Seconds = Field(
         default=300.0, description="A record from further in the future is bad: its agent's clock is wrong."
+    )
+    late_days: int = Field(
+        default=30,
+        ge=1,
+        le=36_500,
+        description="A record from more days ago is bad, so that no publisher fills the tables with days that are long "
+        "over. Set more where the stream is to read topics that keep older records, e.g. into new tables.",
     )
     longest_window_seconds: Seconds = Field(default=3600.0, description="A sample of a longer window is bad.")
     lost_records: Literal["stop", "skip"] = Field(

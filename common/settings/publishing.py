@@ -9,7 +9,9 @@ from pydantic import Field, field_validator, model_validator
 
 from common.errors import SettingsError
 from common.kafka_config import KNOWN
+from common.servers import wrong_servers
 from common.settings.base import Section
+from common.sources import is_utf8
 
 _MINUTE: Final = 60
 
@@ -78,7 +80,10 @@ class PublishingSettings(Section):
     def _kafka_as_text(cls, value: object) -> object:
         if not isinstance(value, Mapping):
             return value
-        return {_key(str(key)): _text(str(key), item) for key, item in value.items()}
+        texts = {_key(str(key)): _text(str(key), item) for key, item in value.items()}
+        if wrong := wrong_servers(texts["bootstrap.servers"]) if texts.get("bootstrap.servers") else "":
+            raise SettingsError(f"publishing.kafka.bootstrap.servers: {wrong}")
+        return texts
 
 
 def _key(name: str) -> str:
@@ -90,4 +95,7 @@ def _text(key: str, value: object) -> str:
     if value is None or isinstance(value, Mapping | list):
         # not a ValueError: that would be shown with all of the keys, passwords too
         raise SettingsError(f"publishing.kafka.{key}: is no text; expected one value")
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    if not is_utf8(text):
+        raise SettingsError(f"publishing.kafka.{key}: holds what cannot be written in UTF-8; expected a text")
+    return text

@@ -19,8 +19,8 @@ class SupervisorSettings(Section):
     memory_mib: int = Field(
         default=1024,
         ge=64,
-        description="Resident memory, in MiB, beyond which the working process is replaced. Keep it below the limit "
-        "of the container, where the kernel would end both.",
+        description="Resident memory, in MiB, beyond which the working process is replaced. In a container also beyond "
+        "three quarters of its memory, of what is in no file: at the limit the kernel would end all of it.",
     )
     most_deaths: int = Field(
         default=5,

@@ -7,7 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from math import ceil
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,7 +50,10 @@ def simulate(
     start: Annotated[
         datetime | None,
         typer.Option(
-            "--start", formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M"], help="When it begins, UTC.", show_default="2026-11-01"
+            "--start",
+            formats=["%Y-%m-%d", "%Y-%m-%dT%H:%M"],
+            help="When it begins, UTC; into Kafka so that it is over today, for a stream takes nothing old.",
+            show_default="2026-11-01",
         ),
     ] = None,
     step: Annotated[int, typer.Option("--step", min=1, max=3600, help="Seconds of traffic in one sample.")] = 60,
@@ -88,7 +92,7 @@ def simulate(
         racks=racks,
         days=days,
         seed=seed,
-        start=START if start is None else int(start.replace(tzinfo=UTC).timestamp() * 1000),
+        start=_begin(start, target, days),
         step_seconds=step,
         partitions=partitions,
         members=members,
@@ -102,6 +106,15 @@ def simulate(
             counts[message.kind, message.fault] += 1
     made = _summary(counts, time.monotonic() - begin)
     typer.echo(json.dumps(made) if as_json else _sentence(made, fleet, target), err=True)
+
+
+def _begin(start: datetime | None, target: str, days: float) -> int:
+    """When the fleet begins, milliseconds since 1970: always the same but for Kafka, where a stream may be reading."""
+    if start is None and target != _KAFKA:
+        return START
+    today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    moment = today - timedelta(days=ceil(days)) if start is None else start.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
 
 
 def _sink(

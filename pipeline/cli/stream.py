@@ -13,7 +13,7 @@ import typer
 
 from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
 from pipeline.cli.spark import need_spark
-from pipeline.stream_kafka import check_topics, source_options
+from pipeline.stream_kafka import check_topics, source_options, without_secrets
 
 if TYPE_CHECKING:
     from pipeline.stream_run import Batch
@@ -44,9 +44,14 @@ def stream(
 
     settings = settings_from(config, bootstrap, assignments)
     source_options(settings.kafka)  # what is wrong there is told before Java starts
-    check_topics(settings.kafka, (settings.pipeline.traffic_topic, settings.pipeline.states_topic))
+    for topic in check_topics(settings.kafka, (settings.pipeline.traffic_topic, settings.pipeline.states_topic)):
+        typer.echo(
+            f"topic {topic} takes any timestamp from publishers, and an absurd one stops this stream: set "
+            "message.timestamp.type=LogAppendTime on it",
+            err=True,
+        )
     stop = Event()
-    with session.opened(settings.pipeline, name="stream") as spark:
+    with session.opened(settings.pipeline, name="stream") as spark, without_secrets(settings.kafka):
 
         def on_signal(number: int, _: FrameType | None) -> None:
             if stop.is_set():

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pyarrow as pa
 from pydantic import ValidationError
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
@@ -72,13 +72,10 @@ def from_one_agent(states: DataFrame) -> DataFrame:
     """
     leads = F.col("role") == LEADING
     light = states.select(*GROUP_DAY, "id", "at", "agent", leads.alias("leads"), _structure().alias("structure"))
-    minute = light.groupBy(*GROUP_DAY, F.date_trunc("minute", F.col("at")).alias("minute")).agg(
-        F.max(F.struct("leads", "agent")).alias("chosen"),
-        F.collect_list(F.struct("agent", "id", "at", "structure")).alias("told"),
-    )
-    mine = F.filter("told", lambda one: one["agent"] == F.col("chosen")["agent"])
-    one = minute.select(*GROUP_DAY, F.explode(mine).alias("one"))
-    return one.select(*GROUP_DAY, "one.id", "one.at", "one.structure")
+    # a window, unlike a list of the minute's states, need not fit into memory
+    minute = Window.partitionBy(*GROUP_DAY, F.date_trunc("minute", F.col("at")))
+    chosen = light.withColumn("chosen", F.max(F.struct("leads", "agent")).over(minute)["agent"])
+    return chosen.where(F.col("agent") == F.col("chosen")).select(*GROUP_DAY, "id", "at", "structure")
 
 
 def picked(states: DataFrame) -> DataFrame:
@@ -97,8 +94,10 @@ def picked(states: DataFrame) -> DataFrame:
     ]
     # a field that is null is a field all the same
     text = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
-    values = states.select(*GROUP_DAY, "id", text.alias("value"))
-    return chapters.join(values, [*GROUP_DAY, "id"]).select(*GROUP_DAY, "first", "states", "value")
+    values = states.select(*GROUP_DAY, "id", _structure().alias("structure"), text.alias("value"))
+    # nobody keeps a publisher from giving one id to many states: each chapter is one row all the same
+    found = chapters.join(values, [*GROUP_DAY, "id", "structure"]).dropDuplicates([*GROUP_DAY, "structure"])
+    return found.select(*GROUP_DAY, "first", "states", "value")
 
 
 def worked_out(chapters: DataFrame) -> DataFrame:
@@ -124,6 +123,8 @@ def row_of(text: str) -> dict[str, Any]:
         return {"error": f"no state: {'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"}
     except (StateError, AssignmentError) as error:
         return {"error": str(error)}
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with one group, the others are worked out
+        return {"error": f"{type(error).__name__}: {error}"}
 
 
 def _shares(state: GroupState) -> dict[str, Any]:

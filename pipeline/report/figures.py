@@ -12,9 +12,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from common.money import PriceTable
+from pipeline.sums import total
 
 GROUP: Final = ("cluster", "group")
 GROUP_DAY: Final = ("day", *GROUP)
+COUNTS: Final = ("bytes", "records", "exact_bytes", "crossing_bytes", "unknown_bytes")
 
 
 def known() -> Column:
@@ -45,9 +47,9 @@ def added_up(traffic: DataFrame, prices: PriceTable, *keys: str) -> DataFrame:
         crossing_bytes, unknown_bytes, dollars.
     """
     by = (*GROUP_DAY, *keys, "client_rack", "replica_rack")
-    exact = F.sum(F.when(F.col("method") == "exact", F.col("bytes")).otherwise(0))
-    sums = {"bytes": F.sum("bytes"), "records": F.sum("records"), "exact_bytes": exact}
-    added = traffic.groupBy(*by).agg(*(total.alias(name) for name, total in sums.items()))
+    exact = total(F.when(F.col("method") == "exact", F.col("bytes")).otherwise(0))
+    sums = {"bytes": total("bytes"), "records": total("records"), "exact_bytes": exact}
+    added = traffic.groupBy(*by).agg(*(one.alias(name) for name, one in sums.items()))
     return added.select(
         *by,
         *sums,
@@ -59,8 +61,7 @@ def added_up(traffic: DataFrame, prices: PriceTable, *keys: str) -> DataFrame:
 
 def totals(rows: DataFrame, *by: str) -> DataFrame:
     """Sums of `added_up` by some of its columns."""
-    columns = ("bytes", "records", "exact_bytes", "crossing_bytes", "unknown_bytes", "dollars")
-    return rows.groupBy(*by).agg(*(F.sum(name).alias(name) for name in columns))
+    return rows.groupBy(*by).agg(*(total(name).alias(name) for name in COUNTS), F.sum("dollars").alias("dollars"))
 
 
 def timeline(rows: DataFrame) -> DataFrame:

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from pipeline.report.figures import GROUP, GROUP_DAY
+from pipeline.sums import total
 
 _MINUTE: Final = (*GROUP_DAY, "minute")
 _AT_ONCE: Final = 1.05
@@ -34,7 +35,7 @@ def believed(traffic: DataFrame) -> DataFrame:
     ends = F.min("counted_by") != F.max("counted_by")
     several = traffic.groupBy(*GROUP_DAY).agg(ends.alias("several")).where("several")
     theirs = traffic.where(F.col("counted_by").isNotNull()).join(several, [*GROUP_DAY], "left_semi")
-    sums = theirs.groupBy(*_MINUTE, "counted_by").agg(F.sum("bytes").alias("bytes"))
+    sums = theirs.groupBy(*_MINUTE, "counted_by").agg(total("bytes").alias("bytes"))
     return sums.groupBy(*_MINUTE).agg(
         F.max(F.struct("bytes", "counted_by"))["counted_by"].alias("believed"), F.count(F.lit(1)).alias("counts")
     )

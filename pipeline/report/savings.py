@@ -14,7 +14,8 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
 
 from common.money import PriceTable
 from common.records import LEADING
-from pipeline.report.figures import GROUP, GROUP_DAY
+from pipeline.report.figures import COUNTS, GROUP, GROUP_DAY
+from pipeline.sums import total
 
 _FACTS: Final = ("kind", "assignor", "role", "members", "rackless", "random", "present", "possible")
 """What is told of a group as it was last."""
@@ -31,11 +32,11 @@ def shares(chapters: DataFrame) -> DataFrame:
     led = F.col("role") == LEADING
     gained = F.when(led, F.coalesce(F.col("own") - F.col("present"), F.lit(0.0))).otherwise(0.0)
     missed = F.coalesce(F.col("present") - F.col("possible"), F.lit(0.0))
-    total = F.sum("states")
+    states = F.sum("states")
     return good.groupBy(*GROUP_DAY).agg(
-        (F.sum(F.when(led, F.col("states")).otherwise(0)) / total).alias("led"),
-        (F.sum(gained * F.col("states")) / total).alias("gained"),
-        (F.sum(missed * F.col("states")) / total).alias("open"),
+        (F.sum(F.when(led, F.col("states")).otherwise(0)) / states).alias("led"),
+        (F.sum(gained * F.col("states")) / states).alias("gained"),
+        (F.sum(missed * F.col("states")) / states).alias("open"),
         *(F.max_by(name, "first").alias(name) for name in _FACTS),
     )
 
@@ -85,12 +86,12 @@ def by_group(group_days: DataFrame, prices: PriceTable) -> DataFrame:
 
 
 def _summed(rows: DataFrame, *by: str, more: Sequence[Column] = ()) -> DataFrame:
-    columns = ("bytes", "records", "exact_bytes", "crossing_bytes", "unknown_bytes", "dollars")
-    judged = ("saved_bytes", "possible_bytes", "saved_dollars", "possible_dollars")
+    judged = ("dollars", "saved_bytes", "possible_bytes", "saved_dollars", "possible_dollars")
     return rows.groupBy(*by).agg(
         F.countDistinct(*GROUP).alias("groups"),
-        *(F.sum(name).alias(name) for name in (*columns, *judged)),
-        F.sum(F.when(F.col("gained").isNotNull(), F.col("bytes")).otherwise(0)).alias("judged_bytes"),
+        *(total(name).alias(name) for name in COUNTS),
+        *(F.sum(name).alias(name) for name in judged),
+        total(F.when(F.col("gained").isNotNull(), F.col("bytes")).otherwise(0)).alias("judged_bytes"),
         F.sum(F.col("led") * F.col("bytes")).alias("led_bytes"),
         *more,
     )

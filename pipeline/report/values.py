@@ -30,6 +30,7 @@ from pipeline.report.model import (
     TopicLine,
     Trend,
 )
+from pipeline.sums import total
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value", bound="DataclassInstance")
 
 UNIT_SECONDS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86400.0}
+_MOST_REASONS: Final = 50
 _MOST_PAIRS: Final = 144
 """Twelve racks by twelve: what a page can show."""
 
@@ -48,16 +50,18 @@ def utc(naive: datetime) -> datetime:
 
 def headline(groups: DataFrame, scale: float) -> Headline:
     """The fleet, from `savings.by_group`; `scale` is from dollars of the period to a month."""
-    columns = ("bytes", "crossing_bytes", "unknown_bytes", "exact_bytes", "judged_bytes", "saved_bytes")
+    counts = ("bytes", "crossing_bytes", "unknown_bytes", "exact_bytes", "judged_bytes")
+    others = ("saved_bytes", "possible_bytes", "dollars")
     row = groups.agg(
-        *(F.sum(name).alias(name) for name in (*columns, "possible_bytes", "dollars")),
+        *(total(name).alias(name) for name in counts),
+        *(F.sum(name).alias(name) for name in others),
         *(F.sum(f"{name}_dollars").alias(f"{name}_dollars") for name in ("saved", "possible")),
         F.count(F.lit(1)).alias("groups"),
         F.sum((F.col("role") == LEADING).cast("int")).alias("led_groups"),
         F.countDistinct("cluster").alias("clusters"),
     ).collect()[0]
     return Headline(
-        **{name: row[name] for name in (*columns, "possible_bytes", "dollars", "groups", "clusters")},
+        **{name: row[name] for name in (*counts, *others, "groups", "clusters")},
         led_groups=row["led_groups"] or 0,
         share=_share(row),
         month=_money(row, scale),
@@ -128,7 +132,8 @@ def topics(daily: DataFrame, top: int, scale: float) -> tuple[TopicLine, ...]:
     """The dearest topics."""
     sums = daily.groupBy("cluster", "topic").agg(
         F.countDistinct("group").alias("groups"),
-        *(F.sum(name).alias(name) for name in ("bytes", "crossing_bytes", "dollars")),
+        *(total(name).alias(name) for name in ("bytes", "crossing_bytes")),
+        F.sum("dollars").alias("dollars"),
     )
     rows = sums.orderBy(F.desc("dollars"), F.desc("bytes"), "cluster", "topic").limit(top).collect()
     return tuple(_from(TopicLine, row, dollars_per_month=row["dollars"] * scale) for row in rows)
@@ -155,9 +160,13 @@ def trend(group_days: DataFrame, compared: trends.Spans, top: int) -> Trend:
 
 
 def bad(quarantine: DataFrame) -> tuple[Bad, ...]:
-    """What is in quarantine, by reason."""
+    """What is in quarantine, by reason, the most frequent first, the rest together: reasons may tell of records."""
     counted = quarantine.groupBy("reason").agg(F.count(F.lit(1)).alias("records"))
-    return tuple(_from(Bad, row) for row in counted.orderBy(F.desc("records"), "reason").collect())
+    first = counted.orderBy(F.desc("records"), "reason").limit(_MOST_REASONS + 1).collect()
+    shown = tuple(_from(Bad, row) for row in first[:_MOST_REASONS])
+    if len(first) == len(shown):
+        return shown
+    return (*shown, Bad(reason="other reasons", records=quarantine.count() - sum(one.records for one in shown)))
 
 
 def failed(parts: DataFrame) -> dict[str, Any]:

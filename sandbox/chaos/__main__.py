@@ -92,9 +92,11 @@ def _play(story: Story, asked: _Asked) -> dict[str, Any]:
 def _run(story: Story, schedule: Any, means: Means, folder: Path, *, with_agents: bool) -> Run:
     story.tell(f"[bold]{len(schedule)} faults {'with agents' if with_agents else 'without an agent'}[/bold]")
     try:
-        return run(schedule, with_agents=with_agents, means=means, folder=folder, tell=story.tell)
+        result = run(schedule, with_agents=with_agents, means=means, folder=folder, tell=story.tell)
     except SandboxError as error:
         raise SandboxError("\n".join([str(error), *getattr(error, "__notes__", [])])) from None
+    story.tell(f"{violations(result)} violations; {harm(result.findings)}")
+    return result
 
 
 def _show(console: Console, verdict: Verdict) -> None:

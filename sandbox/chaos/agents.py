@@ -15,6 +15,7 @@ from typing import Any, Final, Self
 
 import psutil
 
+from agent.leading.admission import NO_PLACE
 from sandbox.agent_process import AgentProcess
 from sandbox.contract import RACKS
 from sandbox.errors import SandboxError
@@ -22,7 +23,8 @@ from sandbox.settings import free_ports
 
 ELECTION: Final = "samerack-chaos"
 PRESENT: Final = frozenset({"leading", "following"})
-LOOKING: Final = PRESENT | {"waiting", "observing"}
+OBSERVING: Final = "observing"
+LOOKING: Final = PRESENT | {"waiting", OBSERVING}
 """What an agent is to a group that it is responsible for."""
 _ENTERING: Final = PRESENT | {"waiting"}
 _TAKE_OVER_SECONDS: Final = 20.0
@@ -179,6 +181,16 @@ class Agents:
         return frozenset(
             group for group in away if not any(told(one) for agent in self.all for one in agent.events(group))
         )
+
+    def finds_no_place(self, group: str) -> bool:
+        """Whether one keeps out of a group because a leader with a sticky assignor would give it partitions anywhere.
+
+        So it is while all members sit in the last bucket of the leader's table: of three by chance once in 4,096 times.
+        """
+        newest = (
+            next((event for event in one.events(group) if event["kind"] == "role"), {"detail": ""}) for one in self.all
+        )
+        return any(NO_PLACE in event["detail"] for event in newest)
 
     def leader(self, group: str) -> str:
         """The member id of the group's leader, as the agent in it has heard; "" if none has."""

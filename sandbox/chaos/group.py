@@ -114,6 +114,18 @@ class Group:
         for seat in seats:
             self.start(seat)
 
+    def revive(self) -> list[str]:
+        """Start members anew that have ended by themselves, as whoever runs applications does; their last words."""
+        ended = {
+            seat: member
+            for seat, member in self.present.items()
+            if not member.running and seat in (*self.seats, self.extra)
+        }
+        for seat, member in ended.items():
+            member.stop()
+            self.start(seat)
+        return [f"{seat.name} ended by itself: {member.complaints.splitlines()[-1]}" for seat, member in ended.items()]
+
     def come_or_go(self) -> str:
         """The extra member joins or, if it is there, leaves; the answer says which."""
         if self.extra in self.present:
@@ -243,7 +255,13 @@ class Group:
         gone = [member for member in self._told if member not in self.present.values() and member in self._marks]
         self._told = [member for member in self._told if member not in gone]
         self._marks, self._next_marks = self._next_marks, {member: len(member.events) for member in self._told}
-        self._written_mark, self._next_written_mark = self._next_written_mark, self._written.stat().st_size
+        self._written_mark, self._next_written_mark = self._next_written_mark, self._end_of_lines()
+
+    def _end_of_lines(self) -> int:
+        """How many bytes of what was written are whole lines: the last one may be under way."""
+        with self._written.open("rb") as file:
+            file.seek(self._next_written_mark)
+            return self._next_written_mark + file.read().rfind(b"\n") + 1
 
     def recent(self) -> History:
         """What was told since the mark before the last."""

@@ -13,6 +13,10 @@ from sandbox.history.model import Kind
 
 MARGIN_SECONDS: Final = 2.0
 """So much longer than without an agent a run may stop a partition."""
+_BROKER_FAULTS: Final = ("broker-", "coordinator-")
+_OWN_CRASHES: Final = ("kafka-python-", "KafkaConnectionError")
+"""kafka-python 3.0 raises this out of poll where it looks for the coordinator and asks a broker for metadata that has
+just gone (its `coordinator/base.py`): applications end of it with agents and without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,7 @@ def judge(with_agents: Run | None, without: Run | None) -> Verdict:
             f"{_named(outcome)}: nothing explains why {group} went to generation {', '.join(map(str, unexplained))}"
             for group, unexplained in outcome.unexplained.items()
         ]
+        complaints += [f"{_named(outcome)}: {crash}" for crash in outcome.crashes if not _is_own(outcome, crash)]
     return Verdict(rows=rows, complaints=tuple(complaints), with_agents=with_agents, without=without)
 
 
@@ -150,6 +155,11 @@ def _wrong(run: Run, compared: Run | None) -> list[str]:
     return wrong
 
 
+def _is_own(outcome: Outcome, crash: str) -> bool:
+    """Whether the member's client is known to end so where a broker goes."""
+    return outcome.drawn.kind.startswith(_BROKER_FAULTS) and all(part in crash for part in _OWN_CRASHES)
+
+
 def _read_again(run: Run, group: str) -> int:
     return sum(finding.kind is Kind.READ_AGAIN for finding in run.findings.get(group, ()))
 
@@ -182,6 +192,7 @@ def _run_json(run: Run) -> dict[str, Any]:
                 "stops": {name: round(seconds, 3) for name, seconds in outcome.stops.items()},
                 "generations": dict(outcome.rebalances),
                 "unexplained": {name: list(found) for name, found in outcome.unexplained.items()},
+                "crashes": list(outcome.crashes),
                 "beside": sorted(outcome.beside),
                 "settled_seconds": round(outcome.seconds, 2),
                 "led": outcome.led,

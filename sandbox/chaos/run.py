@@ -36,7 +36,8 @@ class Outcome:
         stops: the longest stop of each group's partitions, in seconds.
         rebalances: how many generations each group went through.
         unexplained: groups with generations that neither an agent tells of nor the fault explains.
-        violations: what groups without consumers were not that they would be without agents.
+        violations: what groups without consumers were not that they would be without agents, and what did not settle.
+        crashes: members that ended by themselves, with their last words.
         led: how many groups an agent led afterwards, before anything was done for it; None without agents.
         since_ns: when it was injected.
         until_ns: when all had settled.
@@ -51,6 +52,7 @@ class Outcome:
     unexplained: Mapping[str, tuple[int, ...]]
     led: int | None
     violations: tuple[str, ...] = ()
+    crashes: tuple[str, ...] = ()
     since_ns: int
     until_ns: int
     beside: frozenset[str] = frozenset()
@@ -102,7 +104,7 @@ def run(
         tell: is told what happens.
 
     Raises:
-        SandboxError: Something did not settle; the error says which fault it was.
+        SandboxError: Something did not settle, also after all members had started anew; with which fault it was.
     """
     begun = time.monotonic()
     with World(folder=folder, with_agents=with_agents, means=means, tell=tell) as world:
@@ -116,7 +118,7 @@ def run(
         new = {name: set(range(before[name] + 1, now + 1)) for name, now in world.generations().items()}
         told = {name: world.agents.rebalances(name) if world.agents is not None else frozenset() for name in new}
         tell("everything written is read to its end, and the histories are checked")
-        violations = world.finish()
+        violations = [*world.take_crashes(), *world.take_unsettled(), *world.finish()]
         histories = {name: group.history() for name, group in world.groups.items()}
     return Run(
         outcomes=tuple(outcomes),
@@ -142,8 +144,7 @@ def _suffer(fault: Fault, world: World) -> Outcome:
                 fault.inject()
         finally:
             fault.heal()
-        world.wait_agents()  # what a fault does to groups may show only when an agent is missed, or comes back
-        world.wait_settled()
+        world.settle()  # what a fault does to groups may show only when an agent is missed, or comes back
         world.network.close()
     except Exception as error:
         error.add_note(f"fault {fault.drawn.number}: {fault.title}, {fault.drawn.group}, {fault.target}")
@@ -162,7 +163,8 @@ def _suffer(fault: Fault, world: World) -> Outcome:
         rebalances={name: len(found) for name, found in new.items()},
         unexplained=_unexplained(fault, world, {name: found for name, found in new.items() if name not in beside}),
         led=None if world.agents is None else len(world.agents.led()),
-        violations=tuple(fault.violations),
+        violations=(*fault.violations, *world.take_unsettled()),
+        crashes=world.take_crashes(),
         since_ns=since,
         until_ns=until,
         beside=beside,
@@ -198,6 +200,8 @@ def _line(outcome: Outcome, faults: int) -> str:
     )
     if outcome.led is not None:
         words += f", {outcome.led} led"
+    if outcome.crashes:
+        words += f", [red]{'; '.join(outcome.crashes)}[/red]"
     if outcome.violations:
         words += f", [red]{len(outcome.violations)} violations[/red]"
     if outcome.unexplained:

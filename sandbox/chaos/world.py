@@ -10,10 +10,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from confluent_kafka import KafkaException
+from rich.markup import escape
 
 from sandbox.admin import Admin, wait_until
 from sandbox.chaos import guests
-from sandbox.chaos.agents import LOOKING, PRESENT, Agents
+from sandbox.chaos.agents import LOOKING, OBSERVING, PRESENT, Agents
 from sandbox.chaos.group import Group, now_ns
 from sandbox.chaos.means import Means
 from sandbox.chaos.network import Network
@@ -109,6 +110,8 @@ class World:
         self.groups: dict[str, Group] = {}
         self.agents: Agents | None = None
         self.network = Network(enabled=means.network)
+        self._crashes: list[str] = []
+        self._unsettled: list[str] = []
         self._with_agents = with_agents
         self._tell = tell
         self._setups = tuple(setups)
@@ -126,12 +129,16 @@ class World:
     def wait_settled(self, *, timeout: float = _SETTLE_SECONDS) -> int:
         """Wait until all groups agree, go on to agree, and all partitions are read again; since when they have been.
 
+        Members that have ended by themselves are started again.
+
         Raises:
             SandboxError: It takes too long; with how the groups stand.
         """
         since: list[int] = []
 
         def settled() -> bool:
+            for group in self.groups.values():
+                self._crashes += group.revive()
             try:
                 agreed = self.agreed()
             except KafkaException:
@@ -153,6 +160,33 @@ class World:
             trouble = "\n".join(group.trouble() for group in self.groups.values())
             raise SandboxError(f"{error}\n{trouble}\nagents: {self.agents and self.agents.roles()}") from None
         return since[-1]
+
+    def settle(self) -> None:
+        """Wait for agents and groups. What does not come to rest is kept in mind, and all members start anew.
+
+        Raises:
+            SandboxError: They do not come to rest then either.
+        """
+        try:
+            self.wait_agents()
+            self.wait_settled()
+        except SandboxError as error:
+            self._tell(f"[red]{escape(str(error))}[/red]")
+            self._unsettled.append(str(error))
+            for group in self.groups.values():
+                group.restart()
+            self.wait_agents()
+            self.wait_settled()
+
+    def take_unsettled(self) -> tuple[str, ...]:
+        """What did not come to rest in time since the question before."""
+        found, self._unsettled = tuple(self._unsettled), []
+        return found
+
+    def take_crashes(self) -> tuple[str, ...]:
+        """Members that have ended by themselves since the question before, and their last words."""
+        found, self._crashes = tuple(self._crashes), []
+        return found
 
     def wait_agents(self, *, timeout: float = 40.0) -> None:
         """Start agents that do not run, and wait until one is in each group and the other is not.
@@ -177,7 +211,8 @@ class World:
 
     def _are_placed(self, name: str, roles: Sequence[str]) -> bool:
         """Whether of all agents one is in the group and the others stand by, or keep out of one that leads itself."""
-        present = PRESENT if self._led_late(name) else PRESENT | {"observing"}
+        keeps_out = OBSERVING in roles and self.agents is not None and self.agents.finds_no_place(name)
+        present = PRESENT | {OBSERVING} if keeps_out or not self._led_late(name) else PRESENT
         return sum(role in present for role in roles) == 1 and all(role in present | _BESIDE for role in roles)
 
     def _led_late(self, name: str) -> bool:
@@ -201,13 +236,11 @@ class World:
                 for seat in [seat for seat in group.present if leader.startswith(seat.name)]:
                     self._tell(f"[dim]no agent leads {name}: {seat.name} leads it and is deployed[/dim]")
                     group.redeploy(seat)
-                self.wait_settled()
-                self.wait_agents()
+                self.settle()
             if name not in agents.led():
                 self._tell(f"[dim]no agent leads {name}: all its members end, and start again[/dim]")
                 group.restart()
-                self.wait_settled()
-                self.wait_agents()
+                self.settle()
 
     def finish(self) -> list[str]:
         """Have everything read and all members end; what the groups are not two seconds later that they should be.

@@ -13,6 +13,7 @@ from sandbox.demo import Story, told
 from sandbox.evidence import complain, evidence, log_console
 from sandbox.history.harm import harm
 from sandbox.soak.judging import Trend, Verdict, as_json, judge
+from sandbox.soak.model import Pace
 from sandbox.soak.run import run
 
 _LOG_COLUMNS: Final = 400
@@ -20,11 +21,12 @@ _LOG_COLUMNS: Final = 400
 _MIB: Final = 2**20
 
 
-def main(
+def main(  # noqa: PLR0913 - the options of a command
     *,
     minutes: Annotated[float, typer.Option(min=0.1, help="How long, beside half a minute to start.")] = 60.0,
     move_seconds: Annotated[float, typer.Option(min=5.0, help="Time between two moves of replicas.")] = 60.0,
     sample_seconds: Annotated[float, typer.Option(min=1.0, help="Time between two samples.")] = 10.0,
+    busy: Annotated[int, typer.Option(min=0, help="So many processes that never wait share the processors.")] = 0,
     keep: Annotated[bool, typer.Option(help="Keep histories, logs and samples also when nothing is wrong.")] = False,
     as_document: Annotated[bool, typer.Option("--json", help="End with one JSON document on standard output.")] = False,
 ) -> None:
@@ -39,14 +41,8 @@ def main(
 
     def play(story: Story) -> dict[str, Verdict]:
         with evidence(story, "samerack-soak-", keep=keep) as kept:
-            seen = run(
-                seconds=minutes * 60,
-                move_seconds=move_seconds,
-                sample_seconds=sample_seconds,
-                folder=kept.folder,
-                tell=story.tell,
-            )
-            verdict = judge(seen)
+            pace = Pace(seconds=minutes * 60, move_seconds=move_seconds, sample_seconds=sample_seconds, busy=busy)
+            verdict = judge(run(pace, folder=kept.folder, tell=story.tell))
             kept.keep = keep or bool(verdict.complaints)
         return {"verdict": verdict}
 
@@ -74,7 +70,8 @@ def _show(console: Console, verdict: Verdict) -> None:
     console.print(
         f"{moves['followed']} of {moves['done']} moves followed, median {moves['median_seconds']} s, longest "
         f"{moves['longest_seconds']} s; {told_of['rebalances']} rebalances; {told_of['records']} records, "
-        f"{harm(verdict.run.findings)}; longest stop {told_of['longest_stop_seconds']} s; records not read: {lag}",
+        f"{harm(verdict.run.findings)}; longest stop {told_of['longest_stop_seconds']} s; records not read: {lag}; "
+        f"load of the machine {told_of['median_load']}",
         highlight=False,
     )
     complain(console, verdict.complaints)

@@ -177,6 +177,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
         "records": run.records,
         **asdict(harm(run.findings)),
         "rebalances": run.samples[-1].rebalances if run.samples else 0,
+        "median_load": round(statistics.median(one.load for one in run.samples), 1) if run.samples else None,
         "longest_stop_seconds": round(run.longest_stop, 3),
         "moves": {
             "done": len(run.moves),

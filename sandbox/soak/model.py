@@ -9,6 +9,23 @@ from sandbox.history.model import Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Pace:
+    """What a run is to be.
+
+    Attributes:
+        seconds: how long, from when everything stands.
+        move_seconds: time between two moves of replicas.
+        sample_seconds: time between two samples.
+        busy: how many processes that never wait share the processors with everything else meanwhile.
+    """
+
+    seconds: float
+    move_seconds: float
+    sample_seconds: float
+    busy: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
     """One process of an agent at one moment, as the kernel tells.
 
@@ -37,6 +54,7 @@ class Sample:
         lag: of each group, records that were written and not read.
         led: how many groups an agent leads, as the agents tell.
         rebalances: how many generations all groups together have gone through since the beginning.
+        load: how many threads of the machine ran or were ready to run, the kernel's average of the last minute.
     """
 
     seconds: float
@@ -44,6 +62,7 @@ class Sample:
     lag: Mapping[str, int]
     led: int
     rebalances: int
+    load: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

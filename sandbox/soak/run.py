@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
@@ -22,7 +24,8 @@ from sandbox.contract import RACKS
 from sandbox.history.checker import check
 from sandbox.history.model import Bounds, History
 from sandbox.history.spans import longest_stop, stops
-from sandbox.soak.model import Move, Process, Run, Sample
+from sandbox.processes import end, spawn
+from sandbox.soak.model import Move, Pace, Process, Run, Sample
 
 Placed = tuple[int, ...]
 """The broker of each partition."""
@@ -47,17 +50,14 @@ _TURN_SECONDS: Final = 0.1
 _MINUTE: Final = 60.0
 _LEAST_STOP: Final = 0.05
 _MIB: Final = 2**20
+_BUSY: Final = ("sh", "-c", "while :; do :; done")
 
 
-def run(
-    *, seconds: float, move_seconds: float, sample_seconds: float, folder: Path, tell: Callable[[str], None]
-) -> Run:
+def run(pace: Pace, *, folder: Path, tell: Callable[[str], None]) -> Run:
     """Run.
 
     Args:
-        seconds: how long, from when everything stands.
-        move_seconds: time between two moves of replicas.
-        sample_seconds: time between two samples.
+        pace: how long, and how often what is done.
         folder: for histories, logs and samples.
         tell: is told what happens.
 
@@ -65,15 +65,16 @@ def run(
         SandboxError: Something did not start, move or end in time.
     """
     with World(folder=folder, with_agents=True, means=_MEANS, tell=tell, setups=SETUPS) as world:
-        tell(f"all stand; {seconds / _MINUTE:g} minutes begin")
+        tell(f"all stand; {pace.seconds / _MINUTE:g} minutes begin")
         since = now_ns()
         soak = _Soak(world, folder=folder, tell=tell)
-        soak.play(seconds=seconds, move_seconds=move_seconds, sample_seconds=sample_seconds)
+        with _busy(pace.busy):
+            soak.play(pace)
         until = now_ns()
         tell("everything written is read to its end, and the histories are checked")
         histories = {name: group.finish() for name, group in world.groups.items()}
     return Run(
-        seconds=seconds,
+        seconds=pace.seconds,
         samples=tuple(soak.samples),
         moves=tuple(soak.moves),
         per_second={setup.name: len(setup.placed) / FEED_SECONDS for setup in SETUPS},
@@ -81,6 +82,17 @@ def run(
         findings={name: tuple(check(history, _BOUNDS)) for name, history in histories.items()},
         longest_stop=max(_longest_stop(history, since, until) for history in histories.values()),
     )
+
+
+@contextmanager
+def _busy(count: int) -> Iterator[None]:
+    """Keeps the processors busy with that many processes."""
+    processes = [spawn(_BUSY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            end(process, kill=True)
 
 
 def _longest_stop(history: History, since: int, until: int) -> float:
@@ -101,16 +113,16 @@ class _Soak:
         self._begun = 0.0
         self._moved: float | None = None
 
-    def play(self, *, seconds: float, move_seconds: float, sample_seconds: float) -> None:
+    def play(self, pace: Pace) -> None:
         """Until the time is over and the last move followed, or given up."""
         self._begun = time.monotonic()
-        sample, move, line = 0.0, move_seconds / 2, _MINUTE
-        while self._now() < seconds or self._moved is not None:
+        sample, move, line = 0.0, pace.move_seconds / 2, _MINUTE
+        while self._now() < pace.seconds or self._moved is not None:
             if self._now() >= sample:
-                sample += sample_seconds
+                sample += pace.sample_seconds
                 self._sample()
-            if self._moved is None and move <= self._now() < seconds:
-                move += move_seconds
+            if self._moved is None and move <= self._now() < pace.seconds:
+                move += pace.move_seconds
                 self._move()
             if self._now() >= line:
                 line += _MINUTE
@@ -152,6 +164,7 @@ class _Soak:
             lag={name: _lag(group, ends) for name, group in world.groups.items()},
             led=0 if agents is None else len(agents.led()),
             rebalances=sum(world.generations().values()) - self._before,
+            load=os.getloadavg()[0],
         )
         self.samples.append(found)
         with self._file.open("a", encoding="utf-8") as file:
@@ -215,4 +228,4 @@ def _line(sample: Sample, moves: Sequence[Move]) -> str:
     for name, process in sorted(sample.processes.items()):
         words += f"; {name} {process.rss_bytes / _MIB:.1f} MiB, {process.descriptors} fds, {process.threads} threads"
     lag = ", ".join(map(str, sample.lag.values()))
-    return f"{words}; lag {lag}; {sample.rebalances} rebalances; {sample.led} led"
+    return f"{words}; lag {lag}; {sample.rebalances} rebalances; {sample.led} led; load {sample.load:.0f}"

@@ -36,9 +36,15 @@ def values_of(scenario: str) -> Path:
     return CHART / "ci" / f"{scenario}-values.yaml"
 
 
-def render(*options: str | Path, chart: Path = CHART, kubernetes: str = KUBERNETES[-1]) -> tuple[Manifest, ...]:
+def render(
+    *options: str | Path,
+    chart: Path = CHART,
+    kubernetes: str = KUBERNETES[-1],
+    release: str = "release",
+    namespace: str = NAMESPACE,
+) -> tuple[Manifest, ...]:
     """The manifests of a chart, each of which has a kind."""
-    run = helm("template", "release", chart, "--namespace", NAMESPACE, "--kube-version", kubernetes, *options)
+    run = helm("template", release, chart, "--namespace", namespace, "--kube-version", kubernetes, *options)
     assert run.returncode == 0, run.stderr
     return tuple(each for each in yaml.safe_load_all(run.stdout) if each)
 
@@ -83,7 +89,7 @@ def of_kind(manifests: tuple[Manifest, ...], kind: str, component: str = "") -> 
     return [
         each
         for each in manifests
-        if each["kind"] == kind and (not component or each["metadata"]["labels"].get(label) == component)
+        if each["kind"] == kind and (not component or each["metadata"].get("labels", {}).get(label) == component)
     ]
 
 
@@ -94,11 +100,13 @@ def one(manifests: tuple[Manifest, ...], kind: str, component: str = "") -> Mani
 
 
 def pods(manifests: tuple[Manifest, ...]) -> dict[str, Manifest]:
-    """The pod templates by kind and name of their owner."""
+    """The pods and pod templates by their kind, or that of their owner, and its name."""
     found = {}
     for each in manifests:
         spec = each.get("spec", {})
         template = spec.get("jobTemplate", {}).get("spec", spec).get("template")
+        if each["kind"] == "Pod":
+            template = {"metadata": each["metadata"], "spec": spec}
         if template is not None:
             found[f"{each['kind']}/{each['metadata']['name']}"] = template
     return found
@@ -107,6 +115,20 @@ def pods(manifests: tuple[Manifest, ...]) -> dict[str, Manifest]:
 def containers(pod: Manifest) -> list[Manifest]:
     """All of a pod, init containers and native sidecars first."""
     return [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
+
+
+def settings_file(manifests: tuple[Manifest, ...]) -> str:
+    """The text of the agent's file: in the ConfigMap that the chart makes, or else in the one that its pods mount."""
+    made = of_kind(manifests, "ConfigMap", "config")
+    if made:
+        found, key = made[0], "samerack.yaml"
+    else:
+        volumes = (volume for pod in pods(manifests).values() for volume in pod["spec"].get("volumes", ()))
+        source = next(volume["configMap"] for volume in volumes if volume["name"] == "samerack-config")
+        named = (each for each in of_kind(manifests, "ConfigMap") if each["metadata"]["name"] == source["name"])
+        found, key = next(named), source["items"][0]["key"]
+    text: str = found["data"][key]
+    return text
 
 
 def environment(container: Manifest) -> dict[str, Manifest]:

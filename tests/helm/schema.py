@@ -1,6 +1,7 @@
 """The chart's schema with the agent's settings in it: `config` is held to the same model as the agent's own file.
 
-`python -m tests.helm.schema` writes it, and a test holds it up to date.
+Stricter than the agent in one thing: a Kafka setting has to be one that the agent names, because a misspelt one would
+be found only by the pod. `python -m tests.helm.schema` writes it, and a test holds it up to date.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
+from common.kafka_config import KNOWN
 from common.settings.schema import json_schema
 from tests.helm.chart import CHART
 
@@ -24,10 +26,26 @@ def with_settings(schema: dict[str, Any]) -> dict[str, Any]:
             field.pop("title", None)
     kept = {name: each for name, each in schema["$defs"].items() if not name[0].isupper()}
     settings.pop("required", None)  # what must be given, and may come from a Secret, the templates say in words
+    value = settings["properties"]["kafka"].pop("additionalProperties")
+    settings["properties"]["kafka"] |= _keys_of_kafka("kafkaSetting")
+    kafka = schema["properties"]["kafka"]
+    secrets = {"type": "object", **_keys_of_kafka("secretKey")}
     return {
         **schema,
-        "properties": {**schema["properties"], "config": settings},
-        "$defs": {**kept, **dict(sorted(sections.items()))},
+        "properties": {
+            **schema["properties"],
+            "config": settings,
+            "kafka": {**kafka, "properties": {**kafka["properties"], "secrets": secrets}},
+        },
+        "$defs": {**kept, "kafkaSetting": value, **dict(sorted(sections.items()))},
+    }
+
+
+def _keys_of_kafka(definition: str) -> dict[str, Any]:
+    """An object whose keys are the Kafka settings that the agent names, each with a value of one definition."""
+    return {
+        "additionalProperties": False,
+        "properties": {key: {"$ref": f"#/$defs/{definition}"} for key in sorted(KNOWN)},
     }
 
 

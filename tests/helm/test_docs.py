@@ -1,4 +1,7 @@
-"""Tests that docs/kubernetes.md is true: its values render, its commands run, its plain YAML is the example's."""
+"""Tests that docs/kubernetes.md is true: its values render, its commands run, its plain YAML is the example's.
+
+The values of docs/clouds.md render as well.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,8 @@ from tests.helm.chart import CHART, KUBERNETES, ROOT, consumer_copy, helm, one, 
 pytestmark = pytest.mark.helm
 
 PAGE: Final = (ROOT / "docs" / "kubernetes.md").read_text(encoding="utf-8")
-_YAML: Final = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE, re.DOTALL)]
+CLOUDS: Final = (ROOT / "docs" / "clouds.md").read_text(encoding="utf-8")
+_YAML: Final = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", PAGE + CLOUDS, re.DOTALL)]
 VALUES: Final = [block for block in _YAML if "image" in block]
 COMMANDS: Final = [
     line for block in re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL) for line in block.splitlines() if "helm " in line
@@ -32,7 +36,7 @@ def rendered(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], 
 
 @pytest.mark.parametrize("values", VALUES, ids=[" ".join(values) for values in VALUES])
 def test_values_render(values: dict[str, Any], tmp_path: Path) -> None:
-    """Each file of values on the page makes manifests that Kubernetes knows, with settings that the agent takes."""
+    """Each file of values on the pages makes manifests that Kubernetes knows, with settings that the agent takes."""
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
     manifests = render("--values", path)
@@ -48,6 +52,11 @@ def test_a_helm_command_runs(command: str, tmp_path: Path) -> None:
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(VALUES[0]), encoding="utf-8")
     words = shlex.split(command.replace("values.yaml", str(path)).replace("./helm/samerack", str(CHART)))
+    if words[1] == "test":
+        run = helm("test", "--help")
+        assert words[2] == "samerack"
+        assert all(word in run.stdout for word in words[3:] if word.startswith("--"))
+        return
     assert words[:2] == ["helm", "install"]
     run = helm("template", *words[2:], "--kube-version", KUBERNETES[-1])
     assert run.returncode == 0, run.stderr

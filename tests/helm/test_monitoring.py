@@ -65,3 +65,30 @@ def test_there_is_one_copy() -> None:
     """The repository's files are links to the chart's: the other way round Helm would warn of each at every command."""
     for name in ("alerts.yaml", "dashboard.json"):
         assert (_MONITORING / name).resolve() == CHART / "files" / name
+
+
+def test_the_service_monitor_scrapes_the_leader_by_its_service() -> None:
+    """It finds the Service by its labels and the port by its name; the job is the one that the alerts ask for."""
+    monitor = one(scenario("service-monitor"), "ServiceMonitor")
+    service = one(scenario("service-monitor"), "Service")
+    chosen = monitor["spec"]["selector"]["matchLabels"]
+    assert chosen.items() <= service["metadata"]["labels"].items()
+    assert chosen == service["spec"]["selector"]
+    (endpoint,) = monitor["spec"]["endpoints"]
+    assert endpoint["port"] in {port["name"] for port in service["spec"]["ports"]}
+    assert {"targetLabel": "job", "replacement": "samerack"} in endpoint["relabelings"]
+    assert (endpoint["interval"], endpoint["scrapeTimeout"]) == ("15s", "10s")
+    assert monitor["metadata"]["labels"]["release"] == "prometheus"
+
+
+@pytest.mark.parametrize(("name", "kind"), [("all-on", "PodMonitor"), ("service-monitor", "ServiceMonitor")])
+def test_a_monitor_has_relabelings_of_both_kinds(name: str, kind: str) -> None:
+    """Those of targets stand behind the chart's own, those of metrics alone; nothing stands where nothing is told."""
+    spec = one(scenario(name), kind)["spec"]
+    (endpoint,) = spec.get("endpoints") or spec["podMetricsEndpoints"]
+    assert endpoint["relabelings"][1:] == [{"targetLabel": "cluster", "replacement": "a"}]
+    assert endpoint["metricRelabelings"] == [
+        {"action": "drop", "sourceLabels": ["__name__"], "regex": "samerack_.*_bucket"}
+    ]
+    (plain,) = one(scenario("sidecar-scraped"), "PodMonitor")["spec"]["podMetricsEndpoints"]
+    assert plain.keys() == {"port", "path", "interval", "relabelings"}

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.helm
 _AS_MANIFEST = """apiVersion: v1
 kind: Notes
 metadata: {labels: {}}
-text: |
+text: |2
   {{- tpl (.Files.Get "files/NOTES.txt") . | nindent 2 }}
 """
 """`helm template` keeps the notes to itself."""
@@ -51,3 +51,18 @@ def test_notes_tell_how_a_leader_comes_to_lead(chart: Path) -> None:
     assert "The agent leads orders from the next time" in text
     assert "samerack verify" in text
     assert "With replicas: 2" in text
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "scram-sha-512"])
+def test_notes_tell_how_to_give_a_password(mechanism: str, chart: Path) -> None:
+    """Whoever names a mechanism and no password is shown a Secret, by a command that does not have it in its words."""
+    told = ("--set", f"config.kafka.sasl\\.mechanism={mechanism}")
+    text = one(render("--values", values_of("minimal"), *told, chart=chart), "Notes")["text"]
+    assert "create secret generic kafka-user --from-file=password=/dev/stdin" in text
+    assert "kafka: {secrets: {sasl.password: {name: kafka-user, key: password}}}" in text
+
+
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "minimal"])
+def test_notes_do_not_ask_for_what_is_there(name: str, chart: Path) -> None:
+    """No scenario lacks a password: from a Secret, from what the chart cannot see, or none is needed."""
+    assert "create secret" not in one(render("--values", values_of(name), chart=chart), "Notes")["text"]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from common.kafka_config import KNOWN
 from tests.helm.chart import CHART, CONSUMER, ROOT, SCENARIOS, helm
 from tests.helm.schema import PATH, text, with_settings
 
@@ -70,13 +71,31 @@ def _known(schema: dict[str, Any], whole: dict[str, Any], place: tuple[str, ...]
 def test_schema_and_values_have_the_same_keys() -> None:
     """Whatever the schema allows has a default and a comment in values.yaml, and the other way round."""
     schema = json.loads(PATH.read_text(encoding="utf-8"))
-    free = ("resources", "initResources", "probes", "livenessProbe", "podSecurityContext", "securityContext", "labels")
+    free = (
+        "resources",
+        "initResources",
+        "probes",
+        "livenessProbe",
+        "podSecurityContext",
+        "securityContext",
+        "labels",
+        "secrets",
+        "updateStrategy",
+    )
 
     def fixed(places: Iterator[tuple[str, ...]]) -> set[tuple[str, ...]]:
         return {place for place in places if not any(part in free for part in place[:-1]) and place[0] != "config"}
 
     extra = {("global",), ("enabled",)}  # Helm's own, in a chart that has this one as a dependency
     assert fixed(_known(schema, schema)) - extra == fixed(_leaves(_yaml(CHART / "values.yaml")))
+
+
+def test_the_schema_has_the_kafka_settings_of_the_agent() -> None:
+    """In the settings and in what comes from Secrets, each that the agent names and no other."""
+    properties = json.loads(PATH.read_text(encoding="utf-8"))["properties"]
+    for kafka in (properties["config"]["properties"]["kafka"], properties["kafka"]["properties"]["secrets"]):
+        assert kafka["properties"].keys() == KNOWN
+        assert kafka["additionalProperties"] is False
 
 
 def test_every_value_has_a_comment() -> None:
@@ -110,7 +129,7 @@ def test_a_package_has_what_it_needs(tmp_path: Path) -> None:
         assert alerts.read() == (ROOT / "monitoring" / "alerts.yaml").read_bytes()
     assert all(entry.isfile() for entry in entries.values())
     assert {"values.schema.json", "README.md", "files/dashboard.json"} <= entries.keys()
-    assert not [name for name in entries if name.startswith("ci/") or name.endswith(".gotmpl")]
+    assert not [name for name in entries if name.startswith("ci/") or name.endswith((".gotmpl", ".svg"))]
 
 
 def test_scenarios_say_what_they_are() -> None:

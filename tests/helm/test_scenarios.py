@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import kubernetes_validate
 import pytest
-import yaml
 
 from common.settings import load
-from tests.helm.chart import CHART, KUBERNETES, SCENARIOS, environment, helm, of_kind, one, pods, scenario, values_of
+from tests.helm.chart import (
+    CHART,
+    KUBERNETES,
+    SCENARIOS,
+    environment,
+    helm,
+    of_kind,
+    pods,
+    scenario,
+    settings_file,
+    values_of,
+)
 
 pytestmark = pytest.mark.helm
 
@@ -33,17 +45,18 @@ def test_manifests_hold_against_kubernetes(name: str, kubernetes: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_an_agent_takes_its_settings(name: str) -> None:
+def test_an_agent_takes_its_settings(name: str, tmp_path: Path) -> None:
     """The file in the ConfigMap and the variables of the pods load as settings of the real agent."""
     manifests = scenario(name)
-    written = one(manifests, "ConfigMap", "config")["data"]["samerack.yaml"]
+    path = tmp_path / "samerack.yaml"
+    path.write_text(settings_file(manifests), encoding="utf-8")
     variables = {
-        key: entry.get("value", "from a Secret")
+        key: entry.get("value", "from-a-secret:9093")
         for pod in pods(manifests).values()
         for key, entry in environment(pod["spec"]["containers"][0]).items()
         if key.startswith("SAMERACK_") and key != "SAMERACK_CONFIG"
     }
-    settings = load(flags=yaml.safe_load(written), environment=variables)
+    settings = load(path=path, environment=variables)
     assert settings.kafka["bootstrap.servers"]
 
 

@@ -72,8 +72,8 @@ def test_what_happened_has_a_place_that_outlives_containers(tmp_path: Path) -> N
 def test_mounts_have_their_volumes(name: str) -> None:
     """Every mount names a volume of its pod, and every volume is mounted."""
     for pod in pods(scenario(name)).values():
-        mounted = {mount["name"] for container in containers(pod) for mount in container["volumeMounts"]}
-        assert mounted == {volume["name"] for volume in pod["spec"]["volumes"]}
+        mounted = {mount["name"] for container in containers(pod) for mount in container.get("volumeMounts", ())}
+        assert mounted == {volume["name"] for volume in pod["spec"].get("volumes", ())}
 
 
 def test_probes_ask_routes_of_the_agent() -> None:
@@ -101,15 +101,6 @@ def test_ports_are_those_of_the_settings(name: str, port: int) -> None:
     for policy in of_kind(manifests, "NetworkPolicy"):
         assert policy["spec"]["ingress"][0]["ports"] == [{"port": "samerack", "protocol": "TCP"}]
     assert _leader(name)["metadata"]["annotations"].get("prometheus.io/port", str(port)) == str(port)
-
-
-def test_a_roll_out_hands_over() -> None:
-    """With an election the new agent is ready before the old one ends; without one the old one ends first."""
-    assert one(scenario("minimal"), "Deployment", "leader")["spec"]["strategy"] == {
-        "type": "RollingUpdate",
-        "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
-    }
-    assert one(scenario("no-election"), "Deployment", "leader")["spec"]["strategy"] == {"type": "Recreate"}
 
 
 def test_changed_settings_replace_pods(tmp_path: Path) -> None:
@@ -182,16 +173,6 @@ def test_two_agents_keep_apart() -> None:
     assert spread["topologyKey"] == "topology.kubernetes.io/zone"
     assert not of_kind(alone, "PodDisruptionBudget")
     assert "topologySpreadConstraints" not in one(alone, "Deployment")["spec"]["template"]["spec"]
-
-
-def test_a_policy_lets_through_what_is_needed() -> None:
-    """DNS, the brokers' ports (also those of the cluster that is published to) and no other, to those peers alone."""
-    egress = one(scenario("two-replicas-tls-sasl"), "NetworkPolicy")["spec"]["egress"]
-    assert [[port["port"] for port in rule["ports"]] for rule in egress] == [[53, 53], [9094, 9095]]
-    assert egress[1]["to"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kafka"}}}]
-    all_on = one(scenario("all-on"), "NetworkPolicy")["spec"]["egress"]
-    assert [port["port"] for port in all_on[1]["ports"]] == [9092, 9093, 9192]
-    assert {port["port"] for rule in all_on[2:] for port in rule["ports"]} == {443, 6443, 80, 9404}
 
 
 def test_a_sidecar_release_has_no_workload() -> None:

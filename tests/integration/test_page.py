@@ -85,7 +85,9 @@ def test_a_group_has_a_page_of_its_own(browser: Browser, url: str) -> None:
     browser.look(width=1280)
     browser.open(f"{url}/group?name=orders")
     texts = browser.run(_TEXTS)
-    assert {"with range it would cross", "saved a month", "audit", "clicks"} <= set(texts)
+    assert {"with range it would cross", "saved a month", "busiest member, against the mean", "audit", "clicks"} <= set(
+        texts
+    )
     assert any("no committed offset" in text for text in texts)
     assert browser.run("return document.title") == "orders - samerack"
     draw(browser, "group")

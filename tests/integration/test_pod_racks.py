@@ -33,6 +33,12 @@ def pods(cluster: ContainerCluster) -> Iterator[Pods]:
         yield opened
 
 
+def sourced(pods: Pods, volumes: dict[str, str], text: str) -> str:
+    """What a shell makes of the text once it has read the environment file, as an application's container does."""
+    script = f'. {_SHARED}/env && printf %s "{text}"'
+    return pods.run("shell", image=KAFKA_IMAGE, entrypoint=["/bin/sh", "-c"], command=[script], volumes=volumes)
+
+
 def planned(scene: Scene, *options: str) -> list[tuple[str, str]]:
     """Rack and its source of every member, as `samerack plan` finds them on the brokers and by an agent that runs."""
     asked = ["plan", scene.group, "--json", "-b", scene.cluster.bootstrap, *options]
@@ -52,9 +58,10 @@ def test_an_init_container_gives_applications_their_rack(pods: Pods, scene: Scen
     environment = {"POD_ZONE": "zone-2", "SAMERACK_POD__ZONES": json.dumps(_ZONES)}
     pods.run("init", command=["rack", *files], environment=environment, volumes=shared)
 
+    rack = sourced(pods, shared, "$CLIENT_RACK")
     settings = MemberSettings(bootstrap=pods.bootstrap, group=scene.group, topics=scene.topics, client_id="python")
-    start = f'. {_SHARED}/env && exec {PYTHON} -m sandbox.members.confluent "$@" --rack "$CLIENT_RACK"'
-    pods.start("python", entrypoint=["/bin/sh", "-c"], command=[start, "sh", *command_line(settings)], volumes=shared)
+    command = ["-m", "sandbox.members.confluent", *command_line(settings), "--rack", rack]
+    pods.start("python", entrypoint=PYTHON, command=command)
     consume = ["--bootstrap-server", pods.bootstrap, "--topic", scene.topic, "--group", scene.group]
     pods.start(
         "java",
@@ -73,7 +80,7 @@ def test_without_a_rack_the_application_starts_anyway(pods: Pods) -> None:
     """An init container that finds nothing ends well where it is told so, and leaves an empty rack."""
     shared = {pods.volume(): _SHARED}
     pods.run("init", command=["rack", "--or-empty", "--env-file", f"{_SHARED}/env"], volumes=shared)
-    assert pods.run("app", entrypoint="/bin/cat", command=[f"{_SHARED}/env"], volumes=shared) == "CLIENT_RACK=\n"
+    assert sourced(pods, shared, "${CLIENT_RACK-unset}") == ""
 
 
 @pytest.mark.timeout(240)

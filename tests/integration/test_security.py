@@ -5,11 +5,8 @@ One cluster has a listener for each way; members and administration use the open
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,12 +25,10 @@ from sandbox.agent_process import AgentProcess
 from sandbox.certificates import Authority
 from sandbox.cluster import Cluster
 from sandbox.feeder import Feeder
-from sandbox.members.lines import MemberSettings
-from sandbox.members.process import Member
 from sandbox.security import Listener, Security, allowed, certified, oauthbearer, plain, scram
 from sandbox.tokens import TokenServer
+from tests.integration.secured import TOPIC, member, refusals, run
 
-TOPIC: Final = "clicks"
 USER: Final = "samerack"
 PASSWORD: Final = "of-the-agent"  # noqa: S105 - of this test
 AUDIENCE: Final = "kafka"
@@ -119,21 +114,6 @@ def set_password(cluster: Cluster, password: str) -> None:
         done.result()
 
 
-def _member(secured: Secured, group: str, letter: str) -> Member:
-    return Member.python(
-        "confluent",
-        MemberSettings(
-            bootstrap=secured.cluster.bootstrap,
-            group=group,
-            topics=(TOPIC,),
-            client_id=f"member-{letter}",
-            rack=f"rack-{letter}",
-            assignors=("range",),
-            properties={"auto.commit.interval.ms": "500", "heartbeat.interval.ms": "500"},
-        ),
-    )
-
-
 @pytest.mark.parametrize("way", WAYS)
 def test_the_agent_leads_and_measures(secured: Secured, way: str, tmp_path: Path) -> None:
     """Both of its clients are accepted: it leads real members and counts their bytes; no secret is in its log."""
@@ -144,7 +124,7 @@ def test_the_agent_leads_and_measures(secured: Secured, way: str, tmp_path: Path
             AgentProcess(bootstrap, groups=[group], log=tmp_path / "agent.log", settings=settings)
         )
         agent.wait_role("waiting")
-        members = [stack.enter_context(_member(secured, group, letter)) for letter in "ab"]
+        members = [stack.enter_context(member(secured.cluster, group, letter)) for letter in "ab"]
         wait_until(lambda: all(member.owned for member in members), "every member has partitions")
         agent.wait_role("leading")
         agent.wait(lambda: agent.metric("samerack_cross_rack_share", group=group) is not None, "bytes are measured")
@@ -188,27 +168,13 @@ def _wrong(secured: Secured, case: str) -> tuple[str, dict[str, str], str]:
     return listener, settings, message
 
 
-def _run(secured: Secured, listener: str, settings: Mapping[str, str], *command: str) -> tuple[int, list[str]]:
-    """Exit code and lines of standard error."""
-    given = [part for key, value in settings.items() for part in ("-s", f"{key}={value}")]
-    line = [sys.executable, "-m", "agent.cli.main", *command, "-b", secured.cluster.secured(listener), *given]
-    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
-    return done.returncode, done.stderr.splitlines()
-
-
 @pytest.mark.parametrize("case", WRONG)
 def test_what_is_wrong_is_one_line(secured: Secured, case: str) -> None:
     """`run`, `plan` and `verify` end with exit code 1 and one line that names cause and cure."""
     listener, settings, message = _wrong(secured, case)
-    commands = (("run", "-g", "orders", "-s", "web.port=0"), ("plan", "orders"), ("verify", "--measure", "-w", "1"))
-    with ThreadPoolExecutor() as pool:
-        answers = list(pool.map(lambda command: _run(secured, listener, settings, *command), commands))
-    for command, (code, lines) in zip(commands, answers, strict=True):
-        told = [line for line in lines if not line.startswith("{")]  # others are events in the log of `run`
-        assert (code, told) == (1, lines[-1:]), (command, lines)
-        assert told[0].startswith("samerack: kafka ")
-        assert message in told[0]
-        assert "=wrong" not in told[0]
+    for line in refusals(secured.cluster.secured(listener), settings):
+        assert message in line
+        assert "=wrong" not in line
 
 
 def test_a_refusal_that_comes_late_is_one_line(secured: Secured, tmp_path: Path) -> None:
@@ -243,7 +209,7 @@ def test_a_token_that_the_brokers_refuse(secured: Secured) -> None:
         ):
             for name, value in change.items():
                 setattr(secured.tokens, name, value)
-            code, lines = _run(secured, "OAUTH", secured.settings["OAUTH"], "plan", "orders")
+            code, lines = run(secured.cluster.secured("OAUTH"), secured.settings["OAUTH"], "plan", "orders")
             assert (code, len(lines)) == (1, 1), lines
             assert any(cause in lines[0] and cure in lines[0] for cause, cure in reasons)
             secured.tokens.audience, secured.tokens.seconds = AUDIENCE, 3600
@@ -255,7 +221,7 @@ def test_a_wrong_password_is_tried_a_few_times_only(secured: Secured) -> None:
     """An agent that is refused at its start has knocked a few times at each broker, and is gone."""
     before = secured.attempts()
     listener, settings, _ = _wrong(secured, "password")
-    _run(secured, listener, settings, "run", "-g", "orders", "-s", "web.port=0")
+    run(secured.cluster.secured(listener), settings, "run", "-g", "orders", "-s", "web.port=0")
     assert 1 <= secured.attempts() - before <= 8 * len(secured.cluster.brokers)
 
 

@@ -12,6 +12,7 @@ from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 from kafka.protocol.consumer.fetch import FetchRequest
 
 from agent.traffic.model import BlindSpot, Family
+from agent.traffic.statistics import StatisticsError
 from agent.traffic.watch import observe
 from agent.traffic.wire import Answer, Question, Wire
 from sandbox.contract import KafkaCluster
@@ -73,7 +74,7 @@ def test_classic_and_new_groups_are_measured(cluster: KafkaCluster, placed: str,
 
 
 def test_statistics_make_a_member_exact(cluster: KafkaCluster, placed: str, group: str, looking: Looking) -> None:
-    """Posted counters replace the estimate of their member, and only theirs."""
+    """Posted counters replace the estimate of their member, and only theirs; what no log explains counts nowhere."""
     with (
         Feeder(cluster.bootstrap, {placed: 6}),
         member(cluster, group, placed, "rack-a"),
@@ -85,7 +86,7 @@ def test_statistics_make_a_member_exact(cluster: KafkaCluster, placed: str, grou
             "client_id": f"{group}-rack-a",
             "type": "consumer",
             "age": 1_000_000,
-            "brokers": {"b": {"nodeid": 2, "rxbytes": 10_000_000}},
+            "brokers": {"b": {"nodeid": 2, "rxbytes": 2_000_000}},
             "topics": {placed: {"partitions": {"0": {"broker": 2, "fetch_state": "active", "rxmsgs": 5}}}},
         }
         taken = looking.watch.post(group, json.dumps(body).encode())
@@ -95,7 +96,16 @@ def test_statistics_make_a_member_exact(cluster: KafkaCluster, placed: str, grou
         assert sorted(member.method for member in one.members) == ["estimated", "exact"]
         exact = [flow for flow in one.flows if flow.key.method == "exact"]
         assert [(flow.key.client_rack, flow.key.replica_rack) for flow in exact] == [("rack-a", "rack-b")]
-        assert 9_000_000 < exact[0].volume.wire_bytes <= 10_000_000
+        assert 1_000_000 < exact[0].volume.wire_bytes <= 2_000_000
+        body["brokers"] = {"b": {"nodeid": 2, "rxbytes": 20_000_000_000}}
+        looking.watch.post(group, json.dumps(body).encode())
+        refused = looking.until(lambda seen: any(gap.family is Family.STATISTICS for gap in seen.gaps))
+        one = measured(refused, group)
+        assert one is not None
+        assert [member.method for member in one.members] == ["estimated", "estimated"]
+        assert sum(flow.volume.wire_bytes for flow in one.flows) < 100_000_000
+        with pytest.raises(StatisticsError, match="estimated for a while"):
+            looking.watch.post(group, json.dumps(body).encode())
 
 
 def test_a_missing_permission_costs_one_figure(

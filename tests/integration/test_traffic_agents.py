@@ -54,7 +54,9 @@ class Telling(threading.Thread):
         self._consumer.subscribe([scene.topic])
 
     def _post(self, statistics: str) -> None:
-        with suppress(OSError), urllib.request.urlopen(self._url, statistics.encode(), timeout=1) as answer:  # noqa: S310 - the agent's own port
+        headers = {"Content-Type": "application/json"}
+        request = urllib.request.Request(self._url, statistics.encode(), headers)  # noqa: S310 - the agent's own port
+        with suppress(OSError), urllib.request.urlopen(request, timeout=1) as answer:  # noqa: S310 - see above
             self.answers.append(answer.status)
 
     def run(self) -> None:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
 
-from agent.cli.assign_json import Solution, answer_of, parse, solve
-from assignors.check import check
+from agent.cli.assign_json import answer_of
 from assignors.evaluate import evaluate
-from assignors.model import NOBODY, AssignmentError, Cost, Int32Array, Problem
-from tests.parity.cases import Case, random_case
+from tests.parity.cases import random_case
+from tests.parity.plans import kafkas_plan, most_of_a_topic, ours, rank
 
 if TYPE_CHECKING:
     from tests.parity.peer import Peer
@@ -20,42 +17,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]  # the first test may wait for Maven
 
 SEEDS = range(1000)
-
-
-def ours(case: Case) -> Solution:
-    """Our solution of a case."""
-    return solve(parse(json.dumps(case)))
-
-
-def owners(problem: Problem, answer: dict[str, Any]) -> Int32Array:
-    """An answer as owner per partition; NOBODY where it names none."""
-    names = zip(problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)
-    position = {(problem.topics[topic], number): index for index, (topic, number) in enumerate(names)}
-    owner = np.full(len(position), NOBODY, np.int32)
-    for index, member in enumerate(problem.members):
-        for topic, number in answer["assignment"][member]:
-            owner[position[topic, number]] = index
-    return owner
-
-
-def kafkas_plan(peer: Peer, case: Case, problem: Problem) -> Int32Array | None:
-    """Kafka's final plan: that of the case's assignor, or sticky's (the same algorithm) where that withholds some.
-
-    None where the plan is wrong: Kafka gives partitions to members without topics (see the test below).
-    """
-    for assignor in (case["assignor"], "sticky"):
-        owner = owners(problem, peer.ask(case | {"assignor": assignor}))
-        try:
-            check(problem, owner, cooperative=False)
-        except AssignmentError:
-            continue
-        return owner
-    return None
-
-
-def rank(cost: Cost) -> tuple[int, int, int]:
-    """What is compared, the most important first."""
-    return cost.sum_of_squares, cost.cross_rack, cost.moved
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin"])
@@ -87,6 +48,28 @@ def test_sticky_is_never_worse_than_kafka(peer: Peer, assignor: str) -> None:
             worse.append((seed, mine, theirs))
     assert worse == []
     assert compared > 0.99 * len(SEEDS)
+
+
+@pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
+def test_new_groups_have_topics_spread_as_kafka_has(peer: Peer, assignor: str) -> None:
+    """Where nobody owns anything and cross-rack cost is equal, no member has more of a topic than with Kafka."""
+    worse, compared = [], 0
+    for seed in SEEDS:
+        case = random_case(seed, assignor)
+        if any(member["owned"] for member in case["members"]):
+            continue
+        solution = ours(case)
+        kafkas = kafkas_plan(peer, case, solution.problem)
+        if kafkas is None or rank(evaluate(solution.problem, kafkas)) != rank(
+            evaluate(solution.problem, solution.owner)
+        ):
+            continue
+        compared += 1
+        mine, theirs = (most_of_a_topic(solution.problem, plan) for plan in (solution.owner, kafkas))
+        if mine > theirs:
+            worse.append((seed, mine, theirs))
+    assert worse == []
+    assert compared > 0.1 * len(SEEDS)
 
 
 def test_kafka_gives_partitions_to_a_member_without_topics(peer: Peer) -> None:

@@ -114,6 +114,7 @@ def build(
     standing: SimulatedStanding | None,
     broke: Callable[[Exception], None],
     steps_back: Callable[[Cause], None],
+    told: Callable[[], None],
     group_type: Callable[[str], str],
 ) -> GroupLeader:
     """The leader of the group on this process; whoever builds it runs it with `run`.
@@ -125,6 +126,7 @@ def build(
         standing: In the election; None without one.
         broke: Told of mistakes of the agent's own.
         steps_back: Told of why it leaves the group alone for a while.
+        told: Tells the supervisor at once by which ids brokers know the agent.
         group_type: What brokers call the group.
     """
     before, Process.current = Process.current, process
@@ -134,7 +136,7 @@ def build(
             return _EPOCH + process.seconds()
 
         looking: Any = watch
-        told: Any = standing
+        stands: Any = standing
         with mock.patch.object(leader_module, "time", SimpleNamespace(monotonic=process.seconds, time=wall)):
             leader = GroupLeader(
                 group=GROUP,
@@ -145,7 +147,8 @@ def build(
                 group_type=group_type,
                 metrics=_metrics(),
                 events=Events(clock=wall),
-                standing=told,
+                standing=stands,
+                told=told,
             )
         inside: Any = leader
         inside._wake, inside._stopping = Signal(process), Signal(process)

@@ -114,7 +114,7 @@ class Guest:
     def leaves(self, agent: SupervisedAgent, process: Process, member_ids: Iterable[str]) -> None:
         """An agent sends LeaveGroup."""
         own = {one.member_id for one in process.presences() if not one.pending}
-        if own & set(member_ids) and agent.wanted and self._consumers(self._world.coordinator.group):
+        if own & set(member_ids) and agent.wanted and self._living():
             self._left[agent.name] = self._world.timeline.now, process, _term(agent)
             self._back_off.pop(id(process), None)
 
@@ -171,6 +171,11 @@ class Guest:
                 self._fail("Starved", f"{agent.name} gives nothing to {starved.name}")
 
     # inside
+
+    def _living(self) -> bool:
+        """Whether a consumer that lives is in the group, and not only one whose session has to run out."""
+        living = {one.member_id for one in self._world.consumers if one.host.alive and one.member_id}
+        return any(one.id in living for one in self._consumers(self._world.coordinator.group))
 
     @staticmethod
     def _consumers(group: Group | None) -> list[GroupMember]:

@@ -24,19 +24,22 @@ class Place:
     listeners: list[Callable[[], None]] = field(default_factory=list)
     hidden: bool = False
     """No look succeeds."""
-    stale_looks: int = 0
-    """Of so many looks to come every second one goes to a broker that tells fewer partitions."""
+    stale: tuple[int, int] = (0, 0)
+    """How many times a broker has been behind, and for how many looks of each watch this time."""
 
     def changed(self) -> None:
         """Tell everybody."""
         for listener in tuple(self.listeners):
             listener()
 
-    def view(self, topics: frozenset[str]) -> ClusterView:
+    def show_stale(self, looks: int) -> None:
+        """Of so many looks to come of each watch every second one goes to a broker that tells fewer partitions."""
+        self.stale = self.stale[0] + 1, looks
+
+    def view(self, topics: frozenset[str], *, stale: bool) -> ClusterView:
         """One look."""
         brokers = {broker: rack for broker, rack in self.racks.items() if broker not in self.absent}
-        self.stale_looks = max(0, self.stale_looks - 1)
-        part = 2 if self.stale_looks % 2 else 1
+        part = 2 if stale else 1
         return ClusterView(
             brokers=dict(brokers),
             topics={
@@ -66,6 +69,7 @@ class Watch:
         self._listeners: list[Callable[[], None]] = []
         self._interest: frozenset[str] = frozenset()
         self._due = False
+        self._stale = (-1, 0)
         self.cluster = SettledCluster()
         place.listeners.append(self._soon)
         self._soon()
@@ -112,16 +116,24 @@ class Watch:
             self._due = True
             self._host.later(milliseconds, self._look)
 
+    def _is_stale(self) -> bool:
+        """Whether this look goes to the broker that is behind; watches in step would not take turns by one count."""
+        times, looks = self._place.stale
+        left = self._stale[1] if self._stale[0] == times else looks
+        self._stale = times, max(0, left - 1)
+        return self._stale[1] % 2 == 1
+
     def _look(self) -> None:
         self._due = False
         if self._place.hidden:
             self._soon()
             return
-        outcome = settle(self._state, self._place.view(self._interest), self._timeline.seconds(), _TIMES)
+        view = self._place.view(self._interest, stale=self._is_stale())
+        outcome = settle(self._state, view, self._timeline.seconds(), _TIMES)
         self._state = state = outcome.state
         if state.pending_brokers or state.pending_partitions or state.pending_deletions:
             self._soon()
-        if self._place.stale_looks:
+        if self._stale[1]:
             self._soon()
         for topic, partitions in state.settled.topics.items():
             self.most_seen[topic] = max(self.most_seen.get(topic, 0), len(partitions))

@@ -190,6 +190,7 @@ class SupervisedAgent:
             standing=self.standing,
             broke=lambda error: self._witness.breaks(self, error),
             steps_back=lambda cause: self._witness.steps_back(self, process, cause),
+            told=lambda: self._tell(process),
             group_type=self._network.group_type,
         )
         process.presences = leader.presences
@@ -227,6 +228,11 @@ class SupervisedAgent:
         if self._armed and self._armed == step:
             self._armed = ""
             self._happens()
+
+    def _tell(self, process: Process) -> None:
+        """The supervisor hears it at once, and whatever happens next."""
+        if process is self.process:
+            self._told.append((self._timeline.now - _NOTICE_MS - _TOLD_MS, process.presences()))
 
     def _triggered(self, process: Process, reason: str) -> None:
         self._witness.triggers(self, process, reason)

@@ -433,7 +433,7 @@ class World:
 
     def show_stale(self, looks: int) -> None:
         """Every second look goes to a broker that tells fewer partitions."""
-        self.place.stale_looks = looks
+        self.place.show_stale(looks)
         self.place.changed()
 
     def hide_cluster(self, milliseconds: int) -> None:

@@ -28,6 +28,7 @@ from pipeline.simulate_sinks import kafka
 from sandbox.admin import Admin
 from sandbox.processes import spawn, tail, wait_for_line
 from tests.records import MINUTE, START
+from tests.spark.records import EVER
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,10 +45,11 @@ class Source:
     bootstrap: str
     traffic: str
     states: str
+    late_days: int = EVER
 
     def flags(self) -> dict[str, object]:
         """Settings of a stream that reads them, by their names in `pipeline`."""
-        return {"traffic_topic": self.traffic, "states_topic": self.states}
+        return {"traffic_topic": self.traffic, "states_topic": self.states, "late_days": self.late_days}
 
 
 def filled(bootstrap: str, made: Iterable[Message]) -> Source:

@@ -23,6 +23,7 @@ from pipeline.report.gather import Asked, Tables, gathered
 from pipeline.report.model import Report
 from pipeline.simulate import messages
 from pipeline.simulate_cast import DAY, Fleet
+from pipeline.sums import FULL
 from tests.records import MINUTE, START
 from tests.spark.records import SETTINGS, raw, sample, state
 
@@ -91,6 +92,38 @@ def test_a_simulated_fleet_adds_up(spark: SparkSession) -> None:
     (trend,) = made.trends
     assert trend.later == pytest.approx(made.days[-1].dollars)
     assert (made.bad, made.twice, made.failed) == ((), 0, 0)
+
+
+def test_sums_that_do_not_fit_stop_at_the_most(spark: SparkSession) -> None:
+    """Rows that are as full as a row may be make a report all the same."""
+    found = tables(spark, [*minutes(3), *minutes(3, number=10, group="other", agent="a@b", election="")], [state(1)])
+    full = replace(found, traffic=found.traffic.withColumns({"bytes": F.lit(FULL), "records": F.lit(FULL)}))
+    made = reported(full)
+    assert (made.headline.bytes, made.headline.crossing_bytes, made.headline.exact_bytes) == (FULL, FULL, FULL)
+    assert [day.bytes for day in made.days] == [one.bytes for one in made.pairs] == [FULL]
+    assert [one.bytes for one in made.groups] == [FULL, FULL]
+    assert [one.bytes for one in made.topics] == [FULL]
+    assert made.headline.dollars == pytest.approx(2 * AWS.dollars(FULL))
+
+
+def test_reasons_without_end_are_told_together(spark: SparkSession) -> None:
+    """The most frequent ones stand first, the rest is one line, and nothing is left out of the sum."""
+    bad = [sample(1, schema=2), *(sample(1, schema=1 + number) for number in range(1, 71))]
+    made = reported(tables(spark, [*minutes(1), *bad], []))
+    assert (made.bad[0].reason, made.bad[0].records) == ("schema: unknown version 2", 2)
+    assert (made.bad[-1].reason, made.bad[-1].records) == ("other reasons", 20)
+    assert sum(one.records for one in made.bad) == 71
+
+
+def test_one_id_for_many_states_makes_no_more_chapters(spark: SparkSession) -> None:
+    """Each structure is asked about once, however many states say the same id."""
+    same = {"at": START, "id": "same"}
+    rates = [[{**topics([0, 1])[0], "bytes_per_second": [float(n), 1.0]}] for n in range(5)]
+    states = [state(0, **{**FAR, **same, "topics": one}) for one in rates]
+    states += [state(0, **{**LED, **same, "agent": "agent@host"})]
+    found = tables(spark, minutes(1), states)
+    rows = chapters.picked(found.states.where(F.col("id") == "same")).collect()
+    assert len(rows) == len({json.loads(row["value"])["role"] for row in rows})
 
 
 def test_only_led_groups_save(spark: SparkSession) -> None:

@@ -10,18 +10,21 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pipeline import stream
-from pipeline.quarantine import quarantined
+from pipeline.quarantine import BYTES_PER_SECOND, LONGEST_NAME, quarantined
 from pipeline.simulate import messages
 from pipeline.simulate_cast import Fleet
 from pipeline.simulate_faults import Faults, with_faults
 from pipeline.stream import by_minute, states
+from pipeline.sums import FULL
 from tests.records import MINUTE, START
-from tests.spark.records import SETTINGS, raw, sample, state
+from tests.spark.records import EVER, SETTINGS, raw, sample, state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 DAY = date(2025, 11, 1)
+MOST_IN_A_MINUTE = 60 * BYTES_PER_SECOND
+ODD = "longer than 1000 characters, or with control characters"
 NOON = datetime(2025, 11, 1, 12)  # noqa: DTZ001 - Spark gives times without a zone; the session's is UTC
 
 
@@ -104,26 +107,45 @@ def test_every_rule_names_what_is_wrong_with_a_sample(spark: SparkSession) -> No
         b"17": "not a JSON object",
         sample(1, id=...): "id: missing, or of the wrong type",
         sample(1, group=None): "group: missing, or of the wrong type",
-        sample(1, schema=0): "schema: less than 1",
+        sample(1, schema=0): "schema: unknown version 0",
+        sample(1, schema=99, bytes=...): "schema: unknown version 99",
+        sample(1, schema=2**31): "schema: missing, or of the wrong type",
         sample(1, id=""): "id: not of 1 to 64 characters",
         sample(1, id="x" * 65): "id: not of 1 to 64 characters",
         sample(1, bytes=0.5): "bytes: missing, or of the wrong type",
         sample(1, bytes=2**63): "bytes: missing, or of the wrong type",
         sample(1, bytes=2**62): "bytes: absurdly many",
+        sample(1, bytes=MOST_IN_A_MINUTE, records=MOST_IN_A_MINUTE): None,
+        sample(1, bytes=MOST_IN_A_MINUTE + 1): "bytes: absurdly many",
+        sample(1, records=MOST_IN_A_MINUTE + 1): "records: absurdly many",
+        sample(1, bytes=MOST_IN_A_MINUTE, window_end=START + 1): None,
+        sample(1, bytes=60 * MOST_IN_A_MINUTE, window_end=START + 60 * MINUTE): None,
         sample(1, records=-1): "records: negative",
         sample(1, window_end=START): "window: ends before it begins",
         sample(1, window_end=START + 86_400_000): "window: absurdly long",
         sample(1, window_start=2**62, window_end=2**62 + 1): "window_start: in the future",
         sample(1, window_start=soon, window_end=soon + 1): "window_start: in the future",
         sample(1, window_start="2025-11-01"): "window_start: missing, or of the wrong type",
+        sample(1, window_start=-(2**63), window_end=2**63 - 1): "window_start: negative",
+        sample(1, window_start=0, window_end=1): f"window_start: more than {EVER} days ago",
         sample(1, method="guessed"): "method: unknown",
+        sample(1, topic="clicks/1"): "topic: no name of a Kafka topic",
+        sample(1, topic="x" * 249): None,
+        sample(1, topic="x" * 250): "topic: no name of a Kafka topic",
+        sample(1, group="x" * LONGEST_NAME): None,
+        sample(1, group="x" * (LONGEST_NAME + 1)): f"group: {ODD}",
+        sample(1, group="orders\nbatch 7: all is well"): f"group: {ODD}",
+        sample(1, cluster="\x1b[2J"): f"cluster: {ODD}",
+        sample(1, client_rack="rack\u2028a"): f"client_rack: {ODD}",
+        sample(1, election="\x00"): f"election: {ODD}",
+        sample(1, group="bücher 書籍"): None,
     }
     assert reasons(raw(spark, samples=list(cases))) == list(cases.values())
 
 
 def test_every_rule_names_what_is_wrong_with_a_state(spark: SparkSession) -> None:
     """Each way to spoil a state has its reason; a sample in the states' topic is a state that lacks everything."""
-    member = json.loads(state(1))["members"][0]
+    member, topic = json.loads(state(1))["members"][0], json.loads(state(1))["topics"][0]
     cases = {
         state(1): None,
         state(1, rack_aware_fetch=True): None,
@@ -137,6 +159,25 @@ def test_every_rule_names_what_is_wrong_with_a_state(spark: SparkSession) -> Non
         state(1, topics=[{"name": "clicks"}]): "topics: one lacks a field",
         state(1, rack_aware_fetch="perhaps"): "a field within members or topics: of the wrong type",
         sample(1): "at: missing, or of the wrong type",
+        state(1, at=0): f"at: more than {EVER} days ago",
+        state(1, assignor="\x1b]0;title\x07"): f"assignor: {ODD}",
+        state(1, racks=["rack-a", "\n"]): f"racks: {ODD}",
+        state(1, racks=["r"] * 1001): "racks: more than 1000",
+        state(1, members=[{**member, "client_id": "x" * 1001}]): f"members: client_id {ODD}",
+        state(1, members=[{**member, "id": "\r"}]): f"members: id {ODD}",
+        state(1, topics=[{**topic, "name": "a b"}]): "topics: no name of a Kafka topic",
+        state(1, topics=[{**topic, "bytes_per_second": [1e12, 0]}]): None,
+        **{
+            state(1, topics=[{**topic, "bytes_per_second": [rate, 1]}]): "topics: a rate is none"
+            for rate in (None, float("nan"), float("inf"), "NaN", -1, 1e13, 1e300)
+        },
+        state(1, topics=[{**topic, "owner": [0] * 1_000_001}]): "topics: more than 1000000 partitions",
+        state(1, racks=["r"] * 1000, topics=[{**topic, "owner": [0] * 100_001}]): (
+            "topics: more than 100000000 partitions times racks"
+        ),
+        state(1, members=[member] * 10_001, topics=[topic] * 10_000): (
+            "members: more than 100000000 members times topics"
+        ),
     }
     assert reasons(raw(spark, states=list(cases))) == list(cases.values())
 
@@ -158,12 +199,42 @@ def test_every_sort_of_malformed_record_that_is_simulated_is_bad(spark: SparkSes
     ]
 
 
-def test_a_newer_agents_fields_and_version_stop_nothing(spark: SparkSession) -> None:
-    """Unknown fields anywhere are left out, and a schema of 2 is read as far as it is known."""
+def test_a_newer_agents_fields_are_left_out_and_its_versions_count_nowhere(spark: SparkSession) -> None:
+    """A new field changes nothing anywhere; where a field may mean something else, all of the record is bad."""
     member = {**json.loads(state(1))["members"][0], "zone": "z"}
     frame = parsed(
-        raw(spark, samples=[sample(1, schema=2, new={"a": [1]})], states=[state(1, schema=2, members=[member])])
+        raw(
+            spark,
+            samples=[sample(1, new={"a": [1]}, broken="x"), sample(2, schema=2)],
+            states=[state(1, members=[member]), state(2, schema=2)],
+        )
     )
     assert [row["bytes"] for row in by_minute(frame).collect()] == [1000]
-    kept = states(frame).collect()[0].asDict(recursive=True)
-    assert (kept["schema"], kept["members"]) == (2, json.loads(state(1))["members"])
+    assert [row["members"][0].asDict(recursive=True) for row in states(frame).collect()] == (
+        json.loads(state(1))["members"]
+    )
+    assert [row["reason"] for row in quarantined(frame).collect()] == ["schema: unknown version 2"] * 2
+
+
+def test_a_sum_that_does_not_fit_stops_at_the_most(spark: SparkSession) -> None:
+    """However many samples of one key are as large as may be, their row has a sum and the others have theirs."""
+    hour = {"window_end": START + 60 * MINUTE, "bytes": 60 * MOST_IN_A_MINUTE}
+    frame = parsed(raw(spark, samples=[*(sample(n, **hour) for n in range(3000)), sample(9999, group="other")]))
+    found = {row["group"]: (row["bytes"], row["samples"]) for row in by_minute(frame).collect()}
+    assert found == {"orders": (FULL, 3000), "other": (1000, 1)}
+
+
+def test_only_the_beginning_of_a_long_bad_record_is_kept(spark: SparkSession) -> None:
+    """And none of its fields, which may be as long."""
+    long = sample(1, topic="x" * 200_000)
+    (row,) = parsed(raw(spark, samples=[long])).collect()
+    assert bytes(row["raw"]) == long[:65_536]
+    assert (row["topic"], row["group"], row["bytes"]) == (SETTINGS.traffic_topic, None, None)
+
+
+def test_a_record_is_known_again_by_all_of_its_bytes(spark: SparkSession) -> None:
+    """The same bytes are the same record; another one with the same id is not."""
+    frame = parsed(raw(spark, samples=[sample(1), sample(1), sample(1, bytes=1), b"bad", b"bad"]))
+    first, again, other, *bad = (row["key"] for row in frame.orderBy("offset").collect())
+    assert first == again != other
+    assert len({first, other, *bad}) == 4

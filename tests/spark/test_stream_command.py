@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 import subprocess
+import uuid
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tests.spark.stream_process import Source, arguments, command
+import pytest
+
+from common.errors import AgentError
+from pipeline.stream_kafka import check_topics
+from sandbox.admin import Admin
+from tests.spark.publishers import Publisher, Sent, publish
+from tests.spark.stream_process import Source, arguments, command, filled, read_to_the_end
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def refused(words: list[str]) -> tuple[int, str]:
@@ -24,6 +35,28 @@ def test_a_missing_topic_is_one_line(bootstrap: str, tmp_path: Path) -> None:
     assert f"topic nobody does not exist at {bootstrap}" in line
     assert "pipeline.states_topic" in line
     assert not (tmp_path / "tables").exists()
+
+
+def test_topics_whose_timestamps_anybody_may_write_are_told(bootstrap: str) -> None:
+    """Those of a topic as brokers make it by default; not where brokers write them, or bound them on both sides."""
+    name = uuid.uuid4().hex[:12]
+    configs = {
+        f"free-{name}": {},
+        f"stamped-{name}": {"message.timestamp.type": "LogAppendTime"},
+        f"bounded-{name}": {f"message.timestamp.{side}.max.ms": "3600000" for side in ("before", "after")},
+    }
+    with Admin(bootstrap) as admin:
+        for topic, config in configs.items():
+            admin.create_topic(topic, [[1]], config=config)
+    assert check_topics({"bootstrap.servers": bootstrap}, configs) == [f"free-{name}"]
+
+
+def test_an_absurd_timestamp_is_told_with_its_cure(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
+    """Spark cannot read such a record, and the pipeline cannot keep it from trying."""
+    source = filled(bootstrap, [])
+    publish(source, Publisher(name="absurd", samples=(Sent(b"{}", timestamp=-(2**62)),)))
+    with pytest.raises(AgentError, match=r"message\.timestamp\.type=LogAppendTime on both topics"):
+        read_to_the_end(spark, source, tmp_path)
 
 
 def test_a_wrong_setting_is_one_line(tmp_path: Path) -> None:

@@ -17,7 +17,8 @@ from common.errors import AgentError
 from common.records import GroupState, MemberState, TopicState, TrafficSample
 from common.settings.pipeline import PipelineSettings
 from pipeline import schema, stream, tables, tables_page
-from tests.spark.records import raw, state
+from pipeline.sums import FULL
+from tests.spark.records import SETTINGS, raw, state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -54,6 +55,15 @@ def test_sums_are_added_to_their_rows_once_for_each_number(spark: SparkSession, 
         with tables.transaction(spark, writer="test", number=number):
             tables.add(sums(spark, *values), settings, within=EVERYTHING)
     assert kept(spark, settings) == {"a": 1, "b": 5, "c": 4}
+
+
+def test_a_sum_stops_where_it_would_not_fit(spark: SparkSession, settings: PipelineSettings) -> None:
+    """Also that of a row in which an older version has kept more."""
+    tables.create(spark, settings)
+    tables.append(sums(spark, ("old", 2**63 - 1)), settings, "traffic_by_minute")
+    for values in ([("a", FULL - 1), ("b", 1)], [("a", FULL), ("b", 2), ("old", 1)]):
+        tables.add(sums(spark, *values), settings, within=EVERYTHING)
+    assert kept(spark, settings) == {"a": FULL, "b": 3, "old": FULL}
 
 
 def test_the_default_place_is_a_folder_beside_the_caller(
@@ -115,7 +125,7 @@ def test_a_table_of_an_older_version_gets_the_new_columns(spark: SparkSession, s
 
 def test_states_of_an_older_version_stay_beside_newer_ones(spark: SparkSession, settings: PipelineSettings) -> None:
     """A field that members have got since is null in older states, and the record's default applies."""
-    newer = stream.states(stream.parsed(raw(spark, states=[state(1)]), settings))
+    newer = stream.states(stream.parsed(raw(spark, states=[state(1)]), SETTINGS))
 
     old = newer.withColumn("members", F.transform("members", lambda one: one.dropFields("tells_rack")))
     older(old.withColumn("id", F.lit("older")), settings, "group_states")

@@ -7,7 +7,11 @@ own words in `config` always win. */}}
 {{- $tls := .Values.kafka.tls -}}
 {{- if $tls.secret -}}
 {{- $sasl := or (hasKey $kafka "sasl.mechanism") (hasKey $kafka "sasl.mechanisms") -}}
-{{- $derived := dict "security.protocol" (ternary "SASL_SSL" "SSL" $sasl) -}}
+{{- $derived := dict -}}
+{{- /* a file of the reader's own may name a mechanism that is not in sight here */ -}}
+{{- if not .Values.existingConfigMap.name -}}
+{{- $_ := set $derived "security.protocol" (ternary "SASL_SSL" "SSL" $sasl) -}}
+{{- end -}}
 {{- range $key, $item := dict "ssl.ca.location" $tls.ca "ssl.certificate.location" $tls.certificate "ssl.key.location" $tls.key -}}
 {{- if $item }}{{- $_ := set $derived $key (printf "%s/%s" (include "samerack.tlsFolder" $) $item) }}{{- end -}}
 {{- end -}}
@@ -42,7 +46,9 @@ own words in `config` always win. */}}
 {{- end -}}
 {{- end -}}
 
-{{- define "samerack.configMapName" -}}{{ include "samerack.fullname" . }}-config{{- end -}}
+{{- define "samerack.configMapName" -}}
+{{- default (printf "%s-config" (include "samerack.fullname" .)) .Values.existingConfigMap.name -}}
+{{- end -}}
 
 {{- define "samerack.port" -}}{{ (include "samerack.config" . | fromYaml).web.port | int }}{{- end -}}
 
@@ -64,4 +70,27 @@ own words in `config` always win. */}}
 
 {{- define "samerack.asksApi" -}}
 {{- if or (include "samerack.asksForItself" .) (include "samerack.asksForMembers" .) }}yes{{ end -}}
+{{- end -}}
+
+{{/* (root, key): "yes" where a variable of the pod gives a setting of Kafka's, so that the chart does not know it. */}}
+{{- define "samerack.fromVariable" -}}
+{{- $names := list "SAMERACK_KAFKA" (printf "SAMERACK_KAFKA__%s" (.key | upper | replace "." "_")) -}}
+{{- $found := hasKey .root.Values.kafka.secrets .key -}}
+{{- range .root.Values.extraEnv -}}
+{{- $found = or $found (has (get . "name") $names) -}}
+{{- end -}}
+{{- if $found }}yes{{ end -}}
+{{- end -}}
+
+{{/* "yes" where any setting may come from what the chart cannot see. */}}
+{{- define "samerack.hasOtherSources" -}}
+{{- if or .Values.envFrom .Values.existingConfigMap.name }}yes{{ end -}}
+{{- end -}}
+
+{{/* "yes" where the settings want a password that is nowhere to be seen. */}}
+{{- define "samerack.lacksPassword" -}}
+{{- $kafka := dig "kafka" (dict) .Values.config -}}
+{{- $mechanism := get $kafka "sasl.mechanism" | default (get $kafka "sasl.mechanisms") | toString | upper -}}
+{{- $given := or (include "samerack.hasOtherSources" .) (include "samerack.fromVariable" (dict "root" . "key" "sasl.password")) -}}
+{{- if and (or (eq $mechanism "PLAIN") (hasPrefix "SCRAM-" $mechanism)) (not $given) }}yes{{ end -}}
 {{- end -}}

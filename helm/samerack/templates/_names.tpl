@@ -4,14 +4,27 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
 
-{{- define "samerack.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{/* (name, max): a name of that length at most. What is longer is cut, and a hash of the whole keeps it apart from others
+that begin alike. */}}
+{{- define "samerack.fit" -}}
+{{- if gt (len .name) (int .max) -}}
+{{- printf "%s-%s" (trunc (int (sub .max 9)) .name | trimAll "-.:") (sha256sum .name | trunc 8) -}}
 {{- else -}}
-{{- $name := include "samerack.name" . -}}
-{{- /* 52: a CronJob's name may have no more, and names of parts are put behind ours */ -}}
-{{- ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) | trunc 41 | trimSuffix "-" -}}
+{{- .name -}}
 {{- end -}}
+{{- end -}}
+
+{{- define "samerack.fullname" -}}
+{{- $name := include "samerack.name" . -}}
+{{- $own := ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) -}}
+{{- /* 41: a CronJob's name may have 52, and names of parts (-dashboard, the longest) are put behind ours */ -}}
+{{- include "samerack.fit" (dict "name" (default $own .Values.fullnameOverride) "max" 41) -}}
+{{- end -}}
+
+{{/* The name of what lies in other namespaces or in none, where releases of several namespaces meet. A colon stands in no
+namespace's name, so that no two pairs of namespace and name give the same. */}}
+{{- define "samerack.scopedName" -}}
+{{- include "samerack.fit" (dict "name" (printf "%s:%s" .Release.Namespace (include "samerack.fullname" .)) "max" 63) -}}
 {{- end -}}
 
 {{/* (root, component): the labels that selectors use; they never change between versions. */}}
@@ -61,4 +74,10 @@ annotations:
 {{- define "samerack.serviceAccountName" -}}
 {{- $own := ternary (include "samerack.fullname" .) "default" (eq (include "samerack.createsAccount" .) "yes") -}}
 {{- default $own .Values.serviceAccount.name -}}
+{{- end -}}
+
+{{/* The pipeline's own: what it may do in a cloud is not what the agent may. */}}
+{{- define "samerack.pipelineAccountName" -}}
+{{- $account := .Values.pipeline.serviceAccount -}}
+{{- default (ternary (printf "%s-pipeline" (include "samerack.fullname" .)) "default" $account.create) $account.name -}}
 {{- end -}}

@@ -13,7 +13,7 @@ metadata:
     {{- end }}
 spec:
   restartPolicy: {{ .restartPolicy }}
-  serviceAccountName: {{ $pipeline.serviceAccountName | default "default" }}
+  serviceAccountName: {{ include "samerack.pipelineAccountName" .root }}
   automountServiceAccountToken: {{ $pipeline.automountServiceAccountToken }}
   enableServiceLinks: false
   securityContext:
@@ -35,6 +35,7 @@ spec:
         {{- with $pipeline.extraEnv }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
+      {{- include "samerack.envFrom" (dict "root" .root "more" $pipeline.envFrom) | nindent 6 }}
       resources:
         {{- toYaml .resources | nindent 8 }}
       securityContext:

@@ -4,6 +4,15 @@
 {{- define "samerack.env" -}}
 - name: SAMERACK_CONFIG
   value: {{ include "samerack.configFile" . }}
+{{- if .Values.existingConfigMap.name }}
+# What the chart knows stands over the file, a variable for each section.
+{{- range $section, $settings := include "samerack.config" . | fromYaml }}
+{{- if $settings }}
+- name: SAMERACK_{{ upper $section }}
+  value: {{ toJson $settings | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
 # Empty where the pod has no such label: Kubernetes copies it from the node from 1.35 on.
 - name: {{ dig "pod" "label_variable" "POD_ZONE" .Values.config }}
   valueFrom:
@@ -37,6 +46,14 @@
 {{- end }}
 {{- end -}}
 
+{{/* (root, more): variables from whole ConfigMaps and Secrets; `more` are a list's, and may be missing. */}}
+{{- define "samerack.envFrom" -}}
+{{- with concat .root.Values.envFrom (.more | default list) }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{- define "samerack.mounts" -}}
 - name: samerack-config
   mountPath: {{ include "samerack.configFile" . | dir }}
@@ -55,6 +72,11 @@
 - name: samerack-config
   configMap:
     name: {{ include "samerack.configMapName" . }}
+    {{- if .Values.existingConfigMap.name }}
+    items:
+      - key: {{ .Values.existingConfigMap.key }}
+        path: {{ include "samerack.configFile" . | base }}
+    {{- end }}
 {{- with .Values.kafka.tls.secret }}
 - name: samerack-tls
   secret:
@@ -116,6 +138,17 @@ tolerations:
 {{- end }}
 {{- with .Values.affinity }}
 affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.hostAliases }}
+hostAliases:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.dnsPolicy }}
+dnsPolicy: {{ . }}
+{{- end }}
+{{- with .Values.dnsConfig }}
+dnsConfig:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}

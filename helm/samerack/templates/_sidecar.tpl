@@ -1,5 +1,6 @@
 {{/* For other charts: what makes a pod of consumers know its rack and run the agent beside them. All of them take the
-context of this chart, which a chart that has it as a dependency finds in .Subcharts.samerack. */}}
+context of this chart, which a chart that has it as a dependency finds in .Subcharts.samerack. What a pod says as a whole is
+the application's: no template sets it. */}}
 
 {{- define "samerack.rackFolder" -}}/run/samerack{{- end -}}
 
@@ -18,6 +19,7 @@ context of this chart, which a chart that has it as a dependency finds in .Subch
     {{- end }}
   env:
     {{- include "samerack.env" . | nindent 4 }}
+  {{- include "samerack.envFrom" (dict "root" .) | nindent 2 }}
   volumeMounts:
     {{- include "samerack.mounts" . | nindent 4 }}
     - name: samerack-rack
@@ -38,6 +40,7 @@ context of this chart, which a chart that has it as a dependency finds in .Subch
   args: [run]
   env:
     {{- include "samerack.env" . | nindent 4 }}
+  {{- include "samerack.envFrom" (dict "root" .) | nindent 2 }}
   ports:
     - name: samerack
       containerPort: {{ include "samerack.port" . }}

@@ -1,23 +1,64 @@
-{{/* What the schema of the values cannot say: rules between values, each with its cure. */}}
+{{/* What the schema of the values cannot say: rules between values, each with its cure. Rules on roll-outs, on the network
+and on monitoring stand with what they are about. */}}
 
 {{- define "samerack.validate" -}}
+{{- include "samerack.validateImages" . -}}
+{{- include "samerack.validateSecrets" . -}}
+{{- include "samerack.validateSettings" . -}}
+{{- include "samerack.validateRollout" . -}}
+{{- include "samerack.validateNetwork" . -}}
+{{- include "samerack.validateMonitoring" . -}}
+{{- include "samerack.validatePipeline" . -}}
+{{- end -}}
+
+{{- define "samerack.validateImages" -}}
 {{- $needsAgent := or (eq .Values.shape "leader") (not .Values.pipeline.enabled) -}}
 {{- if and $needsAgent (not .Values.image.repository) -}}
 {{- fail "image.repository is empty; build the image (docker build), push it to your registry and name it here" -}}
 {{- end -}}
-{{- $kafka := dig "kafka" (dict) .Values.config -}}
-{{- if not (or (get $kafka "bootstrap.servers") (hasKey .Values.kafka.secrets "bootstrap.servers")) -}}
-{{- fail "config.kafka: bootstrap.servers is missing; give config: {kafka: {bootstrap.servers: HOST:PORT}}" -}}
+{{- range $place, $repository := dict "image" .Values.image.repository "pipeline.image" .Values.pipeline.image.repository -}}
+{{- if contains "@" $repository -}}
+{{- fail (printf "%s.repository has a digest in it; give them apart: repository: %s, digest: %s" $place (regexReplaceAll "(:[^:/@]*)?@.*$" $repository "") (regexReplaceAll "^[^@]*@" $repository "")) -}}
 {{- end -}}
-{{- if and (eq .Values.shape "leader") (not .Values.config.groups) (not (dig "traffic" "groups" (list) .Values.config)) -}}
-{{- fail "config.groups is empty; name the consumer groups to lead, config: {groups: [orders]}, or those to observe in config.traffic.groups" -}}
+{{- $tag := regexFind ":[^:/]*$" $repository -}}
+{{- if $tag -}}
+{{- fail (printf "%s.repository ends with a tag; give them apart: repository: %s, tag: %q" $place (trimSuffix $tag $repository) (trimPrefix ":" $tag)) -}}
 {{- end -}}
-{{- range $place, $part := dict "config.kafka" $kafka "config.publishing.kafka" (dig "publishing" "kafka" (dict) .Values.config) "config.pipeline.conf" (dig "pipeline" "conf" (dict) .Values.config) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Passwords belong in Secrets: a ConfigMap and the text of a pod are for everybody to read who may look around. */}}
+{{- define "samerack.validateSecrets" -}}
+{{- range $place, $part := dict "config.kafka" (dig "kafka" (dict) .Values.config) "config.publishing.kafka" (dig "publishing" "kafka" (dict) .Values.config) "config.pipeline.conf" (dig "pipeline" "conf" (dict) .Values.config) -}}
 {{- range $key, $_ := $part -}}
 {{- if regexMatch "(?i)(password|secret|jaas|\\.pem$|\\.token$)" $key -}}
 {{- fail (printf "%s.%s would stand in a ConfigMap for everybody to read; put it into a Secret and name that in %s" $place $key (ternary (printf "kafka.secrets: {%s: {name: SECRET, key: KEY}}" $key) "extraEnv" (eq $place "config.kafka"))) -}}
 {{- end -}}
 {{- end -}}
+{{- end -}}
+{{- if regexMatch "://[^/\\s\"'@]+:[^/\\s\"'@]+@" (toYaml .Values.config) -}}
+{{- fail "config has a URL with a password in it, which would stand in a ConfigMap for everybody to read; put that setting into a Secret, as a variable that extraEnv takes from there" -}}
+{{- end -}}
+{{- range $place, $variables := dict "extraEnv" .Values.extraEnv "pipeline.extraEnv" .Values.pipeline.extraEnv -}}
+{{- range $variables -}}
+{{- $value := get . "value" | toString -}}
+{{- $named := regexMatch "(?i)(password|passwd|secret|secret_key|access_key|token|jaas_config|_pem)$" (get . "name" | toString) -}}
+{{- $inside := regexMatch "(?i)(password|secret|jaas\\.config|\\.pem)[\"']?\\s*:" $value -}}
+{{- if and $value (or $named $inside) (not (contains "$(" $value)) -}}
+{{- fail (printf "%s: the value of %s would stand in the pod for everybody to read; put it into a Secret, and write valueFrom: {secretKeyRef: {name: SECRET, key: KEY}} instead of value" $place .name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "samerack.validateSettings" -}}
+{{- $elsewhere := include "samerack.hasOtherSources" . -}}
+{{- $servers := include "samerack.fromVariable" (dict "root" . "key" "bootstrap.servers") -}}
+{{- if not (or (dig "kafka" "bootstrap.servers" "" .Values.config) $servers $elsewhere) -}}
+{{- fail "config.kafka: bootstrap.servers is missing; give config: {kafka: {bootstrap.servers: HOST:PORT}}" -}}
+{{- end -}}
+{{- if and (eq .Values.shape "leader") (not (or .Values.config.groups (dig "traffic" "groups" (list) .Values.config) $elsewhere)) -}}
+{{- fail "config.groups is empty; name the consumer groups to lead, config: {groups: [orders]}, or those to observe in config.traffic.groups" -}}
 {{- end -}}
 {{- if and (ne .Values.shape "leader") (gt (int .Values.replicas) 1) -}}
 {{- fail "replicas is for shape: leader; a sidecar runs once in every pod of its application" -}}
@@ -37,23 +78,22 @@
 {{- if and (ne .Values.shape "leader") (include "samerack.asksApi" .) .Values.rbac.create (not .Values.serviceAccount.name) -}}
 {{- fail "config.pod asks the Kubernetes API, and serviceAccount.name is empty; name the service account that your application's pods run as" -}}
 {{- end -}}
-{{- if eq .Values.shape "sidecar" -}}
-{{- if and (or .Values.monitoring.podMonitor.enabled .Values.monitoring.annotations) (not (include "samerack.reachable" .)) -}}
-{{- fail "monitoring is to scrape sidecars, whose port is on loopback; set config: {web: {host: 0.0.0.0}}" -}}
 {{- end -}}
-{{- if and .Values.monitoring.podMonitor.enabled (not .Values.monitoring.podMonitor.selector) -}}
-{{- fail "monitoring.podMonitor.selector is empty; give the labels of your application's pods" -}}
-{{- end -}}
-{{- end -}}
-{{- if .Values.pipeline.enabled -}}
-{{- if not .Values.pipeline.image.repository -}}
+
+{{- define "samerack.validatePipeline" -}}
+{{- $pipeline := .Values.pipeline -}}
+{{- if $pipeline.enabled -}}
+{{- if not $pipeline.image.repository -}}
 {{- fail "pipeline.image.repository is empty; name an image with samerack[pipeline], Java 17 or newer and the jars of Spark" -}}
 {{- end -}}
-{{- if not (or (include "samerack.volumeFolder" .) (dig "pipeline" "tables" "" .Values.config)) -}}
+{{- if not (or (include "samerack.volumeFolder" .) (dig "pipeline" "tables" "" .Values.config) (include "samerack.hasOtherSources" .)) -}}
 {{- fail "pipeline: the tables have no place; set config.pipeline.tables to an address in an object store, or pipeline.volume" -}}
 {{- end -}}
-{{- if and .Values.pipeline.report.enabled (not (include "samerack.volumeFolder" .)) -}}
+{{- if and $pipeline.report.enabled (not (include "samerack.volumeFolder" .)) -}}
 {{- fail "pipeline.report: its page has no place; set pipeline.volume, or pipeline.report.enabled to false" -}}
+{{- end -}}
+{{- if and $pipeline.serviceAccount.create (include "samerack.createsAccount" .) (eq (include "samerack.pipelineAccountName" .) (include "samerack.serviceAccountName" .)) -}}
+{{- fail "serviceAccount and pipeline.serviceAccount have the same name; set pipeline.serviceAccount.create to false to share one account, or give them two names" -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

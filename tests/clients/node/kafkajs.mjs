@@ -36,7 +36,9 @@ function fail(message) {
 const settings = parse(process.argv.slice(2))
 const assignors = settings.assignors.map(name => ASSIGNORS[name] ?? fail(`kafkajs has no assignor ${name}`))
 const held = new Map() // topic to a set of partitions
+let before = [] // what it held when it was last told to rejoin, as topics and sets of partitions
 let generation = -1
+let heldIn = -1 // the generation of what it holds; it hears of the next one before it says what it has lost
 let ended = false
 
 function print(event, fields = {}) {
@@ -47,7 +49,7 @@ function print(event, fields = {}) {
 function gone(kind) {
   const partitions = pairs(held)
   held.clear()
-  if (partitions.length > 0) print(kind, { partitions, generation })
+  if (partitions.length > 0) print(kind, { partitions, generation: heldIn })
 }
 
 const pairs = topics =>
@@ -80,11 +82,16 @@ const consumer = kafka.consumer({
   ...milliseconds('max.poll.interval.ms', 'rebalanceTimeout'),
 })
 
-consumer.on(consumer.events.REBALANCING, () => gone('revoked')) // it has committed
+consumer.on(consumer.events.REBALANCING, () => {
+  before = [...held]
+  gone('revoked') // it has committed
+})
 consumer.on(consumer.events.GROUP_JOIN, ({ payload }) => {
   gone('lost') // the coordinator had forgotten it
+  before = []
   const assigned = Object.entries(payload.memberAssignment)
   for (const [topic, numbers] of assigned) held.set(topic, new Set(numbers))
+  heldIn = generation
   print('assigned', { partitions: pairs(held), generation })
 })
 consumer.on(consumer.events.COMMIT_OFFSETS, ({ payload }) => {
@@ -102,6 +109,12 @@ consumer.on(consumer.events.CRASH, ({ payload }) => {
 async function eachBatch({ batch, resolveOffset, heartbeat, isStale }) {
   const { topic, partition, messages } = batch
   if (ended || isStale() || messages.length === 0) return
+  if (before.length > 0 && !held.get(topic)?.has(partition)) {
+    // no coordinator took its JoinGroup, and the one that came back knows of no rebalance: it goes on as it was
+    for (const [name, numbers] of before) held.set(name, numbers)
+    before = []
+    print('assigned', { partitions: pairs(held), generation: heldIn })
+  }
   let [first, last] = [Number(messages[0].offset), Number(messages[0].offset)]
   const tell = () => print('records', { topic, partition, first, last, count: last - first + 1 })
   for (const message of messages.slice(1)) {

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import count
 
 from agent.cluster import ClusterView, PartitionView, Rack
+from agent.evenness import BusiestMember, TopicShare
 from agent.events import Events
 from agent.metrics import GroupStatus
 from agent.racks import MemberRack, Source
@@ -133,6 +134,8 @@ def group(
         bytes_per_second=read / WINDOW_SECONDS,
         blind_spots=(BlindSpot.NO_COMMITS,),
         problem=made if made is not None else problem(ROTATED, members, NEAR),
+        topic_share=TopicShare(topic="clicks", member="m1", share=0.75, least=0.25),
+        busiest=BusiestMember(member="m1", bytes_per_second=30.0, mean=20.0),
     )
 
 

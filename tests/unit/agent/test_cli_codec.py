@@ -239,6 +239,14 @@ def test_what_is_shown_is_written_back(kind: str, data: str) -> None:
     assert base64.b64decode(encoded).hex() == data
 
 
+def test_a_name_in_a_message_steers_no_terminal() -> None:
+    """What JSON would let through is escaped: a control sequence in one character, a mark that turns the writing."""
+    data = "0000000000010007c29b324ae280aeffffffff"
+    shown = run("decode", "subscription", data)[1]
+    assert r"\u009b2J\u202e" in shown
+    assert run("encode", "subscription", shown)[1] == data + "\n"
+
+
 def test_notation_can_be_forced() -> None:
     """Text that could be either is hexadecimal unless base64 is asked for."""
     ambiguous = "AAAAAA00"

@@ -62,6 +62,8 @@ def test_cost_of_one_group_has_pairs_topics_and_savings(port: int) -> None:
     assert code == 0
     assert "with range 67 % would cross; the agent saves $64,179 a month" in flat
     assert "rack-c rack-a 2 GB $0.037" in flat
+    assert "largest part of a topic on one member: 75 % of clicks (25 % must be)" in flat
+    assert "busiest member: 1.5 times the mean" in flat
     assert "not in these figures: some partitions have no committed offset" in flat
 
 
@@ -106,12 +108,23 @@ def test_top_needs_a_terminal(port: int) -> None:
     assert "top: needs a terminal; `samerack cost` prints the same once" in err
 
 
+def test_top_tells_how_evenly_members_read_where_it_is_wide() -> None:
+    """Two columns more from 110 columns on."""
+    shown = []
+    for width in (100, 120):
+        console = Console(width=width, height=20, record=True, force_terminal=False)
+        with console.capture() as capture:
+            console.print(view(SHOWN.report(), "here", "c", console.size))
+        shown.append("busiest" in capture.get())
+    assert shown == [False, True]
+
+
 @pytest.mark.parametrize(("order", "first"), [("c", "billing-kip848"), ("b", "orders"), ("s", "billing-kip848")])
 def test_top_orders_groups_and_keeps_to_its_screen(order: str, first: str) -> None:
     """By cost, bytes or share; what does not fit is counted."""
     console = Console(width=100, height=9, record=True, force_terminal=False)
     with console.capture() as capture:
-        console.print(view(SHOWN.report(), "here", order, console.size.height))
+        console.print(view(SHOWN.report(), "here", order, console.size))
     lines = capture.get().splitlines()
     assert len(lines) <= 9
     assert any(line.strip().startswith(first) for line in lines[:6])
@@ -122,7 +135,7 @@ def test_top_says_when_nothing_is_measured_yet() -> None:
     """The first seconds have no figures."""
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(view(showing().report(), "here", "c", 20))
+        console.print(view(showing().report(), "here", "c", console.size))
     assert "measuring ..." in capture.get()
 
 

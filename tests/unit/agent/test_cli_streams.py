@@ -189,6 +189,60 @@ def test_a_plan_by_an_assignor_starts_from_what_clients_had(tmp_path: Path) -> N
     assert sorted(map(len, answer["active"]["after"].values())) == [1, 1]
 
 
+UNPRICED = {key: value for key, value in STATEFUL.items() if not key.endswith("_cost") and key != "assignment"}
+LAGS = {"lags": {client: {"0_0": 0} for client in "ABC"}, "previous_active": {"C": ["0_0"]}}
+
+
+@pytest.mark.parametrize(("assignor", "traffic", "non_overlap"), [("ha", 10, 1), ("sticky", 1, 10)])
+def test_a_plan_costs_what_its_assignor_counts(tmp_path: Path, assignor: str, traffic: int, non_overlap: int) -> None:
+    """Where no prices are configured these are the assignor's own, not 0."""
+    answer = json.loads(run("plan", "--json", written(tmp_path, UNPRICED | LAGS | {"assignor": assignor})).output)
+    before, after = answer["active"]["cost_before"], answer["active"]["cost_after"]
+    assert before == {"cross_rack": 1, "moved": 0, "cost": traffic}
+    assert after["cost"] == traffic * after["cross_rack"] + non_overlap * after["moved"]
+
+
+def test_what_has_no_price_costs_nothing_known(tmp_path: Path) -> None:
+    """Neither assignor nor configuration gives a price: the cost is unknown, and the plan says what to set."""
+    path = written(tmp_path, UNPRICED | {"assignment": {"C": ["0_0"]}})
+    answer = json.loads(run("plan", "--json", path).output)
+    assert answer["active"]["cost_after"] == {"cross_rack": 1, "moved": 0, "cost": None}
+    assert "cost" not in run("plan", path).output.partition("note:")[0]
+    assert "set rack.aware.assignment.traffic_cost" in run("plan", path).output
+
+
+def test_overrides_and_chosen_tasks_count_in_a_plan(tmp_path: Path) -> None:
+    """A plan for people moves at the same prices and the same tasks as the line for programs."""
+    chosen = QUESTION | {"tasks_to_optimize": ["0_0"]}
+    assert json.loads(run("plan", "--json", written(tmp_path, chosen)).output)["active"]["cost_after"]["moved"] == 0
+    dear = QUESTION | {"non_overlap_cost_override": 100}
+    assert json.loads(run("plan", "--json", written(tmp_path, dear)).output)["active"]["cost_after"]["moved"] == 0
+
+
+def test_standbys_without_a_client_are_told(tmp_path: Path) -> None:
+    """Three standbys and two clients more: one has no place, in the note and in the line."""
+    crowded = UNPRICED | LAGS | {"assignor": "ha", "num_standby_replicas": 3}
+    output = run("plan", written(tmp_path, crowded)).output
+    assert "note: standbys without a client: 1 (of 0_0); start more clients, or lower num.standby.replicas" in output
+    assert answers("assign", crowded)[0]["missing_standbys"] == {"0_0": 1}
+
+
+def test_without_lags_there_is_another_assignor(tmp_path: Path) -> None:
+    """`ha` needs lags; the error says how to give them, and what Kafka takes without."""
+    result = run("plan", written(tmp_path, UNPRICED | {"assignor": "ha"}))
+    assert result.exit_code == 2
+    assert "Give 'lags'" in result.output
+    assert "'fallback-prior'" in result.output
+    assert run("plan", written(tmp_path, UNPRICED | {"assignor": "fallback-prior"})).exit_code == 0
+
+
+def test_consumers_of_a_client_may_have_different_racks(tmp_path: Path) -> None:
+    """Then it has none: racks have no say, and the plan says which racks contradict each other."""
+    torn = QUESTION | {"clients": [{"id": "A", "rack": ["a", "b"]}, {"id": "B", "rack": ["b", "b"]}]}
+    output = run("plan", written(tmp_path, torn)).output
+    assert "have different racks ('a', 'b'): set one client.rack there" in output
+
+
 @pytest.mark.parametrize(
     ("question", "message"),
     [

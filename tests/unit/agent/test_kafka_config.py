@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl import get_sasl_mechanism
 
 from agent.watch import open_admin
 from common.errors import SettingsError
+from common.identities import AWS_MSK_IAM, KEYS, identity
 from common.kafka_config import FOR_BOTH, KNOWN, MECHANISMS, for_kafka_python, for_librdkafka, nearest
 
 SAMPLES = {
@@ -30,8 +34,9 @@ TOKENS = {
     "sasl.oauthbearer.client.id": "agent",
     "sasl.oauthbearer.client.secret": "hidden",
 }
-OF_TOKENS = {*TOKENS, "sasl.oauthbearer.scope", "sasl.oauthbearer.extensions", "https.ca.location"}
+OF_TOKENS = {*TOKENS, *KEYS}
 """Keys that become one object, given OAUTHBEARER; alone they become nothing."""
+MSK = {"bootstrap.servers": "b-1.c.kafka.eu-west-1.amazonaws.com:9098", "security.protocol": "SASL_SSL"}
 VERIFY_OFF = {"enable.ssl.certificate.verification": "false"}
 
 
@@ -48,7 +53,7 @@ def test_every_translated_key_is_one_of_the_leading_client(key: str) -> None:
     assert names or key in {"client.id", "enable.ssl.certificate.verification"} or key in OF_TOKENS
 
 
-@pytest.mark.parametrize("mechanism", MECHANISMS)
+@pytest.mark.parametrize("mechanism", [one for one in MECHANISMS if one != AWS_MSK_IAM])
 def test_every_mechanism_is_one_of_the_leading_client(mechanism: str) -> None:
     """The mechanisms are written as kafka-python knows them, in whatever case they are given."""
     others = {key: value for key, value in TOKENS.items() if key != "sasl.mechanism"}
@@ -118,9 +123,9 @@ def test_keys_that_secure_nothing_are_the_watching_clients_alone() -> None:
             "kafka.ssl.keystore.location: the client that leads groups has no counterpart; did",
         ),
         (
-            "sasl.oauthbearer.config",
+            "sasl.oauthbearer.assertion.file",
             "x",
-            "kafka.sasl.oauthbearer.config: the client that leads groups has no counterpart",
+            "kafka.sasl.oauthbearer.assertion.file: the client that leads groups has no counterpart",
         ),
         ("enable.sasl.oauthbearer.unsecure.jwt", "true", "kafka.enable.sasl.oauthbearer.unsecure.jwt: the client that"),
         ("ssl.ca.pem", "x", "kafka.ssl.ca.pem: the client that leads groups has no counterpart"),
@@ -142,6 +147,7 @@ def test_what_would_secure_one_connection_only_is_refused(key: str, value: str, 
         ({"sasl.oauthbearer.client.secret": ""}, "kafka.sasl.oauthbearer.client.secret: is missing"),
         ({"sasl.oauthbearer.token.endpoint.url": "file:///etc/passwd"}, "kafka.sasl.oauthbearer.token.endpoint.url: "),
         ({"sasl.oauthbearer.extensions": "cluster"}, "kafka.sasl.oauthbearer.extensions: expected NAME=VALUE"),
+        ({"sasl.oauthbearer.config": "region=eu-west-1"}, "kafka.sasl.oauthbearer.config: says nothing where tokens"),
     ],
 )
 def test_tokens_need_to_know_where_from(changed: dict[str, str], message: str) -> None:
@@ -158,7 +164,32 @@ def test_all_connections_share_a_token() -> None:
     assert for_kafka_python(TOKENS)["sasl_oauth_token_provider"] is first
     other = for_kafka_python({**TOKENS, "sasl.oauthbearer.extensions": "logicalCluster=a,pool=b"})
     assert other["sasl_oauth_token_provider"].extensions() == {"logicalCluster": "a", "pool": "b"}
-    assert "hidden" not in repr(first._settings)
+    assert "hidden" not in repr(identity(TOKENS))
+
+
+def test_a_role_of_aws_is_a_token_for_both_clients() -> None:
+    """MSK's brokers take what is signed as OAUTHBEARER; one provider signs it, and librdkafka sees no other key."""
+    kafka = {**MSK, "sasl.mechanism": "aws_msk_iam", "sasl.oauthbearer.config": "region=eu-west-1"}
+    leading, watching = for_kafka_python(kafka), for_librdkafka(kafka)
+    provider = leading["sasl_oauth_token_provider"]
+    assert leading["sasl_mechanism"] == watching["sasl.mechanism"] == "OAUTHBEARER"
+    assert watching["oauth_cb"] == provider.for_librdkafka
+    assert watching.keys() == {*MSK, "sasl.mechanism", "oauth_cb", "client.id", "allow.auto.create.topics"}
+    assert "kafka-cluster:Connect" in provider.cure
+
+
+@pytest.mark.parametrize("key", ["sasl.mechanism", "sasl.mechanisms"])
+@pytest.mark.parametrize("translate", [for_kafka_python, for_librdkafka])
+def test_kerberos_is_wrong_input(translate: Callable[[dict[str, str]], object], key: str) -> None:
+    """The watching client is built without it, so that both say so, with what to use."""
+    with pytest.raises(SettingsError, match=rf"^kafka\.{key}: 'GSSAPI' is Kerberos, and librdkafka is built"):
+        translate({key: "GSSAPI"})
+
+
+def test_the_watching_client_has_no_kerberos() -> None:
+    """A fact of confluent-kafka's packages: were it there, the mechanism need not be refused."""
+    with pytest.raises(KafkaException, match="No provider for SASL mechanism GSSAPI"):
+        AdminClient({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"})
 
 
 @pytest.mark.parametrize("key", ["ssl.ca.location", "ssl.crl.location", "ssl.certificate.location"])

@@ -1,16 +1,161 @@
-"""How much memory a process holds is read from the kernel."""
+"""How much memory a process holds and its container allows, and what is done about it: by the kernel's own files."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Final
 
-from agent.supervisor.memory import resident_bytes
+import pytest
+
+from agent.supervisor.memory import Limit, anonymous_bytes, limits, overgrown, resident_bytes
+
+MIB: Final = 1 << 20
+V2: Final = ("memory.max", "memory.current", "inactive_file")
+V1: Final = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 def test_a_process_holds_what_the_kernel_says() -> None:
     """This one more than it has just taken, by its id as by name; one that is gone nothing."""
-    before = resident_bytes()
+    before, own = resident_bytes(), anonymous_bytes()
     taken = bytearray(os.urandom(1)) * 50_000_000
     assert resident_bytes() > before + 40_000_000
     assert resident_bytes(os.getpid()) > len(taken)
-    assert resident_bytes(2**22 + 1) == 0
+    assert anonymous_bytes() > own + 40_000_000
+    assert resident_bytes(2**22 + 1) == anonymous_bytes(2**22 + 1) == 0
+
+
+def told(root: Path, text: str) -> Path:
+    """What the kernel tells a process of its control groups."""
+    file = root / "proc" / "self" / "cgroup"
+    file.parent.mkdir(parents=True)
+    file.write_text(text, encoding="utf-8")
+    return root
+
+
+def group(folder: Path, names: tuple[str, str, str], limit: object, used: int = 0, cache: int = 0) -> None:
+    """A control group with its figures."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / names[0]).write_text(f"{limit}\n", encoding="ascii")
+    (folder / names[1]).write_text(f"{used}\n", encoding="ascii")
+    (folder / "memory.stat").write_text(f"anon 1\n{names[2]} {cache}\nunevictable 0\n", encoding="ascii")
+
+
+def test_a_container_of_version_2(tmp_path: Path) -> None:
+    """It sees itself as the root; pages of files that can be dropped are left."""
+    group(told(tmp_path, "0::/\n") / "sys/fs/cgroup", V2, 384 * MIB, used=300 * MIB, cache=100 * MIB)
+    assert limits(tmp_path) == (Limit(limit_bytes=384 * MIB, used_bytes=200 * MIB),)
+    assert limits(tmp_path)[0].left_bytes == 184 * MIB
+
+
+def test_a_container_of_version_1(tmp_path: Path) -> None:
+    """The path is the host's, and not to be seen from inside."""
+    root = told(tmp_path, "12:cpu,cpuacct:/docker/abc\n5:memory:/docker/abc\n0::/docker/abc\n")
+    group(root / "sys/fs/cgroup/memory", V1, 512 * MIB, used=10 * MIB)
+    assert limits(root) == (Limit(limit_bytes=512 * MIB, used_bytes=10 * MIB),)
+
+
+@pytest.mark.parametrize("names", [V1, V2])
+def test_groups_in_groups(tmp_path: Path, names: tuple[str, str, str]) -> None:
+    """Each with a limit counts: the one around may be tighter, or hold more."""
+    root = told(tmp_path, "0::/pods/pod/agent\n" if names == V2 else "4:hugetlb,memory:/pods/pod/agent\n")
+    mount = root / "sys/fs/cgroup" / ("" if names == V2 else "memory")
+    group(mount / "pods/pod/agent", names, 512 * MIB, used=100 * MIB)
+    group(mount / "pods/pod", names, 600 * MIB, used=500 * MIB)
+    group(mount / "pods", names, "max" if names == V2 else 9223372036854771712, used=900 * MIB)
+    assert [one.left_bytes // MIB for one in limits(root)] == [412, 100]
+    assert min(one.limit_bytes for one in limits(root)) == 512 * MIB
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0::/\n", "nonsense\n", "5:memory:/\n", "0::/../../other\n", "5:cpu:/\n0::/gone/away\n"]
+)
+def test_without_a_limit_there_is_none(tmp_path: Path, text: str) -> None:
+    """Whatever the kernel tells, and where files are missing or hold nonsense."""
+    root = told(tmp_path, text)
+    assert limits(root) == ()
+    group(root / "sys/fs/cgroup", V2, "max")
+    group(root / "sys/fs/cgroup/memory", V1, "nonsense")
+    assert limits(root) == ()
+    assert limits(tmp_path / "nothing") == ()
+
+
+def test_a_worker_is_bounded_by_its_container(tmp_path: Path) -> None:
+    """By three quarters of its memory where the setting is beyond that; without a container by the setting alone."""
+    process, held = os.getpid(), anonymous_bytes()
+    root = told(tmp_path, "0::/\n")
+    assert overgrown(process, most_mib=100_000, root=root) == ""
+    assert "beyond supervisor.memory_mib" in overgrown(process, most_mib=1, root=root)
+    group(root / "sys/fs/cgroup", V2, held)
+    reason = overgrown(process, most_mib=100_000, root=root)
+    assert reason.endswith(f"beyond three quarters of the container's {held / MIB:.0f} MiB")
+    group(root / "sys/fs/cgroup", V2, 2 * held)
+    assert overgrown(process, most_mib=100_000, root=root) == ""
+    assert overgrown(2**22 + 1, most_mib=1, root=root) == ""
+
+
+_COMMAND: Final = """
+import os
+import sys
+from pathlib import Path
+from agent.cli.memory_bound import bounded
+from common.command_line import tell
+from common.errors import AgentError
+
+def command():
+    if sys.argv[2] == "abort":
+        os.abort()
+    taken = [bytearray(1_000_000) for _ in range(int(sys.argv[2]))]
+    print(len(taken), Path("/proc/self/oom_score_adj").read_text().strip())
+
+try:
+    bounded(command, root=Path(sys.argv[1]))
+except AgentError as error:
+    sys.exit(tell(error))
+"""
+"""A command that takes so many megabytes."""
+
+
+def _run(root: Path, megabytes: int | str) -> tuple[int, str, str]:
+    line = [sys.executable, "-c", _COMMAND, str(root), str(megabytes)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stdout.strip(), done.stderr.strip()
+
+
+def test_a_command_takes_no_more_than_its_container_has_left(tmp_path: Path) -> None:
+    """The kernel holds it to that, and the command ends with one line; without a container nothing is bounded."""
+    root = told(tmp_path, "0::/\n")
+    code, out, _ = _run(root, 400)
+    assert (code, out.split()[0]) == (0, "400")
+    group(root / "sys/fs/cgroup", V2, 512 * MIB, used=212 * MIB)
+    assert _run(root, 200) == (0, "200 1000", "")
+    refused = (
+        "samerack: not enough memory left in this container: {} MiB of 512 MiB, of which 32 MiB stay the agent's; "
+    )
+    code, out, told_ = _run(root, 400)
+    assert (code, out) == (1, "")
+    assert told_.startswith(refused.format(300))
+    code, out, told_ = _run(root, "abort")
+    assert (code, out) == (1, "")
+    assert told_.endswith("(it ended by signal 6)")
+    group(root / "sys/fs/cgroup", V2, 512 * MIB, used=492 * MIB)
+    code, out, told_ = _run(root, 1)
+    assert (code, out) == (1, "")
+    assert told_.startswith(refused.format(20))
+
+
+def test_the_console_script_bounds_what_runs_beside_an_agent(tmp_path: Path) -> None:
+    """Each command that loads much, and neither the agent itself nor probes."""
+    program = (
+        "import sys\n"
+        "from agent.cli import memory_bound, start\n"
+        "memory_bound.bounded = lambda command: print('bounded')\n"
+        "start.main()\n"
+    )
+    for name, expected in (("verify", "bounded"), ("rack", "")):
+        line = [sys.executable, "-c", program, name]
+        environment = {**os.environ, "SAMERACK_WEB__PORT": "1", "HOME": str(tmp_path)}
+        done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False, env=environment)
+        assert done.stdout.strip() == expected, done.stderr

@@ -209,7 +209,8 @@ def test_the_own_share_is_by_bytes() -> None:
 
 def test_a_sticky_group_is_dealt_afresh() -> None:
     """The plan in force is the agent's: kept by sticky it would make the agent save nothing."""
-    learned = group(source="client-id", assignor="cooperative-sticky", made=problem(ROTATED, SPREAD, NEAR))
+    members, near = {"m1": B, "m2": C, "m3": A}, {"m1": (1, 4), "m2": (2, 5), "m3": (0, 3)}
+    learned = group(source="client-id", assignor="cooperative-sticky", made=problem(ROTATED, members, near))
     assert (own_share(learned) or 0.0) > 0.3
 
 

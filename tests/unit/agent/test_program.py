@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 
@@ -21,8 +25,8 @@ def built(groups: tuple[str, ...]) -> Agent:
 
 @pytest.fixture
 def agent() -> Iterator[Agent]:
-    """An agent of two groups, one of them named twice; its port is closed afterwards."""
-    made = built(("orders", "payments", "orders"))
+    """An agent of two groups; its port is closed afterwards."""
+    made = built(("orders", "payments"))
     yield made
     made.web._socket.close()
 
@@ -34,7 +38,7 @@ def test_groups_are_required() -> None:
 
 
 def test_every_group_is_shown_once_from_the_start(agent: Agent) -> None:
-    """A group named twice is led once, and stands in the metrics before it was looked at."""
+    """A group stands in the metrics before it was looked at."""
     assert [(status.group, status.role) for status in agent.metrics.board.all()] == [
         ("orders", "outside"),
         ("payments", "outside"),
@@ -60,3 +64,19 @@ def test_readiness_asks_for_looks_and_roles(agent: Agent, monkeypatch: pytest.Mo
     agent.metrics.board.publish(GroupStatus(group="orders", role="fenced"))
     agent._watch.last_look = time.monotonic() - 31
     assert agent.unready() == {"watch": "no look at the cluster in the last 30 s", "group orders": "fenced"}
+
+
+def test_sigterm_before_the_first_answer_ends_it_at_once() -> None:
+    """An agent that had just asked brokers which do not answer ended after 5.7 s: it waited for them first."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        line = [sys.executable, "-m", "agent.cli.main", "run", "-g", "orders", "-b", address]
+        line += ["-s", "web.port=0", "-s", "log.format=json", "-s", "events.path="]
+        with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as agent:
+            silent.settimeout(60)
+            with silent.accept()[0]:
+                agent.send_signal(signal.SIGTERM)
+                said = agent.communicate(timeout=60)[1]
+    assert agent.returncode == 0, said
+    assert '"stopping"' in said
+    assert "kafka-away" not in said

@@ -9,8 +9,10 @@ from kafka import errors as kafka_errors
 
 from agent.errors import CoordinatorMovesError, NotAllowedError, RefusedError
 from agent.refusals import MOST_SECONDS, NotAcceptedError, explained, is_refusal, next_pause, refusal
+from common.bearer import TokenError
 from common.errors import AgentError
-from common.tokens import TokenError
+from common.identities import AwsIdentity
+from common.tokens import tokens
 
 CONFIG = {"sasl_mechanism": "PLAIN"}
 
@@ -100,3 +102,11 @@ def test_pauses_double_up_to_a_minute() -> None:
         pauses.append(next_pause(pauses[-1]))
     assert pauses == [0, 2, 4, 8, 16, 32, 60]
     assert next_pause(MOST_SECONDS) == MOST_SECONDS
+
+
+def test_a_refused_token_has_the_cure_of_whoever_gave_it() -> None:
+    """What to check differs with who gives tokens: the permissions of a role, or an issuer and its keys."""
+    error = kafka_errors.SaslAuthenticationFailedError("Access denied")
+    provider = tokens(AwsIdentity(region="eu-west-1"))
+    words = refusal(error, {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider})
+    assert words.startswith("the brokers refuse SASL OAUTHBEARER: Access denied; check that the role's IAM policy")

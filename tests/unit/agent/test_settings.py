@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -113,6 +114,33 @@ def test_maps_in_the_environment() -> None:
     assert found.racks.replica_selector == "leader"
 
 
+@pytest.mark.parametrize("service", ["SAMERACK", "SAMERACK_EU_1"])
+def test_what_kubernetes_sets_for_a_service_is_no_setting(service: str) -> None:
+    """A Service called samerack, or samerack-eu-1, puts variables into every pod of its namespace."""
+    links = {
+        f"{service}_SERVICE_HOST": "10.96.0.7",
+        f"{service}_SERVICE_PORT": "9464",
+        f"{service}_SERVICE_PORT_SAMERACK": "9464",
+        f"{service}_PORT": "tcp://10.96.0.7:9464",
+        f"{service}_PORT_9464_TCP": "tcp://10.96.0.7:9464",
+        f"{service}_PORT_9464_TCP_PROTO": "tcp",
+        f"{service}_PORT_9464_TCP_PORT": "9464",
+        f"{service}_PORT_9464_TCP_ADDR": "10.96.0.7",
+    }
+    assert from_environment(**links) == from_environment()
+    assert from_environment(**links, SAMERACK_WEB__PORT="1").web.port == 1
+
+
+@pytest.mark.parametrize(
+    ("variable", "place"),
+    [("SAMERACK_PORT", "port"), ("SAMERACK_WEB_PORT", "web_port"), ("SAMERACK_WEB__SERVICE_HOST", "web.service_host")],
+)
+def test_what_is_like_a_service_is_still_a_mistake(variable: str, place: str) -> None:
+    """A port without a section, or with one underscore too few, is told and not ignored."""
+    message = refusal(environment={**BOOTSTRAP, variable: "9464"})
+    assert message.startswith(f"{place} (from the environment): no such setting")
+
+
 def test_kafka_values_become_text(tmp_path: Path) -> None:
     """YAML's numbers, truth values and lists are written as librdkafka reads them."""
     path = written(
@@ -193,12 +221,106 @@ def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
         ({"racks": {"networks": {"everywhere": "a"}}}, ("racks.networks: ", "'everywhere'")),
         ({"leading": {"protocols": []}}, ("leading.protocols: ", "at least 1")),
         ({"leading": {"session_timeout_seconds": 0}}, ("leading.session_timeout_seconds: ", "greater than 0")),
+        ({"groups": ["a", "b", "a"]}, ("groups: 'a' stands twice; keep one",)),
+        ({"groups": "a,a"}, ("groups: 'a' stands twice",)),
+        ({"groups": ["a", " "]}, ("groups: has an empty name; leave it away",)),
+        ({"traffic": {"groups": [""]}}, ("traffic.groups: has an empty name",)),
+        ({"groups": ["a", "samerack"]}, ("groups: 'samerack' is the agents' own group", "election.group")),
+        ({"groups": ["own-waiting-07"], "election": {"group": "own"}}, ("'own-waiting-07' is the agents' own group",)),
+        ({"web": {"port": 65536}}, ("web.port: ", "less than or equal to 65535", "got 65536")),
+        (
+            {"traffic": {"client_endpoints": [{"url": "http://h:70000/", "group": "g"}]}},
+            ("traffic.client_endpoints.0.url: ", "Port out of range 0-65535"),
+        ),
+        (
+            {"traffic": {"client_endpoints": [{"url": "h:9404", "group": "g"}]}},
+            ("traffic.client_endpoints.0.url: ", "expected http://HOST:PORT/PATH"),
+        ),
     ],
 )
 def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tuple[str, ...]) -> None:
     """What is wrong, where, and what would be right stand in one line."""
     message = refusal(flags=flags)
     assert all(part in message for part in parts), message
+
+
+@pytest.mark.parametrize(
+    ("servers", "why"),
+    [
+        ("not a server", "'not a server' is no server"),
+        ("a:1,,b:1", "'' is no server"),
+        ("a:1,", "'' is no server"),
+        (":9092", "':9092' is no server"),
+        ("a:b", "'a:b' is no server"),
+        ("::1", "'::1' is no server"),
+        ("[a:1", "'[a:1' is no server"),
+        ("http://a:1/path", "'http://a:1/path' is no server"),
+        ("a:1;b:1", "'a:1;b:1' is no server"),
+        ("a:0", "'a:0': a port is a number from 1 to 65535"),
+        ("a:1,b:65536", "'b:65536': a port is a number from 1 to 65535"),
+    ],
+)
+def test_what_is_no_server_is_refused(servers: str, why: str) -> None:
+    """Both clients would look for it for ever; the publisher's too. What would be right stands in the same line."""
+    for place, flags in (
+        ("kafka", {"kafka": {"bootstrap.servers": servers}}),
+        ("publishing.kafka", {"publishing": {"kafka": {"bootstrap.servers": servers}}}),
+    ):
+        message = refusal(flags=flags)
+        assert message.startswith(f"{place}.bootstrap.servers: {why}; expected HOST:PORT")
+
+
+@pytest.mark.parametrize(
+    "servers",
+    [
+        "a",
+        "a:9092",
+        " a:1 , b-2.example.org.:2",
+        "10.0.0.1:1",
+        "[::1]:9092",
+        "[fe80::1%eth0]:9092",
+        "SASL_SSL://a_b:65535",
+    ],
+)
+def test_servers_as_both_clients_read_them(servers: str) -> None:
+    """Names, addresses, with and without a port."""
+    found = load(flags={"kafka": {"bootstrap.servers": servers}}, environment={})
+    assert found.kafka["bootstrap.servers"] == servers
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"kafka": "{sasl.password: hidden"},
+        {"kafka": {"sasl.password": "hid\ud800den", "sasl.username": "hidden"}},
+        {"kafka": {"sasl.password": [["hidden"]]}},
+        {"publishing": "{kafka: {sasl.password: hidden"},
+        {"publishing": {"kafka": "{sasl.password: hidden"}},
+        {"publishing": {"traffic_topic": "t", "states_topic": "t", "kafka": {"sasl.password": "hidden"}}},
+        {"pipeline": {"conf": {"spark.hadoop.fs.s3a.secret.key": ["hidden"]}}},
+    ],
+)
+def test_no_refusal_shows_a_secret(flags: Mapping[str, Any]) -> None:
+    """Wherever one may stand; what is wrong is told without it."""
+    message = refusal(flags=flags)
+    assert message.startswith(("kafka", "publishing", "pipeline"))
+    assert not any(part in message for part in ("hidden", "hid", "den"))
+
+
+def test_bytes_that_are_no_text_are_refused() -> None:
+    """In the environment, where they stand for themselves; the variable is named, and not what it holds."""
+    variables = {**BOOTSTRAP, "SAMERACK_KAFKA__SASL_PASSWORD": os.fsdecode(b"hidden\xff")}
+    message = refusal(environment=variables)
+    assert message == "SAMERACK_KAFKA__SASL_PASSWORD: holds bytes that are no UTF-8; expected a text"
+
+
+def test_a_value_is_repeated_in_part() -> None:
+    """However long or deep it is: YAML's aliases make much of little."""
+    bomb: list[Any] = ["x"]
+    for _ in range(60):
+        bomb = [bomb, bomb]
+    for value in (bomb, "x" * 1_000_000):
+        assert len(refusal(flags={"policy": {"burst": value}})) < 2_000
 
 
 @pytest.mark.parametrize(
@@ -211,6 +333,14 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
         ("groups: " + "[" * 4000, "is not YAML: it is nested too deeply"),
         ("groups: [a]\nkafka: {}\ngroups: [b]", "groups stands twice in one section (again in line 3); keep one"),
         ("policy:\n  burst: 1\n  burst: 2", "burst stands twice"),
+        (
+            "web:\n  port: 2026-99-99",
+            "is not YAML: a value looks like a date or a number, and is none; put it in quotes",
+        ),
+        ("web: {port: !!int x}", "is not YAML: a value looks like"),
+        ("web: {port: !!bool x}", "is not YAML: a value looks like"),
+        ("kafka:\n  sasl.password: {hidden\ngroups: [a]", "is not YAML: expected"),
+        ("kafka:\n  sasl.password: *hidden", "is not YAML: found undefined alias (line 2, column 18)"),
     ],
 )
 def test_a_file_that_is_no_settings_file(tmp_path: Path, content: str | bytes, part: str) -> None:
@@ -219,6 +349,7 @@ def test_a_file_that_is_no_settings_file(tmp_path: Path, content: str | bytes, p
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     message = refusal(path=path)
     assert message.startswith(f"{path}: {part}")
+    assert "hidden" not in message
 
 
 def test_a_password_is_no_yaml_and_is_not_shown() -> None:
@@ -229,6 +360,23 @@ def test_a_password_is_no_yaml_and_is_not_shown() -> None:
     message = refusal(environment=doubled)
     assert "sasl.password stands twice" in message
     assert "hidden" not in message
+
+
+@pytest.mark.parametrize("text", ["[" * 4000, "{a: " * 4000, "2026-99-99", "!!int x", "&a [*a]", "\x00"])
+def test_what_the_environment_holds_is_refused_in_one_line(text: str) -> None:
+    """Whatever is no YAML there is a text, and so no number; what is nested too deeply is neither."""
+    assert refusal(environment={**BOOTSTRAP, "SAMERACK_POLICY__BURST": text}).startswith("policy.burst: ")
+    assert refusal(environment={**BOOTSTRAP, "SAMERACK_RACKS__NETWORKS": text}).startswith("racks.networks: ")
+
+
+def test_an_alias_that_holds_itself_is_refused(tmp_path: Path) -> None:
+    """In the file and over a map of the command line that holds itself as well."""
+    endless: dict[str, Any] = {}
+    endless["networks"] = endless
+    path = written(tmp_path, "racks: &a {networks: *a}")
+    assert refusal(path=path).startswith("racks.networks")
+    assert "nested too deeply" in refusal(path=path, flags={"racks": endless})
+    assert "lists in a list" in refusal(path=written(tmp_path, "kafka: {bootstrap.servers: &a [*a]}"), environment={})
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:

@@ -133,10 +133,13 @@ def test_a_lagging_replica_goes_on_counting() -> None:
     assert all(settled(other) is settled(first) for other in others)
 
 
-def test_at_first_sight_a_replica_on_an_absent_broker_counts() -> None:
-    """A replica that is not in sync because its broker is down is bounced, while one on a present broker is copying."""
-    (outcome,) = watch((0, look(BOUNCED, t=[partition(1, 2, 3, in_sync=[1])])))
-    assert settled(outcome).topics["t"][0].replicas == (1, 2)
+def test_at_first_sight_all_replicas_count() -> None:
+    """KIP-881: a broker that is down or catches up while the agent starts costs no move away from it and back."""
+    down = look(BOUNCED, t=[partition(1, 2, 3, in_sync=[1])])
+    catching_up = look(t=[partition(1, 2, 3, in_sync=[1, 3])])
+    first, second, third = watch((0, down), (1, catching_up), (600, look(t=[partition(1, 2, 3)])))
+    assert settled(first).topics["t"][0].replicas == (1, 2, 3)
+    assert settled(second).topics == settled(third).topics == settled(first).topics
 
 
 def test_a_leader_away_from_preferred_waits_the_longer_time() -> None:

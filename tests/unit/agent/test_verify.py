@@ -10,7 +10,7 @@ import pytest
 from agent import costs, findings
 from agent.cluster import NoRack
 from agent.findings import Code, Finding, Verdict
-from agent.traffic.model import Family, Gap, Shares, TrafficSnapshot
+from agent.traffic.model import Family, Gap, GroupKind, Shares, TrafficSnapshot
 from agent.verify import Evidence, verdict
 from agent.verify_racks import rack_names
 from common.errors import AgentError
@@ -189,6 +189,21 @@ def test_a_group_that_brokers_assign_without_racks() -> None:
     taken = snapshot(group(kind="consumer", assignor="uniform", flows=[flow(A, B, GB)], shares=RANDOM))
     finding = only(taken, Code.BROKER_ASSIGNED)
     assert finding.dollars_per_month == pytest.approx(shipped("aws").dollars(0.66 * GB) / 60 * 730 * 3600)
+
+
+@pytest.mark.parametrize(
+    ("kind", "assignor", "cure"),
+    [
+        ("classic", "range", "let the agent lead it"),
+        ("streams-classic", "stream", "Kafka Streams: set rack.aware.assignment.strategy and client.rack"),
+        ("streams", "sticky", "rack.aware.assignment.strategy has no effect with group.protocol=streams"),
+    ],
+)
+def test_each_kind_of_group_is_told_what_helps_it(kind: GroupKind, assignor: str, cure: str) -> None:
+    """Nothing but a classic group is to be led, and a setting that the protocol ignores is no cure."""
+    finding = only(snapshot(group(kind=kind, assignor=assignor, flows=NEAR_FLOWS, shares=HALF)), Code.AVOIDABLE)
+    assert cure in finding.cure
+    assert ("let the agent lead" in finding.cure) == (kind == "classic")
 
 
 def test_replicas_that_prevent_locality() -> None:

@@ -15,6 +15,7 @@ from structlog.testing import capture_logs
 
 from agent import watch
 from agent.cluster import ClusterView, SettlingTimes
+from agent.errors import RefusedError
 from agent.watch import ClusterWatch
 from common.errors import AgentError
 from tests.unit.agent.values import RACKS, UNSET, cluster, look, partition
@@ -280,3 +281,20 @@ def test_every_broker_must_select_by_rack(selectors: tuple[str | None, ...], awa
 
     admin = asked(describe_configs=describe)
     assert watch.read_broker_configs(admin, range(len(selectors))).rack_aware is aware
+
+
+def test_a_client_that_gets_no_token_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Librdkafka would take ten seconds to say that it has no token; here the reason is told at once."""
+    for variable in ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    begun = time.monotonic()
+    with pytest.raises(RefusedError, match=r"^kafka b-1\.kafka\.eu-test-1\.amazonaws\.com:9098: no AWS credentials: "):
+        watch.open_admin(
+            {
+                "bootstrap.servers": "b-1.kafka.eu-test-1.amazonaws.com:9098",
+                "security.protocol": "SASL_SSL",
+                "sasl.mechanism": "AWS_MSK_IAM",
+            }
+        )
+    assert time.monotonic() - begun < 5

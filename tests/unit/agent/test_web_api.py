@@ -14,11 +14,11 @@ import pytest
 
 from agent import findings, host_racks, report, web_api, web_page
 from agent.cli import asking
-from agent.fetching import address as where_it_answers
 from agent.metrics import GroupStatus, Metrics
 from agent.racks import MemberRack
 from agent.web import WebServer, application
 from common.errors import AgentError
+from common.fetching import address as where_it_answers
 from common.settings import WebSettings
 from tests.unit.agent.measured import busy, busy_events, showing
 

@@ -102,6 +102,14 @@ def loads(problem: Problem, plans: Int32Array) -> Int64Array:
     return counts
 
 
+def cells(problem: Problem, plans: Int32Array) -> Int64Array:
+    """[N, M, T] partitions of each topic that each member has in each plan."""
+    owned = (plans[:, :, np.newaxis] == np.arange(len(problem.members))).astype(np.int64)
+    of_topic = (problem.topic_of[:, np.newaxis] == np.arange(len(problem.topics))).astype(np.int64)
+    counts: Int64Array = np.einsum("npm,pt->nmt", owned, of_topic)
+    return counts
+
+
 def cross_rack_weights(problem: Problem, plans: Int32Array) -> Int64Array:
     """[N] weight that each plan reads across racks, by the definition in words."""
     price = np.zeros((len(problem.topic_of), len(problem.members) + 1), np.int64)  # the last column is nobody's

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 
 import pytest
@@ -25,6 +26,18 @@ def test_a_name_steers_no_terminal_from_a_line_or_a_table() -> None:
     text = shown.getvalue()
     assert text.count("app\ufffd[2J\ufffd]52;c;cm0gLXJm\ufffd\ufffd\ufffdgone") == 2
     assert not any(mark in text for mark in ("\x1b[2J", "\x1b]", "\x07", "\u202e", "\r"))
+
+
+@pytest.mark.parametrize("name", ["[/red]", "[link=file:///etc/passwd]x[/link]", "[bold]b[/bold]", ":smile:", "[/]"])
+def test_a_name_is_no_markup(name: str) -> None:
+    """In a line, a cell and a title; what closes nothing is no error either."""
+    shown = StringIO()
+    console = Console(file=shown, force_terminal=True, color_system="truecolor", width=80)
+    table = Table("member", title=name)
+    table.add_row(name)
+    console.print(table)
+    console.print(name, highlight=False)
+    assert re.sub(r"\x1b\[[0-9;]*m", "", shown.getvalue()).count(name) == 3
 
 
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

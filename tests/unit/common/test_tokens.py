@@ -5,13 +5,18 @@ from __future__ import annotations
 import base64
 import json
 import threading
+import time
 from collections.abc import Iterator
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import ClassVar
 
 import pytest
 
-from common.tokens import TokenError, Tokens, TokenSettings
+from common import client_credentials
+from common.bearer import Token, TokenError
+from common.identities import ClientCredentials
+from common.tokens import Tokens
 
 SECRET = "se cret/%"  # noqa: S105 - of this test
 
@@ -50,9 +55,10 @@ def endpoint() -> Iterator[str]:
         thread.join()
 
 
-def settings(endpoint: str) -> TokenSettings:
-    """A client of the endpoint."""
-    return TokenSettings(endpoint=endpoint, client_id="agent", client_secret=SECRET, scope="kafka")
+def provider_at(endpoint: str) -> Tokens:
+    """Tokens for a client of the endpoint."""
+    identity = ClientCredentials(endpoint=endpoint, client_id="agent", client_secret=SECRET, scope="kafka")
+    return Tokens(partial(client_credentials.fetch, identity))
 
 
 def test_a_token_is_kept_while_it_is_fresh(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +69,7 @@ def test_a_token_is_kept_while_it_is_fresh(endpoint: str, monkeypatch: pytest.Mo
         (200, {"access_token": "first", "expires_in": 100}),
         (200, {"access_token": "second", "expires_in": 100}),
     ]
-    provider = Tokens(settings(endpoint))
+    provider = provider_at(endpoint)
     assert [provider.token(), provider.token()] == ["first", "first"]
     now[0] += 74
     assert provider.token() == "first"
@@ -76,7 +82,7 @@ def test_a_token_may_say_itself_when_it_ends(endpoint: str) -> None:
     """Without expires_in the claim `exp` counts."""
     claims = base64.urlsafe_b64encode(json.dumps({"exp": 4102444800}).encode()).decode().rstrip("=")
     Endpoint.answers = [(200, {"access_token": f"e30.{claims}.x"})]
-    assert Tokens(settings(endpoint)).token() == f"e30.{claims}.x"
+    assert provider_at(endpoint).token() == f"e30.{claims}.x"
 
 
 def test_an_old_token_does_until_its_end(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +90,7 @@ def test_an_old_token_does_until_its_end(endpoint: str, monkeypatch: pytest.Monk
     now = [1000.0]
     monkeypatch.setattr("common.tokens.time.monotonic", lambda: now[0])
     Endpoint.answers = [(200, {"access_token": "first", "expires_in": 100}), (500, {})]
-    provider = Tokens(settings(endpoint))
+    provider = provider_at(endpoint)
     provider.token()
     now[0] += 90
     assert provider.token() == "first"
@@ -106,7 +112,7 @@ def test_an_old_token_does_until_its_end(endpoint: str, monkeypatch: pytest.Monk
 def test_no_token(endpoint: str, answer: tuple[int, object], message: str) -> None:
     """Cause and cure are named once, without the secret, and the endpoint is then left alone for a while."""
     Endpoint.answers = [answer]
-    provider = Tokens(settings(endpoint))
+    provider = provider_at(endpoint)
     for _ in range(5):
         with pytest.raises(TokenError) as raised:
             provider.token()
@@ -118,4 +124,47 @@ def test_no_token(endpoint: str, answer: tuple[int, object], message: str) -> No
 def test_nobody_at_the_endpoint() -> None:
     """A refused connection is told with the setting that names the place."""
     with pytest.raises(TokenError, match=r"^kafka\.sasl\.oauthbearer\.token\.endpoint\.url http://127\.0\.0\.1:1/"):
-        Tokens(settings("http://127.0.0.1:1/")).token()
+        provider_at("http://127.0.0.1:1/").token()
+
+
+def test_librdkafka_gets_the_same_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both clients are given one token; librdkafka is told its end by the wall clock, and what goes beside it."""
+    now = [1000.0]
+    monkeypatch.setattr("common.tokens.time.monotonic", lambda: now[0])
+    made = iter("abc")
+    provider = Tokens(lambda: Token(text=next(made), seconds=100, principal="role"), extensions={"pool": "b"})
+    before = time.time()
+    assert provider.token() == "a"
+    now[0] += 40
+    text, end, principal, extensions = provider.for_librdkafka("")
+    assert (text, principal, extensions) == ("a", "role", {"pool": "b"})
+    assert 59 < end - before < 70
+    now[0] += 40  # librdkafka asks again after 80 %
+    assert provider.for_librdkafka("")[0] == "b"
+    assert provider.token() == "b"
+
+
+def test_nobody_waits_while_a_token_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who leads a group goes on with the token in hand while another thread fetches the next one."""
+    now = [1000.0]
+    monkeypatch.setattr("common.tokens.time.monotonic", lambda: now[0])
+    asked, answer = threading.Event(), threading.Event()
+    texts = iter("ab")
+
+    def fetch() -> Token:
+        text = next(texts)
+        if text == "b":
+            asked.set()
+            assert answer.wait(30)
+        return Token(text=text, seconds=100)
+
+    provider = Tokens(fetch)
+    provider.token()
+    now[0] += 80
+    thread = threading.Thread(target=provider.token)
+    thread.start()
+    assert asked.wait(30)
+    assert provider.token() == "a"
+    answer.set()
+    thread.join()
+    assert provider.token() == "b"

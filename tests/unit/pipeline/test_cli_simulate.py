@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ from agent.cli.main import app
 from common.errors import AgentError
 from common.records import GroupState, TrafficSample
 from pipeline import simulate_sinks
+from pipeline.cli import simulate as simulate_command
 from pipeline.simulate import Kind, Message, messages
-from pipeline.simulate_cast import Fleet
+from pipeline.simulate_cast import DAY, START, Fleet
 
 SMALL = ("--groups", "3", "--days", "0.01")
 
@@ -58,6 +60,15 @@ def test_the_start_is_a_day_in_utc() -> None:
     """Whatever the machine's own zone."""
     result = run("-", *SMALL, "--start", "2026-01-02")
     assert json.loads(result.stdout_bytes.splitlines()[0])["at"] == 1_767_312_000_000
+
+
+def test_a_fleet_for_a_stream_is_over_today() -> None:
+    """Into Kafka, where a stream takes nothing old; elsewhere, and where a day is given, it is always the same."""
+    today = int(datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp() * 1000)
+    begin = simulate_command._begin(None, "kafka", 1.5)
+    assert begin in (today - 2 * DAY, today - DAY)  # midnight may have passed meanwhile
+    assert simulate_command._begin(None, "folder", 1.5) == START
+    assert simulate_command._begin(datetime(2026, 1, 2), "kafka", 1.5) == 1_767_312_000_000  # noqa: DTZ001 - as typed
 
 
 def test_a_folder_that_cannot_be_written_is_wrong_input(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from common.errors import AgentError, SettingsError
 from pipeline import stream_kafka
-from pipeline.stream_kafka import check_topics, source_options
+from pipeline.stream_kafka import check_topics, source_options, without_secrets
 
 
 def test_a_secured_connection_is_told_in_javas_names(tmp_path: Path) -> None:
@@ -49,6 +49,10 @@ def test_a_secured_connection_is_told_in_javas_names(tmp_path: Path) -> None:
     [
         ({"enable.ssl.certificate.verification": "false"}, "enable.ssl.certificate.verification: .* no counterpart"),
         ({"sasl.username": "fleet"}, "sasl.mechanism: missing; .* PLAIN"),
+        (
+            {"sasl.mechanism": "aws_msk_iam"},
+            "sasl.mechanism: Spark's Kafka client has no AWS_MSK_IAM; use SCRAM or TLS",
+        ),
         ({"ssl.ca.location": "/nowhere/ca.pem"}, "ssl.ca.location: /nowhere/ca.pem cannot be read"),
     ],
 )
@@ -56,6 +60,21 @@ def test_what_would_secure_less_than_it_says_is_refused(kafka: dict[str, str], w
     """A setting of security without a counterpart is an error, never dropped."""
     with pytest.raises(SettingsError, match=words):
         source_options(kafka)
+
+
+def test_a_password_with_a_line_end_stays_one_text() -> None:
+    """As a file that ends with one gives it: else Java would take what follows for a key, and show it."""
+    found = source_options({"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "first\nsecond\r\n"})
+    assert found["kafka.sasl.jaas.config"].endswith(' username="u" password="first\\nsecond\\r\\n";')
+
+
+def test_errors_tell_no_secret_of_the_settings() -> None:
+    """Whether as it is or as Java reads it; what is no secret stays."""
+    kafka = {"bootstrap.servers": "kafka:9093", "sasl.username": "fleet", "sasl.password": 'pass"word'}
+    error = AgentError('kafka:9093 refuses fleet: password="pass\\"word", pass"word')
+    with pytest.raises(AgentError) as raised, without_secrets(kafka):
+        raise error
+    assert str(raised.value) == 'kafka:9093 refuses fleet: password="***", ***'
 
 
 def test_brokers_that_do_not_answer_are_one_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,6 +100,23 @@ def test_a_rebalance_that_nobody_explains_is_wrong() -> None:
     assert "nothing explains why cooperative went to generation 7, 8" in complaint
 
 
+def test_a_member_that_ends_by_itself_is_wrong_unless_its_client_is_known_for_it() -> None:
+    """No application may die for an agent; kafka-python's die when a broker goes that they ask for metadata."""
+    own = "kafka-python-4-rack-a ended by itself: kafka.errors.KafkaConnectionError: 111 ECONNREFUSED"
+    other = "kafka-python-4-rack-a ended by itself: IllegalStateError: no topic"
+    outcomes = [
+        replace(_outcome(1, "coordinator-killed", 0.1), crashes=(own,)),
+        replace(_outcome(2, "coordinator-killed", 0.1), crashes=(other,)),
+        replace(_outcome(3, "worker-killed", 0.1), crashes=(own,)),
+    ]
+    complaints = judge(_run(*outcomes), _run()).complaints
+    assert [complaint.endswith(crash) for complaint, crash in zip(complaints, (other, own), strict=True)] == [
+        True,
+        True,
+    ]
+    assert as_json(judge(_run(*outcomes), None), seed=1)["with_agents"]["faults"][0]["crashes"] == [own]
+
+
 def test_a_group_without_consumers_that_is_not_as_without_agents_is_wrong() -> None:
     """Each violation is a complaint, of the fault or of the end of the run, and they are counted."""
     emptied = replace(_outcome(4, "group-emptied", 0.1), violations=("idle cannot be deleted",))

@@ -38,6 +38,7 @@ def _sample(seconds: float) -> Sample:
         lag={"g": round(seconds) // 10 % 5},
         led=1,
         rebalances=round(seconds / 30),
+        load=2.0,
     )
 
 
@@ -89,6 +90,7 @@ def test_an_hour_in_which_nothing_grows_is_fine() -> None:
     assert abs(memory["slope_per_hour"]) < _MIB
     assert told["lag"]["g"]["most"] == 4
     assert (told["lost"], told["owned_twice"], told["read_again"], told["samples"]) == (0, 0, 0, 360)
+    assert told["median_load"] == 2.0
 
 
 @pytest.mark.parametrize(("mib", "is_fine"), [(8, True), (12, False), (-12, False)])

@@ -112,6 +112,20 @@ def test_a_lost_dynamic_membership_chooses_a_place_again() -> None:
     assert members_before(STICKY, broker.member_id) == 1
 
 
+def test_the_supervisor_hears_of_a_place_before_it_is_taken() -> None:
+    """A worker that died within 0.2 s of joining was in the group, and nobody knew by which id to leave for it."""
+    broker = Broker(names(200), STICKY, is_static=False, group_instance_id=None)
+    heard: list[str] = []
+    place = Seat(
+        retry_seconds=30.0,
+        metrics=Metrics(),
+        log=structlog.get_logger(),
+        notify_supervisor=lambda: heard.append(broker.member_id),
+    )
+    place.enter(of(broker), STICKY)
+    assert heard == [broker.member_id] != [""]
+
+
 def test_no_safe_id_means_staying_outside() -> None:
     """When every id would be exposed, all are released and the agent stays out."""
     exposed = [name for name in names(2000) if is_exposed(STICKY, name)]

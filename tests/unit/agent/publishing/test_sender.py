@@ -10,9 +10,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from prometheus_client import CollectorRegistry
 
+from agent.errors import RefusedError
 from agent.publishing.metrics import Loss, PublishingMetrics, Refusal
 from agent.publishing.outbox import Kind, Letter, Outbox
 from agent.publishing.sender import Sender, producer_config
+from common.bearer import TokenError
 from common.errors import SettingsError
 
 TOPICS = {Kind.SAMPLE: "samples", Kind.STATE: "states"}
@@ -263,3 +265,55 @@ def test_librdkafka_takes_what_we_send() -> None:
         time.sleep(0.02)
     sender.close(1.0)
     assert registry.get_sample_value("samerack_published_records_total", {"kind": "sample"}) == 5
+
+
+def test_another_login_of_the_producer_needs_no_token_of_the_agents() -> None:
+    """Where the fleet's cluster wants a password, librdkafka would wait in vain for somebody to ask for a token."""
+    msk = {
+        "bootstrap.servers": "b-1.kafka.eu-west-1.amazonaws.com:9098",
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "AWS_MSK_IAM",
+    }
+    assert "oauth_cb" in producer_config(msk, {})
+    own = {"bootstrap.servers": "fleet", "sasl.mechanism": "PLAIN"}
+    assert "oauth_cb" not in producer_config(msk, own)
+
+
+def test_a_producer_waits_for_its_token(setting: Setting) -> None:
+    """A successor of a producer that failed for good is made once there is a token for it; until then topics refuse."""
+    tokens: list[str] = []
+
+    def token(_: str) -> str:
+        if not tokens:
+            raise TokenError("nobody gives a token; ask them")
+        return tokens[0]
+
+    setting.sender._config["oauth_cb"] = token
+    setting.add(1)
+    setting.turns(1)
+    setting.producer.answers = [FATAL]
+    setting.turns(1)
+    setting.now = 40
+    setting.turns(1)
+    assert len(setting.made) == 1
+    assert {trouble.why for trouble in setting.sender.troubles} == {Refusal.FAILING}
+    tokens.append("token")
+    setting.now = 80
+    setting.turns(3)
+    assert len(setting.made) == 2
+    assert setting.count("published_records_total", kind="sample") == 1
+
+
+def test_a_first_token_that_is_not_to_be_had() -> None:
+    """The agent does not start, and says why, as with a password that is wrong."""
+
+    def token(_: str) -> str:
+        raise TokenError("nobody gives a token; ask them")
+
+    with pytest.raises(RefusedError, match=r"^publishing\.kafka: nobody gives a token; ask them$"):
+        Sender(
+            {"oauth_cb": token},
+            topics=TOPICS,
+            outbox=Outbox(most_records=1, most_bytes=1),
+            metrics=PublishingMetrics(CollectorRegistry(), ()),
+        )

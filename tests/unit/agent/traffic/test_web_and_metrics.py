@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -12,6 +13,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 
+from agent.evenness import BusiestMember, TopicShare
 from agent.racks import MemberRack
 from agent.traffic import web as traffic_web
 from agent.traffic.board import TrafficBoard
@@ -52,10 +54,10 @@ def port() -> Iterator[tuple[int, list[tuple[str, str | None]]]]:
 
 
 def post(port: int, path: str, content: bytes, **headers: str) -> tuple[int, str]:
-    """Status and text of the answer."""
+    """Status and text of the answer; `headers` beside that of JSON."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
-        connection.request("POST", path, content, headers)
+        connection.request("POST", path, content, {"Content-Type": "application/json", **headers})
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
     finally:
@@ -63,18 +65,20 @@ def post(port: int, path: str, content: bytes, **headers: str) -> tuple[int, str
 
 
 def test_statistics_are_taken_or_refused(port: tuple[int, list[tuple[str, str | None]]]) -> None:
-    """A good post names its member; a bad one gets 400 with the reason and is not taken."""
+    """A good post names its member; a bad one gets the reason and is not taken."""
     number, taken = port
     assert post(number, "/v1/statistics?group=orders&member=m1", body()) == (200, '{"member":"m1","rack":"a"}')
     assert taken == [("orders", "m1")]
-    for path, content, reason in (
-        ("/v1/statistics", body(), "no group"),
-        ("/v1/statistics?group=g", b"{}", "type"),
-        ("/v1/statistics?group=g", b" " * (MOST_BYTES + 1), "more than"),
+    for path, content, expected, reason in (
+        ("/v1/statistics", body(), 400, "no group"),
+        ("/v1/statistics?group=g", b"{}", 400, "type"),
+        ("/v1/statistics?group=g", b" " * (MOST_BYTES + 1), 413, "more than"),
+        ("/v1/statistics?group=g", body(topics={"\ud800" * 9_000: {}}), 400, "topics"),
     ):
         status, text = post(number, path, content)
-        assert status == 400
-        assert reason in text
+        assert status == expected
+        assert reason in json.loads(text)["error"]
+        assert len(text) < 1_000
     assert len(taken) == 1
 
 
@@ -82,9 +86,18 @@ def test_statistics_are_taken_or_refused(port: tuple[int, list[tuple[str, str | 
 def test_statistics_of_pages_are_refused(
     port: tuple[int, list[tuple[str, str | None]]], headers: dict[str, str]
 ) -> None:
-    """Any page could move partitions else: byte rates decide where they go."""
+    """Any page could else change what is shown in bytes and dollars."""
     number, taken = port
     assert post(number, "/v1/statistics?group=orders", body(), **headers)[0] == 403
+    assert taken == []
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain; charset=utf-8", ""])
+def test_statistics_are_json_by_their_content_type(port: tuple[int, list[tuple[str, str | None]]], kind: str) -> None:
+    """A form of a page, or a program that posts something else, does not send that by accident."""
+    number, taken = port
+    status, text = post(number, "/v1/statistics?group=orders", body(), **{"Content-Type": kind})
+    assert (status, json.loads(text)["error"]) == (415, "content-type: expected application/json")
     assert taken == []
 
 
@@ -169,7 +182,12 @@ def test_pages_are_scraped_directly(status: int, monkeypatch: pytest.MonkeyPatch
 def snapshot() -> TrafficSnapshot:
     """One group, and a refused question."""
     group = GroupTraffic(
-        group="orders", kind="classic", state="Stable", shares=Shares(present_bytes=0.5, optimal=0.25, random=2 / 3)
+        group="orders",
+        kind="classic",
+        state="Stable",
+        shares=Shares(present_bytes=0.5, optimal=0.25, random=2 / 3),
+        topic_share=TopicShare(topic="clicks", member="m1", share=0.75, least=0.25),
+        busiest=BusiestMember(member="m1", bytes_per_second=30.0, mean=20.0),
     )
     return TrafficSnapshot(groups=(group,), cycle=1, gaps=tuple(refused(Family.LOG_DIRS, "broker 1", 31)))
 
@@ -202,6 +220,8 @@ def test_metrics_show_one_publication() -> None:
     assert samples["samerack_cross_rack_share", "orders"] == 0.5
     assert samples["samerack_optimal_share", "orders"] == 0.25
     assert samples["samerack_random_share", "orders"] == 2 / 3
+    assert samples["samerack_largest_topic_share", "orders"] == 0.75
+    assert samples["samerack_busiest_member_times_mean", "orders"] == 1.5
     assert samples["samerack_missing_permissions", "log-dirs"] == 1
     assert samples["samerack_missing_permissions", "probe"] == 0
     assert samples["samerack_traffic_errors_total", "internal"] == 1

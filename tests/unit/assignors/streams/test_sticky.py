@@ -5,15 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 
 from assignors.streams.builtin import ASSIGNORS
 from assignors.streams.fallback import FallbackPriorTaskAssignor
-from assignors.streams.model import ApplicationState
+from assignors.streams.model import ApplicationState, TaskId
 from assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
 from assignors.streams.registry import Outcome, Request
 from assignors.streams.rules import Reason
 from assignors.streams.sticky import StickyTaskAssignor
-from tests.unit.assignors.streams.applications import actives, application, standbys, tasks
+from tests.unit.assignors.streams.applications import actives, after, application, standbys, tasks
 
 both_modes = pytest.mark.parametrize("compatible", [False, True])
 each_sticky = pytest.mark.parametrize("name", ["sticky", "legacy-sticky"])
@@ -170,3 +172,56 @@ def test_kip_924_the_plug_ins_count_deadlines_from_their_clock() -> None:
     assert prior.assign(state) == run(state, "fallback-prior", now_ms=5).assignment
     for assignor in (keep, prior):
         assignor.on_assignment_computed(GroupAssignment(), GroupSubscription(), AssignmentError.NONE)
+
+
+@st.composite
+def _zoned(draw: st.DrawFn) -> ApplicationState:
+    """Clients in zones with tags that say so; each task had its copies in two zones before some clients left."""
+    zones = draw(st.sampled_from(["ab", "abc"]))
+    before = [zone for zone in zones for _ in range(draw(st.integers(1, 3)))]
+    names = [f"0_{number}" for number in range(draw(st.integers(1, 12)))]
+    had: list[dict[str, list[str]]] = [{"active": [], "standby": []} for _ in before]
+    for name in names:
+        owner = draw(st.integers(0, len(before) - 1))
+        had[owner]["active"].append(name)
+        others = [number for number, zone in enumerate(before) if zone != before[owner]]
+        had[draw(st.sampled_from(others))]["standby"].append(name)
+    stay = draw(st.lists(st.booleans(), min_size=len(before), max_size=len(before)))
+    clients = [(zone, held) for zone, held, stays in zip(before, had, stay, strict=True) if stays]
+    clients += [(zone, {"active": [], "standby": []}) for zone in zones for _ in range(draw(st.integers(0, 1)))]
+    assume(len({zone for zone, _ in clients}) > 1)
+    return application(
+        tasks(" ".join(names), source=[draw(st.sampled_from(["a", "b", "ab"])) for _ in names], changelog="ab"),
+        *(
+            {
+                "rack": zone,
+                "tags": {"zone": zone, "other": str(number)},
+                "threads": draw(st.integers(1, 2)),
+                **{kind: " ".join(held[kind]) for kind in held},
+                "lags": dict.fromkeys(held["standby"], 0),
+            }
+            for number, (zone, held) in enumerate(clients)
+        ),
+        num_standby_replicas=1,
+        rack_aware_assignment_tags=("zone",),
+        rack_aware_assignment_strategy=draw(st.sampled_from(["none", "min_traffic", "balance_subtopology"])),
+        rack_aware_traffic_cost=draw(st.sampled_from([1, 10, 100])),
+        rack_aware_non_overlap_cost=draw(st.sampled_from([1, 10])),
+    )
+
+
+@pytest.mark.parametrize("name", sorted(ASSIGNORS))
+@given(state=_zoned())
+@settings(max_examples=100, deadline=None)
+def test_tags_hold(name: str, state: ApplicationState) -> None:
+    """No task has all its copies in one zone, whatever racks save; under `ha` once everything is where it is to be."""
+    outcome = run(state, name)
+    for _ in range(20 if name == "ha" else 0):
+        state = after(state, outcome.assignment)
+        outcome = run(state, name)
+    answer = outcome.assignment
+    zones: dict[TaskId, set[str]] = {task: set() for task in state.all_tasks}
+    for assignment in answer.assignment:
+        for task in assignment.tasks:
+            zones[task].add(state.states[assignment.process_id].client_tags["zone"])
+    assert {str(task) for task, found in zones.items() if len(found) < 2} == set()

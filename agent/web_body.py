@@ -1,0 +1,96 @@
+"""Reads the bodies of requests within bounds: what type, how many bytes, how long, and how many at the same time.
+
+Whoever reaches the port may open connections and send slowly: that must cost neither the memory nor the time that
+others need. What must not enter: what a body means.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+
+from common.words import plain
+
+JSON: Final = "application/json"
+_SECONDS: Final = 5.0
+_AT_ONCE: Final = 16
+_LONGEST_REASON: Final = 500
+
+
+class RequestError(Exception):
+    """A request that changes nothing: the status that it is answered with, and why."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+    def answer(self) -> Response:
+        """The answer."""
+        return refusal(self.status, str(self))
+
+
+def refusal(status: int, reason: str) -> Response:
+    """A JSON object with the reason; what it repeats of a request is cut, and no character of it steers a terminal."""
+    text = plain(reason)
+    text = text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
+    # the rest of a body that did not come in time is not waited for
+    headers = {"connection": "close"} if status == 408 else None
+    return JSONResponse({"error": text}, status_code=status, headers=headers)
+
+
+class BodyReader:
+    """Reads the bodies of one route; to be used from one event loop."""
+
+    def __init__(self, *, max_bytes: int, seconds: float = _SECONDS, at_once: int = _AT_ONCE) -> None:
+        """Prepare.
+
+        Args:
+            max_bytes: how long a body may be.
+            seconds: how long all of it may take to arrive.
+            at_once: how many may be under way at the same time.
+        """
+        self._max_bytes = max_bytes
+        self._seconds = seconds
+        self._free = at_once
+
+    @asynccontextmanager
+    async def read(self, request: Request) -> AsyncIterator[bytes]:
+        """The body, whatever its header says of its length; until the context ends it counts as being read.
+
+        Raises:
+            RequestError: It is not JSON by its content type (415), too long (413), late (408), cut off (400), or one
+                too many at the same time (503).
+        """
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+            raise RequestError(415, f"content-type: expected {JSON}")
+        if not self._free:
+            raise RequestError(503, "too many other requests are under way; ask again in a few seconds")
+        self._free -= 1
+        try:
+            yield await self._in_time(request)
+        finally:
+            self._free += 1
+
+    async def _in_time(self, request: Request) -> bytes:
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._parts(request)
+        except TimeoutError:
+            raise RequestError(408, f"the body did not arrive within {self._seconds:g} s") from None
+        except ClientDisconnect:
+            raise RequestError(400, "the body was cut off") from None
+
+    async def _parts(self, request: Request) -> bytes:
+        parts: list[bytes] = []
+        size = 0
+        async for part in request.stream():
+            size += len(part)
+            if size > self._max_bytes:
+                raise RequestError(413, f"the body has more than {self._max_bytes} bytes")
+            parts.append(part)
+        return b"".join(parts)

@@ -1,0 +1,217 @@
+"""Chooses among plans of equal loads, cross-rack weight and moves: the last levels of the objective of `optimal`.
+
+1. topics: a member that has all of a topic is the only reader of what may be the busiest topic of all. The measure is
+   the largest number of a topic's partitions on one member, then the sum of squares of all such numbers.
+2. weight: with weights that are bytes, members with as many partitions as others may read many times as much. The
+   measure is the sum of the squared weights of the members' partitions.
+
+Plans come here dealt in turns (`assignors.deal`), which is best for topics in groups without present owners whose
+members are alike. The rest is done by exchanges: two members swap two partitions where that changes neither loads nor
+cross-rack weight nor moves; none makes the largest number larger. As no exchange costs a move, a plan that is in force
+is never changed for either. No exchange of two is left that would improve a plan, unless the group is so large that
+looking for them takes too long.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from assignors.arrays import combine, dense_rank, first_of_each, stable_order, starts_of
+from assignors.consumer.locality import Locality
+from assignors.consumer.spread_exact import count_cells
+from assignors.model import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array, Problem
+
+_MAX_CELLS: Final = 1 << 23
+"""Members times topics beyond which the counts would need too much memory."""
+_LOOK: Final = 1_000
+"""What a look at a mover costs beside one for each partner in an exchange,"""
+_MOST_LOOKS: Final = 50_000
+_MOST_LOOKS_PER_PARTITION: Final = 5
+"""and what all may cost: some milliseconds, in the largest groups some tens of them. The worst is looked at first."""
+_ALL_MOVERS: Final = 4096
+"""Of more than so many only those are looked at as partners that are on members where they are likely to be better,"""
+_LIKELY: Final = 8
+"""which are so many each: with the least of the topic, with the least weight, with the most."""
+_LEAST_DIFFERENCE: Final = 2
+"""An exchange spreads topics better where the differences of both topics are more than this in sum."""
+
+
+def spread_topics(problem: Problem, near: Locality, plan: Int32Array) -> Int32Array:
+    """A plan of the same loads, cross-rack weight and moves, as good as exchanges of two make it.
+
+    Args:
+        problem: the group.
+        near: its columns and prices.
+        plan: [P] member of each partition; each has one that subscribes to the topic.
+
+    Returns:
+        [P] member of each partition.
+
+    Complexity: O(P + M * T), and O(movers) for each mover on a member with too much of its topic, or each where
+    weights differ, up to a bound.
+    """
+    if len(problem.members) * len(problem.topics) > _MAX_CELLS:
+        return plan
+    exchange = _Exchanges(problem, near, plan)
+    while exchange.budget > 0 and exchange.improve():
+        pass
+    return exchange.member
+
+
+class _Exchanges:
+    """A plan that is improved in place."""
+
+    def __init__(self, problem: Problem, near: Locality, plan: Int32Array) -> None:
+        self.member = plan.copy()
+        self.budget = _MOST_LOOKS + _MOST_LOOKS_PER_PARTITION * len(plan)
+        members = len(problem.members)
+        self._topic, self._owner = problem.topic_of, problem.owner
+        self._price, self._prices, self._column = near.price, near.prices, near.column
+        self._weight, self._weights = self._ranked(problem.weights, len(plan))
+        self._load = np.zeros(members, np.int64)
+        np.add.at(self._load, plan, self._weights[self._weight])
+        self._reads = problem.subscriptions
+        self._reader = problem.subscription_of
+        self._count = count_cells(problem, plan).astype(np.int32)
+        self._moving = np.flatnonzero(plan != self._owner)
+        self._owned = stable_order(self._owner + np.int32(1), members + 1)
+        self._largest = 0
+        self._by_member, self._first_at = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._first_owned = starts_of(np.bincount(self._owner + 1, minlength=members + 1))
+
+    @staticmethod
+    def _ranked(weights: Int64Array | None, partitions: int) -> tuple[Int32Array, Int64Array]:
+        """[P] row of each partition's weight among the distinct ones, and these."""
+        if weights is None:
+            return np.zeros(partitions, np.int32), np.ones(1, np.int64)
+        return dense_rank(weights, int(weights.max(initial=0)) + 1)
+
+    def improve(self) -> bool:
+        """Look once at every mover that may take part in an exchange; whether any was made."""
+        made = False
+        self._largest = int(self._count.max())
+        self._by_member = self._moving[stable_order(self.member[self._moving], len(self._load))]
+        self._first_at = starts_of(np.bincount(self.member[self._moving], minlength=len(self._load)))
+        for mover in self._worth_a_look().tolist():
+            if self.member[mover] == self._owner[mover]:
+                continue  # an exchange has let it stay
+            made |= self._exchange(mover)
+            if self.budget < 0:
+                break
+        return made
+
+    def _worth_a_look(self) -> Int64Array:
+        """One mover of each member, topic, price, weight and owner, those with the most of their topic first."""
+        least = self._least()
+        over = self._count - least
+        too_full: BoolArray = over.max(axis=1, initial=0) >= _LEAST_DIFFERENCE
+        at, topic, owner = self.member[self._moving], self._topic[self._moving], self._owner[self._moving]
+        height = over[at, topic]
+        looks = (height >= _LEAST_DIFFERENCE) | ((owner != NOBODY) & too_full[owner])
+        if len(self._weights) > 1:
+            looks |= self._heaviest()[at]
+        movers, height = self._moving[looks], height[looks]
+        members, topics = self._count.shape
+        keys, count = combine(at[looks], members, topic[looks], topics)
+        keys, count = combine(keys, count, self._price[movers], len(self._prices))
+        keys, count = combine(keys, count, self._weight[movers], len(self._weights))
+        keys, count = combine(keys, count, owner[looks] + np.int32(1), members + 1)
+        some = first_of_each(keys, count)
+        heavy = self._load[self.member[movers[some]]]
+        ordered: Int64Array = movers[some[np.lexsort((-heavy, -height[some]))]]
+        return ordered
+
+    def _heaviest(self) -> BoolArray:
+        """[M] members whose movers are looked at for weight: in large groups those with the most."""
+        if len(self._moving) <= _ALL_MOVERS:
+            return np.ones(len(self._load), np.bool_)
+        found = np.zeros(len(self._load), np.bool_)
+        found[np.argsort(self._load, kind="stable")[-_LIKELY:]] = True
+        return found
+
+    def _least(self) -> Int32Array:
+        """[T] the least that any subscriber has of the topic."""
+        most = np.int32(len(self.member))
+        rows = [
+            np.where(reads, self._count[self._reader == number].min(axis=0, initial=most), most)
+            for number, reads in enumerate(self._reads)
+        ]
+        least: Int32Array = np.min(rows, axis=0).astype(np.int32)
+        return least
+
+    def _exchange(self, mover: int) -> bool:
+        """Make the exchange that improves the plan most."""
+        owner = int(self._owner[mover])
+        movers = self._other_movers(mover)
+        movers = movers[self._owner[movers] != self.member[mover]]
+        if owner != NOBODY:
+            movers = movers[self.member[movers] != owner]
+            mine = self._owned[self._first_owned[owner + 1] : self._first_owned[owner + 2]]
+            partners = np.concatenate([movers, mine[self.member[mine] == owner]])
+        else:
+            partners = movers
+        self.budget -= _LOOK + len(partners)
+        partners = partners[self._cost_nothing(mover, partners)]
+        if not len(partners):
+            return False
+        topics, weight = self._topic_gain(mover, partners), self._weight_gain(mover, partners)
+        best = int(np.lexsort((weight, topics))[-1])
+        if topics[best] < 0 or (topics[best] == 0 and weight[best] <= 0):
+            return False
+        self._swap(mover, int(partners[best]))
+        return True
+
+    def _other_movers(self, mover: int) -> Int64Array:
+        if len(self._moving) <= _ALL_MOVERS:
+            return self._moving
+        by_weight = np.argsort(self._load, kind="stable")
+        by_count = np.argsort(self._count[:, self._topic[mover]], kind="stable")
+        likely = np.unique(np.concatenate([by_count[:_LIKELY], by_weight[:_LIKELY], by_weight[-_LIKELY:]]))
+        return np.concatenate([self._by_member[self._first_at[at] : self._first_at[at + 1]] for at in likely.tolist()])
+
+    def _topic_gain(self, mover: int, partners: Int64Array) -> Int32Array:
+        """Half of what the exchange takes off the sum of squares of the topics."""
+        here, there = self.member[mover], self.member[partners]
+        given, taken = self._topic[mover], self._topic[partners]
+        apart = (
+            self._count[here, given] - self._count[there, given] + self._count[there, taken] - self._count[here, taken]
+        )
+        gain: Int32Array = np.where(given == taken, 0, apart - _LEAST_DIFFERENCE)
+        return gain
+
+    def _weight_gain(self, mover: int, partners: Int64Array) -> FloatArray:
+        """Half of what the exchange takes off the sum of squares of the members' weights; its sign is exact."""
+        more = self._weights[self._weight[mover]] - self._weights[self._weight[partners]]
+        apart = self._load[self.member[mover]] - self._load[self.member[partners]]
+        gain: FloatArray = more.astype(np.float64) * (apart - more)
+        return gain
+
+    def _cost_nothing(self, mover: int, partners: Int64Array) -> BoolArray:
+        """Whether both members read both topics, no number exceeds the largest, and cross-rack weight is unchanged."""
+        here, there = self.member[mover], self.member[partners]
+        here_column, there_column = self._column[here], self._column[there]
+        given, taken = self._topic[mover], self._topic[partners]
+        mine, theirs = self._prices[self._price[mover]], self._price[partners]
+        before = mine[here_column] + self._prices[theirs, there_column]
+        after = mine[there_column] + self._prices[theirs, here_column]
+        may: BoolArray = (
+            self._reads[self._reader[there], given]
+            & self._reads[self._reader[here], taken]
+            & ((given == taken) | (np.maximum(self._count[there, given], self._count[here, taken]) < self._largest))
+            & (before == after)
+            & (here != there)
+        )
+        return may
+
+    def _swap(self, mover: int, partner: int) -> None:
+        here, there = self.member[mover], self.member[partner]
+        for partition, old, new in ((mover, here, there), (partner, there, here)):
+            self._count[old, self._topic[partition]] -= 1
+            self._count[new, self._topic[partition]] += 1
+            self._load[old] -= self._weights[self._weight[partition]]
+            self._load[new] += self._weights[self._weight[partition]]
+            self.member[partition] = new
+        if self.member[mover] == self._owner[mover]:
+            self._moving[self._moving == mover] = partner  # it stays now, and the other moves in its place

@@ -1,0 +1,147 @@
+"""The best spread of topics over members that loads, cross-rack weight and moves leave open, found by flows.
+
+Exchanges of two partitions (`assignors.consumer.spread`) end where only a longer chain would improve the plan, or where
+another member should have the one partition more. Here a seat is a cell, a member's part of a topic, and each unit more
+costs the cell more than the one before it. What must not enter: groups so large that this would take longer than the
+plan itself; they keep what exchanges found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from assignors.arrays import combine, first_of_each, ranges
+from assignors.balance import Spread
+from assignors.consumer.locality import Locality
+from assignors.flow import Claims, Seats, Units, place
+from assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
+
+_MOST_ARCS: Final = 8_192
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """The plans to choose among.
+
+    Attributes:
+        may_have: [S, T] topics whose partitions members with the subscription may have.
+        share_of: [M] group of `spread` whose loads the member has.
+        spread: the loads.
+        spare_moves: how many partitions may move beyond the fewest so that the largest number is less.
+    """
+
+    may_have: BoolArray
+    share_of: Int32Array
+    spread: Spread
+    spare_moves: int = 0
+
+
+def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Room, *, portable: bool) -> Int32Array:
+    """The plan in which the largest number of a topic's partitions on one member is least, then their sum of squares.
+
+    Args:
+        problem: the group.
+        near: its columns and prices.
+        plan: [P] member of each partition: the best there is room for in cross-rack weight and moves.
+        room: what each member may have, and how much may move.
+        portable: solve with networkx even where OR-Tools is there.
+
+    Returns:
+        [P] member of each partition; the plan itself where none is better or the group is too large.
+    """
+    if len(problem.members) * len(problem.topics) > _MOST_ARCS:
+        return plan
+    may_have = room.may_have[problem.subscription_of]
+    count = count_cells(problem, plan)
+    sizes, readers = count.sum(axis=0), np.maximum(may_have.sum(axis=0), 1)
+    floor, rest = np.divmod(sizes, readers)
+    if (count**2).sum() == (readers * floor**2 + rest * (2 * floor + 1)).sum():
+        return plan  # every topic is as even as it can be
+    low, high = int((floor + (rest > 0)).max()), int(count.max())
+    most_moves = _moves(problem, plan) + room.spare_moves
+    pools = combine(problem.topic_of, len(sizes), near.price, len(near.prices))[1]
+    if pools * near.prices.shape[1] + int((may_have * np.minimum(sizes, high)).sum()) > _MOST_ARCS:
+        return plan
+    cells = _Cells(problem, near, room, may_have, np.minimum(sizes, high))
+    best = None
+    while low < high:
+        middle = (low + high) // 2
+        found = cells.plan(middle, portable=portable)
+        largest = int(count_cells(problem, found).max())
+        if largest <= middle and _moves(problem, found) <= most_moves:
+            best, high = found, largest
+        else:
+            low = middle + 1
+    if best is None:
+        best = cells.plan(high, portable=portable)
+    return best if _rank(count_cells(problem, best)) < _rank(count) else plan
+
+
+def count_cells(problem: Problem, plan: Int32Array) -> Int64Array:
+    """[M, T] partitions of each topic that each member has."""
+    members, topics = len(problem.members), len(problem.topics)
+    cell = plan.astype(np.int64) * topics + problem.topic_of
+    return np.bincount(cell, minlength=members * topics).reshape(members, topics)
+
+
+def _moves(problem: Problem, plan: Int32Array) -> int:
+    return int(((plan != problem.owner) & (problem.owner != NOBODY)).sum())
+
+
+def _rank(count: Int64Array) -> tuple[int, int]:
+    return int(count.max()), int((count**2).sum())
+
+
+class _Cells:
+    """The group as units of topics and seats that are cells, in the order of members."""
+
+    def __init__(self, problem: Problem, near: Locality, room: Room, may_have: BoolArray, most: Int64Array) -> None:
+        """Translate; `may_have` is [M, T] by member, and `most` [T] how many of a topic any member may have."""
+        self._member, topic = np.nonzero(may_have)
+        cell = np.full(may_have.shape, NOBODY, np.int32)
+        cell[self._member, topic] = np.arange(len(topic))
+        self._units = Units(
+            kind=problem.topic_of,
+            kinds=may_have.shape[1],
+            price=near.price,
+            prices=near.prices,
+            claim=np.where(problem.owner == NOBODY, NOBODY, cell[problem.owner, problem.topic_of]) + np.int32(1),
+            claims=Claims(
+                start=np.concatenate([[0], np.arange(len(topic) + 1)]),
+                seat=np.arange(len(topic), dtype=np.int32),
+                kept=np.ones(len(topic), np.int64),
+            ),
+        )
+        columns = near.prices.shape[1]
+        group, groups = combine(topic, may_have.shape[1], near.column[self._member], columns)
+        some = first_of_each(group, groups)
+        self._step = 1 + ranges(np.zeros(len(topic), np.int64), most[topic])
+        rising = np.repeat(np.arange(len(topic)), most[topic])
+        band = room.spread.band[room.share_of]
+        stretching = np.flatnonzero(room.spread.extras[band] > 0)
+        member_node, band_node = len(topic), len(topic) + len(may_have)
+        self._seats = Seats(
+            group=group,
+            column=near.column[self._member[some]],
+            edge_kind=topic[some].astype(np.int32),
+            edge_group=np.arange(groups, dtype=np.int32),
+            demand=np.concatenate(
+                [np.zeros(len(topic), np.int64), room.spread.floor[room.share_of], room.spread.extras]
+            ),
+            tail=np.concatenate([rising, member_node + stretching]).astype(np.int32),
+            head=np.concatenate([member_node + self._member[rising], band_node + band[stretching]]).astype(np.int32),
+            capacity=np.ones(len(rising) + len(stretching), np.int64),
+        )
+
+    def plan(self, cap: int, *, portable: bool) -> Int32Array:
+        """[P] members: the fewest units beyond `cap` in their cells, then the fewest moves, then the least squares."""
+        others = np.zeros(len(self._seats.tail) - len(self._step), np.int64)
+        seats = replace(
+            self._seats,
+            toll=np.concatenate([(self._step > cap).astype(np.int64), others]),
+            cost=np.concatenate([2 * self._step - 1, others]),
+        )
+        return self._member[place(self._units, seats, interleaved=True, portable=portable)].astype(np.int32)

@@ -1,0 +1,240 @@
+"""AWS credentials of what runs here, found in the order of AWS's own libraries.
+
+From the environment, a web identity (IRSA), a container (EKS Pod Identity, ECS) or the instance's metadata (IMDSv2).
+
+Files of profiles are not read: they are for people. The names of variables and the addresses are AWS's (AWS SDKs and
+Tools Reference Guide, "Standardized credential providers"). What must not enter: what is signed with them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import quote, urlencode, urlsplit
+from xml.etree import ElementTree as ET
+
+from common.bearer import TokenError
+from common.clouds.asking import (
+    METADATA_SECONDS,
+    SECONDS,
+    asked,
+    check_clock,
+    file_text,
+    line,
+    parsed,
+    secure,
+    told,
+    trust,
+)
+from common.clouds.sigv4 import Credentials
+from common.fetching import HttpAnswer
+
+_ECS: Final = "169.254.170.2"
+_NEAR: Final = (_ECS, "169.254.170.23", "fd00:ec2::23")
+"""Where ECS and EKS answer containers: addresses of this machine alone."""
+_INSTANCE: Final = "http://169.254.169.254"
+_ROLES: Final = "/latest/meta-data/iam/security-credentials/"
+_STS: Final = "STS"
+_STS_CURES: Final[Mapping[str, str]] = {
+    "AccessDenied": "the role's trust policy must allow sts:AssumeRoleWithWebIdentity to this cluster's OIDC provider "
+    "and to system:serviceaccount:NAMESPACE:NAME of this pod",
+    "ExpiredTokenException": "the token in AWS_WEB_IDENTITY_TOKEN_FILE has ended; check the clocks, and restart the "
+    "pod if Kubernetes does not renew it",
+    "InvalidIdentityToken": "make the OIDC issuer of this Kubernetes cluster an identity provider of the account, with "
+    "the audience sts.amazonaws.com",
+}
+_SET: Final = "give the ServiceAccount a role (docs/clouds.md)"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where this runs.
+
+    Attributes:
+        environment: variables by name.
+        region: where to ask STS.
+        authority: file of the authorities that the certificate of STS is signed by; "" is the system's.
+    """
+
+    environment: Mapping[str, str]
+    region: str
+    authority: str = ""
+
+
+def find(place: Place) -> Credentials:
+    """Credentials of the first source that the environment names; the instance's where it names none.
+
+    Raises:
+        TokenError: It names none and the instance has none, or the one that it names gives none.
+    """
+    for source in _SOURCES:
+        found = source(place)
+        if found is not None:
+            return found
+    try:
+        return _of_instance(place)
+    except TokenError as error:
+        raise TokenError(
+            "no AWS credentials: neither AWS_ACCESS_KEY_ID, AWS_WEB_IDENTITY_TOKEN_FILE nor "
+            f"AWS_CONTAINER_CREDENTIALS_FULL_URI is set, and {error}"
+        ) from None
+
+
+def _of_environment(place: Place) -> Credentials | None:
+    """Access key, secret and session as they are set."""
+    key, secret = (place.environment.get(name, "") for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
+    if not key and not secret:
+        return None
+    if not key or not secret:
+        missing = "AWS_SECRET_ACCESS_KEY" if key else "AWS_ACCESS_KEY_ID"
+        raise TokenError(f"{missing}: is missing, and the other half is set; set both or neither")
+    return Credentials(key=key, secret=secret, session=place.environment.get("AWS_SESSION_TOKEN", ""))
+
+
+def _of_web_identity(place: Place) -> Credentials | None:
+    """A role for the token of a Kubernetes ServiceAccount (IRSA), from STS."""
+    role, path = (place.environment.get(name, "") for name in ("AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"))
+    if not path:
+        return None
+    if not role:
+        raise TokenError("AWS_ROLE_ARN: is missing, and AWS_WEB_IDENTITY_TOKEN_FILE is set; set both or neither")
+    form = {
+        "Action": "AssumeRoleWithWebIdentity",
+        "Version": "2011-06-15",
+        "RoleArn": role,
+        "RoleSessionName": place.environment.get("AWS_ROLE_SESSION_NAME") or "samerack",
+        "WebIdentityToken": file_text("AWS_WEB_IDENTITY_TOKEN_FILE", path),
+    }
+    url = _sts_url(place)
+    answer = asked(
+        _STS,
+        url,
+        "/",
+        seconds=SECONDS,
+        method="POST",
+        headers={"Content-Type": "application/x-www-form-urlencoded"},
+        body=urlencode(form).encode(),
+        tls=trust(place.authority) if url.startswith("https://") else None,
+    )
+    check_clock(f"{_STS} ({url})", answer)
+    told_by_sts = _xml(answer)
+    if answer.status != 200:
+        code, message = (told_by_sts.get(name, "") for name in ("Code", "Message"))
+        said = f"{line(code)}: {line(message)}" if code else f"answers {answer.status}"
+        raise TokenError(
+            f"{_STS} ({url}) refuses the role {role}: {said}; "
+            f"{_STS_CURES.get(code, 'check AWS_ROLE_ARN and AWS_WEB_IDENTITY_TOKEN_FILE')}"
+        )
+    return _credentials(f"{_STS} ({url})", {**told_by_sts, "Token": told_by_sts.get("SessionToken", "")})
+
+
+def _sts_url(place: Place) -> str:
+    given = place.environment.get("AWS_ENDPOINT_URL_STS", "")
+    if given:
+        return secure("AWS_ENDPOINT_URL_STS", given)
+    region = place.environment.get("AWS_REGION") or place.environment.get("AWS_DEFAULT_REGION") or place.region
+    return f"https://sts.{region}.amazonaws.com{'.cn' if region.startswith('cn-') else ''}"
+
+
+def _of_container(place: Place) -> Credentials | None:
+    """What EKS Pod Identity or ECS gives to this container."""
+    variable = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
+    relative, url = place.environment.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", ""), place.environment.get(variable)
+    if relative:
+        variable, url = "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", f"http://{_ECS}{relative}"
+    if not url:
+        return None
+    address = urlsplit(secure(variable, url, near=_NEAR))
+    who = f"{variable} {url}"
+    path = f"{address.path or '/'}?{address.query}" if address.query else address.path or "/"
+    answer = asked(
+        who,
+        f"{address.scheme}://{address.netloc}",
+        path,
+        seconds=METADATA_SECONDS,
+        headers=_authorization(place.environment),
+        tls=trust("") if address.scheme == "https" else None,
+    )
+    if answer.status != 200:
+        raise TokenError(
+            f"{who} answers {answer.status}: {told(answer, 'message', 'Message')}; check the Pod Identity association "
+            "of this ServiceAccount (aws eks list-pod-identity-associations), or the task's role, and its trust policy"
+        )
+    check_clock(who, answer)
+    return _credentials(who, parsed(who, answer))
+
+
+def _authorization(environment: Mapping[str, str]) -> dict[str, str]:
+    path = environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", "")
+    token = file_text("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", path) if path else ""
+    token = token or environment.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")
+    return {"Authorization": token} if token else {}
+
+
+def _of_instance(place: Place) -> Credentials:
+    """The role in the instance's profile, from its metadata service: version 2 alone, which asks for a token first."""
+    if place.environment.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
+        raise TokenError(f"AWS_EC2_METADATA_DISABLED is true; {_SET}")
+    given = place.environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "").rstrip("/")
+    url = secure("AWS_EC2_METADATA_SERVICE_ENDPOINT", given, near=("169.254.169.254", "fd00:ec2::254")) if given else ""
+    url = url or _INSTANCE
+    who = f"instance metadata ({url})"
+    try:
+        life = {"X-aws-ec2-metadata-token-ttl-seconds": "60"}
+        proof = asked(who, url, "/latest/api/token", seconds=METADATA_SECONDS, method="PUT", headers=life)
+    except TokenError as error:
+        raise TokenError(f"{error}; {_SET}, or let containers reach it (a hop limit of 2)") from None
+    headers = {"X-aws-ec2-metadata-token": _text(who, proof)}
+    role = _text(who, asked(who, url, _ROLES, seconds=METADATA_SECONDS, headers=headers)).partition("\n")[0].strip()
+    answer = asked(who, url, _ROLES + quote(role, safe=""), seconds=METADATA_SECONDS, headers=headers)
+    check_clock(who, answer)
+    _text(who, answer)
+    return _credentials(who, parsed(who, answer))
+
+
+def _text(who: str, answer: HttpAnswer) -> str:
+    text = answer.body.decode(errors="replace").strip()
+    if answer.status == 404:
+        raise TokenError(f"{who} knows no role of this instance; {_SET}, or the instance a profile")
+    if answer.status != 200 or not text:
+        raise TokenError(f"{who} answers {answer.status}; {_SET}")
+    return text
+
+
+def _xml(answer: HttpAnswer) -> dict[str, str]:
+    """The texts in an answer by the names of their elements; none where it is no XML."""
+    try:
+        root = ET.fromstring(answer.body)  # noqa: S314 - short, over TLS; expat bounds entities
+    except ET.ParseError:
+        return {}
+    return {one.tag.rpartition("}")[2]: one.text.strip() for one in root.iter() if one.text and one.text.strip()}
+
+
+def _credentials(who: str, found: Mapping[str, Any]) -> Credentials:
+    """Credentials in AWS's own names.
+
+    Raises:
+        TokenError: They are not whole, or have ended.
+    """
+    if found.get("Code", "Success") != "Success":
+        raise TokenError(f"{who} gives no credentials: {line(str(found['Code']))}; check the role's trust policy")
+    try:
+        ends = datetime.fromisoformat(str(found["Expiration"])).timestamp()
+        key, secret, session = (str(found[name]) for name in ("AccessKeyId", "SecretAccessKey", "Token"))
+    except (KeyError, ValueError, OverflowError):
+        raise TokenError(
+            f"{who} answers without AccessKeyId, SecretAccessKey, token and Expiration; is it AWS's?"
+        ) from None
+    if not key or not secret or not session:
+        raise TokenError(f"{who} answers with empty credentials; is it AWS's?")
+    now = time.time()
+    if ends <= now:
+        ended, here = (datetime.fromtimestamp(one, UTC).isoformat(timespec="seconds") for one in (ends, now))
+        raise TokenError(f"{who} gives credentials that ended at {ended}, and here it is {here}; check the clocks")
+    return Credentials(key=key, secret=secret, session=session, ends=ends)
+
+
+_SOURCES: Final[tuple[Callable[[Place], Credentials | None], ...]] = (_of_environment, _of_web_identity, _of_container)

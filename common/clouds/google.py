@@ -1,0 +1,63 @@
+"""Tokens for Google's Managed Service for Apache Kafka: an access token of a service account in its brokers' form.
+
+Source: Google, "kafka_gcp_credentials_server.py" (github.com/googleapis/managedkafka): header, claims and the token,
+each in base64 without padding, with dots between. GKE has such a server for pods, too.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import time
+from collections.abc import Mapping
+from typing import Final
+
+from common.bearer import Token, TokenError
+from common.clouds.asking import METADATA_SECONDS, asked, bearer, check_clock, line, secure, told
+from common.fetching import HttpAnswer
+from common.identities import GoogleIdentity
+
+CURE: Final = (
+    "check that the service account has the role roles/managedkafka.client in the cluster's project, and the clocks"
+)
+_HOST: Final = "metadata.google.internal"
+_ACCOUNT: Final = "/computeMetadata/v1/instance/service-accounts/default/"
+_FLAVOUR: Final[Mapping[str, str]] = {"Metadata-Flavor": "Google"}
+_HEADER: Final[Mapping[str, str]] = {"typ": "JWT", "alg": "GOOG_OAUTH2_TOKEN"}
+_PRINCIPAL: Final = "GOOGLE_MANAGED_KAFKA_AUTH_PRINCIPAL"
+
+
+def fetch(_: GoogleIdentity, environment: Mapping[str, str] = os.environ) -> Token:
+    """A token of the service account that this runs as.
+
+    Raises:
+        TokenError: There is no metadata server, or it knows no service account.
+    """
+    host = environment.get("GCE_METADATA_HOST") or _HOST
+    url = secure("GCE_METADATA_HOST", f"http://{host}", near=(_HOST, "169.254.169.254"))
+    who = f"Google's metadata server ({url})"
+    principal = environment.get(_PRINCIPAL) or line(_asked(who, url, "email").body.decode(errors="replace"))
+    if not principal:
+        raise TokenError(f"{who} tells no service account; set {_PRINCIPAL} to the principal's name")
+    answer = _asked(who, url, "token")
+    check_clock(who, answer)
+    access, seconds = bearer(who, answer)
+    now = int(time.time())
+    claims = {"exp": now + int(seconds), "iss": "Google", "iat": now, "scope": "kafka", "sub": principal}
+    text = ".".join(map(_encoded, (json.dumps(_HEADER), json.dumps(claims), access)))
+    return Token(text=text, seconds=seconds, principal=principal)
+
+
+def _asked(who: str, url: str, what: str) -> HttpAnswer:
+    answer = asked(who, url, f"{_ACCOUNT}{what}", seconds=METADATA_SECONDS, headers=_FLAVOUR)
+    if answer.status != 200:
+        raise TokenError(
+            f"{who} answers {answer.status}: {told(answer, 'error_description', 'error')}; give the machine or the "
+            "pod's ServiceAccount a service account (docs/clouds.md)"
+        )
+    return answer
+
+
+def _encoded(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")

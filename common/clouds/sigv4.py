@@ -1,0 +1,96 @@
+"""AWS Signature Version 4 in a URL ("presigned"), of a request without a body.
+
+Source: AWS, "Signature Version 4 for API requests" (docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html).
+What must not enter: where credentials come from, and what is signed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Final
+from urllib.parse import quote
+
+_ALGORITHM: Final = "AWS4-HMAC-SHA256"
+NO_BODY: Final = hashlib.sha256(b"").hexdigest()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Credentials:
+    """What AWS gives to whom it knows.
+
+    Attributes:
+        key: the access key's id, which is no secret.
+        secret: the access key.
+        session: token of a session, for credentials that end.
+        ends: when they end, in seconds since 1970; None is never.
+    """
+
+    key: str
+    secret: str = field(repr=False)
+    session: str = field(default="", repr=False)
+    ends: float | None = None
+
+
+def presigned(  # noqa: PLR0913 - a signature is of so many things
+    credentials: Credentials,
+    *,
+    host: str,
+    path: str = "/",
+    query: Mapping[str, str],
+    service: str,
+    region: str,
+    now: float,
+    seconds: int,
+    body_hash: str = NO_BODY,
+) -> str:
+    """The URL of a GET request that whoever has it may make, as often as they like, until it ends.
+
+    Args:
+        credentials: who signs.
+        host: whom it is for.
+        path: as it stands in the URL, already quoted.
+        query: parameters beside those of the signature.
+        service: the service's name in signatures.
+        region: the service's region.
+        now: seconds since 1970.
+        seconds: how long the URL is good.
+        body_hash: what stands for the body, which is empty.
+    """
+    stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
+    scope = f"{stamp[:8]}/{region}/{service}/aws4_request"
+    parameters = {
+        **query,
+        "X-Amz-Algorithm": _ALGORITHM,
+        "X-Amz-Credential": f"{credentials.key}/{scope}",
+        "X-Amz-Date": stamp,
+        "X-Amz-Expires": str(seconds),
+        "X-Amz-SignedHeaders": "host",
+        **({"X-Amz-Security-Token": credentials.session} if credentials.session else {}),
+    }
+    pairs = sorted((quoted(name), quoted(value)) for name, value in parameters.items())
+    asked = "&".join(f"{name}={value}" for name, value in pairs)
+    canonical = f"GET\n{path}\n{asked}\nhost:{host}\n\nhost\n{body_hash}"
+    text = f"{_ALGORITHM}\n{stamp}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
+    signature = _keyed(signing_key(credentials.secret, scope), text).hex()
+    return f"https://{host}{path}?{asked}&X-Amz-Signature={signature}"
+
+
+def signing_key(secret: str, scope: str) -> bytes:
+    """The key for one day, region and service: `20150830/us-east-1/iam/aws4_request`."""
+    key = f"AWS4{secret}".encode()
+    for part in scope.split("/"):
+        key = _keyed(key, part)
+    return key
+
+
+def quoted(text: str) -> str:
+    """As AWS wants the parts of a query: everything but letters, digits and `-._~` in %XX."""
+    return quote(text, safe="-._~")
+
+
+def _keyed(key: bytes, text: str) -> bytes:
+    return hmac.new(key, text.encode(), hashlib.sha256).digest()

@@ -1,0 +1,292 @@
+"""As whom the agent comes to the brokers with OAUTHBEARER: what the settings say of it, checked, as one value.
+
+Names are librdkafka's. `AWS_MSK_IAM` is a mechanism for Java's clients; MSK's brokers take the same signature as a
+token of OAUTHBEARER, and both of the agent's clients send that. What must not enter: asking anybody for a token.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+from urllib.parse import urlencode
+
+from common.errors import SettingsError
+
+AWS_MSK_IAM: Final = "AWS_MSK_IAM"
+OAUTHBEARER: Final = "OAUTHBEARER"
+_MECHANISMS: Final = ("sasl.mechanism", "sasl.mechanisms")
+METHOD: Final = "sasl.oauthbearer.method"
+ENDPOINT: Final = "sasl.oauthbearer.token.endpoint.url"
+CLIENT: Final = "sasl.oauthbearer.client.id"
+SECRET: Final = "sasl.oauthbearer.client.secret"  # noqa: S105 - the name of a setting
+SCOPE: Final = "sasl.oauthbearer.scope"
+EXTENSIONS: Final = "sasl.oauthbearer.extensions"
+CONFIG: Final = "sasl.oauthbearer.config"
+METADATA: Final = "sasl.oauthbearer.metadata.authentication.type"
+AUTHORITY: Final = "https.ca.location"
+KEYS: Final = frozenset({METHOD, ENDPOINT, CLIENT, SECRET, SCOPE, EXTENSIONS, CONFIG, METADATA, AUTHORITY})
+"""Where tokens come from."""
+
+_AWS_HOST: Final = re.compile(
+    r"\.kafka(?:-serverless)?\.([a-z]{2}(?:-[a-z]+)+-\d+)\.(?:vpce\.)?amazonaws\.com(?:\.cn)?$"
+)
+"""How MSK names its brokers, and those of MSK Serverless."""
+AZURE_IMDS: Final = "azure_imds"
+AZURE_WORKLOAD: Final = "azure_workload_identity"
+GOOGLE: Final = "gcp_metadata"
+_AZURE_HOST: Final = re.compile(r"[a-z0-9-]+\.servicebus\.(?:windows\.net|usgovcloudapi\.net|chinacloudapi\.cn)")
+"""How Event Hubs names its namespaces."""
+_AZURE_METADATA: Final = "http://169.254.169.254/metadata/identity/oauth2/token"
+_AZURE_VERSION: Final = "2018-02-01"
+_REGION: Final = re.compile(r"[a-z0-9-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCredentials:
+    """A client id and its secret, for which an endpoint gives tokens (RFC 6749, section 4.4).
+
+    Attributes:
+        endpoint: URL of the token endpoint.
+        client_id: who asks.
+        client_secret: and how it proves to be that.
+        scope: what for, if anything.
+        authority: file of the authorities (PEM) that the endpoint's certificate is signed by; "" is the system's.
+    """
+
+    endpoint: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scope: str = ""
+    authority: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AwsIdentity:
+    """The IAM role or user that AWS gives to what runs here.
+
+    Attributes:
+        region: of the cluster.
+        authority: file of the authorities (PEM) that the certificate of STS is signed by; "" is the system's.
+    """
+
+    region: str
+    authority: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureManagedIdentity:
+    """The identity that Azure gives to the machine that this runs on.
+
+    Attributes:
+        endpoint: URL of the token endpoint of its metadata service.
+        query: what it is asked: for whom the token is to be, and which identity if the machine has several.
+    """
+
+    endpoint: str
+    query: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AzureWorkloadIdentity:
+    """The identity that Microsoft Entra gives for the token of a Kubernetes ServiceAccount.
+
+    Attributes:
+        scope: for whom tokens are to be.
+        client_id: of the identity; "" leaves it to the environment.
+        endpoint: URL of Entra's token endpoint; "" leaves it to the environment.
+        authority: file of the authorities (PEM) that Entra's certificate is signed by; "" is the system's.
+    """
+
+    scope: str
+    client_id: str = ""
+    endpoint: str = ""
+    authority: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GoogleIdentity:
+    """The service account that Google Cloud gives to the machine or pod that this runs on."""
+
+
+Identity: TypeAlias = ClientCredentials | AwsIdentity | AzureManagedIdentity | AzureWorkloadIdentity | GoogleIdentity
+
+
+def mechanism(kafka: Mapping[str, str]) -> str:
+    """The SASL mechanism that is set, in capitals; of the setting's two names the last counts, as for librdkafka."""
+    given = [text.upper() for key, text in kafka.items() if key in _MECHANISMS]
+    return given[-1] if given else ""
+
+
+def of_cloud(kafka: Mapping[str, str]) -> bool:
+    """Whether tokens are those of a cloud's identity: both clients get them from the same provider."""
+    chosen = mechanism(kafka)
+    return chosen == AWS_MSK_IAM or (chosen == OAUTHBEARER and kafka.get(METADATA, "none") != "none")
+
+
+def identity(kafka: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Identity | None:
+    """Who is to get tokens, or None where the mechanism is none with tokens.
+
+    Args:
+        kafka: Kafka settings in librdkafka's names.
+        environment: Where clouds say what else they know, such as the region.
+
+    Raises:
+        SettingsError: A setting is missing, or makes no sense.
+    """
+    chosen = mechanism(kafka)
+    if chosen == AWS_MSK_IAM:
+        return _aws(kafka, environment)
+    if of_cloud(kafka):
+        return _of_metadata(kafka)
+    return _client_credentials(kafka) if chosen == OAUTHBEARER else None
+
+
+def extensions(kafka: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """What goes to the brokers beside each token.
+
+    Raises:
+        SettingsError: It is no list of names and values.
+    """
+    return tuple(_pairs(kafka, EXTENSIONS).items())
+
+
+def _client_credentials(kafka: Mapping[str, str]) -> ClientCredentials:
+    if kafka.get(METHOD) != "oidc":
+        raise SettingsError(f"kafka.{METHOD}: set it to oidc: tokens are fetched from kafka.{ENDPOINT}")
+    missing = [key for key in (ENDPOINT, CLIENT, SECRET) if not kafka.get(key)]
+    if missing:
+        raise SettingsError(f"kafka.{missing[0]}: is missing; tokens are fetched with {ENDPOINT}, {CLIENT}, {SECRET}")
+    if CONFIG in kafka:
+        raise SettingsError(f"kafka.{CONFIG}: says nothing where tokens come from kafka.{ENDPOINT}; leave it out")
+    return ClientCredentials(
+        endpoint=_url(kafka[ENDPOINT]),
+        client_id=kafka[CLIENT],
+        client_secret=kafka[SECRET],
+        scope=kafka.get(SCOPE, ""),
+        authority=kafka.get(AUTHORITY, ""),
+    )
+
+
+def _aws(kafka: Mapping[str, str], environment: Mapping[str, str]) -> AwsIdentity:
+    _check_keys(kafka, {CONFIG, AUTHORITY}, AWS_MSK_IAM)
+    given = _pairs(kafka, CONFIG)
+    if given.keys() - {"region"} or ("region" in given and not _REGION.fullmatch(given["region"])):
+        raise SettingsError(f"kafka.{CONFIG}: expected region=REGION, such as region=eu-central-1, or nothing")
+    region = given.get("region") or _region_of(kafka)
+    region = region or environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or ""
+    if not _REGION.fullmatch(region):
+        raise SettingsError(
+            f"kafka.{CONFIG}: is missing, and neither the brokers' names nor AWS_REGION say the region; set it to "
+            "region=REGION, such as region=eu-central-1"
+        )
+    return AwsIdentity(region=region, authority=kafka.get(AUTHORITY, ""))
+
+
+def _of_metadata(kafka: Mapping[str, str]) -> Identity:
+    kind = kafka[METADATA]
+    if kind not in _METADATA:
+        raise SettingsError(
+            f"kafka.{METADATA}: {kind!r} is none of {', '.join(_METADATA)}; for Amazon MSK set sasl.mechanism to "
+            f"{AWS_MSK_IAM}"
+        )
+    if kafka.get(METHOD) != "oidc":
+        raise SettingsError(f"kafka.{METHOD}: set it to oidc: tokens are those of {kind}")
+    return _METADATA[kind](kafka)
+
+
+def _azure_managed(kafka: Mapping[str, str]) -> AzureManagedIdentity:
+    _check_keys(kafka, {METHOD, METADATA, ENDPOINT, CLIENT, SCOPE, CONFIG}, AZURE_IMDS)
+    given = _pairs(kafka, CONFIG)
+    if given.keys() - {"query"}:
+        raise SettingsError(f"kafka.{CONFIG}: expected query=QUERY of Azure's metadata service, or nothing")
+    query = given.get("query", "")
+    if not query:
+        asked = {"api-version": _AZURE_VERSION, "resource": _azure_scope(kafka).removesuffix("/.default")}
+        query = urlencode({**asked, **({"client_id": kafka[CLIENT]} if kafka.get(CLIENT) else {})})
+    return AzureManagedIdentity(endpoint=_url(kafka.get(ENDPOINT, _AZURE_METADATA)), query=query)
+
+
+def _azure_workload(kafka: Mapping[str, str]) -> AzureWorkloadIdentity:
+    _check_keys(kafka, {METHOD, METADATA, ENDPOINT, CLIENT, SCOPE, AUTHORITY}, AZURE_WORKLOAD)
+    return AzureWorkloadIdentity(
+        scope=_azure_scope(kafka),
+        client_id=kafka.get(CLIENT, ""),
+        endpoint=_url(kafka[ENDPOINT]) if kafka.get(ENDPOINT) else "",
+        authority=kafka.get(AUTHORITY, ""),
+    )
+
+
+def _google(kafka: Mapping[str, str]) -> GoogleIdentity:
+    _check_keys(kafka, {METHOD, METADATA}, GOOGLE)
+    return GoogleIdentity()
+
+
+def _azure_scope(kafka: Mapping[str, str]) -> str:
+    """For whom tokens are to be: as it is set, else the namespace of Event Hubs that the brokers' name says."""
+    if kafka.get(SCOPE):
+        return kafka[SCOPE]
+    found = sorted({host for host in _hosts(kafka) if _AZURE_HOST.fullmatch(host)})
+    if len(found) != 1:
+        raise SettingsError(
+            f"kafka.{SCOPE}: is missing, and bootstrap.servers name no one namespace of Event Hubs; set it to whom the "
+            "tokens are for, such as https://NAMESPACE.servicebus.windows.net/.default"
+        )
+    return f"https://{found[0]}/.default"
+
+
+_METADATA: Final[Mapping[str, Callable[[Mapping[str, str]], Identity]]] = {
+    AZURE_IMDS: _azure_managed,
+    AZURE_WORKLOAD: _azure_workload,
+    GOOGLE: _google,
+}
+
+
+def _check_keys(kafka: Mapping[str, str], known: AbstractSet[str], what: str) -> None:
+    """Refuses keys that would say nothing, and connections on which everybody could read a token.
+
+    Raises:
+        SettingsError: There is such a key, or the brokers are not spoken to over TLS.
+    """
+    strange = sorted(KEYS.intersection(kafka) - known - {EXTENSIONS})
+    if strange:
+        raise SettingsError(f"kafka.{strange[0]}: says nothing with {what}; leave it out")
+    if (protocol := kafka.get("security.protocol", "")).upper() != "SASL_SSL":
+        raise SettingsError(
+            f"kafka.security.protocol: {protocol or 'is missing'}; {what} needs SASL_SSL: who reads a token can use it"
+        )
+
+
+def _url(text: str) -> str:
+    if not text.startswith(("https://", "http://")):
+        raise SettingsError(f"kafka.{ENDPOINT}: {text!r} is no URL that begins with https://")
+    return text
+
+
+def _hosts(kafka: Mapping[str, str]) -> list[str]:
+    servers = kafka.get("bootstrap.servers", "").split(",")
+    return [server.strip().rpartition("://")[2].partition(":")[0].lower() for server in servers]
+
+
+def _region_of(kafka: Mapping[str, str]) -> str:
+    """The region in the brokers' names; "" where they name none.
+
+    Raises:
+        SettingsError: They name several.
+    """
+    regions = sorted({found.group(1) for host in _hosts(kafka) if (found := _AWS_HOST.search(host))})
+    if len(regions) > 1:
+        raise SettingsError(
+            f"kafka.bootstrap.servers: are in several regions ({', '.join(regions)}); name brokers of one cluster"
+        )
+    return regions[0] if regions else ""
+
+
+def _pairs(kafka: Mapping[str, str], key: str) -> dict[str, str]:
+    pairs = [pair.partition("=") for pair in kafka.get(key, "").split(",") if pair.strip()]
+    if not all(equals and name.strip() for name, equals, _ in pairs):
+        raise SettingsError(f"kafka.{key}: expected NAME=VALUE[,NAME=VALUE...]")
+    return {name.strip(): value for name, _, value in pairs}

@@ -1,0 +1,22 @@
+"""Whether a text names servers as both Kafka clients read it: HOST:PORT, [IPV6]:PORT, with commas between them."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_SERVER: Final = re.compile(r"(?:[A-Za-z_]+://)?(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[\w.-]+)(?::(?P<port>[0-9]{1,20}))?")
+"""Without a port it is 9092; a protocol before it is left to `security.protocol`."""
+_MOST_PORTS: Final = 65_535
+_EXPECTED: Final = "expected HOST:PORT[,HOST:PORT...], e.g. kafka-1:9092,kafka-2:9092"
+
+
+def wrong_servers(servers: str) -> str:
+    """Why a list of servers makes no sense, and what would; empty where it does."""
+    for server in map(str.strip, servers.split(",")):
+        match = _SERVER.fullmatch(server)
+        if match is None:
+            return f"{server[:100]!r} is no server; {_EXPECTED}"
+        if match["port"] is not None and not 1 <= int(match["port"]) <= _MOST_PORTS:
+            return f"{server[:100]!r}: a port is a number from 1 to {_MOST_PORTS}; {_EXPECTED}"
+    return ""

@@ -1,0 +1,100 @@
+"""A small HTTP server on loopback for what the sandbox plays: a subclass says what it answers.
+
+What must not enter: what any question means.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A question that a server was asked."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """And what it answers."""
+
+    status: int = HTTPStatus.OK
+    text: str = ""
+    headers: Mapping[str, str] | None = None
+
+
+class Server:
+    """A server on loopback that answers by `answer` and remembers what it was asked; a context manager."""
+
+    def __init__(self) -> None:
+        """Listens once entered."""
+        self.asked: list[Asked] = []
+        self.clock_ahead = 0.0
+        """Seconds by which its clock is ahead of this machine's."""
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Its address."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def answer(self, asked: Asked) -> Answer:
+        """What it says to a question."""
+        raise NotImplementedError
+
+    def now(self) -> float:
+        """Seconds since 1970, by its clock."""
+        return time.time() + self.clock_ahead
+
+    def __enter__(self) -> Self:
+        """Begins to answer."""
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Ends."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def _serve(self) -> None:
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
+                asked = Asked(method=self.command, path=self.path, headers=dict(self.headers), body=body)
+                server.asked.append(asked)
+                answer = server.answer(asked)
+                content = answer.text.encode()
+                self.send_response(answer.status)
+                self.send_header("Content-Length", str(len(content)))
+                for name, value in (answer.headers or {}).items():
+                    self.send_header(name, value)
+                self.end_headers()
+                try:
+                    self.wfile.write(content)
+                except OSError:
+                    return  # who asked has heard enough
+
+            do_GET = do_PUT = do_POST = _serve  # noqa: N815 - the library's own names
+
+            def date_time_string(self, timestamp: float | None = None) -> str:
+                return super().date_time_string(server.now() if timestamp is None else timestamp)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        return Handler

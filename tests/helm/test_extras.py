@@ -1,0 +1,189 @@
+"""Tests of what readers bring: variables, a file of settings, objects, hooks, names, accounts; and of `helm test`."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from agent.cli.main import app
+from common.fetching import address
+from common.options import settings_from
+from common.settings import load
+from tests.helm.chart import (
+    CHART,
+    SCENARIOS,
+    Manifest,
+    containers,
+    environment,
+    of_kind,
+    one,
+    pods,
+    refusal,
+    scenario,
+    settings_file,
+    with_values,
+)
+
+pytestmark = pytest.mark.helm
+
+
+def _pod(manifests: tuple[Manifest, ...], component: str = "leader") -> dict[str, Any]:
+    spec: dict[str, Any] = one(manifests, "Deployment", component)["spec"]["template"]["spec"]
+    return spec
+
+
+def test_a_file_of_the_reader_s_own_is_mounted(tmp_path: Path) -> None:
+    """The agent gets all that stands in it, and over it what the chart knows; the chart makes no other."""
+    manifests = scenario("existing-config-map")
+    (container,) = _pod(manifests)["containers"]
+    variables = {name: entry["value"] for name, entry in environment(container).items() if "value" in entry}
+    volume = next(each for each in _pod(manifests)["volumes"] if each["name"] == "samerack-config")
+    mount = next(each for each in container["volumeMounts"] if each["name"] == "samerack-config")
+    (item,) = volume["configMap"]["items"]
+    assert variables.pop("SAMERACK_CONFIG") == f"{mount['mountPath']}/{item['path']}"
+    assert {each["metadata"]["name"] for each in of_kind(manifests, "ConfigMap")} == {"orders-racks", "release-note"}
+
+    path = tmp_path / "agent.yaml"
+    path.write_text(settings_file(manifests), encoding="utf-8")
+    settings = load(path=path, environment=variables)
+    assert (settings.groups, settings.policy.burst) == (("orders",), 2)
+    assert settings.kafka["sasl.mechanism"] == "PLAIN"
+    assert settings.web.port == container["ports"][0]["containerPort"]
+    assert settings.web.host == "0.0.0.0"  # noqa: S104 - the kubelet comes from outside the pod
+    assert settings.pod.sources == ("label",)
+    assert settings.events.path.startswith("/var/lib/samerack-state/")
+
+
+def test_certificates_reach_a_file_of_the_reader_s_own(tmp_path: Path) -> None:
+    """Their paths are given as variables; the protocol is the file's, whose mechanism the chart does not see."""
+    values = {"kafka": {"tls": {"secret": "ca"}}}
+    (container,) = _pod(with_values(values, tmp_path, "existing-config-map"))["containers"]
+    given = yaml.safe_load(environment(container)["SAMERACK_KAFKA"]["value"])
+    assert given == {"ssl.ca.location": "/etc/samerack-tls/ca.crt"}
+
+
+def test_servers_may_come_from_elsewhere(tmp_path: Path) -> None:
+    """From a variable, a whole Secret, or a file that the chart does not see: the settings may be without them."""
+    variable = {"name": "SAMERACK_KAFKA__BOOTSTRAP_SERVERS", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}
+    sources: list[Manifest] = [
+        {"extraEnv": [variable]},
+        {"envFrom": [{"secretRef": {"name": "kafka"}}]},
+        {"existingConfigMap": {"name": "mine"}},
+    ]
+    for source in sources:
+        assert of_kind(with_values({"config": {"kafka": None}, **source}, tmp_path), "Deployment")
+
+
+def test_whole_secrets_become_variables() -> None:
+    """In the agent's container, and in those of the pipeline with what it has of its own."""
+    assert _pod(scenario("existing-config-map"))["containers"][0]["envFrom"] == [
+        {"secretRef": {"name": "samerack-password"}}
+    ]
+    assert _pod(scenario("pipeline-object-store"), "stream")["containers"][0]["envFrom"] == [
+        {"configMapRef": {"name": "bucket", "optional": True}, "prefix": "BUCKET_"}
+    ]
+    for owner, pod in pods(scenario("all-on")).items():
+        for container in containers(pod):
+            told = container.get("envFrom", [])
+            assert told == ([] if owner.startswith("Pod/") else [{"configMapRef": {"name": "more"}}])
+
+
+def test_objects_of_the_reader_s_are_rendered() -> None:
+    """Maps and texts, with templates in them."""
+    maps = {each["metadata"]["name"]: each for each in of_kind(scenario("existing-config-map"), "ConfigMap")}
+    assert maps["orders-racks"]["metadata"]["labels"] == {"release": "release"}
+    assert maps["release-note"]["data"] == {"note": "written as a text"}
+
+
+def test_pods_have_what_the_values_say() -> None:
+    """Names beside DNS, name servers and hooks; the pipeline's pods too, but for the hooks."""
+    manifests = scenario("all-on")
+    for pod in pods(manifests).values():
+        assert pod["spec"]["hostAliases"] == [{"ip": "10.0.0.1", "hostnames": ["kafka"]}]
+        assert pod["spec"]["dnsPolicy"] == "None"
+        assert pod["spec"]["dnsConfig"]["nameservers"] == ["10.0.0.2"]
+    assert "preStop" in _pod(manifests)["containers"][0]["lifecycle"]
+    assert not {"hostAliases", "dnsPolicy", "dnsConfig"} & _pod(scenario("minimal")).keys()
+    assert "lifecycle" not in _pod(scenario("minimal"))["containers"][0]
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_agent_and_pipeline_have_accounts_of_their_own(name: str) -> None:
+    """Each pod runs as an account that the release makes for it, or that the values name; none as `default`."""
+    manifests = scenario(name)
+    made = {each["metadata"]["name"] for each in of_kind(manifests, "ServiceAccount")}
+    used: dict[str, set[str]] = {"samerack": set(), "pipeline": set()}
+    for pod in (each for owner, each in pods(manifests).items() if not owner.startswith("Pod/")):
+        used[pod["spec"]["containers"][0]["name"]].add(pod["spec"]["serviceAccountName"])
+    named = {"fleet"} if name == "pipeline-shared-account" else set()
+    assert used["samerack"] | used["pipeline"] == made | named
+    assert not used["samerack"] & used["pipeline"]
+
+
+def test_each_account_has_its_own_annotations() -> None:
+    """What the pipeline may do in a cloud the agent may not."""
+    accounts = of_kind(scenario("pipeline-object-store"), "ServiceAccount")
+    roles = {
+        each["metadata"]["name"]: each["metadata"]["annotations"]["eks.amazonaws.com/role-arn"] for each in accounts
+    }
+    assert roles == {
+        "release-samerack": "arn:aws:iam::111122223333:role/samerack",
+        "release-samerack-pipeline": "arn:aws:iam::111122223333:role/samerack-tables",
+    }
+    assert all(each["automountServiceAccountToken"] is False for each in accounts)
+
+
+def test_helm_test_asks_the_agent_by_its_service(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pod asks name and port of the Service for /readyz, with the agent's image, and is no part of the release."""
+    monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
+    for name in ("minimal", "all-on"):
+        manifests = scenario(name)
+        pod, service = one(manifests, "Pod"), one(manifests, "Service")
+        assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+        assert pod["spec"]["restartPolicy"] == "Never"
+        (container,) = pod["spec"]["containers"]
+        assert container["image"] == _pod(manifests)["containers"][0]["image"]
+        command, ready, *assignments = container["args"]
+        assert (command, ready) == ("health", "--ready")
+        told = [word.removeprefix("--set=") for word in assignments]
+        asked = address(settings_from(None, None, told, needs_kafka=False).web)
+        assert asked == f"http://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
+
+
+def test_helm_test_fails_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The program takes the words of the pod, and ends with exit code 1."""
+    monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
+    (container,) = one(scenario("minimal"), "Pod")["spec"]["containers"]
+    words = [word.replace("release-samerack", "127.0.0.1").replace("9464", "1") for word in container["args"]]
+    answer = CliRunner().invoke(app, words)
+    assert answer.exit_code == 1
+    assert "no agent answers" in answer.stderr
+
+
+@pytest.mark.parametrize("values", [{"tests": {"enabled": False}}, {"service": {"enabled": False}}])
+def test_helm_test_can_be_left_out(values: Manifest, tmp_path: Path) -> None:
+    """By its value; without a Service there is nobody to ask."""
+    assert not of_kind(with_values(values, tmp_path), "Pod")
+
+
+def test_the_icon_stands_alone() -> None:
+    """Chart.yaml has the drawing in itself: no address that somebody has to keep alive."""
+    icon = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["icon"]
+    kind, _, content = icon.partition(",")
+    assert kind == "data:image/svg+xml;base64"
+    assert base64.b64decode(content, validate=True) == (CHART / "icon.svg").read_bytes()
+
+
+def test_a_password_is_never_rendered(tmp_path: Path) -> None:
+    """A Secret's value is not in any object of any scenario; one in the values is refused without being repeated."""
+    for name in SCENARIOS:
+        assert not of_kind(scenario(name), "Secret")
+    values = {"extraEnv": [{"name": "SAMERACK_KAFKA__SASL_PASSWORD", "value": "geheim"}]}
+    said = refusal(values, tmp_path)
+    assert "valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}" in " ".join(said.split())
+    assert "geheim" not in said

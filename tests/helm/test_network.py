@@ -1,0 +1,133 @@
+"""Tests of the NetworkPolicy: what the agent's settings need is open, and nothing else without being told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helm.chart import SCENARIOS, Manifest, of_kind, one, refusal, scenario, with_values
+
+pytestmark = pytest.mark.helm
+
+_TOKENS: Manifest = {
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.client.id": "samerack",
+}
+_URL = "sasl.oauthbearer.token.endpoint.url"
+_SECRET = {"name": "kafka", "key": "key"}
+
+
+def _egress(manifests: tuple[Manifest, ...]) -> list[dict[str, Any]]:
+    rules: list[dict[str, Any]] = one(manifests, "NetworkPolicy")["spec"]["egress"]
+    return rules
+
+
+def _ports(manifests: tuple[Manifest, ...]) -> list[list[int]]:
+    return [[port["port"] for port in rule["ports"]] for rule in _egress(manifests)]
+
+
+def _policy(**more: object) -> Manifest:
+    return {"networkPolicy": {"enabled": True, **more}}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_no_rule_is_without_ports(name: str) -> None:
+    """Kubernetes takes a rule without ports for all ports."""
+    for policy in of_kind(scenario(name), "NetworkPolicy"):
+        for rule in (*policy["spec"]["egress"], *policy["spec"]["ingress"]):
+            assert rule["ports"]
+            assert all(port["port"] for port in rule["ports"])
+
+
+def test_a_policy_lets_through_what_is_needed() -> None:
+    """DNS, the brokers' ports (also those of the cluster that is published to) and no other, to those peers alone."""
+    two = scenario("two-replicas-tls-sasl")
+    assert _ports(two) == [[53, 53], [9094, 9095]]
+    assert _egress(two)[1]["to"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kafka"}}}]
+    all_on = _ports(scenario("all-on"))
+    assert all_on[1] == [9092, 9093, 9192]
+    assert {port for ports in all_on[2:] for port in ports} == {443, 6443, 80, 9404}
+
+
+def test_the_token_endpoint_is_let_through() -> None:
+    """By the port of its URL, to the peers that the values name."""
+    assert _ports(scenario("tokens")) == [[53, 53], [9093], [8443]]
+    assert _egress(scenario("tokens"))[2]["to"] == [{"ipBlock": {"cidr": "10.7.0.0/16"}}]
+
+
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [
+        ("https://sso.example/token", 443),
+        ("http://sso.example", 80),
+        ("https://sso.example:444?realm=a:1", 444),
+        ("https://[2001:db8::1]:8443/token", 8443),
+        ("https://[2001:db8::1]/token", 443),
+    ],
+)
+def test_the_port_is_that_of_the_url(url: str, port: int, tmp_path: Path) -> None:
+    """Told, or that of the scheme."""
+    values = {"config": {"kafka": {**_TOKENS, _URL: url}}, **_policy()}
+    assert _ports(with_values(values, tmp_path)) == [[53, 53], [9092], [port]]
+
+
+def test_tokens_of_the_producer_are_let_through(tmp_path: Path) -> None:
+    """The cluster that is published to may have an endpoint of its own."""
+    publishing = {"traffic_topic": "t", "kafka": {**_TOKENS, _URL: "https://fleet.example:8444/token"}}
+    values = {"config": {"publishing": publishing}, **_policy()}
+    assert _ports(with_values(values, tmp_path))[2] == [8444]
+
+
+def test_ports_that_are_told_are_let_through(tmp_path: Path) -> None:
+    """Where a Secret has the addresses, the values name the ports."""
+    assert _ports(scenario("servers-from-secret")) == [[53, 53], [9093]]
+    values = {"config": {"kafka": _TOKENS}, "kafka": {"secrets": {_URL: _SECRET}}, **_policy(tokenPorts=[8443])}
+    assert _ports(with_values(values, tmp_path)) == [[53, 53], [9092], [8443]]
+
+
+HIDDEN_SERVERS: dict[str, tuple[Manifest, str]] = {
+    "instead of the settings": (
+        {"config": {"kafka": None}, "kafka": {"secrets": {"bootstrap.servers": _SECRET}}},
+        "kafkaPorts: [9093]",
+    ),
+    "over the settings": ({"kafka": {"secrets": {"bootstrap.servers": _SECRET}}}, "kafkaPorts: [9093]"),
+    "variable": (
+        {"extraEnv": [{"name": "SAMERACK_KAFKA__BOOTSTRAP_SERVERS", "value": "kafka:9093"}]},
+        "kafkaPorts: [9093]",
+    ),
+    "all of kafka": (
+        {"extraEnv": [{"name": "SAMERACK_KAFKA", "value": "{bootstrap.servers: kafka:9093}"}]},
+        "kafkaPorts: [9093]",
+    ),
+    "whole Secret": (
+        {"config": {"kafka": None}, "envFrom": [{"secretRef": {"name": "kafka"}}]},
+        "kafkaPorts: [9093]",
+    ),
+    "file": ({"config": {"kafka": None}, "existingConfigMap": {"name": "mine"}}, "kafkaPorts: [9093]"),
+    "tokens": ({"config": {"kafka": _TOKENS}}, "tokenPorts: [443]"),
+    "tokens from a Secret": (
+        {"config": {"kafka": {**_TOKENS, _URL: "https://sso.example"}}, "kafka": {"secrets": {_URL: _SECRET}}},
+        "tokenPorts: [443]",
+    ),
+}
+
+
+@pytest.mark.parametrize("hidden", HIDDEN_SERVERS)
+def test_ports_that_nobody_told_are_refused(hidden: str, tmp_path: Path) -> None:
+    """A policy that let everything out, or not enough, would say nothing of it."""
+    values, cure = HIDDEN_SERVERS[hidden]
+    said = " ".join(refusal({**values, **_policy()}, tmp_path).split())
+    assert "the chart does not know" in said
+    assert cure in said
+
+
+def test_the_pod_of_helm_test_is_let_in() -> None:
+    """Where only some may use the port, `helm test` is one of them."""
+    manifests = scenario("two-replicas-tls-sasl")
+    (rule,) = one(manifests, "NetworkPolicy")["spec"]["ingress"]
+    labels = one(manifests, "Pod")["metadata"]["labels"]
+    selectors = [peer["podSelector"]["matchLabels"] for peer in rule["from"] if "podSelector" in peer]
+    assert [selector.items() <= labels.items() for selector in selectors] == [True]

@@ -1,0 +1,70 @@
+"""Tests of how a leader's pods are replaced: handed over where two may be there, else one after the other."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.helm.chart import Manifest, one, refusal, scenario, with_values
+
+pytestmark = pytest.mark.helm
+
+_HANDED_OVER = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+_GIVEN_UP = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}}
+_CLAIM: Manifest = {"state": {"existingClaim": "kept"}}
+
+
+def _strategy(manifests: tuple[Manifest, ...]) -> Any:
+    return one(manifests, "Deployment", "leader")["spec"]["strategy"]
+
+
+def test_a_roll_out_hands_over() -> None:
+    """With an election the new agent is ready before the old one ends; without one the old one ends first."""
+    assert _strategy(scenario("minimal")) == _HANDED_OVER
+    assert _strategy(scenario("two-replicas-tls-sasl")) == _HANDED_OVER
+    assert _strategy(scenario("no-election")) == {"type": "Recreate"}
+
+
+def test_a_volume_is_given_up_first() -> None:
+    """The new pod could not start on another node while the old one has the volume, and the old one would never end."""
+    assert _strategy(scenario("state-volume")) == {"type": "Recreate"}
+    assert _strategy(scenario("state-volume-rolling")) == _GIVEN_UP
+
+
+def test_a_strategy_of_the_reader_s_own_counts(tmp_path: Path) -> None:
+    """Where two agents may be there at a time, any will do."""
+    for strategy in ({"type": "Recreate"}, {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%"}}):
+        assert _strategy(with_values({"updateStrategy": strategy}, tmp_path)) == strategy
+
+
+@pytest.mark.parametrize("alone", [_CLAIM, {"config": {"election": {"group": ""}}}], ids=["volume", "no election"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        {"type": "RollingUpdate"},
+        {"rollingUpdate": {"maxUnavailable": 1}},
+        {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}},
+        {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%"}},
+    ],
+)
+def test_two_at_a_time_are_refused_where_one_may_be(alone: Manifest, strategy: Manifest, tmp_path: Path) -> None:
+    """Kubernetes' own default starts a new pod first, too."""
+    said = " ".join(refusal({**alone, "updateStrategy": strategy}, tmp_path).split())
+    assert "updateStrategy starts the new pod before the old one ends, and" in said
+    assert "updateStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}" in said
+
+
+@pytest.mark.parametrize("surge", [0, "0%"])
+def test_one_at_a_time_may_be_rolling(surge: object, tmp_path: Path) -> None:
+    """A surge of nothing ends the old pod first."""
+    strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": 1}}
+    assert _strategy(with_values({**_CLAIM, "updateStrategy": strategy}, tmp_path)) == strategy
+
+
+def test_old_versions_are_kept_as_told() -> None:
+    """The number of old ReplicaSets is a value, for the stream too."""
+    for component in ("leader", "stream"):
+        assert one(scenario("all-on"), "Deployment", component)["spec"]["revisionHistoryLimit"] == 3
+    assert one(scenario("minimal"), "Deployment", "leader")["spec"]["revisionHistoryLimit"] == 10

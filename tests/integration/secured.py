@@ -1,0 +1,55 @@
+"""What the tests of secured clusters share: members by the open listener, and commands that end with one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from sandbox.cluster import Cluster
+from sandbox.members.lines import MemberSettings
+from sandbox.members.process import Member
+
+TOPIC: Final = "clicks"
+_COMMANDS: Final = (
+    ("run", "-g", "orders", "-s", "web.port=0"),
+    ("plan", "orders"),
+    ("verify", "--measure", "-w", "1"),
+)
+
+
+def member(cluster: Cluster, group: str, letter: str) -> Member:
+    """A member that reads the topic, in the rack of this letter."""
+    return Member.python(
+        "confluent",
+        MemberSettings(
+            bootstrap=cluster.bootstrap,
+            group=group,
+            topics=(TOPIC,),
+            client_id=f"member-{letter}",
+            rack=f"rack-{letter}",
+            assignors=("range",),
+            properties={"auto.commit.interval.ms": "500", "heartbeat.interval.ms": "500"},
+        ),
+    )
+
+
+def run(bootstrap: str, settings: Mapping[str, str], *command: str) -> tuple[int, list[str]]:
+    """Exit code and lines of standard error."""
+    given = [part for key, value in settings.items() for part in ("-s", f"{key}={value}")]
+    line = [sys.executable, "-m", "agent.cli.main", *command, "-b", bootstrap, *given]
+    done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
+    return done.returncode, done.stderr.splitlines()
+
+
+def refusals(bootstrap: str, settings: Mapping[str, str]) -> list[str]:
+    """The line with which `run`, `plan` and `verify` end, each with exit code 1 and no other line."""
+    with ThreadPoolExecutor() as pool:
+        answers = list(pool.map(lambda command: run(bootstrap, settings, *command), _COMMANDS))
+    for command, (code, lines) in zip(_COMMANDS, answers, strict=True):
+        told = [line for line in lines if not line.startswith("{")]  # others are events in the log of `run`
+        assert (code, told) == (1, lines[-1:]), (command, lines)
+        assert told[0].startswith("samerack: kafka ")
+    return [lines[-1] for _, lines in answers]

@@ -1,0 +1,316 @@
+"""Real agents on real brokers that take tokens of clouds' identities, with the clouds on loopback.
+
+Whoever gives credentials, and the brokers' checks of tokens for MSK and Google, are the sandbox's; the check of Entra's
+tokens is Kafka's own, and brokers and clients are real.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sandbox.admin import Admin, wait_until
+from sandbox.agent_process import AgentProcess
+from sandbox.certificates import Authority
+from sandbox.cloud_listeners import GoogleKafka, Msk, compiled
+from sandbox.clouds import Aws, Azure, Google
+from sandbox.cluster import Cluster
+from sandbox.feeder import Feeder
+from sandbox.security import Listener, Security, allowed, certified, oauthbearer
+from sandbox.tokens import TokenServer
+from tests.integration.secured import TOPIC, member, refusals
+
+REGION: Final = "eu-central-1"
+SECRET: Final = "wJalr/secret+of=aws"  # noqa: S105 - of this test
+SESSION: Final = "session/of+aws=="
+CLIENT: Final = "66666666-7777-8888-9999-000000000000"
+SCOPE: Final = "https://orders.servicebus.windows.net/.default"
+ACCOUNT: Final = "samerack@project.iam.gserviceaccount.com"
+ACCESS: Final = "ya29.of-google"
+_HIDDEN: Final = (
+    SECRET,
+    SESSION,
+    ACCESS,
+    "of-the-account",
+    base64.urlsafe_b64encode(b"https://kafka.").decode()[:16],  # how every token for MSK begins
+    "eyJ",  # and every JWT
+)
+"""What no log may have."""
+VARIABLES: Final = (
+    "AWS_ACCESS_KEY_ID",
+    "AWS_SECRET_ACCESS_KEY",
+    "AWS_SESSION_TOKEN",
+    "AWS_ROLE_ARN",
+    "AWS_WEB_IDENTITY_TOKEN_FILE",
+    "AWS_ENDPOINT_URL_STS",
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
+    "AWS_EC2_METADATA_DISABLED",
+    "AWS_EC2_METADATA_SERVICE_ENDPOINT",
+    "AZURE_CLIENT_ID",
+    "AZURE_TENANT_ID",
+    "AZURE_FEDERATED_TOKEN_FILE",
+    "AZURE_AUTHORITY_HOST",
+    "GCE_METADATA_HOST",
+    "GOOGLE_MANAGED_KAFKA_AUTH_PRINCIPAL",
+)
+_MSK: Final = {"kafka.sasl.mechanism": "AWS_MSK_IAM", "kafka.sasl.oauthbearer.config": f"region={REGION}"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clouded:
+    """A cluster as clouds', the clouds, and the settings of TLS by which an agent trusts the brokers."""
+
+    cluster: Cluster
+    settings: Mapping[str, str]
+    aws: Aws
+    azure: Azure
+    google: Google
+
+
+@pytest.fixture(scope="module")
+def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, TokenServer, Mapping[str, str]]]:
+    """A cluster with a listener for each cloud; connections of SHORT are authenticated anew every six seconds."""
+    folder = tmp_path_factory.mktemp("clouds")
+    authority = Authority.new(folder)
+    certificate = certified(authority.issue("broker").both)
+    msk = Msk(region=REGION, key="ASIAEXAMPLE", secret=SECRET, session=SESSION)
+    google = GoogleKafka(account=ACCOUNT, access=ACCESS)
+    with ExitStack() as stack:
+        entra = stack.enter_context(TokenServer(folder, client=CLIENT, secret="unused", audience=SCOPE))  # noqa: S106 - nobody's
+        ways = {
+            "IAM": msk.listener(),
+            "SHORT": msk.listener(reauthenticate_ms=6000),
+            "ENTRA": oauthbearer(entra.keys_url, audience=SCOPE),
+            "GOOGLE": google.listener(),
+        }
+        security = Security(
+            listeners=tuple(
+                Listener(name=name, protocol="SASL_SSL", properties={**certificate, **properties})
+                for name, properties in ways.items()
+            ),
+            options=(*msk.options(), *google.options(), allowed(entra.keys_url)),
+            jars=(compiled(folder),),
+        )
+        cluster = stack.enter_context(Cluster(security=security))
+        admin = stack.enter_context(Admin(cluster.bootstrap))
+        admin.create_topic(TOPIC, [[1, 2], [2, 3], [3, 1]])
+        stack.enter_context(Feeder(cluster.bootstrap, {TOPIC: 3}, pause=0.05))
+        tls = {"kafka.security.protocol": "SASL_SSL", "kafka.ssl.ca.location": str(authority.certificate)}
+        yield cluster, entra, tls
+
+
+@pytest.fixture
+def clouded(
+    brokers: tuple[Cluster, TokenServer, Mapping[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Clouded]:
+    """The cluster with clouds of the test's own; nothing of any other cloud is in the environment."""
+    for variable in VARIABLES:
+        monkeypatch.delenv(variable, raising=False)
+    cluster, entra, settings = brokers
+    with (
+        Aws(key="ASIAEXAMPLE", secret=SECRET, session=SESSION) as aws,
+        Azure(entra.token, client=CLIENT, scope=SCOPE) as azure,
+        Google(account=ACCOUNT, access=ACCESS) as google,
+    ):
+        yield Clouded(cluster=cluster, settings=settings, aws=aws, azure=azure, google=google)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """How an identity comes to the brokers.
+
+    Attributes:
+        listener: whose brokers.
+        variables: what its cloud says in the environment.
+        settings: what an agent is told beside TLS.
+    """
+
+    listener: str
+    variables: Callable[[Clouded, Path], Mapping[str, str]]
+    settings: Callable[[Clouded], Mapping[str, str]]
+
+
+def _metadata(kind: str, **others: str) -> dict[str, str]:
+    given = {"mechanism": "OAUTHBEARER", "oauthbearer.method": "oidc"}
+    given["oauthbearer.metadata.authentication.type"] = kind
+    given |= {f"oauthbearer.{key.replace('_', '.')}": value for key, value in others.items()}
+    return {f"kafka.sasl.{key}": value for key, value in given.items()}
+
+
+WAYS: Final[Mapping[str, Way]] = {
+    "aws-web-identity": Way(
+        listener="IAM",
+        variables=lambda clouded, folder: clouded.aws.for_web_identity(folder),
+        settings=lambda _: _MSK,
+    ),
+    "aws-container": Way(
+        listener="IAM",
+        variables=lambda clouded, folder: clouded.aws.for_container(folder),
+        settings=lambda _: _MSK,
+    ),
+    "aws-instance": Way(
+        listener="IAM",
+        variables=lambda clouded, _: clouded.aws.for_instance(),
+        settings=lambda _: _MSK,
+    ),
+    "azure-workload": Way(
+        listener="ENTRA",
+        variables=lambda clouded, folder: clouded.azure.for_workload(folder),
+        settings=lambda _: _metadata("azure_workload_identity", scope=SCOPE),
+    ),
+    "azure-machine": Way(
+        listener="ENTRA",
+        variables=lambda _, __: {},
+        settings=lambda clouded: _metadata("azure_imds", scope=SCOPE, token_endpoint_url=clouded.azure.metadata_url),
+    ),
+    "google": Way(
+        listener="GOOGLE",
+        variables=lambda clouded, _: clouded.google.for_machine(),
+        settings=lambda _: _metadata("gcp_metadata"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_the_agent_leads_as_what_its_cloud_says(
+    clouded: Clouded, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of its clients are let in: it leads, measures and publishes; neither secret nor token is in its log."""
+    way, group = WAYS[name], f"group-{name}"
+    for variable, value in way.variables(clouded, tmp_path).items():
+        monkeypatch.setenv(variable, value)
+    settings = {
+        **clouded.settings,
+        **way.settings(clouded),
+        "log.level": "debug",
+        "traffic.poll_seconds": 1,
+        "traffic.window_seconds": 5,
+        "publishing.traffic_topic": f"samples-{name}",
+        "publishing.create_topics": "true",
+        "publishing.every_seconds": 1,
+    }
+    bootstrap = clouded.cluster.secured(way.listener)
+    with ExitStack() as stack:
+        agent = stack.enter_context(
+            AgentProcess(bootstrap, groups=[group], log=tmp_path / "agent.log", settings=settings)
+        )
+        agent.wait_role("waiting")
+        members = [stack.enter_context(member(clouded.cluster, group, letter)) for letter in "ab"]
+        wait_until(lambda: all(member.owned for member in members), "every member has partitions")
+        agent.wait_role("leading")
+        agent.wait(lambda: agent.metric("samerack_cross_rack_share", group=group) is not None, "bytes are measured")
+        agent.wait(
+            lambda: (agent.metric("samerack_published_records_total", kind="sample") or 0) > 0, "samples are published"
+        )
+        assert agent.get("/readyz")[0] == 200
+        log = (tmp_path / "agent.log").read_text(encoding="utf-8")
+    assert not [hidden for hidden in _HIDDEN if hidden in log]
+
+
+def test_credentials_are_renewed_and_a_role_is_lost_and_given_back(
+    clouded: Clouded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Credentials of 20 seconds are replaced while it leads; without any it lives, is not ready, and says why."""
+    aws, group = clouded.aws, "group-renewed"
+    aws.seconds = 20
+    for variable, value in aws.for_web_identity(tmp_path).items():
+        monkeypatch.setenv(variable, value)
+    settings = {**clouded.settings, **_MSK, "traffic.poll_seconds": 1}
+    bootstrap = clouded.cluster.secured("SHORT")
+    with ExitStack() as stack:
+        agent = stack.enter_context(
+            AgentProcess(bootstrap, groups=[group], log=tmp_path / "agent.log", settings=settings)
+        )
+        agent.wait_role("waiting")
+        stack.enter_context(member(clouded.cluster, group, "a"))
+        agent.wait_role("leading")
+        before = aws.given
+        agent.wait(lambda: aws.given >= before + 3, "credentials have been replaced three times")
+        assert agent.role() == "leading"
+        assert not agent.events("look-failed")
+        aws.account_token = "of-another-account"  # noqa: S105 - of this test
+        agent.wait(lambda: "refuses the role" in agent.get("/readyz")[1], "it is not ready, and says why", timeout=90)
+        assert (agent.running, agent.get("/healthz")[0]) == (True, 200)
+        aws.account_token = "of-the-account"  # noqa: S105 - of this test
+        agent.wait(lambda: agent.get("/readyz")[0] == 200, "it is ready again", timeout=150)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrong:
+    """What is wrong, and what the error says.
+
+    Attributes:
+        way: which would be right.
+        variables: what differs in the environment.
+        settings: what differs in the settings.
+        message: part of the one line.
+    """
+
+    way: str
+    variables: Mapping[str, str]
+    settings: Mapping[str, str]
+    message: str
+
+
+_KEYS: Final = {"AWS_ACCESS_KEY_ID": "ASIAEXAMPLE", "AWS_SESSION_TOKEN": SESSION}
+WRONG: Final[Mapping[str, Wrong]] = {
+    "signature": Wrong(
+        way="aws-instance",
+        variables={**_KEYS, "AWS_SECRET_ACCESS_KEY": "wrong-secret"},
+        settings={},
+        message="Access denied: X-Amz-Signature is not right",
+    ),
+    "region": Wrong(
+        way="aws-instance",
+        variables={**_KEYS, "AWS_SECRET_ACCESS_KEY": SECRET},
+        settings={"kafka.sasl.oauthbearer.config": "region=eu-west-1"},
+        message="Access denied: host is not right",
+    ),
+    "role": Wrong(
+        way="aws-web-identity",
+        variables={"AWS_ROLE_ARN": "arn:aws:iam::1:role/x"},
+        settings={},
+        message="refuses the role arn:aws:iam::1:role/x: AccessDenied",
+    ),
+    "nothing": Wrong(
+        way="aws-instance",
+        variables={"AWS_EC2_METADATA_DISABLED": "true"},
+        settings={},
+        message="no AWS credentials: neither AWS_ACCESS_KEY_ID",
+    ),
+    "identity": Wrong(
+        way="azure-workload",
+        variables={"AZURE_CLIENT_ID": "other"},
+        settings={},
+        message="refuses the identity other: AADSTS700016",
+    ),
+    "account": Wrong(
+        way="google",
+        variables={"GOOGLE_MANAGED_KAFKA_AUTH_PRINCIPAL": "other"},
+        settings={},
+        message="Access denied: sub is not right",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_is_wrong_is_one_line(
+    clouded: Clouded, case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`run`, `plan` and `verify` end with exit code 1 and one line: who refuses, why and what to check."""
+    wrong = WRONG[case]
+    way = WAYS[wrong.way]
+    for variable, value in {**way.variables(clouded, tmp_path), **wrong.variables}.items():
+        monkeypatch.setenv(variable, value)
+    settings = {**clouded.settings, **way.settings(clouded), **wrong.settings}
+    for line in refusals(clouded.cluster.secured(way.listener), settings):
+        assert wrong.message in line
+        assert not [hidden for hidden in (*_HIDDEN, "wrong-secret") if hidden in line]

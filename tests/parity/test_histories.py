@@ -1,0 +1,26 @@
+"""Our `sticky` beside Kafka's over the lives of random groups."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.parity.walks import Walk, walk
+
+if TYPE_CHECKING:
+    from tests.parity.peer import Peer
+
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]  # the first test may wait for Maven
+
+SEEDS = range(40)
+
+
+def test_no_plan_of_a_history_is_worse_than_kafkas(peer: Peer) -> None:
+    """In (balance, cross-rack, moves); where these are equal nobody has more of a topic, else in few plans."""
+    counted = Walk()
+    for seed in SEEDS:
+        counted.add(walk(peer, seed, "sticky"))
+    assert counted.plans > 20 * len(SEEDS)
+    assert (counted.worse, counted.equal_lumpier) == (0, 0)
+    assert counted.better_lumpier < 0.01 * counted.plans

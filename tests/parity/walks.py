@@ -1,0 +1,108 @@
+"""Walks through random histories with our assignor and with Kafka's of the same name, and counts what differs.
+
+Each group of a history is put to both as our plans have left it, and to Kafka's also as Kafka's own plans have left it.
+What must not enter: limits on what was counted; tests and benchmarks have theirs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, TypeAlias
+
+from assignors.evaluate import evaluate
+from assignors.model import NOBODY, Int32Array, Problem
+from tests.parity.cases import Case
+from tests.parity.histories import random_history
+from tests.parity.plans import kafkas_plan, most_of_a_topic, ours, problem_of, rank
+
+if TYPE_CHECKING:
+    from tests.parity.peer import Peer
+
+Owned: TypeAlias = dict[str, list[tuple[str, int]]]
+
+
+@dataclass(slots=True, kw_only=True)
+class Walk:
+    """What was counted, in plans.
+
+    Attributes:
+        plans: how many were compared.
+        worse: ours is worse in (balance, cross-rack, moves) than Kafka's for the same group.
+        better: ours is better in them.
+        equal_lumpier: they are equal, and some member has more of a topic with ours than any with Kafka's.
+        better_lumpier: ours is better, and the same.
+        ever_lumpier: some member has more of a topic with ours than any has where only Kafka's assignor ever was.
+        ever_less_lumpy: the other way round.
+        moves: partitions that ours moved in all.
+        kafkas_moves: those that Kafka's moved where only it ever was.
+        cross_rack: partitions read across racks with ours, over all plans.
+        kafkas_cross_rack: the same where only Kafka's ever was.
+        not_comparable: Kafka's plan was wrong, and both went on from ours.
+    """
+
+    plans: int = 0
+    worse: int = 0
+    better: int = 0
+    equal_lumpier: int = 0
+    better_lumpier: int = 0
+    ever_lumpier: int = 0
+    ever_less_lumpy: int = 0
+    moves: int = 0
+    kafkas_moves: int = 0
+    cross_rack: int = 0
+    kafkas_cross_rack: int = 0
+    not_comparable: int = 0
+
+    def add(self, other: Walk) -> None:
+        """Add up."""
+        for field in fields(self):
+            setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
+
+
+def walk(peer: Peer, seed: int, assignor: str) -> Walk:
+    """One history, from its new group to its last."""
+    counted, mine, theirs = Walk(), Owned(), Owned()
+    for generation, group in enumerate(random_history(seed, assignor), start=1):
+        case, kafkas_case = (_owning(group, owned, generation) for owned in (mine, theirs))
+        solution = ours(case)
+        problem, plan = solution.problem, solution.owner
+        kafkas, alone = kafkas_plan(peer, case, problem), kafkas_plan(peer, kafkas_case, problem)
+        mine = _owned(problem, plan)
+        if kafkas is None or alone is None:
+            counted.not_comparable += 1
+            theirs = mine
+            continue
+        theirs = _owned(problem, alone)
+        cost, kafkas_cost = evaluate(problem, plan), evaluate(problem, kafkas)
+        alone_cost = evaluate(problem_of(kafkas_case), alone)
+        most, kafkas_most, alone_most = (most_of_a_topic(problem, owner) for owner in (plan, kafkas, alone))
+        counted.plans += 1
+        counted.worse += rank(cost) > rank(kafkas_cost)
+        counted.better += rank(cost) < rank(kafkas_cost)
+        counted.equal_lumpier += rank(cost) == rank(kafkas_cost) and most > kafkas_most
+        counted.better_lumpier += rank(cost) < rank(kafkas_cost) and most > kafkas_most
+        counted.ever_lumpier += most > alone_most
+        counted.ever_less_lumpy += most < alone_most
+        counted.moves += cost.moved
+        counted.kafkas_moves += alone_cost.moved
+        counted.cross_rack += cost.cross_rack
+        counted.kafkas_cross_rack += alone_cost.cross_rack
+    return counted
+
+
+def _owning(group: Case, owned: Owned, generation: int) -> Case:
+    """The group with what its members were given in the generation before."""
+    return group | {
+        "members": [
+            member | ({"owned": owned[member["id"]], "generation": generation - 1} if member["id"] in owned else {})
+            for member in group["members"]
+        ]
+    }
+
+
+def _owned(problem: Problem, plan: Int32Array) -> Owned:
+    owned: Owned = {member: [] for member in problem.members}
+    for owner, topic, number in zip(plan.tolist(), problem.topic_of.tolist(), problem.number_of.tolist(), strict=True):
+        if owner != NOBODY:
+            owned[problem.members[owner]].append((problem.topics[topic], number))
+    return owned

@@ -1,0 +1,67 @@
+"""What the fuzz tests share: how many examples, and texts and values that nobody would send by mistake."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Final, TypeAlias
+
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+
+_GIVEN: Final = os.environ.get("SAMERACK_TESTS_FUZZ_EXAMPLES", "")
+EXAMPLES: Final = int(_GIVEN or 200)
+"""Of each fuzz test; SAMERACK_TESTS_FUZZ_EXAMPLES=10000 takes some minutes for each."""
+EXAMPLES_OF_A_PATH: Final = int(_GIVEN or 30)
+"""Of each of the paths of the port, which are many."""
+SECONDS: Final = 60 + EXAMPLES
+"""What a test of so many examples may take."""
+MANY: Final = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
+
+Strategy: TypeAlias = st.SearchStrategy[Any]
+
+_ODD: Final = (
+    "",
+    " ",
+    "\x00",
+    "\x1b[2J",
+    "\ud800",
+    "%ff%00",
+    "<script>alert(1)</script>",
+    "{{7*7}}",
+    "../../etc/passwd",
+    "nan",
+    "-inf",
+    "1e999",
+    "9" * 5_000,
+    "000000001" + "9" * 5_000,
+    "[" * 4_000,
+    '{"a":' * 4_000,
+    "&a [*a]",
+    "&a {b: *a}",
+    "*a",
+    "!!int x",
+    "!!bool x",
+    "!!timestamp x",
+    "!!binary x",
+    "!!python/object:os.system",
+    "2026-99-99",
+    "<<: [1]",
+    "? [a]\n: b",
+    "a: b: c",
+    "---\n...\n---",
+    "x" * 20_000,
+)
+TEXT: Final[st.SearchStrategy[str]] = st.sampled_from(_ODD) | st.text(max_size=30)
+"""Texts that break what is careless."""
+
+SCALAR: Final[Strategy] = st.none() | st.booleans() | st.integers() | st.floats() | TEXT
+JSON: Final[Strategy] = st.recursive(
+    SCALAR,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
+    max_leaves=12,
+)
+"""Whatever JSON and YAML can hold."""

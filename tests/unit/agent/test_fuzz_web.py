@@ -1,0 +1,203 @@
+"""Whatever is sent to the agent's port: an answer in time, no traceback, no status 500, and no memory that stays."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import resource
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlencode
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.routing import Route
+
+from agent.program import Agent
+from common.settings import load
+from tests.unit.agent.fuzzing import EXAMPLES_OF_A_PATH, JSON, MANY, SECONDS, TEXT
+from tests.unit.agent.measured import busy, publish
+from tests.unit.agent.traffic.test_exact import group, member
+from tests.unit.agent.traffic.test_statistics import posted
+
+_ANSWER_SECONDS: Final = 10.0
+_METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "x")
+_KEYS: Final = ("group", "member", "name", "refresh", "most", "kind", "since", "")
+_HEADERS: Final = ("host", "origin", "content-type", "content-length", "accept", "x-forwarded-for", "cookie")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A request; without an end its sender goes away in the middle."""
+
+    method: str
+    query: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
+    parts: tuple[bytes, ...]
+    whole: bool
+
+
+def _written(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+LOCAL: Final = ((b"host", b"localhost:9464"), (b"content-type", b"application/json"))
+"""Headers with which a program of this machine is heeded."""
+_STATISTICS: Final = st.tuples(st.sampled_from([*posted(), "x"]), JSON).map(
+    lambda one: _written(posted(**{one[0]: one[1]}))
+)
+_INNER: Final = st.tuples(st.sampled_from(["brokers", "topics"]), TEXT, JSON).map(
+    lambda one: _written(posted(**{one[0]: {one[1]: one[2]}}))
+)
+_TAKEOVER: Final = st.fixed_dictionaries({}, optional={"group": JSON, "dry_run": JSON, "x": JSON}).map(_written)
+BODIES: Final = (
+    st.binary(max_size=200) | TEXT.map(lambda text: text.encode("utf-8", "surrogatepass")) | JSON.map(_written)
+)
+REQUESTS: Final = st.builds(
+    Asked,
+    method=st.sampled_from(_METHODS),
+    query=st.binary(max_size=50)
+    | st.lists(st.tuples(st.sampled_from(_KEYS), TEXT | st.just("orders")), max_size=3).map(
+        lambda pairs: urlencode(pairs, errors="surrogatepass").encode()
+    ),
+    headers=st.just(LOCAL)
+    | st.lists(st.tuples(st.sampled_from(_HEADERS).map(str.encode), st.binary(max_size=40)), max_size=4).map(tuple),
+    parts=st.lists(BODIES | _STATISTICS | _INNER | _TAKEOVER, max_size=3).map(tuple),
+    whole=st.booleans(),
+)
+
+
+def of(method: str, query: str = "", body: bytes = b"", *, whole: bool = True) -> Asked:
+    """A request of a program of this machine."""
+    return Asked(method=method, query=query.encode(), headers=LOCAL, parts=(body,), whole=whole)
+
+
+@pytest.fixture(scope="module")
+def agent() -> Iterator[Agent]:
+    """An agent that is not started and shows a busy cluster; one member of a group may be told of."""
+    flags: dict[str, Any] = {
+        "kafka": {"bootstrap.servers": "127.0.0.1:1"},
+        "groups": ["orders"],
+        "web": {"port": 0},
+        "events": {"path": "memory"},
+    }
+    made = Agent(load(flags=flags, environment={}))
+    publish(made.traffic, busy())
+    made.events.add("plan", "orders", action="optimal", detail="<script>\x1b[2J")
+    assert made._measuring is not None
+    made._measuring._exact.see({"orders": group(member("m1", "orders-a", 0, 1, 2))}, {"t": 4}, {})
+    yield made
+    made.web._socket.close()
+
+
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    """Where requests are answered."""
+    with asyncio.Runner() as running:
+        yield running
+
+
+def application_of(agent: Agent) -> Starlette:
+    """What its port serves."""
+    app = agent.web._server.config.app
+    assert isinstance(app, Starlette)
+    return app
+
+
+async def answered(app: Starlette, path: str, asked: Asked) -> tuple[int, bytes]:
+    """Status and body of the answer; status 0 where there is none, as nobody waits for it."""
+    messages: list[dict[str, Any]] = [{"type": "http.request", "body": part, "more_body": True} for part in asked.parts]
+    if asked.whole:
+        messages.append({"type": "http.request", "body": b"", "more_body": False})
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0) if messages else {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "method": asked.method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": asked.query,
+        "headers": list(asked.headers),
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 9464),
+    }
+    await asyncio.wait_for(app(scope, receive, send), _ANSWER_SECONDS)
+    body = b"".join(message.get("body", b"") for message in sent[1:])
+    return (int(sent[0]["status"]) if sent else 0), body
+
+
+def paths(app: Starlette) -> list[str]:
+    """Every path that is served, as the application itself lists them."""
+    assert all(isinstance(route, Route) for route in app.routes)
+    return sorted({route.path for route in app.routes if isinstance(route, Route)})
+
+
+def test_every_endpoint_is_asked(agent: Agent) -> None:
+    """The list is the application's own: here stands what there was when this was written."""
+    known = {"/", "/group", "/page.css", "/metrics", "/healthz", "/readyz"}
+    known |= {
+        f"/v1/{name}"
+        for name in ("traffic", "findings", "events", "racks", "policy", "status", "takeover", "statistics")
+    }
+    assert set(paths(application_of(agent))) >= known
+
+
+def hold(runner: asyncio.Runner, app: Starlette, path: str, *, unready: bool) -> None:
+    """Ask one path for whatever there is; where it may be unready, 503 says so."""
+
+    @settings(MANY, max_examples=EXAMPLES_OF_A_PATH)
+    @example(of("GET", "most=000000001" + "9" * 5_000))
+    @example(of("GET", "since=nan&most=1&kind=plan"))
+    @example(of("POST", "group=orders", _written(posted(topics={"\ud800": {"partitions": {"0": {}}}}))))
+    @example(of("POST", "group=orders", b'{"group": "\\ud800"}'))
+    @example(of("POST", "group=orders", b"[" * 4_000))
+    @example(of("POST", "group=orders", b'{"group": "or', whole=False))
+    @given(REQUESTS)
+    def holds(asked: Asked) -> None:
+        began = time.monotonic()
+        status, body = runner.run(answered(app, path, asked))
+        assert status < 500 or (status == 503 and unready), (status, body)
+        assert time.monotonic() - began < _ANSWER_SECONDS
+        assert len(body) < 1_000_000
+        if status in (400, 403, 408, 413, 415):
+            assert set(json.loads(body)) == {"error"}
+
+    holds()
+
+
+@pytest.mark.timeout(20 * SECONDS)
+def test_no_request_breaks_an_endpoint(agent: Agent, runner: asyncio.Runner) -> None:
+    """Each path with any method, query, headers and body, in parts, cut off or whole."""
+    app = application_of(agent)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for path in paths(app):
+        hold(runner, app, path, unready=path in {"/healthz", "/readyz"})
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 300_000, f"{grown} kB more than before {EXAMPLES_OF_A_PATH} requests of each"
+
+
+@MANY
+@pytest.mark.timeout(SECONDS)
+@given(TEXT | st.text(max_size=30).map(lambda text: f"/{text}"))
+def test_other_paths_are_not_found(agent: Agent, runner: asyncio.Runner, path: str) -> None:
+    """Whatever they are called, there is nothing: no file, no listing, no redirect elsewhere."""
+    app = application_of(agent)
+    clean = path.encode("utf-8", "replace").decode()
+    if clean in paths(app):
+        return
+    status, _ = runner.run(answered(app, clean, of("GET")))
+    assert status in (404, 307)

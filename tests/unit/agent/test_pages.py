@@ -1,0 +1,50 @@
+"""What every page of the documentation has to keep, and the rows of the page on the documents."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from assignors.consumer.registry import ASSIGNORS
+from tests.docs import ROOT, dead_links, named_tests, pages
+
+_CONFORMANCE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+_ROW = re.compile(r"^\| (?P<section>[^|]+) \| (?P<claim>[^|]+) \| `(?P<place>[^`|]+)` \| (?P<held>[^|]+) \|$")
+_HELD = re.compile(r"(Differs: .+; told in \[[^]]+\]\([^)]+\)\. )?`test_\w+`")
+
+
+@pytest.mark.parametrize("page", [*pages(), ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    """To a file that exists, and to a heading in it."""
+    assert dead_links(page) == []
+
+
+def test_the_page_of_the_plug_ins_lists_all_assignors() -> None:
+    """A row for each that members may agree on, and for whom it is."""
+    page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
+    offered = [assignor for assignor in ASSIGNORS.values() if assignor.for_members]
+    rows = [f"| `{one.name}` | yes | {'no' if one.cooperative else 'yes'} | {one.about} |" for one in offered]
+    assert re.findall(r"^\| `.*$", page, re.MULTILINE) == rows
+    assert f"`optimal` stands for {ASSIGNORS['optimal'].about}." in page
+
+
+def test_every_row_on_the_documents_has_its_place_and_its_test() -> None:
+    """Or says what differs, and on which page a user meets that."""
+    tables = re.findall(r"^\| section .*\n\|[-| ]+\|\n((?:\|.*\n)+)", _CONFORMANCE, re.MULTILINE)
+    rows = [row for table in tables for row in table.splitlines()]
+    assert len(tables) == _CONFORMANCE.count("## KIP-") == 5
+    assert len(rows) > 80
+    for row in rows:
+        found = _ROW.match(row)
+        assert found, row
+        assert (ROOT / found["place"]).exists(), row
+        assert _HELD.fullmatch(found["held"]), row
+
+
+def test_every_test_on_the_documents_exists() -> None:
+    """By its name, in any file of the tests."""
+    named, missing = named_tests(_CONFORMANCE)
+    assert len(named) > 60
+    assert missing == set()

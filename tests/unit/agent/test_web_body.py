@@ -1,0 +1,186 @@
+"""Bodies that come slowly, never end, or come too many at a time, on real sockets: nobody else waits for them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Final
+from urllib.request import urlopen
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from agent import web, web_takeover
+from agent.metrics import Metrics
+from agent.traffic import web as traffic_web
+from agent.traffic.groups import ObservedMember
+from agent.web import WebServer, application
+from agent.web_body import BodyReader, RequestError
+from tests.unit.agent.test_web_takeover import Leader
+from tests.unit.agent.traffic.test_exact import member
+
+_AT_ONCE: Final = 4
+_SLOW: Final = 129
+
+
+def _take(_group: str, _body: bytes, _member: str | None) -> ObservedMember:
+    return member("m1", "c", 0)
+
+
+@contextmanager
+def served(app: Starlette) -> Iterator[int]:
+    """The port of a server."""
+    server = WebServer(app, host="127.0.0.1", port=0)
+    server.start()
+    try:
+        yield server.port
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def agent() -> Iterator[int]:
+    """The port of an agent with every route that reads a body."""
+    more = (*traffic_web.routes(_take), *web_takeover.routes({"orders": Leader()}))
+    with served(application(Metrics(), healthy=dict, ready=dict, more=more)) as port:
+        yield port
+
+
+@pytest.fixture
+def small() -> Iterator[int]:
+    """The port of a server that reads four short bodies at a time, for half a second."""
+    bodies = BodyReader(max_bytes=100, seconds=0.5, at_once=_AT_ONCE)
+
+    async def read(request: Request) -> Response:
+        try:
+            async with bodies.read(request) as body:
+                return PlainTextResponse(str(len(body)))
+        except RequestError as error:
+            return error.answer()
+
+    routes: list[BaseRoute] = [Route("/", read, methods=["POST"])]
+    with served(Starlette(routes=routes)) as port:
+        yield port
+
+
+def send(port: int, head: str, body: bytes) -> socket.socket:
+    """A connection over which a request has been begun."""
+    connection = socket.create_connection(("127.0.0.1", port), timeout=10)
+    lines = f"{head} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    connection.sendall(lines.encode() + body)
+    return connection
+
+
+def slow(port: int, path: str = "/") -> socket.socket:
+    """One whose body never comes to its end."""
+    return send(port, f"POST {path}", b"Content-Length: 50\r\n\r\n{")
+
+
+def answer(connection: socket.socket) -> tuple[int, str]:
+    """Status and error of what is answered."""
+    response = b""
+    while b"\r\n\r\n" not in response or not response.endswith(b"}"):
+        if not (part := connection.recv(65_536)):
+            break
+        response += part
+    head, _, body = response.partition(b"\r\n\r\n")
+    return int(head.split()[1]), str(json.loads(body)["error"])
+
+
+@pytest.mark.parametrize("path", ["/v1/statistics?group=orders", "/v1/takeover"])
+def test_many_slow_bodies_hold_nobody_up(agent: int, path: str) -> None:
+    """Only some are read at a time, the others are told so at once, and what else is asked is answered."""
+    with ExitStack() as stack:
+        connections = [stack.enter_context(slow(agent, path)) for _ in range(_SLOW)]
+        with urlopen(f"http://127.0.0.1:{agent}/healthz", timeout=2) as healthy:
+            assert healthy.status == 200
+        # the first ones are being read: all later ones are turned away
+        told = Counter(answer(connection)[0] for connection in connections[-100:])
+    assert told == {503: 100}
+
+
+@pytest.mark.parametrize("begun", [b"", b"G", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: "])
+def test_a_connection_without_a_request_is_closed(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where a request has begun, and its head comes in drops; others are answered meanwhile."""
+    monkeypatch.setattr(web, "HEAD_SECONDS", 0.3)
+    with served(application(Metrics(), healthy=dict, ready=dict)) as port, ExitStack() as stack:
+        connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=0.05))
+        connection.sendall(begun)
+        while True:
+            try:
+                if begun:
+                    connection.sendall(b"x")
+                told = connection.recv(100)
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                told = b""
+            break
+        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=2) as healthy:
+            assert healthy.status == 200
+    assert told == b""
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(small: int) -> None:
+    """It is answered when its time is over, its connection is closed, and its place is another's."""
+    for _ in range(2):
+        with ExitStack() as stack:
+            connections = [stack.enter_context(slow(small)) for _ in range(_AT_ONCE)]
+            for connection in connections:
+                assert answer(connection) == (408, "the body did not arrive within 0.5 s")
+                assert connection.recv(1) == b""
+
+
+def test_a_body_that_comes_in_drops_is_not_waited_for(small: int) -> None:
+    """The time counts for all of it, not from part to part."""
+    with send(small, "POST /", b"Content-Length: 90\r\n\r\n") as connection:
+        connection.settimeout(0.05)
+        sent = 0
+        while True:
+            connection.sendall(b" ")
+            sent += 1
+            try:
+                first = connection.recv(12)
+            except TimeoutError:
+                continue
+            break
+    assert first == b"HTTP/1.1 408"
+    assert sent < 90
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"Content-Length: 101\r\n\r\n" + b" " * 101,
+        b"Transfer-Encoding: chunked\r\n\r\n" + (b"41\r\n" + b" " * 65 + b"\r\n") * 2,
+    ],
+    ids=["by its length", "in parts"],
+)
+def test_a_long_body_is_not_read_to_its_end(small: int, body: bytes) -> None:
+    """However it is sent."""
+    with send(small, "POST /", body) as connection:
+        assert answer(connection) == (413, "the body has more than 100 bytes")
+
+
+def _status(port: int) -> int:
+    """What a short body is answered with."""
+    with send(port, "POST /", b"Content-Length: 2\r\n\r\n{}") as connection:
+        return int(connection.recv(1000).split()[1])
+
+
+def test_a_sender_that_goes_away_is_nothing_to_report(small: int, caplog: pytest.LogCaptureFixture) -> None:
+    """In the middle of a body: no traceback, and its place is another's."""
+    with caplog.at_level(logging.ERROR):
+        for _ in range(3 * _AT_ONCE):
+            slow(small).close()
+        while (told := _status(small)) == 503:
+            pass
+    assert told == 200
+    assert caplog.records == []
