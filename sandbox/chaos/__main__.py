@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -35,6 +36,10 @@ def main(  # noqa: PLR0913 - one parameter for each option
     ] = None,
     with_agents: Annotated[bool, typer.Option(help="Play the schedule with agents.")] = True,
     without_agents: Annotated[bool, typer.Option(help="Play it without any, for comparison.")] = True,
+    take: Annotated[
+        list[Path] | None,
+        typer.Option(help="The run.json of a run that was kept, instead of playing it again; may be given twice."),
+    ] = None,
     keep: Annotated[bool, typer.Option(help="Keep histories and logs also when nothing is wrong.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="End with one JSON document on standard output.")] = False,
 ) -> None:
@@ -48,7 +53,13 @@ def main(  # noqa: PLR0913 - one parameter for each option
     """
     console = log_console(_LOG_COLUMNS)
     asked = _Asked(
-        faults=faults, seed=seed, kinds=tuple(kind or ()), with_agents=with_agents, without=without_agents, keep=keep
+        faults=faults,
+        seed=seed,
+        kinds=tuple(kind or ()),
+        with_agents=with_agents,
+        without=without_agents,
+        taken=[_taken(path) for path in take or ()],
+        keep=keep,
     )
     result = told(console, lambda story: _play(story, asked))
     _show(console, result["verdict"])
@@ -67,6 +78,7 @@ class _Asked:
     kinds: tuple[str, ...]
     with_agents: bool
     without: bool
+    taken: Sequence[Run]
     keep: bool
 
 
@@ -76,9 +88,15 @@ def _play(story: Story, asked: _Asked) -> dict[str, Any]:
         story.tell(f"[yellow]{missing}[/yellow]")
     groups = [setup.name for setup in SETUPS]
     schedule = draw(asked.seed, faults=asked.faults, kinds=asked.kinds or possible(means), groups=groups)
+    taken = {one.with_agents: one for one in asked.taken}
+    for one in asked.taken:
+        if [outcome.drawn for outcome in one.outcomes] != list(schedule):
+            raise typer.BadParameter("a run that was taken has other faults; give its --faults, --seed and --kind")
     with evidence(story, "samerack-chaos-", keep=asked.keep) as kept:
         led, alone = (
-            _run(story, schedule, means, kept.folder / name, with_agents=with_agents) if wanted else None
+            taken.get(with_agents) or _run(story, schedule, means, kept.folder / name, with_agents=with_agents)
+            if wanted
+            else None
             for name, with_agents, wanted in (
                 ("with-agents", True, asked.with_agents),
                 ("without-agents", False, asked.without),
@@ -95,8 +113,16 @@ def _run(story: Story, schedule: Any, means: Means, folder: Path, *, with_agents
         result = run(schedule, with_agents=with_agents, means=means, folder=folder, tell=story.tell)
     except SandboxError as error:
         raise SandboxError("\n".join([str(error), *getattr(error, "__notes__", [])])) from None
+    result.save(folder / "run.json")
     story.tell(f"{violations(result)} violations; {harm(result.findings)}")
     return result
+
+
+def _taken(path: Path) -> Run:
+    try:
+        return Run.load(path)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(f"{path} holds no run of this program: {error}") from None
 
 
 def _show(console: Console, verdict: Verdict) -> None:

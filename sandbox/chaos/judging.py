@@ -9,11 +9,14 @@ from typing import Any, Final
 from sandbox.chaos.run import Outcome, Run
 from sandbox.chaos.schedule import KINDS
 from sandbox.history.harm import harm
-from sandbox.history.model import Kind
+from sandbox.history.model import Finding, Kind
 
 MARGIN_SECONDS: Final = 2.0
 """So much longer than without an agent a run may stop a partition."""
 _BROKER_FAULTS: Final = ("broker-", "coordinator-")
+_READS_AGAIN: Final = "kafkajs"
+"""Where its coordinator goes or moves it asks for its offsets anew, also without a rebalance, and may be told older
+ones than were confirmed to it: it reads again what it had read."""
 _OWN_CRASHES: Final = ("kafka-python-", "KafkaConnectionError")
 """kafka-python 3.0 raises this out of poll where it looks for the coordinator and asks a broker for metadata that has
 just gone (its `coordinator/base.py`): applications end of it with agents and without."""
@@ -67,12 +70,7 @@ def judge(with_agents: Run | None, without: Run | None) -> Verdict:
     the next, with where heartbeats happen to stand, so a row shows the longest of all faults that are alike without.
     """
     rows = tuple(_rows(with_agents, without))
-    complaints = [
-        complaint
-        for run in (with_agents, without)
-        if run is not None
-        for complaint in _wrong(run, without if with_agents is not None else None)
-    ]
+    complaints = [complaint for run in (with_agents, without) if run is not None for complaint in _wrong(run)]
     most = None if without is None else _longest(without.outcomes) + MARGIN_SECONDS
     for outcome in with_agents.outcomes if with_agents is not None else ():
         if most is not None and outcome.stop > most:
@@ -136,20 +134,15 @@ def _alike(kind: str) -> frozenset[str]:
     return frozenset(other for other in KINDS if other == kind or (like and KINDS[other].like == like))
 
 
-def _wrong(run: Run, compared: Run | None) -> list[str]:
-    """What no fault may do; stops and times without an owner are judged fault by fault.
-
-    Some clients read a record again below a commit by themselves when a broker goes (kafkajs): that is wrong only where
-    a group does so more often than in the run it is compared with.
-    """
+def _wrong(run: Run) -> list[str]:
+    """What no fault may do; stops and times without an owner are judged fault by fault."""
     wrong = [f"{_named(outcome)}: {violation}" for outcome in run.outcomes for violation in outcome.violations]
     wrong += [f"at the end: {violation}" for violation in run.violations]
     for group, findings in run.findings.items():
-        own = compared is not None and _read_again(run, group) <= _read_again(compared, group)
         for finding in findings:
-            if own and finding.kind is Kind.READ_AGAIN:
-                continue
             near = [one for one in run.outcomes if one.since_ns <= finding.since_ns]
+            if near and _is_own_reading(near[-1], finding):
+                continue
             after = f", after {_named(near[-1])}" if near else ""
             wrong.append(f"{group}: {finding}{after}")
     return wrong
@@ -160,8 +153,13 @@ def _is_own(outcome: Outcome, crash: str) -> bool:
     return outcome.drawn.kind.startswith(_BROKER_FAULTS) and all(part in crash for part in _OWN_CRASHES)
 
 
-def _read_again(run: Run, group: str) -> int:
-    return sum(finding.kind is Kind.READ_AGAIN for finding in run.findings.get(group, ()))
+def _is_own_reading(outcome: Outcome, finding: Finding) -> bool:
+    """Whether the members' client is known to read again where a broker goes or a coordinator moves."""
+    return (
+        finding.kind is Kind.READ_AGAIN
+        and outcome.drawn.kind.startswith(_BROKER_FAULTS)
+        and all(member.startswith(_READS_AGAIN) for member in finding.members)
+    )
 
 
 def violations(run: Run) -> int:

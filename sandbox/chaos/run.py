@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from pydantic import TypeAdapter
+
 from sandbox.chaos.fault import Drawn, Fault
 from sandbox.chaos.group import generations, now_ns
 from sandbox.chaos.means import Means
@@ -84,6 +86,28 @@ class Run:
     told: int
     seconds: float
     violations: tuple[str, ...] = ()
+
+    @property
+    def with_agents(self) -> bool:
+        """Whether agents were there to lead."""
+        return any(outcome.led is not None for outcome in self.outcomes)
+
+    def save(self, path: Path) -> None:
+        """Write all of it, so that it need not be played again to be compared."""
+        path.write_bytes(_RUNS.dump_json(self))
+
+    @staticmethod
+    def load(path: Path) -> Run:
+        """Read what `save` wrote.
+
+        Raises:
+            OSError: The file cannot be read.
+            ValueError: It holds no run.
+        """
+        return _RUNS.validate_json(path.read_bytes())
+
+
+_RUNS: Final = TypeAdapter(Run)
 
 
 def run(

