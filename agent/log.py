@@ -71,7 +71,8 @@ def configure(whole: Settings) -> None:
     structlog.configure(
         processors=[*shared, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        # a line in one write: the Kafka libraries' lines come from other threads, between a line and its end
+        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(

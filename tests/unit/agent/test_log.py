@@ -97,3 +97,28 @@ def test_a_terminal_gets_colours() -> None:
     assert "decision" in shown
     assert "\x1b[" in shown
     assert '{"' not in shown
+
+
+THREADS = """
+import logging, threading, structlog
+from agent import log
+from common.settings import Settings
+log.configure(Settings(kafka={"bootstrap.servers": "h:1"}, log={"level": "debug", "format": "json"}))
+own, library = structlog.get_logger("leader"), logging.getLogger("kafka")
+def say(write):
+    for number in range(2000):
+        write(f"line {number}")
+threads = [threading.Thread(target=say, args=(write,)) for write in (own.info, library.debug, own.info, library.debug)]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+"""
+
+
+def test_lines_of_several_threads_stay_lines_of_their_own() -> None:
+    """An agent's `started` stood in one line with a line of a Kafka library, and who followed its log missed it."""
+    done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=60, check=True)
+    lines = done.stderr.splitlines()
+    assert len(lines) == 8000
+    assert all(json.loads(line)["event"].startswith("line ") for line in lines)
