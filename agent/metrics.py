@@ -23,6 +23,7 @@ FOLLOWED = (
     Reason.RACKS_CHANGED,
     Reason.MEMBERS_RACKS_CHANGED,
     Reason.TRAFFIC_CHANGED,
+    Reason.CHEAPER_PLAN,
 )
 PROPOSED = tuple(reason for reason in FOLLOWED if reason not in EXEMPT)
 NOT_FOLLOWED = (

@@ -224,7 +224,7 @@ class Judge:
                 partitions_changed=planner.partitions_changed(problem, members, cluster),
                 withheld=sent.plan.withheld if sent is not None else 0,
                 rounds=self._rounds,
-                racks_changed=sent is None or topics_differ(sent.cluster, cluster, topics),
+                racks_changed=topics_differ(sent.cluster, cluster, topics) if sent is not None else None,
                 traffic_changed=sent is not None and sent.weights != weights,
                 generation=generation,
                 conditions=self._conditions,

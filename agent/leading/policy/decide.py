@@ -124,14 +124,22 @@ def _broken(breaker: Breaker, now: float, wall: float, rules: Rules) -> _Refusal
 
 def _act(state: State, situation: Situation, now: float, rules: Rules) -> tuple[State, Decision]:
     """Trigger a rebalance, or tell that one would be triggered."""
-    reason = Reason.TRAFFIC_CHANGED if situation.traffic_changed else Reason.MEMBERS_RACKS_CHANGED
-    reason = Reason.RACKS_CHANGED if situation.racks_changed else reason
+    reason = _reason(situation)
     state = replace(state, budget=budgets.spent(state.budget))
     if rules.proposes:
         saving = share(situation.present) - share(situation.possible)
         return replace(state, proposed=saving), _decision(situation, Action.PROPOSE, reason)
     state = replace(state, breaker=breakers.tried(state.breaker, situation, now))
     return state, _decision(situation, Action.REBALANCE, reason)
+
+
+def _reason(situation: Situation) -> Reason:
+    """What makes the plan in force dearer than another."""
+    if situation.racks_changed is None:
+        return Reason.CHEAPER_PLAN
+    if situation.racks_changed:
+        return Reason.RACKS_CHANGED
+    return Reason.TRAFFIC_CHANGED if situation.traffic_changed else Reason.MEMBERS_RACKS_CHANGED
 
 
 def _follow(state: State, situation: Situation, reason: Reason) -> tuple[State, Decision]:

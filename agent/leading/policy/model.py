@@ -20,6 +20,7 @@ class Reason(Enum):
     RACKS_CHANGED = "racks-changed"
     MEMBERS_RACKS_CHANGED = "member-racks-changed"
     TRAFFIC_CHANGED = "traffic-changed"
+    CHEAPER_PLAN = "cheaper-plan"
     BELOW_LEAST_SAVING = "below-least-saving"
     NOT_MEASURED = "not-measured"
     OUTSIDE_WINDOW = "outside-window"
@@ -126,7 +127,8 @@ class Situation:
         partitions_changed: Whether the assignment in force lacks partitions that exist, or has some that do not.
         withheld: Partitions that the last cooperative round kept back.
         rounds: Rounds in a row that kept something back.
-        racks_changed: Whether racks, replicas or leaders changed since the assignment was made.
+        racks_changed: Whether racks, replicas or leaders changed since the assignment was made; None where that is not
+            known, as the agent that leads has started since.
         traffic_changed: Whether the weights of partitions did.
         rates: Bytes per second under either plan; None while they are not measured.
         crossing: What crossed racks in the last minutes; None where it is not measured.
@@ -139,7 +141,7 @@ class Situation:
     partitions_changed: bool
     withheld: int
     rounds: int
-    racks_changed: bool
+    racks_changed: bool | None
     traffic_changed: bool = False
     rates: ByteRates | None = None
     crossing: Crossing | None = None

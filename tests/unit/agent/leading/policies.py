@@ -34,7 +34,7 @@ def situation(
     partitions_changed: bool = False,
     withheld: int = 0,
     rounds: int = 0,
-    racks_changed: bool = True,
+    racks_changed: bool | None = True,
     traffic_changed: bool = False,
     rates: tuple[float, float] | None = None,
     crossing: tuple[float, float] | None = None,

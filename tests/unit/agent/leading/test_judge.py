@@ -149,6 +149,12 @@ def test_a_trigger_that_waits_is_told_once() -> None:
     assert bench.decide()[1]
 
 
+def test_an_agent_that_has_just_started_does_not_say_what_changed() -> None:
+    """Whatever it was: the plan in force was made before; each rebalance after a restart was called `racks-changed`."""
+    decision, _ = Bench().decide()
+    assert (decision.action, decision.reason) == (Action.REBALANCE, Reason.CHEAPER_PLAN)
+
+
 def test_nothing_to_gain_is_nothing_to_tell() -> None:
     """The group is as well as it can be."""
     bench = Bench(cluster=NEAR)

@@ -29,6 +29,7 @@ CASES = {
     "less than the least saving": (situation(4, 0), Action.SUPPRESS, Reason.BELOW_LEAST_SAVING),
     "exactly the least saving": (situation(35, 30), Action.SUPPRESS, Reason.BELOW_LEAST_SAVING),
     "just more": (situation(36, 30), Action.REBALANCE, Reason.RACKS_CHANGED),
+    "after a restart": (situation(36, 30, racks_changed=None), Action.REBALANCE, Reason.CHEAPER_PLAN),
     "members' racks": (situation(36, 30, racks_changed=False), Action.REBALANCE, Reason.MEMBERS_RACKS_CHANGED),
     "traffic": (
         situation(36, 30, racks_changed=False, traffic_changed=True),
