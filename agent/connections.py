@@ -57,18 +57,22 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library 
         return transport
 
     async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
-        failed, close = partial(self._failed, node.node_id), conn.close
+        said: list[BaseException] = []
+        close = conn.close
 
         def heeded(error: BaseException | None = None) -> None:
             # a broker that refuses says why and hangs up: where the end is heeded before what was said, the library
             # takes it for a lost connection, and gives the reason to `close` alone
             if error is not None:
-                failed(error)
+                said.append(error)
+                self._failed(node.node_id, error)
             close(error)
 
         conn.close = heeded
         await super()._connect(node, conn, **options)
-        conn.init_future.add_errback(failed)
+        for error in said:  # where there was a connection, the library has just forgotten who refused, also over it
+            self._failed(node.node_id, error)
+        conn.init_future.add_errback(partial(self._failed, node.node_id))
 
     def _failed(self, broker: Any, error: BaseException) -> None:
         words = refusal(error, self.config)

@@ -105,16 +105,22 @@ def test_what_a_broker_says_before_it_hangs_up_is_heeded(
 ) -> None:
     """The connection's end is sometimes heeded before the answer, and the library would know nothing but the end."""
 
-    async def connected(_self: Any, _node: Any, conn: Any, **_options: Any) -> None:
+    async def made(*_: Any, **_options: Any) -> Any:
+        return SimpleNamespace()
+
+    async def initialize(**_options: Any) -> None:
         if hung_up_first:
             conn.connection_lost(None)
+        conn.transport = None
         conn.close(REFUSED)  # as `initialize` does
 
-    monkeypatch.setattr(KafkaConnectionManager, "_connect", connected)
+    monkeypatch.setattr(Connections, "_build_transport", made)
     net = NetworkSelector(**CONFIG)
     connections = Connections(net, **CONFIG)
     (broker,) = connections.cluster.bootstrap_brokers()
     conn = KafkaConnection(net, node_id=broker.node_id, **CONFIG)
+    monkeypatch.setattr(conn, "connection_made", lambda _: None)
+    monkeypatch.setattr(conn, "initialize", initialize)
     asyncio.run(connections._connect(SimpleNamespace(node_id=broker.node_id), conn))
     with pytest.raises(NotAcceptedError, match="do not offer SASL PLAIN there"):
         connections.maybe_raise_auth_failure(broker.node_id)
