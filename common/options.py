@@ -6,7 +6,7 @@ The settings are loaded when they are read: `samerack run` has a process to star
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,8 +14,6 @@ from common.errors import SettingsError
 
 if TYPE_CHECKING:
     from common.settings import Settings
-
-_NO_CLUSTER: Final = "no-cluster.invalid:9092"
 
 ConfigOption = Annotated[
     Path | None,
@@ -67,15 +65,6 @@ def settings_from(
     if bootstrap is not None:
         _section(merged, "kafka")["bootstrap.servers"] = bootstrap
     return load(path=config, flags=merged, needs_kafka=needs_kafka)
-
-
-def settings_without_cluster(config: Path | None, assignments: list[str] | None) -> Settings:
-    """Settings for a command that may do without brokers, so that none need be named.
-
-    Raises:
-        SettingsError: As `settings_from`.
-    """
-    return settings_from(config, _NO_CLUSTER, assignments)
 
 
 def _section(merged: dict[str, Any], name: str) -> dict[str, Any]:

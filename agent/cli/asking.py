@@ -27,7 +27,7 @@ from agent.racks import NO_HOSTS, Hosts
 from agent.report import Report
 from common.errors import AgentError, SettingsError
 from common.fetching import address
-from common.options import settings_from, settings_without_cluster
+from common.options import settings_from
 from common.settings import Settings
 
 _ANSWER_SECONDS: Final = 5.0
@@ -42,10 +42,14 @@ MeasureOption = Annotated[bool, typer.Option("--measure", help="Measure even whe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """The settings, and whether they name a cluster; without one only a running agent can tell."""
+    """The settings; where they name no cluster only a running agent can tell."""
 
     settings: Settings
-    cluster_named: bool
+
+    @property
+    def servers(self) -> frozenset[str]:
+        """Brokers that the settings name."""
+        return frozenset(filter(None, self.settings.kafka.get("bootstrap.servers", "").split(",")))
 
     @property
     def url(self) -> str:
@@ -67,12 +71,7 @@ def place(config: Path | None, bootstrap: str | None, assignments: list[str] | N
     Raises:
         SettingsError: As `common.options.settings_from`, but for a missing cluster.
     """
-    try:
-        return Place(settings=settings_from(config, bootstrap, assignments), cluster_named=True)
-    except SettingsError:
-        if bootstrap is not None:
-            raise
-    return Place(settings=settings_without_cluster(config, assignments), cluster_named=False)
+    return Place(settings=settings_from(config, bootstrap, assignments, needs_kafka=False))
 
 
 def figures(where: Place, *, window: float, measure: bool) -> Figures:
@@ -133,7 +132,7 @@ def live(where: Place, *, measure: bool) -> Iterator[tuple[Callable[[], Report],
 
 def hosts_known(settings: Settings, group: str) -> tuple[Hosts, str]:
     """What a running agent of this cluster knows of the racks of a group's hosts, and why nothing where it failed."""
-    where = Place(settings=settings, cluster_named=True)
+    where = Place(settings=settings)
     try:
         answer = _asked(where, f"/v1/racks?group={quote(group, safe='')}")
         told = host_racks.from_json(answer) if answer is not None else None
@@ -148,8 +147,7 @@ def _asked(where: Place, path: str) -> bytes | None:
 
 def _same_cluster(where: Place, bootstrap: str) -> bool:
     """Whether an agent's cluster is the one that is asked for; any is where none is named."""
-    mine = where.settings.kafka["bootstrap.servers"]
-    return not where.cluster_named or bool(set(mine.split(",")) & set(bootstrap.split(",")))
+    return not where.servers or not where.servers.isdisjoint(bootstrap.split(","))
 
 
 def _told_by(where: Place) -> str:
@@ -163,7 +161,7 @@ def _measured_here(where: Place, answer: bytes | None) -> str:
 
 
 def _measuring(where: Place, seconds: float) -> Measuring:
-    if not where.cluster_named:
+    if not where.servers:
         raise SettingsError(
             f"no agent answers at {where.url}, and no cluster is named to measure; give --bootstrap-servers, "
             "SAMERACK_KAFKA__BOOTSTRAP_SERVERS or kafka: {bootstrap.servers: HOST:PORT} in the file"

@@ -24,7 +24,7 @@ from common import words
 from common.console import Console
 from common.errors import AgentError, SettingsError
 from common.fetching import address
-from common.options import ConfigOption, SetOption, settings_without_cluster
+from common.options import ConfigOption, SetOption, settings_from
 
 KINDS: Final = get_args(Kind)
 _FOLLOW_SECONDS: Final = 1.0
@@ -81,7 +81,7 @@ def events(
     rebalance began with: the agent, a member, the group's leader. A running agent is asked; where none runs, --store
     reads its file. Changes nothing. docs/events.md explains each column.
     """
-    settings = settings_without_cluster(config, assignments)
+    settings = settings_from(config, None, assignments, needs_kafka=False)
     log.configure(settings)
     kinds = tuple(dict.fromkeys(kind or ()))
     if unknown := [one for one in kinds if one not in KINDS]:

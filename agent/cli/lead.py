@@ -20,7 +20,7 @@ from common.console import Console
 from common.errors import AgentError, SettingsError
 from common.fetching import NoAnswerError, address
 from common.fetching import ask as ask_http
-from common.options import ConfigOption, SetOption, settings_without_cluster
+from common.options import ConfigOption, SetOption, settings_from
 
 _LOOK_SECONDS: Final = 0.1
 _ANSWER_SECONDS: Final = 5.0
@@ -70,7 +70,7 @@ def lead(
     this machine (in Kubernetes: kubectl exec). It refuses where something speaks against it, and undoes what does not
     go as it should; the exit code is 1 then, with the reason. docs/takeover.md tells what happens step by step.
     """
-    settings = settings_without_cluster(config, assignments)
+    settings = settings_from(config, None, assignments, needs_kafka=False)
     log.configure(settings)
     base = (url or address(settings.web)).rstrip("/")
     if not base.startswith(("http://", "https://")):

@@ -13,7 +13,7 @@ import typer
 from common.console import Console
 from common.errors import AgentError, SettingsError
 from common.money import price_table
-from common.options import ConfigOption, SetOption, settings_without_cluster
+from common.options import ConfigOption, SetOption, settings_from
 from common.settings import Settings
 from pipeline.cli.spark import need_spark
 from pipeline.whatif_group import MOVE, Questions
@@ -88,7 +88,7 @@ def whatif(
     for kind, path in outputs.items():
         if path.exists():
             raise SettingsError(f"--{kind} {path}: is there already; name a new folder")
-    settings = settings_without_cluster(config, assignments)
+    settings = settings_from(config, None, assignments, needs_kafka=False)
     begin = time.monotonic()
     with session.opened(settings.pipeline, name="whatif") as spark:
         rows = _asked(spark, settings, source, questions, since=since, until=until)

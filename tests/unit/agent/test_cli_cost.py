@@ -101,6 +101,13 @@ def test_without_agent_and_cluster_both_cures_are_named(command: str) -> None:
     assert "no agent answers at http://127.0.0.1:1, and no cluster is named to measure; give --bootstrap-servers" in err
 
 
+@pytest.mark.parametrize("command", ["cost", "verify"])
+def test_wrong_servers_are_not_taken_for_none(command: str) -> None:
+    """What is wrong in the settings is said; that no cluster is named would be untrue."""
+    code, _, err = run(1, command, "-s", "kafka.bootstrap.servers=not a server")
+    assert (code, "bootstrap.servers" in err, "no cluster is named" in err) == (2, True, False)
+
+
 def test_top_needs_a_terminal(port: int) -> None:
     """Into a pipe there is nothing to show live."""
     code, _, err = run(port, "top")
