@@ -24,7 +24,7 @@ You want to know what `samerack` does to groups of your client. Each row below i
 three-rack Kafka 4.3 of one machine, with Kafka's default `group.initial.rebalance.delay.ms` (3 s), the clients' own
 defaults and a real agent. `scripts/clients` plays it all; with `--write` it writes this page and
 [its document](clients.json). The programs are in `tests/clients` and `sandbox/members`. CI plays a short form with
-franz-go, sarama, kafka-go and kafkajs.
+Java 3.4 and 2.8, franz-go, sarama, kafka-go and kafkajs.
 
 The continuity of every partition is checked from what the members themselves say they read and committed: nothing may
 be skipped, owned twice in one generation, or read again below a commit. The longest pause is the longest time in

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.alone
 _CALM_SECONDS = 10.0
 _SETTLE_SECONDS = 60.0
 _EMPTY_SECONDS = 5.0
-_CLIENTS = ("franz-go", "sarama", "kafka-go", "kafkajs")
+_CLIENTS = ("java-3.4", "java-2.8", "franz-go", "sarama", "kafka-go", "kafkajs")
 
 
 @pytest.fixture
