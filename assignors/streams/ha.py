@@ -85,7 +85,7 @@ def high_availability(request: Request) -> Outcome:
     stateful = [task for task, info in state.all_tasks.items() if info.is_stateful]
     board = board_of(state)
     costs = configured_costs(state, COSTS)
-    gates = enabled_together(state)
+    gates = enabled_together(state, None if request.compatible else costs)
     racks = RackSteps(state, gates, compatible=request.compatible, kafkas_ties=True)
 
     deal_in_turn(board, stateful)

@@ -11,7 +11,7 @@ the cost. What must not enter: flows (`active`, `standby`).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,22 +21,16 @@ from assignors.streams.configs import Strategy
 from assignors.streams.intern import intern_clients, intern_subtopologies, intern_tasks
 from assignors.streams.model import KafkaStreamsAssignment, TaskType
 from assignors.streams.plans import complete, owners_of, standbys_of, with_moved_actives, with_moved_standbys
-from assignors.streams.rules import Obstacle, Reason, costs_of, missing_rack, strategy_of
+from assignors.streams.rules import Obstacle, Reason, all_the_same, costs_of, missing_rack, strategy_of
 from assignors.streams.tags import Tagged, optimize_tagged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.model import Int64Array
     from assignors.streams.model import ProcessId, TaskId
     from assignors.streams.params import RackAwareOptimizationParams
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
-
-
-SAME: Final = Obstacle(
-    reason=Reason.ALL_PLACES_COST_THE_SAME, message="every client costs the same for every task: nothing to gain"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,8 +67,6 @@ def optimize_rack_aware_active_tasks(
     remote, remotes = intern_tasks(
         [state.all_tasks[task] for task in scope], TaskType.ACTIVE, clients, compatible=compatible
     )
-    if not compatible and _all_the_same(remotes, costs):
-        return Optimization(assignments=plan, obstacle=SAME)
     tasks = ActiveTasks(
         subtopology=intern_subtopologies(scope),
         remote=remote,
@@ -156,9 +148,7 @@ def _gate(
     if isinstance(costs, Obstacle):
         return costs
     infos = state.all_tasks.values() if compatible else [state.all_tasks[task] for task in scope]
-    return missing_rack(state, infos, kind, compatible=compatible) or (strategy, costs)
-
-
-def _all_the_same(remotes: Int64Array, costs: Costs) -> bool:
-    """KIP-925, 6: where every place costs the same, racks have nothing to decide."""
-    return costs.traffic == 0 or bool((remotes == remotes[:, :1]).all())
+    obstacle = missing_rack(state, infos, kind, compatible=compatible)
+    if obstacle is None and not compatible:
+        obstacle = all_the_same(state, infos, kind, costs.traffic)
+    return obstacle or (strategy, costs)

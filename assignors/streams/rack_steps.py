@@ -16,7 +16,7 @@ from assignors.streams.kafka_racks import MOST_ARCS, Question, optimize_actives,
 from assignors.streams.model import TaskType
 from assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
 from assignors.streams.params import RackAwareOptimizationParams
-from assignors.streams.rules import Obstacle, Reason, costs_of, missing_rack, strategy_of
+from assignors.streams.rules import Obstacle, Reason, all_the_same, costs_of, missing_rack, strategy_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -58,44 +58,68 @@ def configured_costs(state: ApplicationState, defaults: Costs) -> Costs:
     )
 
 
-def enabled_together(state: ApplicationState) -> Gates:
+def enabled_together(state: ApplicationState, costs: Costs | None = None) -> Gates:
     """Racks decide about both kinds or none: every client, source and, with standbys, changelog has a rack.
 
     Source: KIP-925, 6; so do Kafka's HighAvailabilityTaskAssignor and its former StickyTaskAssignor.
 
+    Args:
+        state: the application.
+        costs: the prices that count; without them racks decide also where all places cost the same, as in Kafka.
+
     Raises:
         AssignmentError: there is no such strategy.
     """
-    gate = strategy_of(state)
-    if not isinstance(gate, Obstacle):
-        standbys = state.assignment_configs.num_standby_replicas > 0
-        gate = (
-            missing_rack(state, state.all_tasks.values(), TaskType.ACTIVE)
-            or (missing_rack(state, state.all_tasks.values(), TaskType.STANDBY) if standbys else None)
-            or gate
-        )
-    return Gates(active=gate, standby=gate)
+    strategy = strategy_of(state)
+    if isinstance(strategy, Obstacle):
+        return Gates(active=strategy, standby=strategy)
+    missing = [missing_rack(state, state.all_tasks.values(), kind) for kind in _kinds(state)]
+    if obstacle := next(filter(None, missing), None):
+        return Gates(active=obstacle, standby=obstacle)
+    gates = Gates(active=strategy, standby=strategy)
+    return gates if costs is None else _where_it_matters(state, gates, costs)
 
 
-def enabled_apart(state: ApplicationState, *, compatible: bool) -> Gates:
+def enabled_apart(state: ApplicationState, costs: Costs, *, compatible: bool) -> Gates:
     """Racks decide about each kind whose clients and partitions all have racks: KIP-924's utilities.
 
     Kafka demands configured prices as well, and an active's changelogs must have racks (`compatible`).
+
+    Args:
+        state: the application.
+        costs: the prices that count.
+        compatible: as in Kafka; racks decide also where all places cost the same.
 
     Raises:
         AssignmentError: there is no such strategy.
     """
     strategy = strategy_of(state)
     if not isinstance(strategy, Obstacle) and compatible:
-        costs = costs_of(RackAwareOptimizationParams(application_state=state), compatible=True)
-        strategy = costs if isinstance(costs, Obstacle) else strategy
+        configured = costs_of(RackAwareOptimizationParams(application_state=state), compatible=True)
+        strategy = configured if isinstance(configured, Obstacle) else strategy
     if isinstance(strategy, Obstacle):
         return Gates(active=strategy, standby=strategy)
     infos = state.all_tasks.values()
     standby: Strategy | Obstacle = strategy
-    if state.assignment_configs.num_standby_replicas:
+    if TaskType.STANDBY in _kinds(state):
         standby = missing_rack(state, infos, TaskType.STANDBY) or strategy
-    return Gates(active=missing_rack(state, infos, TaskType.ACTIVE, compatible=compatible) or strategy, standby=standby)
+    active = missing_rack(state, infos, TaskType.ACTIVE, compatible=compatible) or strategy
+    gates = Gates(active=active, standby=standby)
+    return gates if compatible else _where_it_matters(state, gates, costs)
+
+
+def _kinds(state: ApplicationState) -> tuple[TaskType, ...]:
+    """The kinds of tasks that the application has."""
+    return (TaskType.ACTIVE, TaskType.STANDBY)[: 1 + (state.assignment_configs.num_standby_replicas > 0)]
+
+
+def _where_it_matters(state: ApplicationState, gates: Gates, costs: Costs) -> Gates:
+    """The same, but for kinds of which every task costs the same everywhere."""
+    gate = {TaskType.ACTIVE: gates.active, TaskType.STANDBY: gates.standby}
+    for kind in _kinds(state):
+        if not isinstance(gate[kind], Obstacle):
+            gate[kind] = all_the_same(state, state.all_tasks.values(), kind, costs.traffic) or gate[kind]
+    return Gates(active=gate[TaskType.ACTIVE], standby=gate[TaskType.STANDBY])
 
 
 class RackSteps:

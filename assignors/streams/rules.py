@@ -121,6 +121,28 @@ def missing_rack(
     return None
 
 
+def all_the_same(
+    state: ApplicationState, infos: Iterable[TaskInfo], kind: TaskType, traffic_cost: int
+) -> Obstacle | None:
+    """Whether every client costs the same for each of these tasks, so that racks have nothing to decide (KIP-925, 6).
+
+    Args:
+        state: the application; every client and partition has a rack.
+        infos: the tasks.
+        kind: what the tasks are.
+        traffic_cost: what a partition across racks costs.
+    """
+    racks = {client.rack_id for client in state.states.values()}
+    for info in infos if traffic_cost else ():
+        partitions = relevant_partitions(info, kind)
+        if len({sum(rack not in (one.racks or ()) for one in partitions) for rack in racks}) > 1:
+            return None
+    return Obstacle(
+        reason=Reason.ALL_PLACES_COST_THE_SAME,
+        message=f"every client costs the same for every {kind.value.lower()} task: nothing to gain",
+    )
+
+
 def tag_warnings(state: ApplicationState) -> list[str]:
     """Where clients' tags do not say what their racks say (KIP-925, 4.D.III): worth a warning, tags win.
 

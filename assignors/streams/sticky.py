@@ -91,7 +91,8 @@ def sticky(request: Request) -> Outcome:
         AssignmentError: a setting means nothing.
     """
     manners = Manners(must_preserve_active=request.must_preserve_active)
-    gates = enabled_apart(request.state, compatible=request.compatible)
+    costs = configured_costs(request.state, COSTS)
+    gates = enabled_apart(request.state, costs, compatible=request.compatible)
     if request.must_preserve_active:
         gates = Gates(active=NOT_ASKED, standby=NOT_ASKED)
     return _outcome(request, manners, gates, hurry=request.must_preserve_active)
@@ -103,7 +104,8 @@ def legacy_sticky(request: Request) -> Outcome:
     Raises:
         AssignmentError: a setting means nothing.
     """
-    return _outcome(request, Manners(is_former=True), enabled_together(request.state), hurry=False)
+    gates = enabled_together(request.state, None if request.compatible else configured_costs(request.state, COSTS))
+    return _outcome(request, Manners(is_former=True), gates, hurry=False)
 
 
 def keep_prior(request: Request) -> Outcome:

@@ -227,12 +227,13 @@ def test_kip_925_4_b_iii_prices_are_ten_and_one_unless_configured(
         (["b", ""], ("a", "b"), 0, "a", Reason.PARTITION_WITHOUT_RACK),
         (["b", "a"], ("a", "b"), 1, "", Reason.PARTITION_WITHOUT_RACK),
         (["b", "a"], ("a", "b"), 0, "", None),
+        (["b", "a"], ("c", "c"), 0, "a", Reason.ALL_PLACES_COST_THE_SAME),
     ],
 )
 def test_kip_925_6_when_racks_have_no_say(
     sources: list[str], racks: tuple[str | None, ...], standby_count: int, changelog: str, reason: Reason | None
 ) -> None:
-    """A client, a source, or with standbys a changelog without a rack switches racks off, and the answer says so."""
+    """A client, a source, or with standbys a changelog without a rack, and no gain; the answer says so."""
     state = application(
         tasks("0_0 0_1", source=sources, changelog=changelog),
         *({"rack": rack} for rack in racks),
