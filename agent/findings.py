@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from common.errors import AgentError
+from agent.answers import read
 
 
 class Code(Enum):
@@ -93,7 +93,4 @@ def from_json(text: bytes | str) -> Verdict:
     Raises:
         AgentError: It is none.
     """
-    try:
-        return _JSON.validate_json(text)
-    except ValidationError as error:
-        raise AgentError(f"the answer is no verdict: {error.errors()[0]['msg']}") from None
+    return read(_JSON, text, "is no verdict")

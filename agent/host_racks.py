@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from agent.answers import read
 from agent.racks import Hosts, MemberRack
-from common.errors import AgentError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,4 @@ def from_json(text: bytes | str) -> HostRacks:
     Raises:
         AgentError: It has none.
     """
-    try:
-        return _JSON.validate_json(text)
-    except ValidationError as error:
-        raise AgentError(f"the answer tells no racks: {error.errors()[0]['msg']}") from None
+    return read(_JSON, text, "tells no racks")

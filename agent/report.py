@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
+from agent.answers import read
 from agent.evenness import BusiestMember, TopicShare
-from common.errors import AgentError
 from common.money import PriceTable
 
 
@@ -156,9 +156,4 @@ def from_json(text: bytes | str) -> Report:
     Raises:
         AgentError: It is none.
     """
-    try:
-        return _JSON.validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise AgentError(f"the answer is no report of traffic: {place}: {first['msg']}") from None
+    return read(_JSON, text, "is no report of traffic")

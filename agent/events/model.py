@@ -10,9 +10,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from common.errors import AgentError
+from agent.answers import read
 
 MOST_ASKED: Final = 10_000
 """So many events are told at a time, at most."""
@@ -139,9 +139,4 @@ def all_from_json(text: bytes | str) -> tuple[Event, ...]:
     Raises:
         AgentError: It has none.
     """
-    try:
-        return _TOLD.validate_json(text).events
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise AgentError(f"the answer tells no events: {place}: {first['msg']}") from None
+    return read(_TOLD, text, "tells no events").events

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
-from common.errors import AgentError
+from agent.answers import read
 
 
 class Outcome(Enum):
@@ -110,9 +110,4 @@ def from_json(text: bytes | str) -> Progress:
     Raises:
         AgentError: It is none.
     """
-    try:
-        return _PROGRESS.validate_json(text)
-    except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise AgentError(f"the answer tells of no takeover: {place}: {first['msg']}") from None
+    return read(_PROGRESS, text, "tells of no takeover")
