@@ -37,6 +37,10 @@ class NoAnswerError(AgentError):
     """Nobody answered; the message says at which address and why."""
 
 
+class NobodyListensError(NoAnswerError):
+    """The machine is there, and nobody listens at that port."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
     """Status and body of an answer, and when it was given by the clock of whoever gave it (the header Date, or "")."""
@@ -70,6 +74,7 @@ def ask(  # noqa: PLR0913 - a question over HTTP has these parts
         max_bytes: how long the answer may be.
 
     Raises:
+        NobodyListensError: Nobody listens there.
         NoAnswerError: Nobody answers in time, or not in HTTP, or at too great length.
     """
     try:
@@ -92,9 +97,8 @@ def ask(  # noqa: PLR0913 - a question over HTTP has these parts
     except ValueError:  # whose text would show the header, and that may be a secret
         raise NoAnswerError(f"{url}: the question has characters that HTTP does not allow") from None
     except (OSError, HTTPException) as error:
-        raise NoAnswerError(
-            f"{url}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}"
-        ) from None
+        kind = NobodyListensError if isinstance(error, ConnectionRefusedError) else NoAnswerError
+        raise kind(f"{url}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}") from None
     finally:
         connection.close()
     if len(content) > max_bytes:

@@ -11,12 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPException
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Final
-from urllib.error import HTTPError, URLError
 from urllib.parse import quote
-from urllib.request import HTTPRedirectHandler, ProxyHandler, build_opener
 
 import typer
 
@@ -25,8 +23,9 @@ from agent.findings import Verdict
 from agent.measuring import Measuring
 from agent.racks import NO_HOSTS, Hosts
 from agent.report import Report
+from common import fetching
 from common.errors import AgentError, SettingsError
-from common.fetching import address
+from common.fetching import NoAnswerError, NobodyListensError
 from common.options import settings_from
 from common.settings import Settings
 
@@ -54,7 +53,7 @@ class Place:
     @property
     def url(self) -> str:
         """Where the agent of these settings answers."""
-        return address(self.settings.web)
+        return fetching.address(self.settings.web)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +141,7 @@ def hosts_known(settings: Settings, group: str) -> tuple[Hosts, str]:
 
 
 def _asked(where: Place, path: str) -> bytes | None:
-    return ask(where.url + path) if where.settings.web.port else None
+    return ask(where.url, path) if where.settings.web.port else None
 
 
 def _same_cluster(where: Place, bootstrap: str) -> bool:
@@ -169,29 +168,18 @@ def _measuring(where: Place, seconds: float) -> Measuring:
     return Measuring(where.settings, seconds=seconds)
 
 
-class _NoRedirects(HTTPRedirectHandler):
-    """Takes a redirect for the answer."""
-
-    def redirect_request(self, *_: object) -> None:
-        """There is no other request."""
-
-
-def ask(url: str) -> bytes | None:
+def ask(url: str, path: str) -> bytes | None:
     """What a running agent answers; None where nobody listens.
 
     Raises:
         AgentError: Somebody listens who gives no such answer.
     """
     try:
-        # no proxy, no redirect: it is this machine, or one that the settings name
-        with build_opener(ProxyHandler({}), _NoRedirects()).open(url, timeout=_ANSWER_SECONDS) as answer:
-            return bytes(answer.read(_MOST_BYTES))
-    except HTTPError as error:
-        with error:
-            raise AgentError(f"{url}: answers {error.code}; is it an agent of this version?") from None
-    except URLError as error:
-        if isinstance(error.reason, ConnectionRefusedError):
-            return None
-        raise AgentError(f"{url}: {error.reason}") from None
-    except (OSError, HTTPException) as error:
-        raise AgentError(f"{url}: {error}; is it an agent?") from None
+        answer = fetching.ask(url, path, seconds=_ANSWER_SECONDS, max_bytes=_MOST_BYTES)
+    except NobodyListensError:
+        return None
+    except NoAnswerError as error:
+        raise AgentError(f"{error}; is it an agent?") from None
+    if answer.status != HTTPStatus.OK:
+        raise AgentError(f"{url}{path}: answers {answer.status}; is it an agent of this version?")
+    return answer.body

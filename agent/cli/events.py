@@ -123,7 +123,7 @@ def _asking(url: str, *, group: str | None, kinds: tuple[str, ...]) -> Asked:
         query += [f"group={quote(group, safe='')}"] if group is not None else []
         query += [f"kind={one}" for one in kinds]
         query += [f"since={since!r}"] if since is not None else []
-        answer = ask(f"{base}/v1/events?{'&'.join(query)}")
+        answer = ask(base, f"/v1/events?{'&'.join(query)}")
         if answer is None:
             raise AgentError(
                 f"{base}: no agent answers there; give --url or web.port, or read the file of one that ran with --store"

@@ -126,13 +126,13 @@ def test_nobody_there_is_no_answer() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
-        assert asking.ask(f"http://127.0.0.1:{port}/v1/traffic") is None
+        assert asking.ask(f"http://127.0.0.1:{port}", "/v1/traffic") is None
 
 
 def test_somebody_else_is_told(url: str) -> None:
     """A server that is no agent of this version is named with what it answers."""
     with pytest.raises(AgentError, match=r"/v1/nothing: answers 404; is it an agent of this version\?"):
-        asking.ask(f"{url}/v1/nothing")
+        asking.ask(url, "/v1/nothing")
 
 
 @pytest.mark.parametrize(
