@@ -9,8 +9,8 @@ import time
 from types import TracebackType
 from typing import Final, Self
 
-from agent.events import Events
-from agent.showing import Showing
+from agent.events import EventLog
+from agent.report_service import ReportService
 from agent.traffic.board import TrafficBoard
 from agent.traffic.metrics import TrafficMetrics
 from agent.traffic.watch import RackAware, TrafficWatch
@@ -55,10 +55,10 @@ class Measuring:
         self._watch = TrafficWatch(
             self._settings, board=board, metrics=TrafficMetrics.silent(), rack_aware=self._selector
         )
-        self.showing = Showing(
+        self.reports = ReportService(
             board=board,
             roles=dict,
-            events=Events(),
+            events=EventLog(),
             prices=prices,
             leading=settings.leading,
             bootstrap=settings.kafka["bootstrap.servers"],

@@ -16,7 +16,7 @@ from agent.cluster import NoRack
 from agent.findings import Code
 from agent.ledger import Ledger
 from agent.report import Report
-from agent.showing import Showing
+from agent.report_service import ReportService
 from agent.traffic.metrics import OTHER
 from agent.traffic.model import FlowKey
 
@@ -31,7 +31,7 @@ class MoneyCollector(Collector):
 
     def __init__(
         self,
-        showing: Showing,
+        reports: ReportService,
         ledger: Ledger,
         *,
         most_series: int = 20_000,
@@ -40,20 +40,20 @@ class MoneyCollector(Collector):
         """Prepare.
 
         Args:
-            showing: The report.
+            reports: The report.
             ledger: Money since the agent began.
             most_series: So many topics have series of their own.
             active: Whether this agent counts any group; a standby tells no findings, as it is not told others' racks.
         """
         self._active = active
-        self._showing = showing
+        self._reports = reports
         self._ledger = ledger
         self._most = most_series
         self._own: dict[_Labels, _Labels] = {}
 
     def collect(self) -> Iterator[Metric]:
         """All families from one report."""
-        report = self._showing.report()
+        report = self._reports.report()
         yield self._cross_rack_dollars()
         yield self._own_dollars()
         yield _own_shares(report)
@@ -68,11 +68,11 @@ class MoneyCollector(Collector):
             labels=_FLOW_LABELS,
         )
         sums: dict[_Labels, int] = defaultdict(int)
-        for key, volume in self._showing.board.totals().items():
+        for key, volume in self._reports.board.totals().items():
             if key.cross_rack:
                 sums[self._series(key)] += volume.wire_bytes
         for labels, wire_bytes in sorted(sums.items()):
-            family.add_metric(labels, self._showing.prices.dollars(wire_bytes))
+            family.add_metric(labels, self._reports.prices.dollars(wire_bytes))
         return family
 
     def _series(self, key: FlowKey) -> _Labels:
@@ -96,7 +96,7 @@ class MoneyCollector(Collector):
 
     def _brokers(self) -> Iterator[Metric]:
         racks: Counter[str] = Counter()
-        for rack in self._showing.board.latest().cluster.brokers.values():
+        for rack in self._reports.board.latest().cluster.brokers.values():
             if rack is not NoRack.UNKNOWN:
                 racks["" if isinstance(rack, NoRack) else rack] += 1
         family = GaugeMetricFamily(
@@ -112,7 +112,7 @@ class MoneyCollector(Collector):
         )
         if not self._active():
             return family
-        found = Counter(finding.code for finding in self._showing.verdict(at_most_seconds=_VERDICT_SECONDS).findings)
+        found = Counter(finding.code for finding in self._reports.verdict(at_most_seconds=_VERDICT_SECONDS).findings)
         for code in Code:
             family.add_metric((code.value,), found[code])
         return family

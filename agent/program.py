@@ -21,22 +21,22 @@ from agent.cluster import SettlingTimes
 from agent.coordination import close, connect, reception
 from agent.election.addresses import of_this_host
 from agent.election.election import Election
+from agent.election.leadership_state import Alone, LeadershipState
 from agent.election.metrics import ElectionCollector
-from agent.election.model import Presence, lead, observe
-from agent.election.standing import Alone, Standing
+from agent.election.model import Advertisement, lead, observe
 from agent.errors import RefusedError
-from agent.events import Events
-from agent.events.chronicle import Chronicle
-from agent.events.keeper import keeper_of
+from agent.events import EventLog
+from agent.events.event_writer import writer_of
 from agent.events.metrics import EventMetrics
 from agent.events.place import path_of
+from agent.events.rebalance_tracker import RebalanceTracker
 from agent.group_poller import GroupPoller
 from agent.leading import planner
 from agent.leading.assigning import unweighed
 from agent.leading.foreign_protocols import ForeignProtocols
 from agent.leading.leader import GroupLeader
 from agent.leading.measured import UNMEASURED, check_least_savings, measured
-from agent.leading.taking import Floor
+from agent.leading.takeover_controller import TakeoverLock
 from agent.ledger import Ledger
 from agent.metrics import Metrics
 from agent.money_metrics import MoneyCollector
@@ -46,9 +46,9 @@ from agent.publishing.metrics import PublishingMetrics
 from agent.publishing.publisher import Publisher, ask_cluster_id, topics_of
 from agent.racks import NO_HOSTS, Hosts
 from agent.report import Gap
-from agent.showing import Showing
+from agent.report_service import ReportService
 from agent.supervisor.lifeline import Lifeline
-from agent.supervisor.line import Presence as Membership
+from agent.supervisor.line import MemberIdentity as Membership
 from agent.traffic import web as traffic_web
 from agent.traffic.board import TrafficBoard
 from agent.traffic.metrics import TrafficCollector, TrafficMetrics
@@ -101,12 +101,12 @@ class Agent:
         standing = self.election or Alone()
         self.traffic = TrafficBoard()
         counted = EventMetrics(self.metrics.registry)
-        self.events = Events(
+        self.events = EventLog(
             rate=self._bytes_per_second, dollars=prices.dollars, metrics=counted, most=settings.events.most
         )
-        self._keeper = keeper_of(settings, self.events, counted)
-        chronicle = Chronicle(self.events, cooperative=settings.leading.cooperative_protocols)
-        self.traffic.listen(chronicle.take)
+        self._writer = writer_of(settings, self.events, counted)
+        tracker = RebalanceTracker(self.events, cooperative=settings.leading.cooperative_protocols)
+        self.traffic.listen(tracker.take)
         self._watch = ClusterWatch(
             partial(open_admin, settings.kafka),
             pause=settings.watch.cluster_seconds,
@@ -133,7 +133,7 @@ class Agent:
         )
         self.on_presence: Callable[[], None] = lambda: None
         """Called when brokers know the agent by another id, which the supervisor has to know at once."""
-        floor = Floor()
+        takeover_lock = TakeoverLock()
         self._poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=settings.watch.waiting_seconds)
         kept = path_of(settings)
         foreign_protocols = ForeignProtocols(kept.with_suffix(".protocols.json") if kept is not None else None)
@@ -155,8 +155,8 @@ class Agent:
                 measured=(
                     measured(self.traffic, self._measuring.weights) if self._measuring is not None else UNMEASURED
                 ),
-                rebalances=chronicle.of(group),
-                floor=floor,
+                rebalances=tracker.of(group),
+                lock=takeover_lock,
                 told=self._tell_presence,
             )
             for group in settings.groups
@@ -179,7 +179,7 @@ class Agent:
         if self._publisher is not None:
             self.traffic.listen(self._publisher.take)
             self.events.listen(self._publisher.tell)
-        self.showing = Showing(
+        self.reports = ReportService(
             board=self.traffic,
             roles=self._roles,
             events=self.events,
@@ -190,11 +190,11 @@ class Agent:
             more_gaps=self._gaps,
             statuses=self.metrics.board.all,
         )
-        ledger = Ledger(prices, roles=self._roles, own_share=self.showing.own_share)
+        ledger = Ledger(prices, roles=self._roles, own_share=self.reports.own_share)
         self.traffic.listen(ledger.take)
         self.metrics.registry.register(
             MoneyCollector(
-                self.showing,
+                self.reports,
                 ledger,
                 most_series=settings.traffic.most_series,
                 active=lambda: standing.claims.any_duty,
@@ -207,8 +207,8 @@ class Agent:
                 healthy=self.unhealthy,
                 ready=self.unready,
                 more=(
-                    *web_api.routes(self.showing, status=self.status),
-                    *web_page.routes(self.showing),
+                    *web_api.routes(self.reports, status=self.status),
+                    *web_page.routes(self.reports),
                     *web_takeover.routes({leader.group: leader for leader in self._leaders}),
                     *(traffic_web.routes(self._measuring.post) if self._measuring is not None else ()),
                 ),
@@ -267,7 +267,7 @@ class Agent:
     def _gaps(self) -> tuple[Gap, ...]:
         """What the brokers do not allow, beside questions of measuring."""
         gaps = self._publisher.gaps() if self._publisher is not None else ()
-        gaps += self._keeper.gaps() if self._keeper is not None else ()
+        gaps += self._writer.gaps() if self._writer is not None else ()
         refused = [(leader.group, leader.trouble) for leader in self._leaders if leader.refused and leader.trouble]
         for group, trouble in refused:
             cause, _, cure = trouble.rpartition("; ")
@@ -294,8 +294,8 @@ class Agent:
             threads["publishing"] = self._publisher
         if self.election is not None:
             threads["election"] = self.election
-        if self._keeper is not None:
-            threads["events"] = self._keeper
+        if self._writer is not None:
+            threads["events"] = self._writer
         return {name: "its thread has ended" for name, thread in threads.items() if not thread.is_alive()}
 
     def unready(self) -> dict[str, str]:
@@ -342,8 +342,8 @@ class Agent:
 
     def start(self) -> None:
         """Start all threads."""
-        if self._keeper is not None:
-            self._keeper.start()
+        if self._writer is not None:
+            self._writer.start()
         self.web.start()
         self._versions.start()
         self._watch.start()
@@ -381,13 +381,13 @@ class Agent:
         for part in (*self._leaders, self.election, self._publisher):
             if part is not None:
                 part.join(max(0.1, deadline - time.monotonic()))
-        if self._keeper is not None:
-            self._keeper.stop()  # after whoever may have something to tell
-            self._keeper.join(max(0.1, deadline - time.monotonic()))
+        if self._writer is not None:
+            self._writer.stop()  # after whoever may have something to tell
+            self._writer.join(max(0.1, deadline - time.monotonic()))
         self.web.stop()
 
 
-def _counts(standing: Standing, group: str) -> bool:
+def _counts(standing: LeadershipState, group: str) -> bool:
     return standing.claims.of_group(group) is not None
 
 
@@ -396,11 +396,11 @@ def _observing(settings: Settings) -> Settings:
     return settings.model_copy(update={"groups": (), "traffic": traffic})
 
 
-def _presence(settings: Settings) -> Presence:
+def _presence(settings: Settings) -> Advertisement:
     """What this agent says of itself in the election."""
     groups = settings.groups
     name = f"{settings.web.port} {' '.join(groups)}"  # several agents on a host differ in either
-    return Presence(
+    return Advertisement(
         identity=settings.election.identity or f"{socket.gethostname()}-{crc32(name.encode()):08x}",
         rack=settings.traffic.rack,
         addresses=settings.election.addresses or of_this_host(settings.kafka["bootstrap.servers"]),

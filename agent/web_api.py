@@ -15,7 +15,7 @@ from starlette.routing import Route
 from agent import findings, host_racks, report
 from agent.events import MOST_ASKED, Kind
 from agent.events.model import all_to_json
-from agent.showing import Showing
+from agent.report_service import ReportService
 from agent.web_body import JSON, refusal
 
 POLICY: Final = (
@@ -33,19 +33,19 @@ POLICY: Final = (
 """What of a group's status tells whether and when the agent rebalances it."""
 
 
-def routes(showing: Showing, *, status: Callable[[], Mapping[str, Any]] = dict) -> list[Route]:
+def routes(reports: ReportService, *, status: Callable[[], Mapping[str, Any]] = dict) -> list[Route]:
     """The routes over what is shown.
 
     Args:
-        showing: Traffic, findings and events.
+        reports: Traffic, findings and events.
         status: What brokers can do, and what the agent is to its groups.
     """
 
     def traffic(_: Request) -> Response:
-        return Response(report.to_json(showing.report()), media_type=JSON)
+        return Response(report.to_json(reports.report()), media_type=JSON)
 
     def verdict(_: Request) -> Response:
-        return Response(findings.to_json(showing.verdict()), media_type=JSON)
+        return Response(findings.to_json(reports.verdict()), media_type=JSON)
 
     def events(request: Request) -> Response:
         asked = request.query_params
@@ -58,17 +58,17 @@ def routes(showing: Showing, *, status: Callable[[], Mapping[str, Any]] = dict) 
             since = float(asked.get("since", "-inf"))
         except ValueError:
             return refusal(400, f"since: {asked['since'][:20]!r} is no number of seconds since 1970")
-        found = showing.events.latest(int(given), group=asked.get("group"), kinds=kinds, since=since)
+        found = reports.events.latest(int(given), group=asked.get("group"), kinds=kinds, since=since)
         return Response(all_to_json(found), media_type=JSON)
 
     def racks(request: Request) -> Response:
-        group = showing.board.group(request.query_params.get("group", ""))
+        group = reports.board.group(request.query_params.get("group", ""))
         members = group.members if group is not None else ()
-        known = host_racks.host_racks(showing.bootstrap, ((one.client_host, one.rack) for one in members))
+        known = host_racks.host_racks(reports.bootstrap, ((one.client_host, one.rack) for one in members))
         return Response(host_racks.to_json(known), media_type=JSON)
 
     def policy(_: Request) -> Response:
-        told = [{name: getattr(status, name) for name in POLICY} for status in showing.statuses()]
+        told = [{name: getattr(status, name) for name in POLICY} for status in reports.statuses()]
         return JSONResponse({"groups": told})
 
     def standing(_: Request) -> Response:

@@ -18,7 +18,7 @@ from starlette.routing import Route
 from agent.events.words import duration, happened, reason
 from agent.leading.policy import Reason
 from agent.report import PairCost, Report
-from agent.showing import Showing
+from agent.report_service import ReportService
 from common import pages, words
 from common.money import SECONDS_PER_MONTH
 
@@ -110,7 +110,7 @@ def totals(report: Report) -> dict[str, Any]:
     }
 
 
-def routes(showing: Showing) -> list[Route]:
+def routes(reports: ReportService) -> list[Route]:
     """The page's routes over what is shown."""
     templates = environment()
     style = templates.get_template("page.css").render()
@@ -121,7 +121,7 @@ def routes(showing: Showing) -> list[Route]:
         return HTMLResponse(text, status_code=status, headers=_HEADERS)
 
     def index(request: Request) -> Response:
-        report = showing.report()
+        report = reports.report()
         return page(
             "index.html",
             request,
@@ -129,14 +129,14 @@ def routes(showing: Showing) -> list[Route]:
             totals=totals(report),
             matrix=matrix(report.pairs, report.racks),
             groups=report.groups[:_GROUPS_SHOWN],
-            statuses={status.group: status for status in showing.statuses()},
-            verdict=showing.verdict(),
-            events=showing.events.latest(_EVENTS_SHOWN),
+            statuses={status.group: status for status in reports.statuses()},
+            verdict=reports.verdict(),
+            events=reports.events.latest(_EVENTS_SHOWN),
         )
 
     def group(request: Request) -> Response:
         name = request.query_params.get("name", "")
-        report = showing.report()
+        report = reports.report()
         found = next((one for one in report.groups if one.group == name), None)
         if found is None:
             return page("missing.html", request, 404, report=report, name=name)
@@ -145,10 +145,10 @@ def routes(showing: Showing) -> list[Route]:
             request,
             report=report,
             group=found,
-            standing=next((status for status in showing.statuses() if status.group == name), None),
+            standing=next((status for status in reports.statuses() if status.group == name), None),
             matrix=matrix(found.pairs, report.racks),
-            curve=showing.curve(name),
-            events=showing.events.latest(_EVENTS_SHOWN, group=name),
+            curve=reports.curve(name),
+            events=reports.events.latest(_EVENTS_SHOWN, group=name),
         )
 
     def css(_: Request) -> Response:

@@ -21,7 +21,7 @@ import structlog
 from kafka.net.manager import KafkaConnectionManager
 
 from agent.election.election import Election
-from agent.election.model import Presence, lead
+from agent.election.model import Advertisement, lead
 from benchmarks.election_outside import Connection, WaitingAgent
 from common.settings import Settings, load
 
@@ -76,7 +76,7 @@ class Agents:
             time.sleep(max(0.0, begun + index / per_second - time.time()))
             number = first + index * step
             duties = (lead(f"app-{number % self._apps:03}"),) if candidates else ()
-            presence = Presence(
+            presence = Advertisement(
                 identity=f"app-{number % self._apps:03}-7d9f8b6c5-{number:05}-1a2b3c4d",
                 rack=_RACKS[number % len(_RACKS)],
                 addresses=(address(number),),
@@ -94,7 +94,7 @@ class Agents:
             asyncio.run_coroutine_threadsafe(light.run(), self._loop)
         return {"begun": begun}
 
-    def _take_part(self, number: int, presence: Presence) -> None:
+    def _take_part(self, number: int, presence: Advertisement) -> None:
         election = self.agents[number] = Election(self._settings, presence=presence)
         self._light.pop(number, None)
         election.listen(partial(self._note, number))

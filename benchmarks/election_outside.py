@@ -22,7 +22,7 @@ from kafka.protocol.parser import KafkaProtocol
 from agent.coordination import JOIN_VERSION, SYNC_VERSION
 from agent.election.asking import answer_of
 from agent.election.member import WAITING_HEARTBEAT_SECONDS, WAITING_REBALANCE_SECONDS, WAITING_SESSION_SECONDS
-from agent.election.model import PROTOCOL_TYPE, WAITING_PROTOCOL, Presence, encode
+from agent.election.model import PROTOCOL_TYPE, WAITING_PROTOCOL, Advertisement, encode
 from agent.election.places import Place, look_pause, place_for, waiting_group, waiting_instance
 from agent.group import DESCRIBE_VERSION
 
@@ -67,7 +67,7 @@ class WaitingAgent:
     """One agent, from its first look on."""
 
     def __init__(
-        self, connection: Connection, *, election: str, presence: Presence, needed: Callable[[], None]
+        self, connection: Connection, *, election: str, presence: Advertisement, needed: Callable[[], None]
     ) -> None:
         """Prepare.
 
@@ -119,7 +119,7 @@ class WaitingAgent:
         return place is Place.INSIDE
 
     async def _join(self) -> None:
-        said = encode(Presence(rack=self._presence.rack, addresses=self._presence.addresses))
+        said = encode(Advertisement(rack=self._presence.rack, addresses=self._presence.addresses))
         joined = await self._connection.ask(
             JoinGroupRequest(
                 version=JOIN_VERSION,

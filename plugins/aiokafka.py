@@ -17,7 +17,7 @@ from aiokafka.coordinator.protocol import ConsumerProtocol, ConsumerProtocolMemb
 
 from assignors.consumer.registry import Options
 from assignors.model import AssignmentError
-from plugins.planning import EAGER, NOTHING, Owned, Replicas, Wishes, plan, racks_of_replicas, subscription_of
+from plugins.planning import EAGER, NOTHING, MemberConfig, Owned, Replicas, plan, racks_of_replicas, subscription_of
 from protocol.consumer import decode_subscription
 from protocol.model import from_pairs
 
@@ -61,13 +61,13 @@ def assignor(
         )
     ConsumerProtocol.METADATA = WholeSubscription
     options = Options(max_skew=max_skew)
-    return Assignor(Wishes(name=name, rack=rack, options=options, follower_fetching=follower_fetching))
+    return Assignor(MemberConfig(name=name, rack=rack, options=options, follower_fetching=follower_fetching))
 
 
 class Assignor(AbstractPartitionAssignor):
     """An assignor of one consumer; made by `assignor`."""
 
-    def __init__(self, wishes: Wishes) -> None:
+    def __init__(self, wishes: MemberConfig) -> None:
         self._wishes = wishes
         self._owned = NOTHING
 

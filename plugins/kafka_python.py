@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
 
 from assignors.consumer.registry import Options
-from plugins.planning import EAGER, NOTHING, Owned, Replicas, Wishes, plan, racks_of_replicas, subscription_of
+from plugins.planning import EAGER, NOTHING, MemberConfig, Owned, Replicas, plan, racks_of_replicas, subscription_of
 from protocol.consumer import decode_subscription
 from protocol.model import from_pairs
 
@@ -37,13 +37,13 @@ def assignor(
         AssignmentError: there is no such assignor.
     """
     options = Options(max_skew=max_skew)
-    return Assignor(Wishes(name=name, rack=rack, options=options, follower_fetching=follower_fetching))
+    return Assignor(MemberConfig(name=name, rack=rack, options=options, follower_fetching=follower_fetching))
 
 
 class Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python has no annotations
     """An assignor of one consumer; made by `assignor`."""
 
-    def __init__(self, wishes: Wishes) -> None:
+    def __init__(self, wishes: MemberConfig) -> None:
         self._wishes = wishes
         self._owned = NOTHING
 

@@ -31,7 +31,7 @@ Replicas = tuple[tuple[str | None, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class MemberConfig:
     """How a member takes part.
 
     Attributes:
@@ -60,7 +60,7 @@ class Owned:
     generation: int = NO_GENERATION
 
 
-def subscription_of(wishes: Wishes, topics: Iterable[str], owned: Owned) -> bytes:
+def subscription_of(wishes: MemberConfig, topics: Iterable[str], owned: Owned) -> bytes:
     """The bytes that a member sends when it joins: version 3, with its rack, and what it owns where its kind tells it.
 
     User data is Kafka's own, so that a leader on any client reads it (KIP-54, "Proposed Changes"); `sticky` tells there
@@ -102,7 +102,7 @@ def racks_of_replicas(
 
 
 def plan(
-    wishes: Wishes,
+    wishes: MemberConfig,
     members: Sequence[tuple[str, str | None, Subscription]],
     replicas_of: Callable[[str], Replicas | None],
 ) -> dict[str, bytes]:
@@ -140,7 +140,7 @@ def plan(
 NOTHING: Final = Owned()
 
 
-def _member(wishes: Wishes, member_id: str, instance_id: str | None, sent: Subscription) -> MemberInput:
+def _member(wishes: MemberConfig, member_id: str, instance_id: str | None, sent: Subscription) -> MemberInput:
     owned, generation = claims(sent, wishes.name)
     by_topic: dict[str, Int32Array] = {}
     for topic, numbers in zip(owned.topics, owned.numbers, strict=True):

@@ -87,7 +87,7 @@ def figures(where: Place, *, window: float, measure: bool) -> Figures:
             return Figures(report=told, origin=_told_by(where))
     with _measuring(where, window) as measuring:
         measuring.measure()
-        return Figures(report=measuring.showing.report(), origin=_measured_here(where, answer))
+        return Figures(report=measuring.reports.report(), origin=_measured_here(where, answer))
 
 
 def verdict(where: Place, *, window: float, measure: bool) -> tuple[Verdict, str]:
@@ -103,7 +103,7 @@ def verdict(where: Place, *, window: float, measure: bool) -> tuple[Verdict, str
             return told, _told_by(where)
     with _measuring(where, window) as measuring:
         measuring.measure()
-        return measuring.showing.verdict(), _measured_here(where, answer)
+        return measuring.reports.verdict(), _measured_here(where, answer)
 
 
 @contextmanager
@@ -126,7 +126,7 @@ def live(where: Place, *, measure: bool) -> Iterator[tuple[Callable[[], Report],
         return
     with _measuring(where, where.settings.traffic.window_seconds) as measuring:
         measuring.start()
-        yield measuring.showing.report, _measured_here(where, answer)
+        yield measuring.reports.report, _measured_here(where, answer)
 
 
 def hosts_known(settings: Settings, group: str) -> tuple[Hosts, str]:

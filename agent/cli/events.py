@@ -17,7 +17,7 @@ from rich.table import Table
 
 from agent import log
 from agent.cli.asking import ask
-from agent.events import Events, model, store
+from agent.events import EventLog, model, store
 from agent.events.model import MOST_ASKED, Event, Kind
 from agent.events.words import figures, happened, reason
 from common import words
@@ -137,7 +137,7 @@ def _stored(
     path: Path, *, group: str | None, kinds: tuple[str, ...], since: float | None, limit: int
 ) -> tuple[Event, ...]:
     kept = store.read(path, MOST_ASKED)
-    book = Events(most=len(kept) or 1)
+    book = EventLog(most=len(kept) or 1)
     book.remember(kept)
     return book.latest(limit, group=group, kinds=kinds, since=float("-inf") if since is None else since)
 

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from zlib import crc32
 
-from agent.election.model import NO_TOLD, Presence, Told, Verdict, is_told, lead, led_by, observed_by
+from agent.election.model import NO_TOLD, Advertisement, Told, Verdict, is_told, lead, led_by, observed_by
 from agent.election.places import ROOM, surplus
 
 
-def choose(present: Mapping[str, Presence], term: int) -> dict[str, Verdict]:
+def choose(present: Mapping[str, Advertisement], term: int) -> dict[str, Verdict]:
     """The verdict for every member.
 
     Args:
@@ -88,7 +88,7 @@ def _matches(group: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(group, pattern) for pattern in patterns)
 
 
-def _counting(present: Mapping[str, Presence], chosen: Mapping[str, str]) -> frozenset[str]:
+def _counting(present: Mapping[str, Advertisement], chosen: Mapping[str, str]) -> frozenset[str]:
     """Duties by which groups are counted: all but those to lead a group that whoever leads it does not measure."""
     unmeasured = set()
     for member in set(chosen.values()):
@@ -99,7 +99,7 @@ def _counting(present: Mapping[str, Presence], chosen: Mapping[str, str]) -> fro
     return frozenset(chosen.keys() - unmeasured)
 
 
-def _teller(present: Mapping[str, Presence]) -> dict[Told, str]:
+def _teller(present: Mapping[str, Advertisement]) -> dict[Told, str]:
     """Which agent counts what clients tell of themselves; of a client that tells two, one of them."""
     teller: dict[Told, str] = {}
     for member in sorted(present):
@@ -108,7 +108,7 @@ def _teller(present: Mapping[str, Presence]) -> dict[Told, str]:
     return teller
 
 
-def racks_by_address(present: Iterable[Presence]) -> dict[str, str]:
+def racks_by_address(present: Iterable[Advertisement]) -> dict[str, str]:
     """The rack of each address; addresses of two racks say nothing and are left out."""
     said: dict[str, set[str]] = defaultdict(set)
     for one in present:

@@ -22,7 +22,7 @@ from kafka.net.compat import KafkaNetClient
 from agent.coordination import close, connect
 from agent.election.counting import EVERYTHING, Claims
 from agent.election.member import ElectionMember
-from agent.election.model import NO_TOLD, Presence, Told, Verdict
+from agent.election.model import NO_TOLD, Advertisement, Told, Verdict
 from agent.election.outcome import Outcome
 from agent.election.places import ROOM, UNREGISTERED_ROOM
 from agent.election.reader import RegistryReader
@@ -55,7 +55,7 @@ _CURES: Final[Mapping[type, str]] = {
 class Election(threading.Thread):
     """This agent among the others."""
 
-    def __init__(self, settings: Settings, *, presence: Presence) -> None:
+    def __init__(self, settings: Settings, *, presence: Advertisement) -> None:
         """Prepare; `start` begins.
 
         Args:

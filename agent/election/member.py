@@ -20,7 +20,7 @@ from agent.election.model import (
     PROTOCOL,
     PROTOCOL_TYPE,
     WAITING_PROTOCOL,
-    Presence,
+    Advertisement,
     Told,
     Verdict,
     decode_presence,
@@ -75,7 +75,7 @@ class ElectionMember(_AgentMember):
     """A static member of the election: one that is started again at once keeps what it was active for."""
 
     def __init__(
-        self, client: KafkaNetClient, *, settings: ElectionSettings, presence: Presence, wake: Callable[[], None]
+        self, client: KafkaNetClient, *, settings: ElectionSettings, presence: Advertisement, wake: Callable[[], None]
     ) -> None:
         """Prepare; nothing is sent before `join`.
 
@@ -125,7 +125,9 @@ class ElectionMember(_AgentMember):
 class WaitingMember(_AgentMember):
     """A static member of one of the groups of agents that wait outside the election."""
 
-    def __init__(self, client: KafkaNetClient, *, election: str, presence: Presence, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, client: KafkaNetClient, *, election: str, presence: Advertisement, wake: Callable[[], None]
+    ) -> None:
         """Prepare; nothing is sent before `join`.
 
         Args:
@@ -144,9 +146,9 @@ class WaitingMember(_AgentMember):
             assign=_what_each_said,
             wake=wake,
         )
-        self._presence = Presence(rack=presence.rack, addresses=presence.addresses)
+        self._presence = Advertisement(rack=presence.rack, addresses=presence.addresses)
         self.told: frozenset[Told] = NO_TOLD
-        self.said = Presence()
+        self.said = Advertisement()
         """What the group handed out as said by this agent."""
         self.sure_seconds = min(WAITING_SESSION_SECONDS, WAITING_REBALANCE_SECONDS)
 

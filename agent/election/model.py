@@ -52,7 +52,7 @@ def observed_by(duties: Iterable[str]) -> list[str]:
     return [duty.removeprefix(_OBSERVE) for duty in duties if duty.startswith(_OBSERVE)]
 
 
-class Presence(BaseModel):
+class Advertisement(BaseModel):
     """What one agent says of itself.
 
     Attributes:
@@ -110,17 +110,17 @@ class Verdict(BaseModel):
     waits: bool = False
 
 
-def encode(said: Presence | Verdict) -> bytes:
+def encode(said: Advertisement | Verdict) -> bytes:
     """One message."""
     return said.model_dump_json(exclude_defaults=True).encode()
 
 
-def decode_presence(member: str, content: bytes) -> Presence:
+def decode_presence(member: str, content: bytes) -> Advertisement:
     """What a member said; of one that makes no sense, that it can do nothing."""
     try:
-        return Presence.model_validate_json(content if len(content) <= _MOST_BYTES else b"")
+        return Advertisement.model_validate_json(content if len(content) <= _MOST_BYTES else b"")
     except ValidationError:
-        return Presence(identity=member[:1000])
+        return Advertisement(identity=member[:1000])
 
 
 def decode_verdict(content: bytes) -> Verdict | None:

@@ -16,7 +16,7 @@ from typing import Final
 from zlib import crc32
 
 from agent.election.asking import DescribedAgents
-from agent.election.model import Presence, decode_presence
+from agent.election.model import Advertisement, decode_presence
 
 ROOM: Final = 16
 """So many agents take part whatever they can do; a fleet that is smaller has nobody outside."""
@@ -42,7 +42,7 @@ class Place(Enum):
     """The group rebalances, so that nobody can see what its members could do."""
 
 
-def place_for(me: Presence, group: DescribedAgents, *, room: int = ROOM) -> Place:
+def place_for(me: Advertisement, group: DescribedAgents, *, room: int = ROOM) -> Place:
     """Where an agent is to be that takes no part yet.
 
     Args:
@@ -60,7 +60,7 @@ def place_for(me: Presence, group: DescribedAgents, *, room: int = ROOM) -> Plac
     return Place.INSIDE if any(able[duty] < CANDIDATES for duty in me.duties) else Place.OUTSIDE
 
 
-def surplus(present: Mapping[str, Presence], chosen: Collection[str]) -> frozenset[str]:
+def surplus(present: Mapping[str, Advertisement], chosen: Collection[str]) -> frozenset[str]:
     """Members that the election can do without, where it has more than room for.
 
     Args:

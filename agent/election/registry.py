@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from agent.election.asking import DescribedAgents
-from agent.election.model import NO_TOLD, Presence, Told, decode_presence, is_told
+from agent.election.model import NO_TOLD, Advertisement, Told, decode_presence, is_told
 
 KEPT_SECONDS: Final = 30.0
 """So long an address keeps its rack after its agent was last seen."""
@@ -28,7 +28,7 @@ class Registry:
             waiting: the groups of agents outside.
         """
         self._election = election
-        self._groups: dict[str, dict[str, Presence]] = {}
+        self._groups: dict[str, dict[str, Advertisement]] = {}
         self._complete_at = dict.fromkeys(waiting, float("-inf"))
         self._told: dict[str, frozenset[Told]] = {}
         self._seen: dict[str, tuple[str, float]] = {}
@@ -47,7 +47,7 @@ class Registry:
         known = self._groups.get(group, {})
         told: set[Told] = set()
         complete = True
-        members: dict[str, Presence] = {}
+        members: dict[str, Advertisement] = {}
         for member in described.members:
             said = [decode_presence("", content) for content in (member.metadata, member.assignment) if content]
             if group == self._election:

@@ -20,7 +20,7 @@ from kafka.net.compat import KafkaNetClient
 from agent.election.asking import DescribedAgents, GroupAsker
 from agent.election.counting import Claim
 from agent.election.member import WaitingMember
-from agent.election.model import Presence, Told
+from agent.election.model import Advertisement, Told
 from agent.election.places import (
     ROOM,
     UNREGISTERED_ROOM,
@@ -50,7 +50,7 @@ class Waiting:
         client: KafkaNetClient,
         *,
         settings: ElectionSettings,
-        presence: Presence,
+        presence: Advertisement,
         wake: Callable[[], None],
         registers: bool,
     ) -> None:

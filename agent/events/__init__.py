@@ -4,7 +4,7 @@
 `rebalances` and `cause` how a rebalance and its cause are found. What must not enter: deciding.
 """
 
-from agent.events.book import Events
+from agent.events.event_log import EventLog
 from agent.events.model import MOST_ASKED, Cause, Event, Kind
 
-__all__ = ["MOST_ASKED", "Cause", "Event", "Events", "Kind"]
+__all__ = ["MOST_ASKED", "Cause", "Event", "EventLog", "Kind"]

@@ -104,14 +104,14 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
+class EventList:
     """An answer of `GET /v1/events`, the newest first."""
 
     events: tuple[Event, ...]
 
 
 _EVENT: Final = TypeAdapter(Event)
-_TOLD: Final = TypeAdapter(Told)
+_LIST: Final = TypeAdapter(EventList)
 
 
 def to_json(event: Event) -> bytes:
@@ -130,7 +130,7 @@ def from_json(text: bytes | str) -> Event:
 
 def all_to_json(events: Iterable[Event]) -> bytes:
     """Events as `GET /v1/events` answers them and `samerack events --json` prints them."""
-    return _TOLD.dump_json(Told(events=tuple(events)))
+    return _LIST.dump_json(EventList(events=tuple(events)))
 
 
 def all_from_json(text: bytes | str) -> tuple[Event, ...]:
@@ -139,4 +139,4 @@ def all_from_json(text: bytes | str) -> tuple[Event, ...]:
     Raises:
         AgentError: It has none.
     """
-    return read(_TOLD, text, "tells no events").events
+    return read(_LIST, text, "tells no events").events

@@ -12,9 +12,9 @@ from typing import Final
 from agent.group import CONSUMER, EMPTY_STATES, GroupView, endangers, topics_of
 from agent.leading.coverage import blind, illegible, owned_topics, unlooked
 from agent.leading.foreign_protocols import ForeignProtocols
+from agent.leading.group_reporter import OBSERVING, GroupReporter
 from agent.leading.order import SOUND_PROTOCOLS, UNSOUND_PROTOCOLS, offers_safe_place
 from agent.leading.stepping_back import SteppingBack
-from agent.leading.teller import OBSERVING, Teller
 from agent.watch import ClusterWatch
 from common.settings import LeadingSettings
 from common.settings.leading import STREAMS_PROTOCOLS
@@ -39,7 +39,7 @@ class Admission:
         leading: LeadingSettings,
         watch: ClusterWatch,
         group_type: Callable[[str], str],
-        teller: Teller,
+        reporter: GroupReporter,
         foreign_protocols: ForeignProtocols,
         unfit: Callable[[], str] = fit,
         clock: Callable[[], float] = time.monotonic,
@@ -51,7 +51,7 @@ class Admission:
             leading: Protocol names, the agent's instance id.
             watch: What the agent may see.
             group_type: The type of a group by name, for telling classic groups from those that brokers assign.
-            teller: Who is told of reasons against it.
+            reporter: Who is told of reasons against it.
             foreign_protocols: Which protocol the group used last, where the agent does not offer it.
             unfit: Why nobody can be led on these brokers; nothing where that is possible.
             clock: Seconds, monotonic.
@@ -62,7 +62,7 @@ class Admission:
         self._leading = leading
         self._watch = watch
         self._group_type = group_type
-        self._teller = teller
+        self._reporter = reporter
         self._foreign_protocols = foreign_protocols
         self._judged: GroupView | None = None
         self._refusal = ""
@@ -84,7 +84,7 @@ class Admission:
             return False
         protocol = self._foreign_protocols.of(self._group)
         if protocol and protocol != self._kept_out_for:
-            self._teller.log.warning("observing", reason=_foreign_protocol(protocol))
+            self._reporter.log.warning("observing", reason=_foreign_protocol(protocol))
         self._kept_out_for = protocol
         return not protocol
 
@@ -94,8 +94,8 @@ class Admission:
             known = view.protocol in self._leading.protocols
             self._foreign_protocols.note(self._group, view.protocol, foreign=not known)
         if self.stepping.is_out:
-            self._teller.trouble = self.stepping.reason
-            self._teller.become(OBSERVING)
+            self._reporter.trouble = self.stepping.reason
+            self._reporter.become(OBSERVING)
             return False
         if not is_settled(view):
             return False
@@ -109,15 +109,15 @@ class Admission:
         )
         if view is not self._judged or trouble != self._trouble:
             reason = trouble or refusal(view, self._leading)
-            self._trouble, self._teller.refused = trouble, bool(unseen)
+            self._trouble, self._reporter.refused = trouble, bool(unseen)
             if not reason and (kind := self._group_type(self._group)) not in _CLASSIC:
                 reason = f"the brokers assign it (group type {kind})"
             if reason and reason != self._refusal:
-                self._teller.log.warning("observing", reason=reason)
+                self._reporter.log.warning("observing", reason=reason)
             self._judged, self._refusal = view, reason
-            self._teller.trouble = reason
+            self._reporter.trouble = reason
         if self._refusal:
-            self._teller.become(OBSERVING)
+            self._reporter.become(OBSERVING)
         return not self._refusal
 
     def _unknown(self, view: GroupView) -> frozenset[str]:

@@ -19,30 +19,30 @@ from kafka.net.compat import KafkaNetClient
 
 from agent.attempts import Attempts
 from agent.coordination import EndedError, close, connect
+from agent.election.leadership_state import Alone, LeadershipState
 from agent.election.model import lead
-from agent.election.standing import Alone, Standing
-from agent.events import Events
+from agent.events import EventLog
 from agent.events.rebalances import Rebalances
 from agent.group import EMPTY_STATES, GroupView, MemberView, is_agent
 from agent.group_poller import GroupPoll, GroupPoller
 from agent.leading.admission import Admission, fit
 from agent.leading.assigning import Assigning, NoConsumersError, Weigh, unweighed
 from agent.leading.foreign_protocols import ForeignProtocols
-from agent.leading.judge import Judge
+from agent.leading.group_reporter import FENCED, INSIDE, OUTSIDE, STANDBY, WAITING, GroupReporter
+from agent.leading.join_position import JoinPosition
 from agent.leading.measured import UNMEASURED, Measured
 from agent.leading.member import Member
 from agent.leading.membership import Membership
 from agent.leading.policy import EXEMPT, Action
 from agent.leading.progress import Progress
-from agent.leading.seat import Seat
+from agent.leading.rebalance_evaluator import RebalanceEvaluator
 from agent.leading.session import TURN_SECONDS, Parts, Session
 from agent.leading.stepping_back import Cause, StepBackError
-from agent.leading.taking import Floor, Taking
-from agent.leading.teller import FENCED, INSIDE, OUTSIDE, STANDBY, WAITING, Teller
+from agent.leading.takeover_controller import TakeoverController, TakeoverLock
 from agent.metrics import Metrics
 from agent.racks import NO_HOSTS, Hosts
 from agent.refusals import explained, is_refusal
-from agent.supervisor.line import Presence
+from agent.supervisor.line import MemberIdentity
 from agent.watch import ClusterWatch
 from assignors.model import AssignmentError
 from common.errors import AgentError
@@ -74,14 +74,14 @@ class GroupLeader(threading.Thread):
         foreign_protocols: ForeignProtocols,
         group_type: Callable[[str], str],
         metrics: Metrics,
-        events: Events,
+        events: EventLog,
         weigh: Weigh = unweighed,
-        standing: Standing | None = None,
+        standing: LeadershipState | None = None,
         hosts: Hosts = NO_HOSTS,
         unfit: Callable[[], str] = fit,
         measured: Measured = UNMEASURED,
         rebalances: Rebalances | None = None,
-        floor: Floor | None = None,
+        lock: TakeoverLock | None = None,
         told: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare; `start` begins.
@@ -101,7 +101,7 @@ class GroupLeader(threading.Thread):
             unfit: Why nobody can be led on these brokers; nothing where that is possible.
             measured: What is measured of the group.
             rebalances: Who keeps book of the group's rebalances.
-            floor: Who may take over in this agent; without it, this group at any time.
+            lock: Who may take over in this agent; without it, this group at any time.
             told: Tells the supervisor at once by which ids brokers know the agent.
         """
         super().__init__(name=f"group-{group}", daemon=True)
@@ -110,16 +110,16 @@ class GroupLeader(threading.Thread):
         self._poller = poller
         self._wake = threading.Event()
         self._stopping = threading.Event()
-        self._standing: Standing = standing or Alone()
+        self._standing: LeadershipState = standing or Alone()
         self._duty = lead(group)
         self._hand_over_until = 0.0
         self._fenced_in: int | None = None
         self._membership: Membership | None = None
-        self._unleft: frozenset[Presence] = frozenset()
+        self._unleft: frozenset[MemberIdentity] = frozenset()
         self._empty_at: float | None = None
         """When the group was empty after this agent had left it, monotonic seconds; None where it was not."""
         self._turns = Attempts()
-        self._teller = Teller(
+        self._reporter = GroupReporter(
             group=group,
             settings=settings,
             metrics=metrics,
@@ -128,7 +128,7 @@ class GroupLeader(threading.Thread):
             clock=time.monotonic,
         )
         self._assigning = Assigning(group=group, settings=settings, watch=watch, weigh=weigh, hosts=hosts)
-        judge = Judge(
+        evaluator = RebalanceEvaluator(
             settings=settings,
             watch=watch,
             assigning=self._assigning,
@@ -138,16 +138,16 @@ class GroupLeader(threading.Thread):
             measured=measured,
             recent=partial(_triggered, events, group),
         )
-        seat = Seat(
-            retry_seconds=settings.leading.roll_seconds, metrics=metrics, log=self._teller.log, notify_supervisor=told
+        position = JoinPosition(
+            retry_seconds=settings.leading.roll_seconds, metrics=metrics, log=self._reporter.log, notify_supervisor=told
         )
-        self._taking = Taking(
+        self._takeovers = TakeoverController(
             group=group,
             leading=settings.leading,
-            judge=judge,
-            seat=seat,
-            teller=self._teller,
-            floor=floor or Floor(),
+            evaluator=evaluator,
+            position=position,
+            reporter=self._reporter,
+            lock=lock or TakeoverLock(),
             told=told,
             clock=time.monotonic,
         )
@@ -155,20 +155,20 @@ class GroupLeader(threading.Thread):
             group=group,
             settings=settings,
             watch=watch,
-            teller=self._teller,
+            reporter=self._reporter,
             admission=Admission(
                 group=group,
                 leading=settings.leading,
                 watch=watch,
                 group_type=group_type,
-                teller=self._teller,
+                reporter=self._reporter,
                 foreign_protocols=foreign_protocols,
                 unfit=unfit,
             ),
             assigning=self._assigning,
-            judge=judge,
-            seat=seat,
-            taking=self._taking,
+            evaluator=evaluator,
+            position=position,
+            takeovers=self._takeovers,
             hosts=hosts,
         )
         watch.listen(self._wake.set)
@@ -179,12 +179,12 @@ class GroupLeader(threading.Thread):
     @property
     def trouble(self) -> str:
         """What keeps the agent from leading the group; empty while nothing does."""
-        return self._teller.trouble
+        return self._reporter.trouble
 
     @property
     def refused(self) -> bool:
         """Whether the trouble is that the brokers do not allow something."""
-        return self._teller.refused
+        return self._reporter.refused
 
     def stop(self, *, hand_over_seconds: float = 0.0) -> None:
         """Ask the thread to leave the group and end.
@@ -192,7 +192,7 @@ class GroupLeader(threading.Thread):
         Args:
             hand_over_seconds: How long to go on until another agent has taken the membership over, if there is one.
         """
-        if self._teller.role in INSIDE and self._standing.has_deputy(self._duty):
+        if self._reporter.role in INSIDE and self._standing.has_deputy(self._duty):
             self._hand_over_until = time.monotonic() + hand_over_seconds
         membership = self._membership
         if membership is not None:
@@ -203,22 +203,22 @@ class GroupLeader(threading.Thread):
     @property
     def takeover(self) -> Progress:
         """How the last takeover of the group stands."""
-        return self._taking.progress
+        return self._takeovers.progress
 
     def take_over(self, *, dry_run: bool) -> Progress:
-        """Ask the thread to take the lead over, or only what that would bring; see `Taking.ask`."""
-        progress = self._taking.ask(dry_run=dry_run)
+        """Ask the thread to take the lead over, or only what that would bring; see `TakeoverController.ask`."""
+        progress = self._takeovers.ask(dry_run=dry_run)
         self._wake.set()
         return progress
 
-    def presences(self) -> frozenset[Presence]:
+    def presences(self) -> frozenset[MemberIdentity]:
         """The ids by which the brokers know the agent in this group at the moment, as far as it knows."""
         membership = self._membership
-        pending = self._taking.orphans | (membership.pending if membership is not None else frozenset())
-        ids = {Presence(group=self.group, member_id=one, pending=True) for one in pending}
+        pending = self._takeovers.orphans | (membership.pending if membership is not None else frozenset())
+        ids = {MemberIdentity(group=self.group, member_id=one, pending=True) for one in pending}
         own = "" if membership is None or membership.fenced else membership.member_id or membership.parked_id
         if membership is not None and own:
-            ids.add(Presence(group=self.group, member_id=own, instance_id=membership.group_instance_id))
+            ids.add(MemberIdentity(group=self.group, member_id=own, instance_id=membership.group_instance_id))
         return frozenset(ids) | self._unleft
 
     def is_overdue(self) -> bool:
@@ -236,7 +236,7 @@ class GroupLeader(threading.Thread):
             pause = _RETRY_SECONDS
             try:
                 self._stay()
-                if self._teller.role == WAITING:
+                if self._reporter.role == WAITING:
                     pause = TURN_SECONDS  # the next consumers may come soon
             except StepBackError as error:
                 self._step_back(error)
@@ -248,9 +248,9 @@ class GroupLeader(threading.Thread):
                 refused = is_refusal(error) or _is_useless(error)
                 if refused:
                     pause = max(pause, self._parts.admission.stepping.step_back(Cause.NOT_ALLOWED, explained(error)))
-                self._teller.failed("refused" if refused else "kafka", error, pause)
+                self._reporter.failed("refused" if refused else "kafka", error, pause)
             except Exception as error:  # noqa: BLE001 - the group must not be left because of a mistake of ours
-                self._teller.broke(error, pause)
+                self._reporter.broke(error, pause)
             if self._is_wanted():
                 self._stopping.wait(pause)
             else:
@@ -258,7 +258,7 @@ class GroupLeader(threading.Thread):
                 self._wake.clear()
 
     def _step_back(self, error: StepBackError) -> None:
-        self._teller.steps_back(error, self._parts.admission.stepping.step_back(error.cause, str(error)))
+        self._reporter.steps_back(error, self._parts.admission.stepping.step_back(error.cause, str(error)))
 
     def _stay(self) -> None:
         """One membership, while this agent is wanted and the group has consumers."""
@@ -274,11 +274,11 @@ class GroupLeader(threading.Thread):
             while self._is_wanted() and not self._ends(membership) and not session.lacks_consumers:
                 self._turn(session, membership)
                 while membership.kept_waiting:
-                    self._teller.metrics.answered(self.group, membership.kept_waiting.pop(0))
+                    self._reporter.metrics.answered(self.group, membership.kept_waiting.pop(0))
         except kafka_errors.FencedInstanceIdError:
             self._give_way()
         except EndedError:
-            self._teller.log.info("interrupted")  # by `stop`
+            self._reporter.log.info("interrupted")  # by `stop`
         except NoConsumersError:
             session.sees_no_consumers()
         finally:
@@ -311,13 +311,13 @@ class GroupLeader(threading.Thread):
                 raise
             self._turns.failed()
             pause = max(TURN_SECONDS, self._turns.pause_seconds)
-            self._teller.failed("kafka", error, pause)
+            self._reporter.failed("kafka", error, pause)
             session.recover()
             self._stopping.wait(pause)
             return
         self._turns.succeeded()
         if (failure := membership.take_failure()) is not None:
-            self._teller.failed("kafka", failure, pause)
+            self._reporter.failed("kafka", failure, pause)
         self._wake.wait(pause)
         self._wake.clear()
 
@@ -338,7 +338,7 @@ class GroupLeader(threading.Thread):
                 if poll is not None and self._has_consumers(poll):
                     return poll
                 # a pause after stepping back ends without an event
-                self._wake.wait(None if self._teller.role == WAITING else _RETRY_SECONDS)
+                self._wake.wait(None if self._reporter.role == WAITING else _RETRY_SECONDS)
                 self._wake.clear()
         finally:
             self._poller.unwatch(self.group)
@@ -355,7 +355,7 @@ class GroupLeader(threading.Thread):
         if own:
             self._remove(own)
         elif view.state in EMPTY_STATES and self._parts.admission.admits(view):
-            self._teller.become(WAITING)
+            self._reporter.become(WAITING)
         self._publish_without_consumers(view)
         return False
 
@@ -374,13 +374,13 @@ class GroupLeader(threading.Thread):
             close(client)
 
     def _publish_without_consumers(self, view: GroupView) -> None:
-        self._teller.publish(
+        self._reporter.publish(
             replace(view, members=()),
             first=False,
             situation=None,
             cluster=self._parts.watch.cluster,
             hosts=self._parts.hosts,
-            outlook=self._parts.judge.outlook,
+            outlook=self._parts.evaluator.outlook,
         )
 
     def _is_wanted(self) -> bool:
@@ -388,11 +388,11 @@ class GroupLeader(threading.Thread):
         if self._fenced_in is not None and self._standing.term <= self._fenced_in:
             return False
         if not self._standing.is_active(self._duty):
-            self._teller.become(STANDBY)
+            self._reporter.become(STANDBY)
             return False
         self._fenced_in = None
-        if self._teller.role == STANDBY:
-            self._teller.become(OUTSIDE)
+        if self._reporter.role == STANDBY:
+            self._reporter.become(OUTSIDE)
         return True
 
     def _ends(self, membership: Membership) -> bool:
@@ -404,9 +404,9 @@ class GroupLeader(threading.Thread):
         """Another agent has the membership: out, until an election after this one makes this agent active again."""
         self._fenced_in = self._standing.term
         if self._stopping.is_set():
-            self._teller.log.info("handed-over")
+            self._reporter.log.info("handed-over")
         else:
-            self._teller.is_fenced()
+            self._reporter.is_fenced()
 
     def _leave(self, session: Session) -> None:
         session.member.end_by(float("inf"))  # leaving is waited for, within its own bounds
@@ -417,11 +417,11 @@ class GroupLeader(threading.Thread):
                 self._see_empty(session.member)
         except kafka_errors.KafkaError as error:
             self._unleft = self.presences()  # for the supervisor, should this process end now
-            self._teller.failed("leave", error, _RETRY_SECONDS)
+            self._reporter.failed("leave", error, _RETRY_SECONDS)
         if session.lacks_consumers:
-            self._teller.become(WAITING)
-        elif self._teller.role not in (FENCED, STANDBY):
-            self._teller.become(OUTSIDE)
+            self._reporter.become(WAITING)
+        elif self._reporter.role not in (FENCED, STANDBY):
+            self._reporter.become(OUTSIDE)
 
     def _see_empty(self, member: Member) -> None:
         """Look at the group that was just left: the next consumers may be there before the poller's first look."""
@@ -441,7 +441,7 @@ def _ends(error: kafka_errors.KafkaError) -> bool:
     return _is_useless(error) or isinstance(error, (kafka_errors.FencedInstanceIdError, EndedError))
 
 
-def _triggered(events: Events, group: str, since: float) -> tuple[float, ...]:
+def _triggered(events: EventLog, group: str, since: float) -> tuple[float, ...]:
     """When the agent triggered rebalances for racks or traffic since then, before it was started."""
     exempt = {reason.value for reason in EXEMPT}
     return tuple(

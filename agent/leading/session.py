@@ -1,7 +1,7 @@
 """One membership of the agent in one group, turn by turn: look, join or stay out, lead, or keep a good place.
 
 A turn never waits for long and says when the next is due; whoever drives it owns time and threads. What is known of
-the group beyond this membership is with `agent.leading.judge` and `agent.leading.assigning`.
+the group beyond this membership is with `agent.leading.rebalance_evaluator` and `agent.leading.assigning`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from agent.leading.admission import Admission, foreign, unsound
 from agent.leading.assigning import Assigning, Sent
 from agent.leading.birth import Birth, earliest_eviction, is_forming, safe_until
 from agent.leading.coverage import blind, illegible
-from agent.leading.judge import Evaluation, Judge
+from agent.leading.group_reporter import FOLLOWING, INSIDE, LEADING, OBSERVING, GroupReporter
+from agent.leading.join_position import JoinPosition
 from agent.leading.member import Member
 from agent.leading.order import is_first, is_led_unawares
 from agent.leading.policy import Action
-from agent.leading.seat import Seat
-from agent.leading.stepping_back import Cause, Round, StepBackError
-from agent.leading.taking import Taking
-from agent.leading.teller import FOLLOWING, INSIDE, LEADING, OBSERVING, Teller
+from agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
+from agent.leading.stepping_back import Cause, PlanRecord, StepBackError
+from agent.leading.takeover_controller import TakeoverController
 from agent.racks import NO_HOSTS, Hosts
 from agent.refusals import is_refusal
 from agent.watch import ClusterWatch
@@ -50,12 +50,12 @@ class Parts:
         group: the group's name.
         settings: all settings.
         watch: where settled clusters come from.
-        teller: who is told.
+        reporter: who is told.
         admission: whether the agent may be in the group.
         assigning: what is known for planning the group.
-        judge: what is worth a rebalance.
-        seat: the place among the members.
-        taking: takeovers on request.
+        evaluator: what is worth a rebalance.
+        position: the place among the members.
+        takeovers: takeovers on request.
         hosts: what others know of client hosts.
         clock: seconds, monotonic.
     """
@@ -63,12 +63,12 @@ class Parts:
     group: str
     settings: Settings
     watch: ClusterWatch
-    teller: Teller
+    reporter: GroupReporter
     admission: Admission
     assigning: Assigning
-    judge: Judge
-    seat: Seat
-    taking: Taking
+    evaluator: RebalanceEvaluator
+    position: JoinPosition
+    takeovers: TakeoverController
     hosts: Hosts = NO_HOSTS
     clock: Callable[[], float] = time.monotonic
 
@@ -87,7 +87,7 @@ class Session:
         """
         self._seen_at, self._empty_at = seen_at, empty_at
         self._parts = parts
-        self._teller = parts.teller
+        self._reporter = parts.reporter
         self.member = member
         self._look: GroupView | None = None
         self._others: GroupView | None = None
@@ -121,8 +121,8 @@ class Session:
             KafkaError: The brokers did not take it.
         """
         member = self.member
-        self._parts.taking.end(member)
-        self._teller.witness.leaves(member=bool(member.member_id) and not member.fenced)
+        self._parts.takeovers.end(member)
+        self._reporter.observer.leaves(member=bool(member.member_id) and not member.fenced)
         member.leave()
 
     def sees_no_consumers(self) -> None:
@@ -131,7 +131,7 @@ class Session:
 
     def recover(self) -> None:
         """After a turn that failed: undo what was under way, and look anew before anything is decided."""
-        self._parts.taking.end(self.member)
+        self._parts.takeovers.end(self.member)
         well_at = self._well_at  # what failed may be how the agent hears that its membership was taken from it
         self._forget_looks()
         self._well_at = well_at
@@ -145,9 +145,9 @@ class Session:
             KafkaError, AgentError: It failed; begin a new session later.
         """
         member = self.member
-        taking = self._parts.taking
+        takeovers = self._parts.takeovers
         self._release_orphans()
-        if taking.is_under_way:
+        if takeovers.is_under_way:
             return self._take_over()
         if self._parts.clock() >= self._look_at:
             self._look_again()
@@ -158,7 +158,7 @@ class Session:
             if not (self._begins_at_birth(self._look) or self._may_join(self._look, self._others)):
                 return TURN_SECONDS
             if not member.member_id:
-                self._parts.seat.enter(member, self._look)
+                self._parts.position.enter(member, self._look)
         self._heed_heartbeats()
         if member.wants_join:
             return self._rejoin()
@@ -178,11 +178,11 @@ class Session:
     def _release_orphans(self) -> None:
         """Give back what a former membership could not; where that fails, at the next turn."""
         try:
-            self._parts.taking.release_orphans(self.member)
+            self._parts.takeovers.release_orphans(self.member)
         except kafka_errors.KafkaError as error:
             if isinstance(error, EndedError):
                 raise
-            self._teller.failed("leave", error, TURN_SECONDS)
+            self._reporter.failed("leave", error, TURN_SECONDS)
 
     def _follow(self, look: GroupView, others: GroupView) -> float:
         """Another member leads a stable group: take over where that is asked for, and keep a good place."""
@@ -192,18 +192,18 @@ class Session:
         if reason := unsound(look.protocol):
             raise StepBackError(Cause.UNSOUND_LEADER, reason)
         if is_led_unawares(look, member.leader_id, member.group_instance_id):
-            self._teller.log.info("leads-unawares", leader=member.leader_id)
+            self._reporter.log.info("leads-unawares", leader=member.leader_id)
             self._forget_looks()
             member.nudge()
             return 0.0
         evaluation = self._evaluate(others)
-        if evaluation is not None and self._parts.taking.consider(member, look, evaluation):
-            if self._parts.taking.is_under_way:
+        if evaluation is not None and self._parts.takeovers.consider(member, look, evaluation):
+            if self._parts.takeovers.is_under_way:
                 self._asked = True
-                self._teller.witness.begins("takeover")
+                self._reporter.observer.begins("takeover")
             self._forget_looks()
             return 0.0
-        if self._parts.seat.keep(member, look):
+        if self._parts.position.keep(member, look):
             self._give_back()
             self._forget_looks()
             return 0.0
@@ -212,19 +212,19 @@ class Session:
     def _give_back(self) -> None:
         """Tell where the seat was kept by asking the group's leader to take partitions back."""
         if self.member.wants_join and len(self.member.assigned):
-            self._teller.witness.begins("gives partitions back")
+            self._reporter.observer.begins("gives partitions back")
 
     def _take_over(self) -> float:
         """A turn of a takeover: its rebalances end as others do, but for what is done meanwhile."""
-        member, taking = self.member, self._parts.taking
+        member, takeovers = self.member, self._parts.takeovers
         self._heed_heartbeats()
         if not member.member_id:
-            taking.end(member)
+            takeovers.end(member)
             return 0.0
         if member.wants_join and member.join(_TAKING_SECONDS):
             self._joined()
             return 0.0
-        return taking.turn(member)
+        return takeovers.turn(member)
 
     def _heed_heartbeats(self) -> None:
         self.member.poll_heartbeat()
@@ -235,7 +235,7 @@ class Session:
         """What was seen is of the past: look anew before anything is decided."""
         self._look = self._others = self._well_at = None
         self._look_at = float("-inf")
-        self._parts.judge.forget()
+        self._parts.evaluator.forget()
         self._parts.admission.forget()
 
     # in or out
@@ -255,7 +255,7 @@ class Session:
             begin=earliest_eviction(empty_at, self._seen_at, delay),
             until=safe_until(empty_at, delay),
             clock=self._parts.clock,
-            log=self._teller.log,
+            log=self._reporter.log,
             own_client_id=client_id(self._parts.settings.kafka),
         )
         return True
@@ -265,9 +265,9 @@ class Session:
         if self._well_at is None or self.member.member_id:
             return
         well_at, self._well_at = self._well_at, None
-        self._teller.witness.loses()
+        self._reporter.observer.loses()
         if self._parts.clock() - well_at < self._parts.settings.leading.session_timeout_seconds / 2:
-            self._teller.log.warning("membership-lost")
+            self._reporter.log.warning("membership-lost")
             self._parts.admission.stepping.lost()
 
     def _is_expected(self, look: GroupView) -> bool:
@@ -276,7 +276,7 @@ class Session:
         return any(member.instance_id == instance_id for member in look.members)
 
     def _rejoin(self) -> float:
-        self._teller.witness.rejoins(expected=self._look is not None and self._is_expected(self._look))
+        self._reporter.observer.rejoins(expected=self._look is not None and self._is_expected(self._look))
         view = self._others
         if view is not None and view.stable and view.protocol:
             self.member.offer(view.protocol)
@@ -301,28 +301,28 @@ class Session:
 
     def _joined(self) -> None:
         """After SyncGroup: say what happened."""
-        member, parts, teller = self.member, self._parts, self._teller
+        member, parts, reporter = self.member, self._parts, self._reporter
         self._forget_looks()
-        parts.seat.reconsider()
+        parts.position.reconsider()
         if not member.leader_id:
             raise StepBackError(Cause.CONVERTED)
-        teller.become(LEADING if member.leading else FOLLOWING)
+        reporter.become(LEADING if member.leading else FOLLOWING)
         told, self._told = self._told, parts.assigning.sent
         sent = self._told
         if sent is not None and sent is not told and member.leading:
-            parts.judge.planned(sent)
-            teller.planned(sent)
+            parts.evaluator.planned(sent)
+            reporter.planned(sent)
             self._answer_for(sent, told)
         else:
-            teller.joined(generation=member.generation_id, leader=member.leader_id)
-        parts.taking.joined(member)
+            reporter.joined(generation=member.generation_id, leader=member.leader_id)
+        parts.takeovers.joined(member)
 
     def _answer_for(self, sent: Sent, before: Sent | None) -> None:
         """Hold a plan against what the group did after the one before."""
         asked, self._asked = self._asked, False
         plan = sent.plan
         self._parts.admission.stepping.planned(
-            Round(
+            PlanRecord(
                 at=self._parts.clock(),
                 subscriptions=sent.subscriptions,
                 failed=plan.failure is not None,
@@ -348,7 +348,7 @@ class Session:
             # the group may wait for this member meanwhile: it has to go on heeding its heartbeats, and to join
             if is_refusal(error) or isinstance(error, (kafka_errors.FencedInstanceIdError, EndedError)):
                 raise
-            self._teller.failed("kafka", error, pause)
+            self._reporter.failed("kafka", error, pause)
             return None
         self._see(look)
         return look
@@ -357,25 +357,25 @@ class Session:
         member, assigning = self.member, self._parts.assigning
         others = replace(look, members=tuple(one for one in look.members if one.id != member.member_id))
         if member.leading and not assigning.may_be_of(member.generation_id, others):
-            self._teller.log.info("outdated-look", generation=member.generation_id, members=len(others.members))
+            self._reporter.log.info("outdated-look", generation=member.generation_id, members=len(others.members))
             return
         if others == self._others:
             others = self._others  # the same object keeps what was worked out for it
         self._look, self._others = look, others
-        if self._teller.role in (*INSIDE, OBSERVING) and not self._parts.admission.is_troubled:
-            self._teller.trouble = ""
+        if self._reporter.role in (*INSIDE, OBSERVING) and not self._parts.admission.is_troubled:
+            self._reporter.trouble = ""
         assigning.see(others)
         self._publish(others, first=is_first(look, member.member_id, member.leader_id))
 
     def _publish(self, view: GroupView, *, first: bool) -> None:
         parts = self._parts
-        self._teller.publish(
+        self._reporter.publish(
             view,
             first=first,
-            situation=parts.judge.situation,
+            situation=parts.evaluator.situation,
             cluster=parts.watch.cluster,
             hosts=parts.hosts,
-            outlook=parts.judge.outlook,
+            outlook=parts.evaluator.outlook,
         )
 
     # leading
@@ -384,10 +384,10 @@ class Session:
         evaluation = self._evaluate(view)
         if evaluation is None:
             return TURN_SECONDS
-        decision, news = self._parts.judge.decide(evaluation)
+        decision, news = self._parts.evaluator.decide(evaluation)
         if news:
-            self._teller.decided(decision)
-        self._teller.broken(self._parts.judge.outlook)
+            self._reporter.decided(decision)
+        self._reporter.broken(self._parts.evaluator.outlook)
         if decision.action is Action.REBALANCE:
             self._forget_looks()
             self._asked = True
@@ -396,9 +396,9 @@ class Session:
         return TURN_SECONDS
 
     def _evaluate(self, view: GroupView) -> Evaluation | None:
-        leading = self._teller.role == LEADING
+        leading = self._reporter.role == LEADING
         generation = self.member.generation_id
-        evaluation, anew = self._parts.judge.evaluate(view, leading=leading, generation=generation)
+        evaluation, anew = self._parts.evaluator.evaluate(view, leading=leading, generation=generation)
         if anew:
             self._publish(view, first=leading)
         return evaluation

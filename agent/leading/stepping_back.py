@@ -176,7 +176,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class BackOffState:
     """What is remembered of one group: the last pause for each cause, and the last cause."""
 
     pauses: Mapping[Cause, Pause] = field(default_factory=dict)
@@ -192,19 +192,19 @@ class Standing:
         return pause.seconds if pause is not None else 0.0
 
 
-def stepped_back(standing: Standing, cause: Cause, now: float) -> Standing:
+def stepped_back(standing: BackOffState, cause: Cause, now: float) -> BackOffState:
     """The standing after a cause has come, for the first time or again."""
     rule, last = RULES[cause], standing.pauses.get(cause)
     again = last is not None and now - last.until < max(CALM_SECONDS, last.seconds)
     seconds = min(rule.most_seconds, 2 * last.seconds) if last is not None and again else rule.first_seconds
-    return Standing(pauses={**standing.pauses, cause: Pause(seconds=seconds, until=now + seconds)}, last=cause)
+    return BackOffState(pauses={**standing.pauses, cause: Pause(seconds=seconds, until=now + seconds)}, last=cause)
 
 
 # what a group does with the agent's plans
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Round:
+class PlanRecord:
     """One plan that went to the group.
 
     Attributes:
@@ -227,7 +227,7 @@ class Round:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Course:
+class PlanHealth:
     """How it goes with one group.
 
     Attributes:
@@ -243,7 +243,7 @@ class Course:
     rejected: int = 0
     expected: int = 0
     expected_until: float = 0.0
-    last: Round | None = None
+    last: PlanRecord | None = None
     lost: tuple[float, ...] = ()
 
     @property
@@ -256,7 +256,7 @@ class Course:
         return Cause.EVICTED if len(self.lost) >= MOST_LOST else None
 
 
-def planned(course: Course, sent: Round) -> Course:
+def planned(course: PlanHealth, sent: PlanRecord) -> PlanHealth:
     """The course after a plan."""
     last = course.last
     rejected = (
@@ -281,7 +281,7 @@ def planned(course: Course, sent: Round) -> Course:
     )
 
 
-def lost(course: Course, now: float) -> Course:
+def lost(course: PlanHealth, now: float) -> PlanHealth:
     """The course after the membership was lost without the agent's doing."""
     return replace(course, lost=(*(one for one in course.lost if now - one < LOST_SECONDS), now))
 
@@ -299,8 +299,8 @@ class SteppingBack:
             clock: Seconds, monotonic.
         """
         self._clock = clock
-        self._standing = Standing()
-        self._course = Course()
+        self._standing = BackOffState()
+        self._course = PlanHealth()
         self.reason = ""
         """Why the agent is out, or was last."""
 
@@ -326,7 +326,7 @@ class SteppingBack:
         self.reason = reason
         return self._standing.seconds(cause)
 
-    def planned(self, sent: Round) -> None:
+    def planned(self, sent: PlanRecord) -> None:
         """A plan went to the group.
 
         Raises:
@@ -342,7 +342,7 @@ class SteppingBack:
         """
         self._heed(lost(self._course, self._clock()))
 
-    def _heed(self, course: Course) -> None:
+    def _heed(self, course: PlanHealth) -> None:
         self._course = course
         if course.cause is not None:
             raise StepBackError(course.cause)

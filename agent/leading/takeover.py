@@ -7,7 +7,7 @@ anything to lose, since the brokers show every assignment empty. Then the member
 name, as is that of whoever would lead rather than the agent; they join again at once, and the agent leads. Once
 everybody is back the brake is released.
 
-What must not enter: the network, clocks, and anything that acts (`agent.leading.taking`).
+What must not enter: the network, clocks, and anything that acts (`agent.leading.takeover_controller`).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Step(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Standing:
+class TakeoverParties:
     """Who is who in the group.
 
     Attributes:
@@ -71,12 +71,12 @@ class Standing:
     static: bool
 
 
-def standing_of(member: Member) -> Standing:
+def standing_of(member: Member) -> TakeoverParties:
     """Who is who, by what a membership knows."""
-    return Standing(me=member.member_id, leader=member.leader_id, static=member.is_static)
+    return TakeoverParties(me=member.member_id, leader=member.leader_id, static=member.is_static)
 
 
-def refusal(look: GroupView, standing: Standing, leading: LeadingSettings) -> str:
+def refusal(look: GroupView, standing: TakeoverParties, leading: LeadingSettings) -> str:
     """Why the lead of this group is not to be taken cleanly, whatever the agent's place; empty when it may be.
 
     Args:
@@ -104,10 +104,11 @@ def refusal(look: GroupView, standing: Standing, leading: LeadingSettings) -> st
     return foreign(replace(look, members=others(look, standing.me)), leading)
 
 
-def outlook_refusal(look: GroupView, standing: Standing) -> str:
+def outlook_refusal(look: GroupView, standing: TakeoverParties) -> str:
     """Why the agent will not be made the leader from a place that it can have; empty when it will.
 
-    A static member may take another place without a rebalance (`agent.leading.seat`), a dynamic one has to stay.
+    A static member may take another place without a rebalance (`agent.leading.join_position`), a dynamic one has to
+    stay.
     """
     if not standing.static or not ahead(look, standing.me, standing.leader):
         return place_refusal(look, standing)
@@ -116,7 +117,7 @@ def outlook_refusal(look: GroupView, standing: Standing) -> str:
     return ""
 
 
-def place_refusal(look: GroupView, standing: Standing) -> str:
+def place_refusal(look: GroupView, standing: TakeoverParties) -> str:
     """Why the agent cannot be made the leader by evicting the present one and who is ahead; empty when it can."""
     before = ahead(look, standing.me, standing.leader)
     if static := [f"{one.client_id} ({one.instance_id})" for one in before if one.instance_id is not None]:
@@ -165,7 +166,7 @@ class Verdict:
     trouble: str = ""
 
 
-def may_evict(before: GroupView, look: GroupView, standing: Standing) -> Verdict:
+def may_evict(before: GroupView, look: GroupView, standing: TakeoverParties) -> Verdict:
     """Whether nobody has anything to lose any more, so that the leader may be evicted.
 
     Args:

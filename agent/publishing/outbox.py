@@ -22,7 +22,7 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Letter:
+class OutgoingRecord:
     """One record as it is sent, and sent again with the same id inside.
 
     Attributes:
@@ -48,7 +48,7 @@ class Letter:
 
 
 class Outbox:
-    """What waits, by kind and in order of numbers, and what is on its way."""
+    """Records that wait, by kind and in order of numbers, and records in flight."""
 
     def __init__(self, *, most_records: int, most_bytes: int) -> None:
         """Empty.
@@ -59,8 +59,8 @@ class Outbox:
         """
         self._most_records = most_records
         self._most_bytes = most_bytes
-        self._waiting: dict[Kind, list[Letter]] = {kind: [] for kind in Kind}
-        self._on_way: dict[int, Letter] = {}
+        self._waiting: dict[Kind, list[OutgoingRecord]] = {kind: [] for kind in Kind}
+        self._on_way: dict[int, OutgoingRecord] = {}
         self.bytes = 0
 
     def __len__(self) -> int:
@@ -69,16 +69,16 @@ class Outbox:
 
     def count(self, kind: Kind) -> int:
         """How many of them are of a kind."""
-        return len(self._waiting[kind]) + sum(letter.kind is kind for letter in self._on_way.values())
+        return len(self._waiting[kind]) + sum(record.kind is kind for record in self._on_way.values())
 
     def numbers(self) -> set[int]:
         """The numbers of all."""
-        return {*self._on_way, *(letter.number for row in self._waiting.values() for letter in row)}
+        return {*self._on_way, *(record.number for row in self._waiting.values() for record in row)}
 
-    def add(self, letter: Letter) -> list[Letter]:
-        """Let a letter wait; the answer is what had to go for it, which may be the letter itself."""
-        heapq.heappush(self._waiting[letter.kind], letter)
-        self.bytes += letter.size
+    def add(self, record: OutgoingRecord) -> list[OutgoingRecord]:
+        """Let a record wait; the answer is what had to go for it, which may be the record itself."""
+        heapq.heappush(self._waiting[record.kind], record)
+        self.bytes += record.size
         gone = []
         while len(self) > self._most_records or self.bytes > self._most_bytes:
             row = next(
@@ -91,35 +91,35 @@ class Outbox:
             gone.append(oldest)
         return gone
 
-    def take(self, kind: Kind, most: int) -> list[Letter]:
+    def take(self, kind: Kind, most: int) -> list[OutgoingRecord]:
         """The oldest that wait, which are on their way now; no more than `most` of a kind are at a time."""
         row = self._waiting[kind]
-        taken: list[Letter] = []
-        room = most - sum(letter.kind is kind for letter in self._on_way.values())
+        taken: list[OutgoingRecord] = []
+        room = most - sum(record.kind is kind for record in self._on_way.values())
         while row and len(taken) < room:
-            letter = heapq.heappop(row)
-            self._on_way[letter.number] = letter
-            taken.append(letter)
+            record = heapq.heappop(row)
+            self._on_way[record.number] = record
+            taken.append(record)
         return taken
 
-    def done(self, letter: Letter) -> None:
-        """A letter has arrived, or will never be sent again."""
-        if self._on_way.pop(letter.number, None) is not None:
-            self.bytes -= letter.size
+    def done(self, record: OutgoingRecord) -> None:
+        """A record has arrived, or will never be sent again."""
+        if self._on_way.pop(record.number, None) is not None:
+            self.bytes -= record.size
 
-    def put_back(self, letter: Letter) -> None:
-        """A letter did not arrive; it waits again, in its old place."""
-        if self._on_way.pop(letter.number, None) is not None:
-            heapq.heappush(self._waiting[letter.kind], letter)
+    def put_back(self, record: OutgoingRecord) -> None:
+        """A record did not arrive; it waits again, in its old place."""
+        if self._on_way.pop(record.number, None) is not None:
+            heapq.heappush(self._waiting[record.kind], record)
 
     def put_all_back(self) -> None:
         """Whoever carried what is on its way is gone."""
-        for letter in list(self._on_way.values()):
-            self.put_back(letter)
+        for record in list(self._on_way.values()):
+            self.put_back(record)
 
-    def empty(self) -> list[Letter]:
+    def empty(self) -> list[OutgoingRecord]:
         """Take everything out, for good."""
         self.put_all_back()
-        left = sorted(letter for row in self._waiting.values() for letter in row)
+        left = sorted(record for row in self._waiting.values() for record in row)
         self._waiting, self.bytes = {kind: [] for kind in Kind}, 0
         return left

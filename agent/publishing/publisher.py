@@ -22,9 +22,9 @@ from confluent_kafka import KafkaException
 
 from agent.events import Event
 from agent.publishing.metrics import Loss, PublishingMetrics
-from agent.publishing.outbox import Kind, Letter, Outbox
+from agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from agent.publishing.sender import Sender, producer_config
-from agent.publishing.states import Told, picture
+from agent.publishing.states import LastPublished, picture
 from agent.publishing.windows import Counted, Windows
 from agent.report import Gap
 from agent.traffic.board import Published
@@ -90,7 +90,7 @@ class Publisher(threading.Thread):
         self._metrics = metrics
         self._windows = Windows(asked.every_seconds)
         self._interval = 0
-        self._told = Told()
+        self._told = LastPublished()
         self._outbox = Outbox(most_records=asked.most_buffered_records, most_bytes=asked.most_buffered_bytes)
         self._full = False
         self._sender = Sender(
@@ -235,7 +235,7 @@ class Publisher(threading.Thread):
         """Number a record and let it wait; its id is the run's and the number, so it is the same however often sent."""
         self._number += 1
         record = make(id=f"{self._run}-{self._number}", agent=self._agent, cluster=self._cluster, group=group)
-        letter = Letter(
+        outgoing = OutgoingRecord(
             number=self._number,
             kind=kind,
             topic=self._topics[kind],
@@ -243,7 +243,7 @@ class Publisher(threading.Thread):
             value=encode(record),
             group=group,
         )
-        gone = self._outbox.add(letter)
+        gone = self._outbox.add(outgoing)
         for one in gone:
             self._metrics.dropped(one.kind, Loss.BUFFER_FULL)
         if gone and not self._full:

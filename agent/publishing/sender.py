@@ -20,7 +20,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from agent.errors import RefusedError
 from agent.publishing.metrics import Loss, PublishingMetrics
-from agent.publishing.outbox import Kind, Letter, Outbox
+from agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from agent.publishing.refusals import Trouble, trouble_of
 from common.bearer import TokenError
 from common.errors import SettingsError
@@ -137,8 +137,8 @@ class Sender:
         if self._producer is not None:
             self._producer.purge()
         left = self._outbox.empty()
-        for letter in left:
-            self._metrics.dropped(letter.kind, Loss.STOPPED)
+        for record in left:
+            self._metrics.dropped(record.kind, Loss.STOPPED)
         if left:
             log.warning("records-lost", records=len(left), reason="Kafka did not take them before the end")
 
@@ -206,54 +206,54 @@ class Sender:
         if self._alone:
             self._alone &= self._outbox.numbers()  # what had to go meanwhile
         wary = bool(self._alone) or any(one.topic == topic for one in self.troubles)
-        for letter in self._outbox.take(kind, 1 if wary else MOST_ON_WAY):
+        for record in self._outbox.take(kind, 1 if wary else MOST_ON_WAY):
             try:
                 self._producer.produce(
-                    topic, letter.value, key=letter.key, on_delivery=partial(self._delivered, letter, self._life)
+                    topic, record.value, key=record.key, on_delivery=partial(self._delivered, record, self._life)
                 )
             except BufferError:
-                self._outbox.put_back(letter)
+                self._outbox.put_back(record)
             except KafkaException as error:
-                self._failed(letter, _error(error), alone=True)
+                self._failed(record, _error(error), alone=True)
 
-    def _delivered(self, letter: Letter, life: int, error: KafkaError | None, _message: object) -> None:
+    def _delivered(self, record: OutgoingRecord, life: int, error: KafkaError | None, _message: object) -> None:
         """What became of a record; what a former producer says of it came too late."""
         if life != self._life:
             return
         if error is not None:
-            self._failed(letter, error, alone=letter.number in self._alone)
+            self._failed(record, error, alone=record.number in self._alone)
             return
-        self._outbox.done(letter)
-        self._alone.discard(letter.number)
-        self._metrics.published(letter.kind)
+        self._outbox.done(record)
+        self._alone.discard(record.number)
+        self._metrics.published(record.kind)
         self._unreachable = False
-        self._accepted(letter.topic)
+        self._accepted(record.topic)
 
-    def _failed(self, letter: Letter, error: KafkaError, *, alone: bool) -> None:
+    def _failed(self, record: OutgoingRecord, error: KafkaError, *, alone: bool) -> None:
         """`alone`: no other record can have made the request too large."""
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and alone:
-            self._drop(letter)
+            self._drop(record)
             return
-        self._outbox.put_back(letter)
+        self._outbox.put_back(record)
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
-            self._alone.add(letter.number)
+            self._alone.add(record.number)
         elif error.fatal() or error.code() == KafkaError._FATAL:  # noqa: SLF001 - librdkafka's name
             self._fatal = self._fatal or error
         else:
-            self._refuse(letter.topic, error)
+            self._refuse(record.topic, error)
 
-    def _drop(self, letter: Letter) -> None:
+    def _drop(self, record: OutgoingRecord) -> None:
         """A record that is too large for the producer or for the topic; said once for each group."""
-        self._outbox.done(letter)
-        self._alone.discard(letter.number)
-        self._metrics.dropped(letter.kind, Loss.TOO_LARGE)
-        if letter.group not in self._too_large:
-            self._too_large.add(letter.group)
+        self._outbox.done(record)
+        self._alone.discard(record.number)
+        self._metrics.dropped(record.kind, Loss.TOO_LARGE)
+        if record.group not in self._too_large:
+            self._too_large.add(record.group)
             log.warning(
                 "record-too-large",
-                group=letter.group,
-                topic=letter.topic,
-                bytes=letter.size,
+                group=record.group,
+                topic=record.topic,
+                bytes=record.size,
                 cure="raise message.max.bytes in publishing.kafka, and max.message.bytes of the topic",
             )
 

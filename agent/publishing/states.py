@@ -33,7 +33,7 @@ class Pictured:
     topics: tuple[TopicState, ...]
 
 
-class Told:
+class LastPublished:
     """What was told last of each group, and when (seconds, monotonic or since 1970)."""
 
     def __init__(self, least_seconds: float = LEAST_SECONDS) -> None:

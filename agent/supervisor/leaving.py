@@ -15,7 +15,7 @@ from kafka.errors import KafkaError, RetriableError
 
 from agent.coordination import close, connect
 from agent.leading.membership import Membership
-from agent.supervisor.line import Presence
+from agent.supervisor.line import MemberIdentity
 from common.errors import AgentError
 from common.kafka_config import for_kafka_python
 from common.settings import LeadingSettings
@@ -24,7 +24,7 @@ _PATIENCE_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 0.2
 
 
-def leave(kafka: dict[str, str], present: frozenset[Presence]) -> list[str]:
+def leave(kafka: dict[str, str], present: frozenset[MemberIdentity]) -> list[str]:
     """Leave with every id; the answer is what failed, in words.
 
     Raises:
@@ -48,7 +48,7 @@ def leave(kafka: dict[str, str], present: frozenset[Presence]) -> list[str]:
     return failed
 
 
-def _release(membership: Membership, one: Presence) -> None:
+def _release(membership: Membership, one: MemberIdentity) -> None:
     """Leave with one id, also while the group is on its way from one coordinator to another.
 
     Raises:
@@ -64,7 +64,7 @@ def _release(membership: Membership, one: Presence) -> None:
             time.sleep(_AGAIN_SECONDS)
 
 
-def leave_or_tell(kafka: dict[str, str], present: frozenset[Presence]) -> None:
+def leave_or_tell(kafka: dict[str, str], present: frozenset[MemberIdentity]) -> None:
     """As `leave`, with what failed on standard error."""
     try:
         failed = leave(kafka, present)

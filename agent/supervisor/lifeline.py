@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from agent.supervisor.line import ALIVE, Presence, encode, encode_reception
+from agent.supervisor.line import ALIVE, MemberIdentity, encode, encode_reception
 
 BEAT_SECONDS: Final = 0.2
 _MOST_HEARD: Final = 4096
@@ -28,7 +28,7 @@ class Lifeline(threading.Thread):
         self,
         end: socket.socket,
         *,
-        present: Callable[[], frozenset[Presence]],
+        present: Callable[[], frozenset[MemberIdentity]],
         well: Callable[[], bool],
         received: Callable[[], str | None],
         lost: Callable[[], None],
@@ -50,7 +50,7 @@ class Lifeline(threading.Thread):
         self._lost = lost
         end.settimeout(0)
         self._unsent = b""
-        self._told: frozenset[Presence] = frozenset()
+        self._told: frozenset[MemberIdentity] = frozenset()
         self._told_reception: str | None = None
         self._lock = threading.Lock()
 

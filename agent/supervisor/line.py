@@ -16,7 +16,7 @@ ALIVE: Final = b"\n"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
-class Presence:
+class MemberIdentity:
     """One member id that brokers know the worker by.
 
     Attributes:
@@ -32,7 +32,7 @@ class Presence:
     pending: bool = False
 
 
-def encode(present: Iterable[Presence]) -> bytes:
+def encode(present: Iterable[MemberIdentity]) -> bytes:
     """All presences as one line."""
     return json.dumps([asdict(one) for one in sorted(present, key=_order)]).encode() + b"\n"
 
@@ -42,7 +42,7 @@ def encode_reception(text: str) -> bytes:
     return json.dumps(text).encode() + b"\n"
 
 
-def decode(line: bytes) -> frozenset[Presence] | str | None:
+def decode(line: bytes) -> frozenset[MemberIdentity] | str | None:
     """What a line says; None for a mere sign of life.
 
     Raises:
@@ -54,10 +54,10 @@ def decode(line: bytes) -> frozenset[Presence] | str | None:
     if isinstance(said, str):
         return said
     try:
-        return frozenset(Presence(**one) for one in said)
+        return frozenset(MemberIdentity(**one) for one in said)
     except TypeError as error:
         raise ValueError(str(error)) from None
 
 
-def _order(one: Presence) -> tuple[str, str]:
+def _order(one: MemberIdentity) -> tuple[str, str]:
     return one.group, one.member_id

@@ -19,7 +19,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from agent.supervisor.line import Presence
+from agent.supervisor.line import MemberIdentity
 from agent.supervisor.worker import Worker, fork
 from common.errors import AgentError
 from common.settings import SupervisorSettings
@@ -56,7 +56,7 @@ class Supervisor:
     """One supervisor; `run` returns when the worker has ended on request, or for good."""
 
     def __init__(
-        self, settings: SupervisorSettings, *, work: Work, leave: Callable[[frozenset[Presence]], None]
+        self, settings: SupervisorSettings, *, work: Work, leave: Callable[[frozenset[MemberIdentity]], None]
     ) -> None:
         """Prepare.
 
@@ -72,7 +72,7 @@ class Supervisor:
         self._observing = False
         self._observing_until = 0.0
         self._signal = 0
-        self._known: frozenset[Presence] = frozenset()
+        self._known: frozenset[MemberIdentity] = frozenset()
         self._let_in = False
 
     def run(self) -> int:
@@ -197,7 +197,7 @@ class Supervisor:
         code = worker.process.exitcode or 0
         return code if code >= 0 else 1
 
-    def _leave(self, present: frozenset[Presence], *, wait: bool) -> None:
+    def _leave(self, present: frozenset[MemberIdentity], *, wait: bool) -> None:
         if not present:
             return
         log.info("leaves-for-worker", groups=sorted({one.group for one in present}))

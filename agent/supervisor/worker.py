@@ -15,7 +15,7 @@ from multiprocessing.process import BaseProcess
 from typing import Final
 
 from agent.supervisor import memory
-from agent.supervisor.line import Presence, decode
+from agent.supervisor.line import MemberIdentity, decode
 from agent.supervisor.silence import Silence
 
 _FORKING: Final = multiprocessing.get_context("fork")
@@ -67,7 +67,7 @@ class Worker:
         self._line = ours
         self._rest = b""
         self.silence = Silence(self.process.pid, now=now)
-        self.present: frozenset[Presence] | None = None
+        self.present: frozenset[MemberIdentity] | None = None
         """What brokers know it by; None before it has told."""
         self.reception: str | None = None
         """How brokers received it: empty once they let it in, before that why they refuse it, or None."""

@@ -1,6 +1,6 @@
 """One look at everything that is observed, and what follows: bytes by member and replica, rates, pictures, publication.
 
-What must not enter: asking brokers (that is `agent.traffic.looker`), and how anything is worked out.
+What must not enter: asking brokers (that is `agent.traffic.broker_poller`), and how anything is worked out.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from agent.election.counting import Claim, Claims
-from agent.election.standing import Alone, Standing
+from agent.election.leadership_state import Alone, LeadershipState
 from agent.racks import NO_HOSTS, Hosts
 from agent.traffic.allowance import MemberKey
 from agent.traffic.attribute import Part, Spans, parts_of, with_overhead
 from agent.traffic.board import TrafficBoard
+from agent.traffic.broker_poller import BrokerPoller, Poll
 from agent.traffic.collect import Partition
 from agent.traffic.exact import ExactReads
 from agent.traffic.gaps import merged
 from agent.traffic.groups import ObservedMember
-from agent.traffic.looker import Look, Looker
 from agent.traffic.model import Gap, TrafficSnapshot
-from agent.traffic.picture import Painter, Scene, Seen
+from agent.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from agent.traffic.statistics import Read
 from agent.traffic.tally import Count, Tally, count, everybody
 from agent.traffic.weights import WeightBook
@@ -55,16 +55,16 @@ class Cycle:
         exact: ExactReads,
         weights: WeightBook,
         hosts: Hosts = NO_HOSTS,
-        standing: Standing | None = None,
+        standing: LeadershipState | None = None,
     ) -> None:
         self._settings = settings
-        self._looker = Looker(settings, wire, hosts)
+        self._poller = BrokerPoller(settings, wire, hosts)
         self._board = board
         self._exact = exact
         self._weights = weights
         self._tally = Tally()
         self._window = Window(settings.traffic.window_seconds)
-        self._painter = Painter(settings, weights)
+        self._builder = SnapshotBuilder(settings, weights)
         self._cycles = 0
         self._standing = standing or Alone()
         self._bases: dict[str, _Base] = {}
@@ -84,13 +84,13 @@ class Cycle:
             AgentError: No broker can be reached at all.
         """
         started = time.perf_counter()
-        state = self._looker.state
+        state = self._poller.state
         seconds = 0.0 if state.at is None else now - state.at
         if seconds > _LONGEST_STEP_SECONDS:
             seconds = 0.0
         aware = bool(rack_aware)
         before = self._standing.sure_claims()
-        look = self._looker.look(now=now, rack_aware=aware)
+        look = self._poller.look(now=now, rack_aware=aware)
         claims = self._standing.sure_claims() if before is not None else None
         if claims is None:
             self._count_later(look)
@@ -105,9 +105,9 @@ class Cycle:
         groups = self._count(look, claims, now=now, seconds=seconds, rack_aware=aware)
         self._window.add(wall - seconds, wall, [flow for group in groups.values() for flow in group.flows])
         self._weights.forget(state.groups.keys() - look.groups.keys())
-        self._painter.forget(state.groups.keys() - look.groups.keys())
+        self._builder.forget(state.groups.keys() - look.groups.keys())
         snapshot = self._paint(look, now=now, wall=wall, rack_aware=rack_aware)
-        self._looker.done(look, now if claims is not None else state.at)
+        self._poller.done(look, now if claims is not None else state.at)
         gaps = merged([*snapshot.gaps, *elsewhere, *self._exact.refused()])
         snapshot = replace(snapshot, gaps=gaps, cycle_seconds=time.perf_counter() - started)
         self._board.publish(
@@ -123,9 +123,9 @@ class Cycle:
 
     # counting
 
-    def _count_later(self, look: Look) -> None:
+    def _count_later(self, look: Poll) -> None:
         """Take nothing for read: another agent may have been elected. The next look goes on where the last one did."""
-        committed = self._looker.state.committed
+        committed = self._poller.state.committed
         look.committed = {name: dict(committed[name]) for name in look.groups if name in committed}
         look.spans = dict.fromkeys(look.groups, _NO_SPANS)
 
@@ -141,7 +141,7 @@ class Cycle:
         ]
 
     def _count(
-        self, look: Look, claims: Claims | None, *, now: float, seconds: float, rack_aware: bool
+        self, look: Poll, claims: Claims | None, *, now: float, seconds: float, rack_aware: bool
     ) -> dict[str, Count]:
         """What each group read; of what is estimated only that counts which was this agent's at both ends."""
         told: dict[str, dict[str, list[Read]]] = {}
@@ -162,7 +162,7 @@ class Cycle:
                 parts,
                 told.get(name, {}),
                 exact_members={one: members[one] for where, one in known if where == name and one in members},
-                rack_of=self._looker.rack_of,
+                rack_of=self._poller.rack_of,
                 counts=self._counts(name, claims) if name in mine else _nobody,
             )
             for member_id, wire_bytes in one.estimated.items():
@@ -175,15 +175,15 @@ class Cycle:
         elsewhere = self._bases[name].elsewhere | (claims.elsewhere(name) if claims is not None else frozenset())
         return everybody if not elsewhere else lambda member: member is None or member.id not in elsewhere
 
-    def _parts(self, name: str, look: Look, *, seconds: float, rack_aware: bool) -> list[Part]:
-        state = self._looker.state
+    def _parts(self, name: str, look: Poll, *, seconds: float, rack_aware: bool) -> list[Part]:
+        state = self._poller.state
 
         def serving(partition: Partition, member: ObservedMember | None) -> int | None:
-            return self._looker.serving(partition, member, rack_aware=rack_aware)
+            return self._poller.serving(partition, member, rack_aware=rack_aware)
 
         parts = parts_of(
             look.spans[name].spans,
-            lambda span: self._looker.sizes.size_of(span, state.curves),
+            lambda span: self._poller.sizes.size_of(span, state.curves),
             owners=look.owners[name],
             owners_before=state.owners.get(name, {}),
             serving=serving,
@@ -194,42 +194,42 @@ class Cycle:
             parts,
             owners=look.owners[name],
             serving=serving,
-            batch_bytes=self._looker.sizes.batch_bytes,
+            batch_bytes=self._poller.sizes.batch_bytes,
             seconds=seconds if name in state.groups else 0.0,
         )
 
-    def _served_members(self, look: Look, *, rack_aware: bool) -> dict[MemberKey, dict[Partition, int]]:
+    def _served_members(self, look: Poll, *, rack_aware: bool) -> dict[MemberKey, dict[Partition, int]]:
         """Who serves what, for the members whose clients count by broker only."""
         served: dict[MemberKey, dict[Partition, int]] = {}
         for group in {one.group for one in self._settings.traffic.client_endpoints}:
             for partition, member in look.owners.get(group, {}).items():
-                broker = self._looker.serving(partition, member, rack_aware=rack_aware)
+                broker = self._poller.serving(partition, member, rack_aware=rack_aware)
                 if broker is not None:
                     served.setdefault((group, member.id), {})[partition] = broker
         return served
 
     # showing
 
-    def _paint(self, look: Look, *, now: float, wall: float, rack_aware: bool | None) -> TrafficSnapshot:
+    def _paint(self, look: Poll, *, now: float, wall: float, rack_aware: bool | None) -> TrafficSnapshot:
         self._cycles += 1
-        state = self._looker.state
+        state = self._poller.state
         known = self._exact.members(now=now)
         flows = self._window.by_group()
-        scene = Scene(
+        scene = ClusterContext(
             view=state.cluster,
-            settled=self._painter.cluster(state.cluster),
+            settled=self._builder.cluster(state.cluster),
             logs=state.logs,
-            serving=lambda partition, member: self._looker.serving(partition, member, rack_aware=bool(rack_aware)),
-            rack_of=self._looker.rack_of,
+            serving=lambda partition, member: self._poller.serving(partition, member, rack_aware=bool(rack_aware)),
+            rack_of=self._poller.rack_of,
             served=state.served.keys(),
-            sampled=self._looker.sizes.sampled_partitions,
+            sampled=self._poller.sizes.sampled_partitions,
             sizes_known=bool(state.curves),
             rack_aware=bool(rack_aware),
             window_seconds=wall - self._window.begin,
         )
         pictures = [
-            self._painter.paint(
-                Seen(
+            self._builder.paint(
+                GroupObservation(
                     group=group,
                     owners=look.owners[name],
                     committed=look.committed.get(name, {}),
@@ -241,7 +241,7 @@ class Cycle:
             )
             for name, group in sorted(look.groups.items())
         ]
-        self._painter.rest()
+        self._builder.rest()
         return TrafficSnapshot(
             groups=tuple(pictures),
             cluster=state.cluster,
@@ -249,7 +249,7 @@ class Cycle:
             window_start=self._window.begin,
             window_end=wall,
             cycle=self._cycles,
-            gaps=tuple(self._looker.gaps),
+            gaps=tuple(self._poller.gaps),
         )
 
 

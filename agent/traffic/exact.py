@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from agent.election.counting import Claim
-from agent.election.standing import Alone, Standing
+from agent.election.leadership_state import Alone, LeadershipState
 from agent.traffic.allowance import Allowances, MemberKey
 from agent.traffic.collect import Partition
 from agent.traffic.curve import Curve
@@ -64,7 +64,7 @@ class _State:
 class ExactReads:
     """Counters of clients, by group and client."""
 
-    def __init__(self, *, began_at: float, standing: Standing | None = None) -> None:
+    def __init__(self, *, began_at: float, standing: LeadershipState | None = None) -> None:
         """Prepare.
 
         Args:

@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from agent.election.standing import Alone, Standing
+from agent.election.leadership_state import Alone, LeadershipState
 from agent.errors import RefusedError
 from agent.racks import NO_HOSTS, Hosts
 from agent.refusals import next_pause
@@ -56,7 +56,7 @@ class TrafficWatch(threading.Thread):
         metrics: TrafficMetrics,
         rack_aware: RackAware,
         hosts: Hosts = NO_HOSTS,
-        standing: Standing | None = None,
+        standing: LeadershipState | None = None,
     ) -> None:
         """Prepare; `start` begins.
 

@@ -11,7 +11,7 @@ import pytest
 
 from agent.election import reader, waiting
 from agent.election.election import Election
-from agent.election.model import Presence, lead
+from agent.election.model import Advertisement, lead
 from agent.election.places import ROOM
 from benchmarks.election import measure
 from common.settings import Settings, load
@@ -44,7 +44,7 @@ def _running(*agents: Election) -> Iterator[tuple[Election, ...]]:
 
 
 def _agent(settings: Settings, number: int, *duties: str) -> Election:
-    presence = Presence(identity=f"agent-{number}", rack="rack-a", addresses=(f"10.0.0.{number}",), duties=duties)
+    presence = Advertisement(identity=f"agent-{number}", rack="rack-a", addresses=(f"10.0.0.{number}",), duties=duties)
     return Election(settings, presence=presence)
 
 

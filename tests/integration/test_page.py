@@ -15,10 +15,10 @@ import pytest
 
 from agent import web_api, web_page
 from agent.metrics import Metrics
-from agent.showing import Showing
+from agent.report_service import ReportService
 from agent.web import WebServer, application
 from tests.integration.browser import ENTER, TAB, Browser
-from tests.unit.agent.measured import busy, busy_events, showing
+from tests.unit.agent.measured import busy, busy_events, reports
 
 _TEXTS = """
 return [...document.querySelectorAll("main *")].filter(e => e.childElementCount == 0 && e.textContent.trim())
@@ -36,13 +36,13 @@ def browser() -> Iterator[Browser]:
 
 
 @pytest.fixture
-def shown() -> Showing:
+def shown() -> ReportService:
     """A cluster with three groups and three decisions."""
-    return showing(busy(), roles={"orders": "leading"}, events=busy_events())
+    return reports(busy(), roles={"orders": "leading"}, events=busy_events())
 
 
 @pytest.fixture
-def url(shown: Showing) -> Iterator[str]:
+def url(shown: ReportService) -> Iterator[str]:
     """The page's address."""
     more = (*web_api.routes(shown), *web_page.routes(shown))
     server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=more), host="127.0.0.1", port=0)
@@ -153,8 +153,8 @@ def test_nothing_comes_from_outside(browser: Browser, url: str) -> None:
 
 
 def test_before_anything_is_measured(browser: Browser) -> None:
-    """An agent that has just started says so instead of showing zeros."""
-    fresh = showing()
+    """An agent that has just started says so instead of reports zeros."""
+    fresh = reports()
     server = WebServer(
         application(Metrics(), healthy=dict, ready=dict, more=web_page.routes(fresh)), host="127.0.0.1", port=0
     )

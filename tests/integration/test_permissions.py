@@ -36,7 +36,7 @@ from kafka.protocol.admin.acl import DescribeAclsRequest
 from agent.coordination import close, connect
 from agent.election.asking import GroupAsker
 from agent.election.election import Election
-from agent.election.model import Presence, lead
+from agent.election.model import Advertisement, lead
 from agent.election.places import ROOM
 from common.kafka_config import for_kafka_python
 from common.settings import Settings, load
@@ -415,7 +415,7 @@ def test_many_agents_without_the_prefix_stay_in_the_election(cluster: Cluster, a
     settings = _settings(cluster, "samerack", "of-the-agent")
 
     def agent(number: int) -> Election:
-        presence = Presence(
+        presence = Advertisement(
             identity=f"agent-{number}",
             rack="rack-a",
             addresses=(f"10.0.0.{number}",),

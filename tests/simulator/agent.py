@@ -23,7 +23,7 @@ from kafka.coordinator import base, heartbeat
 from kafka.net import connection, manager, selector
 
 from agent import connections, coordination, group_poller
-from agent.events import Events
+from agent.events import EventLog
 from agent.leading import assigning
 from agent.leading import leader as leader_module
 from agent.leading import membership as membership_module
@@ -146,15 +146,15 @@ def build(
                 foreign_protocols=ForeignProtocols(None),
                 group_type=group_type,
                 metrics=_metrics(),
-                events=Events(clock=wall),
+                events=EventLog(clock=wall),
                 standing=stands,
                 told=told,
             )
         inside: Any = leader
         inside._wake, inside._stopping = Signal(process), Signal(process)
         inside._parts = replace(inside._parts, clock=process.seconds)
-        inside._parts.seat._clock = process.seconds
-        inside._parts.judge._wall = wall
+        inside._parts.position._clock = process.seconds
+        inside._parts.evaluator._wall = wall
         stepping = inside._parts.admission.stepping
 
         def step_back(cause: Cause, reason: str = "") -> float:
@@ -162,7 +162,7 @@ def build(
             return float(type(stepping).step_back(stepping, cause, reason))
 
         stepping.step_back = step_back
-        inside._teller.broke = lambda error, _pause: broke(error)
+        inside._reporter.broke = lambda error, _pause: broke(error)
         watch.listen(inside._wake.set)
         if standing is not None:
             standing.listen(inside._wake.set)

@@ -17,9 +17,9 @@ from agent.attempts import Attempts
 from agent.coordination import Joined
 from agent.leading import admission, assigning, leader, membership, planner, session, stepping_back
 from agent.leading.assigning import Assigning, NoConsumersError
+from agent.leading.join_position import JoinPosition
 from agent.leading.membership import Membership
 from agent.leading.policy import budget
-from agent.leading.seat import Seat
 from agent.leading.session import Session
 from protocol.consumer import encode_subscription
 from protocol.model import Subscription
@@ -40,13 +40,13 @@ def one_phase() -> Iterator[None]:
 @contextmanager
 def pending_forever() -> Iterator[None]:
     """Of the member ids that were reserved for a choice, those that are not chosen are never released."""
-    enter = Seat.enter
+    enter = JoinPosition.enter
 
-    def keep_all(self: Seat, membership: Any, look: Any) -> None:
+    def keep_all(self: JoinPosition, membership: Any, look: Any) -> None:
         with mock.patch.object(Membership, "release", return_value=None):
             enter(self, membership, look)
 
-    with mock.patch.object(Seat, "enter", keep_all):
+    with mock.patch.object(JoinPosition, "enter", keep_all):
         yield
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from agent.supervisor.line import Presence
+from agent.supervisor.line import MemberIdentity
 from tests.simulator.fibers import Fiber
 from tests.simulator.network import Host, Network
 from tests.simulator.timeline import Timeline
@@ -61,7 +61,7 @@ class Process:
         """How long a plan takes, and a look at topics that a plan waits for."""
         self.planned = -1
         """The last generation that it has planned for."""
-        self.presences: Callable[[], frozenset[Presence]] = frozenset
+        self.presences: Callable[[], frozenset[MemberIdentity]] = frozenset
 
     def now(self) -> int:
         """Milliseconds."""

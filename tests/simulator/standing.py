@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from agent.election.choice import choose
-from agent.election.model import Presence, Verdict, lead
+from agent.election.model import Advertisement, Verdict, lead
 from tests.simulator.network import Host
 from tests.simulator.timeline import Timeline
 
@@ -114,7 +114,7 @@ class SimulatedElection:
         for identity in present:
             known = self._verdicts.get(identity)
             barred = other and len(present) > 1 and identity in holders
-            said[identity] = Presence(
+            said[identity] = Advertisement(
                 identity=identity,
                 duties=() if barred else (self._duty,),
                 held=() if known is None or barred else tuple(known.active),

@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 
 from agent.leading.leader import GroupLeader
 from agent.leading.stepping_back import Cause
-from agent.supervisor.line import Presence
+from agent.supervisor.line import MemberIdentity
 from common.settings import SupervisorSettings
 from tests.simulator.agent import build, settings_of
 from tests.simulator.network import Host, Network
@@ -68,8 +68,8 @@ class SupervisedAgent:
         self._timeline, self._network, self._place, self._election = timeline, network, place, election
         self._witness, self._plan_ms, self._look_ms = witness, plan_ms, look_ms
         self._deaths: deque[int] = deque()
-        self._told: list[tuple[int, frozenset[Presence]]] = []
-        self._known: frozenset[Presence] = frozenset()
+        self._told: list[tuple[int, frozenset[MemberIdentity]]] = []
+        self._known: frozenset[MemberIdentity] = frozenset()
         self._observes_until = 0
         self._armed, self._happens = "", self.kill
         self._watch: Watch | None = None
@@ -201,7 +201,7 @@ class SupervisedAgent:
 
     def _ends(self) -> None:
         """Its work is done, and the process ends."""
-        present: frozenset[Presence] = frozenset()
+        present: frozenset[MemberIdentity] = frozenset()
         if self.process is not None:
             present = self.process.presences()
             self._end(self.process)
@@ -276,7 +276,7 @@ class SupervisedAgent:
         else:
             self._leave(self._known)
 
-    def _leave(self, present: frozenset[Presence]) -> None:
+    def _leave(self, present: frozenset[MemberIdentity]) -> None:
         """By a process of its own, which takes a moment."""
         host = Host(self._timeline)
 

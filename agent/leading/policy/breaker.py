@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from agent.leading.policy.model import TOLERANCE, Crossing, Rules, Situation, share
+from agent.leading.policy.model import TOLERANCE, Crossing, GroupCondition, Rules, share
 
 CALM_SECONDS: Final = 60.0
 MOST_OTHERS: Final = 3
@@ -76,7 +76,7 @@ def is_open(breaker: Breaker, now: float, rules: Rules) -> bool:
     return now < breaker.opened + rules.breaker_seconds or breaker.trial is not None
 
 
-def reviewed(breaker: Breaker, situation: Situation, now: float, wall: float, rules: Rules) -> Breaker:
+def reviewed(breaker: Breaker, situation: GroupCondition, now: float, wall: float, rules: Rules) -> Breaker:
     """The breaker after a look at the group, which is stable."""
     trial = breaker.trial
     if trial is None:
@@ -97,7 +97,7 @@ def reviewed(breaker: Breaker, situation: Situation, now: float, wall: float, ru
     return _concluded(replace(breaker, trial=trial), trial, situation.crossing, now, rules)
 
 
-def superseded(breaker: Breaker, situation: Situation, now: float, rules: Rules) -> Breaker:
+def superseded(breaker: Breaker, situation: GroupCondition, now: float, rules: Rules) -> Breaker:
     """The breaker when the next rebalance is due before the trial of the last one is over."""
     trial = breaker.trial
     if trial is None:
@@ -107,7 +107,7 @@ def superseded(breaker: Breaker, situation: Situation, now: float, rules: Rules)
     return replace(breaker, trial=None)
 
 
-def tried(breaker: Breaker, situation: Situation, now: float) -> Breaker:
+def tried(breaker: Breaker, situation: GroupCondition, now: float) -> Breaker:
     """The breaker after a rebalance for racks or traffic was triggered."""
     rates, before = situation.rates, share(situation.present)
     return replace(
@@ -131,17 +131,17 @@ def followed(breaker: Breaker) -> Breaker:
     return breaker if trial is None else replace(breaker, trial=replace(trial, ours=trial.ours + 1))
 
 
-def _others(trial: Trial, situation: Situation) -> int:
+def _others(trial: Trial, situation: GroupCondition) -> int:
     if not trial.generation or not situation.generation:
         return 0
     return situation.generation - trial.generation - trial.ours
 
 
-def _has_brought(trial: Trial, situation: Situation) -> bool:
+def _has_brought(trial: Trial, situation: GroupCondition) -> bool:
     return trial.before - share(situation.present) >= LEAST_PART * trial.saving - TOLERANCE
 
 
-def _has_settled(trial: Trial, situation: Situation, now: float) -> bool:
+def _has_settled(trial: Trial, situation: GroupCondition, now: float) -> bool:
     if situation.withheld and not situation.stuck:
         return False
     return trial.stable is not None and now - trial.stable[0] >= SETTLED_SECONDS

@@ -10,7 +10,7 @@ from agent.leading.policy import breaker as breakers
 from agent.leading.policy import budget as budgets
 from agent.leading.policy.breaker import Breaker
 from agent.leading.policy.budget import Budget
-from agent.leading.policy.model import TOLERANCE, Action, Decision, Reason, Rules, Situation, share
+from agent.leading.policy.model import TOLERANCE, Action, Decision, GroupCondition, Reason, Rules, share
 from agent.leading.policy.windows import next_opening
 
 _Refusal: TypeAlias = tuple[Reason, float | None]
@@ -44,7 +44,7 @@ def remembering(state: State, times: Iterable[float]) -> State:
     return replace(state, budget=budgets.remembering(state.budget, times))
 
 
-def decide(state: State, situation: Situation, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
+def decide(state: State, situation: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
     """One decision about a group in Stable that the agent leads, and the state after it.
 
     Args:
@@ -70,7 +70,7 @@ def decide(state: State, situation: Situation, now: float, wall: float, rules: R
     return _judge(state, situation, now, wall, rules)
 
 
-def _judge(state: State, situation: Situation, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
+def _judge(state: State, situation: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
     """What a rebalance would save, and whether that is enough."""
     saving = share(situation.present) - share(situation.possible)
     if saving <= TOLERANCE:
@@ -88,7 +88,9 @@ def _judge(state: State, situation: Situation, now: float, wall: float, rules: R
     return _act(state, situation, now, rules)
 
 
-def _weigh(state: State, situation: Situation, now: float, wall: float, rules: Rules) -> tuple[State, _Refusal | None]:
+def _weigh(
+    state: State, situation: GroupCondition, now: float, wall: float, rules: Rules
+) -> tuple[State, _Refusal | None]:
     """Why the saving in bytes is not enough; None where it is, does not matter or was waited for in vain."""
     if not rules.least_bytes_per_second:
         return state, None
@@ -100,7 +102,9 @@ def _weigh(state: State, situation: Situation, now: float, wall: float, rules: R
     return replace(state, unmeasured=since), (Reason.NOT_MEASURED, wall + left) if left > 0 else None
 
 
-def _barred(state: State, situation: Situation, now: float, wall: float, rules: Rules) -> tuple[State, _Refusal | None]:
+def _barred(
+    state: State, situation: GroupCondition, now: float, wall: float, rules: Rules
+) -> tuple[State, _Refusal | None]:
     """Why a rebalance that is worth it must wait, and until when; None where it need not."""
     opening = next_opening(rules.windows, wall) if rules.windows else None
     if opening is not None:
@@ -122,7 +126,7 @@ def _broken(breaker: Breaker, now: float, wall: float, rules: Rules) -> _Refusal
     return Reason.BREAKER_OPEN, wall + closes - now if closes > now else None
 
 
-def _act(state: State, situation: Situation, now: float, rules: Rules) -> tuple[State, Decision]:
+def _act(state: State, situation: GroupCondition, now: float, rules: Rules) -> tuple[State, Decision]:
     """Trigger a rebalance, or tell that one would be triggered."""
     reason = _reason(situation)
     state = replace(state, budget=budgets.spent(state.budget))
@@ -133,7 +137,7 @@ def _act(state: State, situation: Situation, now: float, rules: Rules) -> tuple[
     return state, _decision(situation, Action.REBALANCE, reason)
 
 
-def _reason(situation: Situation) -> Reason:
+def _reason(situation: GroupCondition) -> Reason:
     """What makes the plan in force dearer than another."""
     if situation.racks_changed is None:
         return Reason.CHEAPER_PLAN
@@ -142,13 +146,13 @@ def _reason(situation: Situation) -> Reason:
     return Reason.TRAFFIC_CHANGED if situation.traffic_changed else Reason.MEMBERS_RACKS_CHANGED
 
 
-def _follow(state: State, situation: Situation, reason: Reason) -> tuple[State, Decision]:
+def _follow(state: State, situation: GroupCondition, reason: Reason) -> tuple[State, Decision]:
     """Trigger a rebalance that the group needs."""
     state = replace(state, breaker=breakers.followed(state.breaker))
     return state, _decision(situation, Action.REBALANCE, reason)
 
 
-def _decision(situation: Situation, action: Action, reason: Reason, until: float | None = None) -> Decision:
+def _decision(situation: GroupCondition, action: Action, reason: Reason, until: float | None = None) -> Decision:
     return Decision(
         action=action,
         reason=reason,

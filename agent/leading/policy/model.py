@@ -118,7 +118,7 @@ class Crossing:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class GroupCondition:
     """What is known of a led group in Stable.
 
     Attributes:

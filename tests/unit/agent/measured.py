@@ -8,10 +8,10 @@ from itertools import count
 
 from agent.cluster import ClusterView, PartitionView, Rack
 from agent.evenness import BusiestMember, TopicShare
-from agent.events import Events
+from agent.events import EventLog
 from agent.metrics import GroupStatus
 from agent.racks import MemberRack, Source
-from agent.showing import Showing
+from agent.report_service import ReportService
 from agent.traffic.board import TrafficBoard
 from agent.traffic.model import (
     BlindSpot,
@@ -166,31 +166,31 @@ def publish(board: TrafficBoard, taken: TrafficSnapshot) -> None:
     board.publish(taken, flows, flows)
 
 
-def showing(
+def reports(
     taken: TrafficSnapshot | None = None,
     *,
     roles: Mapping[str, str] | None = None,
-    events: Events | None = None,
+    events: EventLog | None = None,
     prices: PriceTable | None = None,
     statuses: Iterable[GroupStatus] = (),
-) -> Showing:
+) -> ReportService:
     """What is shown of a snapshot."""
     board = TrafficBoard()
     if taken is not None:
         publish(board, taken)
-    return Showing(
+    return ReportService(
         board=board,
         roles=lambda: roles or {},
-        events=events or Events(),
+        events=events or EventLog(),
         prices=prices or shipped("aws"),
         leading=LeadingSettings(),
         statuses=lambda: statuses,
     )
 
 
-def busy_events() -> Events:
+def busy_events() -> EventLog:
     """A ring with one of each kind of event."""
-    events = Events(rate=lambda _: 2_000_000.0, dollars=shipped("aws").dollars, clock=count(1_800_000_000.0).__next__)
+    events = EventLog(rate=lambda _: 2_000_000.0, dollars=shipped("aws").dollars, clock=count(1_800_000_000.0).__next__)
     for action, reason, after in (
         ("rebalance", "racks-changed", 0.0),
         ("suppress", "below-least-saving", 0.44),

@@ -14,9 +14,9 @@ from agent.cli.main import app
 from agent.cli.top import view
 from agent.metrics import Metrics
 from agent.web import WebServer, application
-from tests.unit.agent.measured import busy, showing, snapshot
+from tests.unit.agent.measured import busy, reports, snapshot
 
-SHOWN = showing(busy(), roles={"orders": "leading"})
+SHOWN = reports(busy(), roles={"orders": "leading"})
 
 
 @pytest.fixture(autouse=True)
@@ -142,13 +142,13 @@ def test_top_says_when_nothing_is_measured_yet() -> None:
     """The first seconds have no figures."""
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(view(showing().report(), "here", "c", console.size))
+        console.print(view(reports().report(), "here", "c", console.size))
     assert "measuring ..." in capture.get()
 
 
 def test_a_sound_verdict_is_exit_code_0() -> None:
     """Nothing wrong, nothing to pay."""
-    sound = showing(snapshot())
+    sound = reports(snapshot())
     server = WebServer(
         application(Metrics(), healthy=dict, ready=dict, more=web_api.routes(sound)), host="127.0.0.1", port=0
     )

@@ -12,7 +12,7 @@ from agent.traffic.board import TrafficBoard
 from agent.web_page import Cell, matrix
 from common import words
 from common.money import shipped
-from tests.unit.agent.measured import GB, A, B, busy, flow, group, publish, showing, snapshot
+from tests.unit.agent.measured import GB, A, B, busy, flow, group, publish, reports, snapshot
 
 PRICES = shipped("aws")
 
@@ -57,7 +57,7 @@ def test_a_group_whose_own_assignor_is_not_known_is_not_booked() -> None:
 
 def test_report_and_verdict_are_worked_out_once_per_snapshot() -> None:
     """The same objects come back until something new is published."""
-    shown = showing(busy())
+    shown = reports(busy())
     first = shown.report()
     assert shown.report() is first
     assert shown.verdict() is shown.verdict()
@@ -67,7 +67,7 @@ def test_report_and_verdict_are_worked_out_once_per_snapshot() -> None:
 
 def test_a_verdict_may_be_a_little_old_where_that_is_enough() -> None:
     """Scrapes do not pay for a verdict each time."""
-    shown = showing(busy())
+    shown = reports(busy())
     first = shown.verdict()
     publish(shown.board, snapshot())
     assert shown.verdict(at_most_seconds=60.0) is first
@@ -76,7 +76,7 @@ def test_a_verdict_may_be_a_little_old_where_that_is_enough() -> None:
 
 def test_the_own_share_is_not_worked_out_at_each_look() -> None:
     """It is kept for the same members and assignor, and anew for others."""
-    shown = showing()
+    shown = reports()
     learned = group(source="client-id")
     assert shown.own_share(learned) == pytest.approx(4 / 6)
     assert shown.own_share(replace(learned, assignor="mine")) is None

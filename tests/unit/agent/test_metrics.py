@@ -21,7 +21,7 @@ from agent.traffic.metrics import TrafficCollector, TrafficMetrics
 from agent.traffic.model import Family, Shares
 from tests.integration import metrics_page
 from tests.integration.metrics_page import row, shown
-from tests.unit.agent.measured import GB, A, B, flow, group, publish, showing, snapshot
+from tests.unit.agent.measured import GB, A, B, flow, group, publish, reports, snapshot
 
 PAGE = metrics_page.PAGE.read_text(encoding="utf-8")
 
@@ -70,7 +70,7 @@ def sample() -> Metrics:
 
 def measured(metrics: Metrics) -> None:
     """A minute of traffic: one group that the agent leads."""
-    shown = showing(roles={"orders": "leading"})
+    shown = reports(roles={"orders": "leading"})
     ledger = Ledger(shown.prices, roles=shown.roles, own_share=shown.own_share)
     shown.board.listen(ledger.take)
     counted = TrafficMetrics(metrics.registry)

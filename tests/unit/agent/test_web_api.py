@@ -20,7 +20,7 @@ from agent.web import WebServer, application
 from common.errors import AgentError
 from common.fetching import address as where_it_answers
 from common.settings import WebSettings
-from tests.unit.agent.measured import busy, busy_events, showing
+from tests.unit.agent.measured import busy, busy_events, reports
 
 NAMED_BADLY = "reports <b>&amp;</b>"
 STATUSES = (
@@ -35,7 +35,7 @@ STATUSES = (
     ),
     GroupStatus(group=NAMED_BADLY, role="leading", mode="propose", waits="proposed", breaker_open=False),
 )
-SHOWN = showing(busy(), roles={"orders": "leading"}, events=busy_events(), statuses=STATUSES)
+SHOWN = reports(busy(), roles={"orders": "leading"}, events=busy_events(), statuses=STATUSES)
 
 
 @pytest.fixture(scope="module")

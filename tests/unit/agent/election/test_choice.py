@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.election.choice import choose, racks_by_address
-from agent.election.model import Presence, Verdict, decode_presence, decode_verdict, encode, lead, observe
+from agent.election.model import Advertisement, Verdict, decode_presence, decode_verdict, encode, lead, observe
 from agent.election.places import ROOM
 
 ORDERS, PAYMENTS = lead("orders"), lead("payments")
@@ -16,7 +16,7 @@ ORDERS, PAYMENTS = lead("orders"), lead("payments")
 presences = st.dictionaries(
     st.text("abcdef", min_size=1, max_size=4),
     st.builds(
-        Presence,
+        Advertisement,
         identity=st.text("xyz", min_size=1, max_size=3),
         rack=st.sampled_from(["", "rack-a", "rack-b"]),
         addresses=st.lists(st.sampled_from(["10.0.0.1", "10.0.0.2", "127.0.0.1", "fe80::1", "?"]), max_size=2).map(
@@ -40,17 +40,17 @@ def _json() -> st.SearchStrategy[bytes]:
         st.text(max_size=5),
         st.lists(st.one_of(st.text(max_size=5), st.integers(), st.tuples(st.text(max_size=3), st.text(max_size=3)))),
     )
-    return st.dictionaries(st.sampled_from([*Presence.model_fields, *Verdict.model_fields]), values).map(
+    return st.dictionaries(st.sampled_from([*Advertisement.model_fields, *Verdict.model_fields]), values).map(
         lambda said: json.dumps(said).encode()
     )
 
 
-def _sidecar(number: int) -> Presence:
-    return Presence(identity=f"s{number}", rack="rack-a", addresses=(f"10.0.0.{number + 1}",), duties=(ORDERS,))
+def _sidecar(number: int) -> Advertisement:
+    return Advertisement(identity=f"s{number}", rack="rack-a", addresses=(f"10.0.0.{number + 1}",), duties=(ORDERS,))
 
 
 @given(presences)
-def test_each_duty_has_one_agent_that_can_do_it(present: dict[str, Presence]) -> None:
+def test_each_duty_has_one_agent_that_can_do_it(present: dict[str, Advertisement]) -> None:
     """Nothing is done twice, nothing that somebody can do is left undone."""
     verdicts = choose(present, 6)
     assert verdicts.keys() == present.keys()
@@ -63,7 +63,7 @@ def test_each_duty_has_one_agent_that_can_do_it(present: dict[str, Presence]) ->
 
 
 @given(presences)
-def test_an_election_without_change_changes_nothing(present: dict[str, Presence]) -> None:
+def test_an_election_without_change_changes_nothing(present: dict[str, Advertisement]) -> None:
     """Whoever is active stays so."""
     first = choose(present, 6)
     again = {
@@ -77,9 +77,9 @@ def test_an_election_without_change_changes_nothing(present: dict[str, Presence]
 
 def test_a_newcomer_displaces_nobody() -> None:
     """However its name sorts."""
-    held = Presence(identity="old", duties=(ORDERS,), held=(ORDERS,), term=3)
+    held = Advertisement(identity="old", duties=(ORDERS,), held=(ORDERS,), term=3)
     for name in ("a", "z"):
-        verdicts = choose({"m": held, name: Presence(identity=name, duties=(ORDERS,))}, 4)
+        verdicts = choose({"m": held, name: Advertisement(identity=name, duties=(ORDERS,))}, 4)
         assert verdicts["m"].active == {ORDERS}
         assert verdicts["m"].deputized == {ORDERS}
         assert verdicts[name] == Verdict(term=4, agents=2)
@@ -87,8 +87,8 @@ def test_a_newcomer_displaces_nobody() -> None:
 
 def test_one_that_slept_gives_way_to_its_successor() -> None:
     """Both hold the duty; the later election counts."""
-    slept = Presence(identity="a", duties=(ORDERS,), held=(ORDERS,), term=3)
-    successor = Presence(identity="b", duties=(ORDERS,), held=(ORDERS,), term=4)
+    slept = Advertisement(identity="a", duties=(ORDERS,), held=(ORDERS,), term=3)
+    successor = Advertisement(identity="b", duties=(ORDERS,), held=(ORDERS,), term=4)
     verdicts = choose({"z": slept, "a": successor}, 5)
     assert not verdicts["z"].active
     assert verdicts["a"].active == {ORDERS}
@@ -97,14 +97,14 @@ def test_one_that_slept_gives_way_to_its_successor() -> None:
 def test_agents_with_the_same_settings_have_one_active_among_them() -> None:
     """What one of them measures the others do not."""
     duties = (ORDERS, PAYMENTS, observe("*"))
-    verdicts = choose({name: Presence(identity=name, duties=duties) for name in "abc"}, 1)
+    verdicts = choose({name: Advertisement(identity=name, duties=duties) for name in "abc"}, 1)
     assert sorted(len(verdict.active) for verdict in verdicts.values()) == [0, 0, 3]
 
 
 def test_racks_go_to_whom_is_active_only() -> None:
     """A hundred sidecars must not be told each other's racks."""
-    sidecar = Presence(identity="s", rack="rack-b", addresses=("10.0.0.2",))
-    leader = Presence(identity="l", rack="rack-a", addresses=("10.0.0.1",), duties=(ORDERS,))
+    sidecar = Advertisement(identity="s", rack="rack-b", addresses=("10.0.0.2",))
+    leader = Advertisement(identity="l", rack="rack-a", addresses=("10.0.0.1",), duties=(ORDERS,))
     verdicts = choose({"s": sidecar, "l": leader}, 1)
     assert verdicts["l"].racks == {"10.0.0.1": "rack-a", "10.0.0.2": "rack-b"}
     assert verdicts["s"].racks == {}
@@ -114,15 +114,15 @@ def test_an_address_of_two_racks_says_nothing() -> None:
     """Nor do loopback, addresses of one link, and what is no address."""
     assert racks_by_address(
         [
-            Presence(identity="a", rack="rack-a", addresses=("10.0.0.1", "10.0.0.3", "127.0.0.1")),
-            Presence(identity="b", rack="rack-b", addresses=("10.0.0.1", "fe80::1", "pod-7")),
-            Presence(identity="c", addresses=("10.0.0.4",)),
+            Advertisement(identity="a", rack="rack-a", addresses=("10.0.0.1", "10.0.0.3", "127.0.0.1")),
+            Advertisement(identity="b", rack="rack-b", addresses=("10.0.0.1", "fe80::1", "pod-7")),
+            Advertisement(identity="c", addresses=("10.0.0.4",)),
         ]
     ) == {"10.0.0.3": "rack-a"}
 
 
 @given(presences)
-def test_what_is_said_arrives(present: dict[str, Presence]) -> None:
+def test_what_is_said_arrives(present: dict[str, Advertisement]) -> None:
     """Both messages survive the way through the group's metadata."""
     for member, presence in present.items():
         assert decode_presence(member, encode(presence)) == presence
@@ -132,7 +132,7 @@ def test_what_is_said_arrives(present: dict[str, Presence]) -> None:
 
 def test_what_makes_no_sense_does_nothing() -> None:
     """A stranger in the group holds up nobody."""
-    assert decode_presence("m", b"\x00\x01") == Presence(identity="m")
+    assert decode_presence("m", b"\x00\x01") == Advertisement(identity="m")
     assert decode_verdict(b"") is None
 
 
@@ -156,7 +156,7 @@ def test_what_is_said_has_bounds() -> None:
         b'{"identity": "m", "duties": [' + b",".join([b'"lead orders"'] * 100_000) + b"]}",
         b"[" * 100_000,
     ):
-        assert decode_presence("m", content) == Presence(identity="m")
+        assert decode_presence("m", content) == Advertisement(identity="m")
     assert decode_verdict(b'{"term": 99999999999, "agents": 1}') is None
     assert decode_verdict(b'{"term": 1, "agents": 1, "x": "' + b"x" * (1 << 20) + b'"}') is None
 
@@ -172,7 +172,7 @@ def test_few_are_told_all_racks_and_many_read_them() -> None:
 def test_a_record_of_many_agents_is_small() -> None:
     """Three hundred candidates for a hundred groups, with a thousand clients that tell them what they read."""
     present = {
-        f"orders-{number:05}-7d9f8b6c5-x2x4z-00000000-0000-0000-0000-000000000000": Presence(
+        f"orders-{number:05}-7d9f8b6c5-x2x4z-00000000-0000-0000-0000-000000000000": Advertisement(
             identity=f"orders-{number:05}-7d9f8b6c5-x2x4z",
             rack="eu-central-1a",
             addresses=(f"10.0.0.{number % 250}",),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent.election.choice import choose
 from agent.election.counting import EVERYTHING, NOTHING, Claim, Claims
-from agent.election.model import Presence, Told, Verdict, lead, observe
+from agent.election.model import Advertisement, Told, Verdict, lead, observe
 
 GROUPS = ("orders", "orders-eu", "payments", "reports")
 DUTIES = (lead("orders"), lead("payments"), observe("*"), observe("orders*"), observe("pay*"))
@@ -15,7 +15,7 @@ DUTIES = (lead("orders"), lead("payments"), observe("*"), observe("orders*"), ob
 presences = st.dictionaries(
     st.sampled_from("abcd"),
     st.builds(
-        Presence,
+        Advertisement,
         identity=st.sampled_from("xyz"),
         duties=st.lists(st.sampled_from(DUTIES), unique=True).map(tuple),
         told=st.lists(st.tuples(st.sampled_from(GROUPS), st.sampled_from(["m1", "m2"])), unique=True).map(tuple),
@@ -31,7 +31,7 @@ def claims(verdict: Verdict) -> Claims:
     return Claims(held, duties=verdict.counting, elsewhere=verdict.elsewhere)
 
 
-def measures(presence: Presence, group: str) -> bool:
+def measures(presence: Advertisement, group: str) -> bool:
     """Whether an agent looks at a group at all."""
     if not any(duty.startswith("observe") for duty in presence.duties):
         return lead(group) in presence.duties
@@ -42,7 +42,7 @@ def measures(presence: Presence, group: str) -> bool:
 
 
 @given(presences)
-def test_each_group_is_counted_by_one_agent_that_measures_it(present: dict[str, Presence]) -> None:
+def test_each_group_is_counted_by_one_agent_that_measures_it(present: dict[str, Advertisement]) -> None:
     """However patterns overlap; by none at most where an agent may lead a group that it does not measure."""
     verdicts = choose(present, 1)
     for group in GROUPS:
@@ -55,7 +55,7 @@ def test_each_group_is_counted_by_one_agent_that_measures_it(present: dict[str, 
 
 
 @given(presences)
-def test_what_a_client_tells_is_counted_by_one_agent(present: dict[str, Presence]) -> None:
+def test_what_a_client_tells_is_counted_by_one_agent(present: dict[str, Advertisement]) -> None:
     """By one that it tells; the agent that counts the group leaves it out."""
     verdicts = choose(present, 1)
     for told in {one for presence in present.values() for one in presence.told}:
@@ -71,8 +71,8 @@ def test_leading_goes_before_patterns_and_the_longest_pattern_first() -> None:
     """One agent leads and observes all, another observes some."""
     verdicts = choose(
         {
-            "a": Presence(identity="a", duties=(lead("orders"), observe("*"))),
-            "b": Presence(identity="b", duties=(observe("orders*"),)),
+            "a": Advertisement(identity="a", duties=(lead("orders"), observe("*"))),
+            "b": Advertisement(identity="b", duties=(observe("orders*"),)),
         },
         1,
     )

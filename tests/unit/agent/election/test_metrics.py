@@ -6,7 +6,7 @@ from prometheus_client import CollectorRegistry
 
 from agent.election.election import Election
 from agent.election.metrics import ElectionCollector
-from agent.election.model import Presence, Verdict, lead, observe
+from agent.election.model import Advertisement, Verdict, lead, observe
 from common.settings import load
 
 SETTINGS = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}}, environment={})
@@ -25,7 +25,7 @@ def shown(election: Election | None) -> dict[str, float]:
 
 def test_an_elected_agent_tells_what_it_is_for() -> None:
     """How many took part, what it holds, and whose racks it knows."""
-    election = Election(SETTINGS, presence=Presence(identity="a"))
+    election = Election(SETTINGS, presence=Advertisement(identity="a"))
     election._reader.stop()  # nothing is to be connected
     assert shown(election) == {
         "election_agents": 0,
@@ -53,6 +53,6 @@ def test_an_elected_agent_tells_what_it_is_for() -> None:
 def test_an_agent_that_acts_alone_says_so() -> None:
     """Without a group for it, and where the brokers refuse it."""
     assert shown(None)["acts_alone"] == 1
-    election = Election(SETTINGS, presence=Presence(identity="a"))
+    election = Election(SETTINGS, presence=Advertisement(identity="a"))
     election._refuse("not allowed")
     assert shown(election)["acts_alone"] == 1

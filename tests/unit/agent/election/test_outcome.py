@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.election.asking import DescribedAgent, DescribedAgents
-from agent.election.model import Presence, Verdict, encode, lead, observe
+from agent.election.model import Advertisement, Verdict, encode, lead, observe
 from agent.election.outcome import Outcome
 from agent.election.registry import Registry
 
@@ -27,7 +27,7 @@ class SimulatedReader:
         """As the test says."""
         return self.fresh
 
-    def read(self, *presences: Presence) -> None:
+    def read(self, *presences: Advertisement) -> None:
         """Agents outside say this now."""
         members = tuple(
             DescribedAgent(id=str(number), instance_id=None, metadata=encode(one), assignment=b"")
@@ -58,7 +58,7 @@ def test_groups_are_counted_once_those_outside_are_known() -> None:
     assert reader.active
     assert outcome.claims.of_group("orders") is None
     assert not outcome.knows_those_outside()
-    reader.read(Presence(rack="rack-a", addresses=("10.0.0.1",), told=(("orders", "m1"),)))
+    reader.read(Advertisement(rack="rack-a", addresses=("10.0.0.1",), told=(("orders", "m1"),)))
     assert not outcome.knows_those_outside()
     assert outcome.settle()
     assert outcome.knows_those_outside()
@@ -74,7 +74,7 @@ def test_what_clients_tell_outside_is_left_out_as_soon_as_it_is_read() -> None:
     outcome = Outcome(reader)
     outcome.elected(ACTIVE, "m")
     before = outcome.claims.of_group("orders")
-    reader.read(Presence(told=(("orders", "m1"), ("orders", "m2"))))
+    reader.read(Advertisement(told=(("orders", "m1"), ("orders", "m2"))))
     assert not outcome.knows_those_outside()
     assert not outcome.settle()
     assert outcome.knows_those_outside()
@@ -85,7 +85,7 @@ def test_what_clients_tell_outside_is_left_out_as_soon_as_it_is_read() -> None:
 def test_an_agent_leaves_out_only_what_it_might_count() -> None:
     """Of a thousand sidecars it need not know what clients of other groups tell them."""
     reader = SimulatedReader()
-    reader.read(Presence(told=(("orders", "m1"), ("payments", "m2"))))
+    reader.read(Advertisement(told=(("orders", "m1"), ("payments", "m2"))))
     outcome = Outcome(reader)
     duty = lead("orders")
     outcome.elected(Verdict(term=1, agents=1, active=frozenset({duty}), counting=frozenset({duty})), "m")
@@ -96,7 +96,7 @@ def test_an_agent_leaves_out_only_what_it_might_count() -> None:
 def test_an_address_that_two_say_to_be_in_two_racks_says_nothing() -> None:
     """Whether one of them is in the election or not."""
     reader = SimulatedReader()
-    reader.read(Presence(rack="rack-a", addresses=("10.0.0.1", "10.0.0.2")))
+    reader.read(Advertisement(rack="rack-a", addresses=("10.0.0.1", "10.0.0.2")))
     outcome = Outcome(reader)
     outcome.elected(ACTIVE.model_copy(update={"racks": {"10.0.0.1": "rack-b", "10.0.0.3": "rack-c"}}), "m")
     assert outcome.racks == {"10.0.0.2": "rack-a", "10.0.0.3": "rack-c"}

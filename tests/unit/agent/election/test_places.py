@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from agent.election.asking import DescribedAgent, DescribedAgents
 from agent.election.choice import choose
-from agent.election.model import Presence, encode, lead, observe
+from agent.election.model import Advertisement, encode, lead, observe
 from agent.election.places import (
     CANDIDATES,
     ROOM,
@@ -26,12 +26,13 @@ DUTIES = (ORDERS, PAYMENTS, observe("*"))
 
 fleets = st.lists(st.lists(st.sampled_from(DUTIES), unique=True).map(tuple), min_size=1, max_size=40).map(
     lambda all_duties: {
-        f"m{number:02}": Presence(identity=f"i{number:02}", duties=duties) for number, duties in enumerate(all_duties)
+        f"m{number:02}": Advertisement(identity=f"i{number:02}", duties=duties)
+        for number, duties in enumerate(all_duties)
     }
 )
 
 
-def described(present: dict[str, Presence], *, stable: bool = True) -> DescribedAgents:
+def described(present: dict[str, Advertisement], *, stable: bool = True) -> DescribedAgents:
     """The election's group as a broker describes it."""
     return DescribedAgents(
         stable=stable,
@@ -47,42 +48,42 @@ def described(present: dict[str, Presence], *, stable: bool = True) -> Described
     )
 
 
-def agents(count: int, *duties: str) -> dict[str, Presence]:
+def agents(count: int, *duties: str) -> dict[str, Advertisement]:
     """So many members with these duties."""
-    return {f"m{number:02}": Presence(identity=f"i{number:02}", duties=duties) for number in range(count)}
+    return {f"m{number:02}": Advertisement(identity=f"i{number:02}", duties=duties) for number in range(count)}
 
 
 def test_everybody_takes_part_while_there_is_room() -> None:
     """Also one that can do nothing: its rack is told so."""
-    assert place_for(Presence(identity="new"), described(agents(ROOM - 1, ORDERS))) is Place.INSIDE
-    assert place_for(Presence(identity="new"), described(agents(ROOM, ORDERS))) is Place.OUTSIDE
+    assert place_for(Advertisement(identity="new"), described(agents(ROOM - 1, ORDERS))) is Place.INSIDE
+    assert place_for(Advertisement(identity="new"), described(agents(ROOM, ORDERS))) is Place.OUTSIDE
 
 
 def test_one_that_is_needed_takes_part_though_there_is_no_room() -> None:
     """Each duty has an active agent and two that stand by, if so many can do it."""
     fleet = agents(ROOM, ORDERS)
-    new = Presence(identity="new", duties=(PAYMENTS,))
+    new = Advertisement(identity="new", duties=(PAYMENTS,))
     for number in range(CANDIDATES):
         assert place_for(new, described(fleet)) is Place.INSIDE
-        fleet[f"p{number}"] = Presence(identity=f"p{number}", duties=(PAYMENTS,))
+        fleet[f"p{number}"] = Advertisement(identity=f"p{number}", duties=(PAYMENTS,))
     assert place_for(new, described(fleet)) is Place.OUTSIDE
 
 
 def test_one_that_was_inside_goes_back() -> None:
     """Started again within its session it keeps what it was active for."""
     fleet = agents(ROOM + 5, ORDERS)
-    assert place_for(Presence(identity="i03", duties=(ORDERS,)), described(fleet)) is Place.INSIDE
+    assert place_for(Advertisement(identity="i03", duties=(ORDERS,)), described(fleet)) is Place.INSIDE
 
 
 def test_while_the_group_rebalances_nobody_knows_who_is_needed() -> None:
     """One that can do nothing is not, in any case."""
     hidden = described(agents(ROOM, ORDERS), stable=False)
-    assert place_for(Presence(identity="new", duties=(PAYMENTS,)), hidden) is Place.UNDECIDED
-    assert place_for(Presence(identity="new"), hidden) is Place.OUTSIDE
+    assert place_for(Advertisement(identity="new", duties=(PAYMENTS,)), hidden) is Place.UNDECIDED
+    assert place_for(Advertisement(identity="new"), hidden) is Place.OUTSIDE
 
 
 @given(fleets)
-def test_the_election_keeps_whom_it_needs_and_no_more(present: dict[str, Presence]) -> None:
+def test_the_election_keeps_whom_it_needs_and_no_more(present: dict[str, Advertisement]) -> None:
     """Each duty keeps its candidates and its active agent; who is sent away would not come back at once."""
     verdicts = choose(present, 1)
     kept = {member: presence for member, presence in present.items() if not verdicts[member].waits}
@@ -98,7 +99,7 @@ def test_the_election_keeps_whom_it_needs_and_no_more(present: dict[str, Presenc
 
 
 @given(fleets)
-def test_an_election_without_those_sent_away_sends_nobody_away(present: dict[str, Presence]) -> None:
+def test_an_election_without_those_sent_away_sends_nobody_away(present: dict[str, Advertisement]) -> None:
     """One round is enough."""
     away = surplus(present, ())
     assert not surplus({member: one for member, one in present.items() if member not in away}, ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from agent.election.asking import DescribedAgent, DescribedAgents
-from agent.election.model import Presence, Verdict, encode
+from agent.election.model import Advertisement, Verdict, encode
 from agent.election.registry import KEPT_SECONDS, Registry
 
 A, B = "samerack-waiting-00", "samerack-waiting-01"
@@ -11,7 +11,7 @@ A, B = "samerack-waiting-00", "samerack-waiting-01"
 
 def said(rack: str, *addresses: str, told: tuple[tuple[str, str], ...] = ()) -> bytes:
     """What an agent says outside."""
-    return encode(Presence(rack=rack, addresses=addresses, told=told))
+    return encode(Advertisement(rack=rack, addresses=addresses, told=told))
 
 
 def group(*members: tuple[str, bytes, bytes], stable: bool = True) -> DescribedAgents:

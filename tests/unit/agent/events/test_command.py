@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from agent import web_api
 from agent.cli.events import local, moment
 from agent.cli.main import app
-from agent.events import Events
+from agent.events import EventLog
 from agent.events.place import path_of
 from agent.events.store import Store
 from agent.events.words import figures, happened, reason
@@ -25,9 +25,9 @@ from agent.web import WebServer, application
 from common.errors import SettingsError
 from common.settings import Settings
 from tests.docs import Command, blocks
-from tests.unit.agent.measured import busy, showing
+from tests.unit.agent.measured import busy, reports
 
-MADE = Events(rate=lambda _: 2e6, dollars=lambda count: count * 2e-11)
+MADE = EventLog(rate=lambda _: 2e6, dollars=lambda count: count * 2e-11)
 MADE.add(
     "rebalance",
     "orders",
@@ -60,7 +60,7 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     """An agent's address."""
-    routes = web_api.routes(showing(busy(), events=MADE))
+    routes = web_api.routes(reports(busy(), events=MADE))
     server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=routes), host="127.0.0.1", port=0)
     server.start()
     yield f"http://127.0.0.1:{server.port}"
@@ -171,7 +171,7 @@ def test_moments() -> None:
 
 def test_events_in_words() -> None:
     """Short, and nothing of what is not known."""
-    events = Events()
+    events = EventLog()
     bare = events.add("rebalance", "orders", cause="unknown")
     assert (happened(bare), reason(bare), figures(bare)) == ("rebalance", "not known", "")
     many = events.add("rebalance", "orders", cause="agent", reason="racks-changed", joined=tuple("abcde"))

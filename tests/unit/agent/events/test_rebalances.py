@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from agent.events import Event, Events
-from agent.events.chronicle import Chronicle
+from agent.events import Event, EventLog
+from agent.events.rebalance_tracker import RebalanceTracker
 from agent.events.rebalances import Plan, Rebalances
 from tests.unit.agent.events.test_cause import TWO, picture, seen
 
@@ -17,10 +17,10 @@ ONE = picture(seen("a", 0, 1, 2, 3))
 class Group:
     """One group's rebalances, on a clock of its own."""
 
-    def __init__(self, events: Events | None = None) -> None:
+    def __init__(self, events: EventLog | None = None) -> None:
         self.now = 100.0
-        self.events = events or Events(clock=lambda: 1_000.0 + self.now)
-        self.rebalances: Rebalances = Chronicle(self.events, cooperative=(), clock=lambda: self.now).of("orders")
+        self.events = events or EventLog(clock=lambda: 1_000.0 + self.now)
+        self.rebalances: Rebalances = RebalanceTracker(self.events, cooperative=(), clock=lambda: self.now).of("orders")
 
     def told(self) -> list[Event]:
         """The oldest first."""
@@ -101,7 +101,7 @@ def test_a_restarted_agent_goes_on_from_what_is_kept() -> None:
     group = Group()
     group.enter(7)
     for generation, told in ((7, []), (10, [(10, "agent", 2)])):
-        after = Group(Events())
+        after = Group(EventLog())
         after.events.remember(group.told())
         after.rebalances.enters()
         after.rebalances.begins(after.now, ours="" if generation == 7 else "joined")

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from agent.events import Event, Events
-from agent.events.keeper import Keeper
+from agent.events import Event, EventLog
+from agent.events.event_writer import EventWriter
 from agent.events.metrics import EventMetrics
 from agent.events.mounts import network_file_system
 from agent.events.store import STEPS, CorruptError, Store, StoreError, read
@@ -55,8 +55,8 @@ class Kept:
     def __init__(self, path: Path, *, most: int = 100, most_waiting: int = 1_000) -> None:
         self.registry = CollectorRegistry()
         metrics = EventMetrics(self.registry)
-        self.events = Events(metrics=metrics)
-        self.keeper = Keeper(
+        self.events = EventLog(metrics=metrics)
+        self.writer = EventWriter(
             path,
             events=self.events,
             metrics=metrics,
@@ -82,11 +82,11 @@ class Kept:
 def kept(path: Path, **bounds: int) -> Iterator[Kept]:
     """A keeper that runs."""
     made = Kept(path, **bounds)
-    made.keeper.start()
+    made.writer.start()
     yield made
-    made.keeper.stop()
-    made.keeper.join(5)
-    assert not made.keeper.is_alive()
+    made.writer.stop()
+    made.writer.join(5)
+    assert not made.writer.is_alive()
 
 
 def test_nobody_else_reads_what_happened(path: Path) -> None:
@@ -199,14 +199,14 @@ def test_without_a_place_to_write_events_stay_in_memory(tmp_path: Path) -> None:
         for number in range(4):
             running.events.add("rebalance", "orders", generation=number)
         assert numbers(running.events.latest()) == [3, 2, 1, 0]
-        (gap,) = running.keeper.gaps()
+        (gap,) = running.writer.gaps()
         assert (gap.what, gap.reason) == ("events", "Not a directory")
         assert gap.consequence == "a restart forgets what happened; give events.path a place that can be written to"
         assert running.metric("samerack_events_stored") == 0.0
         assert running.metric("samerack_events_dropped_total") == 2.0
         (tmp_path / "file").unlink()
         running.wait(lambda: running.metric("samerack_events_stored") == 1.0)
-        assert running.keeper.gaps() == ()
+        assert running.writer.gaps() == ()
     assert numbers(read(tmp_path / "file" / "state" / "events.db", 10)) == [2, 3]
 
 
@@ -216,9 +216,9 @@ def test_a_locked_file_is_waited_for(path: Path) -> None:
     other.add([event(1)])
     with kept(path) as running:
         running.events.add("rebalance", "orders", generation=2)
-        assert "another agent writes to it" in running.keeper.trouble
+        assert "another agent writes to it" in running.writer.trouble
         other.close()
-        running.wait(lambda: not running.keeper.trouble)
+        running.wait(lambda: not running.writer.trouble)
         assert set(numbers(running.events.latest())) == {1, 2}
     assert numbers(read(path, 10)) == [1, 2]
 
@@ -257,29 +257,29 @@ _FULL = """
 import json, resource, sys
 from pathlib import Path
 from prometheus_client import CollectorRegistry
-from agent.events import Events
-from agent.events.keeper import Keeper
+from agent.events import EventLog
+from agent.events.event_writer import EventWriter
 from agent.events.metrics import EventMetrics
 from agent.events.mounts import network_file_system
 from agent.events.store import read
 import time
 path = Path(sys.argv[1])
-events = Events()
-keeper = Keeper(path, events=events, metrics=EventMetrics(CollectorRegistry()), most=9_000, days=30,
+events = EventLog()
+writer = EventWriter(path, events=events, metrics=EventMetrics(CollectorRegistry()), most=9_000, days=30,
                 first_pause_seconds=0.05)
-keeper.start()
+writer.start()
 resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
 number = 0
-while not keeper.trouble:
+while not writer.trouble:
     events.add("rebalance", "orders", generation=number, detail="x" * 2_000)
     number += 1
     time.sleep(0.001)
-trouble = keeper.trouble
+trouble = writer.trouble
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-while keeper.trouble:
+while writer.trouble:
     time.sleep(0.01)
-keeper.stop()
-keeper.join()
+writer.stop()
+writer.join()
 print(json.dumps({"trouble": trouble, "happened": number, "kept": len(read(path, 9_000))}))
 """
 

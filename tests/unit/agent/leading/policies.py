@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from agent.leading.policy import ByteRates, Crossing, Decision, Rules, Situation, State, decide, fresh
+from agent.leading.policy import ByteRates, Crossing, Decision, GroupCondition, Rules, State, decide, fresh
 from assignors.model import Cost
 from common.settings import WindowSettings
 
@@ -40,9 +40,9 @@ def situation(
     crossing: tuple[float, float] | None = None,
     generation: int = 0,
     conditions: int = 0,
-) -> Situation:
+) -> GroupCondition:
     """A led group of 100 partitions that reads 1,000 bytes per second: `rates` are those across racks, now and then."""
-    return Situation(
+    return GroupCondition(
         present=cost(present),
         possible=cost(possible),
         partitions_changed=partitions_changed,
@@ -69,7 +69,7 @@ class Run:
     def __post_init__(self) -> None:
         self.state = fresh(self.rules, self.now)
 
-    def decide(self, case: Situation, *, after: float = 0.0) -> Decision:
+    def decide(self, case: GroupCondition, *, after: float = 0.0) -> Decision:
         """What is decided so many seconds after the last decision."""
         self.now += after
         self.state, decision = decide(self.state, case, self.now, self.wall + self.now, self.rules)

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Final
 
 from agent.cluster import SettlingTimes
-from agent.events import Events
+from agent.events import EventLog
 from agent.group_poller import GroupPoller
 from agent.leading.foreign_protocols import ForeignProtocols
 from agent.leading.leader import GroupLeader
@@ -47,7 +47,7 @@ def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLead
         foreign_protocols=ForeignProtocols(None),
         group_type=lambda _group: "classic",
         metrics=metrics,
-        events=Events(),
+        events=EventLog(),
     )
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from agent.events import Events
+from agent.events import EventLog
 from agent.group import GroupView
 from agent.leading.admission import Admission, foreign, refusal
 from agent.leading.foreign_protocols import ForeignProtocols
+from agent.leading.group_reporter import OBSERVING, GroupReporter
 from agent.leading.stepping_back import RULES, Cause
-from agent.leading.teller import OBSERVING, Teller
 from agent.metrics import Metrics
 from common.settings import LeadingSettings, Settings
 from tests.unit.agent.values import group, member
@@ -34,15 +34,15 @@ class Scene:
         self.kind = "classic"
         self.foreign_protocols = ForeignProtocols(None)
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}})
-        self.events = Events()
-        self.teller = Teller(group="orders", settings=settings, metrics=Metrics(), events=self.events)
+        self.events = EventLog()
+        self.reporter = GroupReporter(group="orders", settings=settings, metrics=Metrics(), events=self.events)
         watch: Any = SimpleNamespace(unseen=lambda _: self.unseen)
         self.admission = Admission(
             group="orders",
             leading=settings.leading,
             watch=watch,
             group_type=lambda _: self.kind,
-            teller=self.teller,
+            reporter=self.reporter,
             foreign_protocols=self.foreign_protocols,
             unfit=lambda: self.unfit,
             clock=lambda: self.now,
@@ -69,7 +69,7 @@ def test_while_a_pause_lasts_the_agent_observes(scene: Scene) -> None:
     assert scene.admits(ALONE)
     scene.step_back(Cause.PLANS_FAILED)
     assert not scene.admits(ALONE)
-    assert (scene.teller.role, scene.teller.trouble) == (OBSERVING, RULES[Cause.PLANS_FAILED].seen)
+    assert (scene.reporter.role, scene.reporter.trouble) == (OBSERVING, RULES[Cause.PLANS_FAILED].seen)
     assert scene.admission.is_troubled
     scene.now += RULES[Cause.PLANS_FAILED].first_seconds
     assert scene.admits(ALONE)
@@ -93,7 +93,7 @@ def test_a_foreign_agent_that_led_is_waited_for(scene: Scene) -> None:
     scene.step_back(Cause.FOREIGN_AGENT)
     scene.now += RULES[Cause.FOREIGN_AGENT].first_seconds
     assert not scene.admits(BESIDE)
-    assert "another agent (other) is in it" in scene.teller.trouble
+    assert "another agent (other) is in it" in scene.reporter.trouble
     assert scene.admission.is_troubled
     assert scene.admits(ALONE)
 
@@ -106,7 +106,7 @@ def test_a_converted_group_is_left_alone_after_the_pause_too(scene: Scene) -> No
     scene.kind = "consumer"
     assert not scene.admits(ALONE)
     reason = "the brokers assign it (group type consumer)"
-    assert (scene.teller.role, scene.teller.trouble, scene.admission.is_troubled) == (OBSERVING, reason, True)
+    assert (scene.reporter.role, scene.reporter.trouble, scene.admission.is_troubled) == (OBSERVING, reason, True)
     assert [event.detail for event in scene.events.latest(kinds=("role",))] == [reason, RULES[Cause.CONVERTED].seen]
     scene.kind = "classic"
     assert scene.admits(ALONE)
@@ -128,8 +128,8 @@ def test_what_somebody_had_better_mend_is_trouble(
     speak_against(scene)
     assert not scene.admits(ALONE)
     assert scene.admission.is_troubled
-    assert scene.teller.trouble
-    assert scene.teller.refused is refused
+    assert scene.reporter.trouble
+    assert scene.reporter.refused is refused
     scene.unseen, scene.unfit = frozenset(), ""
     assert scene.admits(ALONE)
 

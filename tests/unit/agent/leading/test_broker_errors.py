@@ -21,7 +21,7 @@ from kafka import errors as kafka_errors
 from structlog.testing import capture_logs
 
 from agent.metrics import Metrics
-from agent.supervisor.line import Presence
+from agent.supervisor.line import MemberIdentity
 from agent.traffic.describe import committed
 from agent.traffic.groups import ListedGroup
 from agent.traffic.model import Family
@@ -214,7 +214,7 @@ class Ran:
     logged: tuple[Any, ...]
     role: str
     members: Mapping[str, str | None]
-    presences: frozenset[Presence]
+    presences: frozenset[MemberIdentity]
     stop_seconds: float
 
 
@@ -229,7 +229,7 @@ def _run(api: str, error: str, logs: list[Any], metrics: Metrics) -> Ran:
     broker = ScriptedBroker()
     leader = leader_of(broker, group, metrics)
     leader.start()
-    assert until(lambda: leader._teller.role == "following"), f"{group}: never joined"
+    assert until(lambda: leader._reporter.role == "following"), f"{group}: never joined"
     error_at = time.monotonic()
 
     def script(asked: str, request: Any) -> int:
@@ -248,11 +248,11 @@ def _run(api: str, error: str, logs: list[Any], metrics: Metrics) -> Ran:
     stopped_at = time.monotonic()
     told = (api == "LeaveGroup" and LEAVING[error]) or until(reported, 10.0)
     until(lambda: time.monotonic() > error_at + 1.2)
-    role, well_at = leader._teller.role, time.monotonic()
+    role, well_at = leader._reporter.role, time.monotonic()
     broker.script = lambda _api, _request: 0
     if EXPECTED.get(api, {}).get(error) in (RETRIES, ANEW):
-        until(lambda: leader._teller.role == "following" and broker.count("Heartbeat", well_at) > 1, 10.0)
-        role = leader._teller.role
+        until(lambda: leader._reporter.role == "following" and broker.count("Heartbeat", well_at) > 1, 10.0)
+        role = leader._reporter.role
     members = dict(broker.members)
     leader.stop()
     leader.join(LONGEST_SECONDS)
@@ -343,7 +343,7 @@ def test_leave_group(error: str, runs: dict[tuple[str, str], Ran]) -> None:
     ran = runs["LeaveGroup", error]
     assert ran.broker.busiest_second("LeaveGroup", ran.error_at) <= _MOST_A_SECOND
     assert ran.stop_seconds < 5.0
-    left = frozenset({Presence(group=f"LeaveGroup-{error}", member_id="agent-1", instance_id="samerack")})
+    left = frozenset({MemberIdentity(group=f"LeaveGroup-{error}", member_id="agent-1", instance_id="samerack")})
     if LEAVING[error]:
         assert ran.broker.count("LeaveGroup") == 1
         assert ran.presences == frozenset()

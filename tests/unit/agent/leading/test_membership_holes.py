@@ -48,7 +48,7 @@ def _following(broker: ScriptedBroker) -> Iterator[GroupLeader]:
     leader = leader_of(broker, "orders", Metrics())
     leader.start()
     try:
-        assert until(lambda: leader._teller.role == "following" and bool(broker.members))
+        assert until(lambda: leader._reporter.role == "following" and bool(broker.members))
         yield leader
     finally:
         leader.stop()

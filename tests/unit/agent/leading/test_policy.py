@@ -13,9 +13,9 @@ from agent.leading.policy import (
     MOST_ROUNDS,
     Action,
     Decision,
+    GroupCondition,
     Reason,
     Rules,
-    Situation,
     remembering,
     rules_of,
     share,
@@ -53,7 +53,7 @@ BARRED = {
 
 
 @pytest.mark.parametrize(("case", "action", "reason"), CASES.values(), ids=CASES.keys())
-def test_each_situation_has_its_decision(case: Situation, action: Action, reason: Reason) -> None:
+def test_each_situation_has_its_decision(case: GroupCondition, action: Action, reason: Reason) -> None:
     """With a full budget the situation alone decides, and the decision names the shares before and after."""
     assert Run().decide(case) == Decision(
         action=action, reason=reason, before=share(case.present), after=share(case.possible)
@@ -62,7 +62,7 @@ def test_each_situation_has_its_decision(case: Situation, action: Action, reason
 
 @pytest.mark.parametrize("case", NEEDED)
 @pytest.mark.parametrize("rules", BARRED.values(), ids=BARRED.keys())
-def test_what_a_group_needs_is_followed_whatever_bars_the_rest(rules: Rules, case: Situation) -> None:
+def test_what_a_group_needs_is_followed_whatever_bars_the_rest(rules: Rules, case: GroupCondition) -> None:
     """Partitions and second rounds are followed in any mode, at any time, on an empty budget, and spend nothing."""
     run = Run(rules=rules)
     run.spend(3)

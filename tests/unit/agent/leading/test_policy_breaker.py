@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from agent.leading.policy import MOST_ROUNDS, Action, Reason, Situation
+from agent.leading.policy import MOST_ROUNDS, Action, GroupCondition, Reason
 from agent.leading.policy.breaker import CALM_SECONDS, MOST_OTHERS, PATIENCE_SECONDS, SETTLED_SECONDS
 from tests.unit.agent.leading.policies import MIDNIGHT, RULES, Run, situation
 
@@ -15,7 +15,7 @@ WORTH_IT = situation(50, 10)
 WELL = situation(10, 10)
 
 
-def triggered(case: Situation = WORTH_IT, **rules: object) -> Run:
+def triggered(case: GroupCondition = WORTH_IT, **rules: object) -> Run:
     """A run that has just triggered a rebalance."""
     run = Run(rules=replace(HASTY, **rules))  # type: ignore[arg-type]  # of any of its fields
     assert run.decide(case).action is Action.REBALANCE

@@ -7,14 +7,14 @@ from typing import TypeAlias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.leading.policy import EXEMPT, MOST_ROUNDS, Action, Decision, Rules, Situation
+from agent.leading.policy import EXEMPT, MOST_ROUNDS, Action, Decision, GroupCondition, Rules
 from agent.leading.policy.breaker import is_open
 from agent.leading.policy.budget import HOUR_SECONDS
 from agent.leading.policy.windows import next_opening
 from common.settings import WindowSettings
 from tests.unit.agent.leading.policies import MIDNIGHT, Run, situation
 
-Steps: TypeAlias = list[tuple[float, Situation]]
+Steps: TypeAlias = list[tuple[float, GroupCondition]]
 
 RULES = st.builds(
     Rules,
@@ -45,7 +45,7 @@ SITUATIONS = st.builds(
 STEPS = st.lists(st.tuples(st.sampled_from([0.2, 1.0, 60.0, 700.0]) | st.floats(0.0, 4000.0), SITUATIONS), max_size=40)
 
 
-def spends(case: Situation, decision: Decision) -> bool:
+def spends(case: GroupCondition, decision: Decision) -> bool:
     """Whether it is a rebalance that the budget has to allow."""
     return decision.action is Action.REBALANCE and (case.stuck or decision.reason not in EXEMPT)
 

@@ -17,10 +17,10 @@ from agent.leading.stepping_back import (
     REFRESH_SECONDS,
     RULES,
     SOON_SECONDS,
+    BackOffState,
     Cause,
-    Course,
-    Round,
-    Standing,
+    PlanHealth,
+    PlanRecord,
     StepBackError,
     SteppingBack,
     lost,
@@ -35,7 +35,7 @@ TIMED = [cause for cause in Cause if RULES[cause].first_seconds]
 @pytest.mark.parametrize("cause", TIMED)
 def test_a_pause_doubles_up_to_its_limit(cause: Cause) -> None:
     """What comes again right after the agent has come back keeps it out twice as long, and no longer than stated."""
-    rule, standing, now = RULES[cause], Standing(), 0.0
+    rule, standing, now = RULES[cause], BackOffState(), 0.0
     expected = rule.first_seconds
     for _ in range(12):
         standing = stepped_back(standing, cause, now)
@@ -49,7 +49,7 @@ def test_a_pause_doubles_up_to_its_limit(cause: Cause) -> None:
 
 def test_after_calm_the_pause_begins_anew() -> None:
     """Back for ten minutes, or as long as the last pause if that is longer, the agent starts with the first pause."""
-    standing = stepped_back(Standing(), Cause.PLANS_FAILED, 0)
+    standing = stepped_back(BackOffState(), Cause.PLANS_FAILED, 0)
     soon = stepped_back(standing, Cause.PLANS_FAILED, 60 + CALM_SECONDS - 1)
     assert soon.seconds(Cause.PLANS_FAILED) == 120
     later = stepped_back(standing, Cause.PLANS_FAILED, 60 + CALM_SECONDS)
@@ -65,7 +65,7 @@ def test_after_calm_the_pause_begins_anew() -> None:
 
 def test_each_cause_has_a_pause_of_its_own() -> None:
     """One cause does not lengthen another's pause, and the longer of two keeps the agent out."""
-    standing = stepped_back(stepped_back(Standing(), Cause.PLANS_FAILED, 0), Cause.CONVERTED, 1)
+    standing = stepped_back(stepped_back(BackOffState(), Cause.PLANS_FAILED, 0), Cause.CONVERTED, 1)
     assert (standing.seconds(Cause.PLANS_FAILED), standing.seconds(Cause.CONVERTED)) == (60, 5)
     assert standing.is_out(59)
     assert not standing.is_out(60)
@@ -73,16 +73,16 @@ def test_each_cause_has_a_pause_of_its_own() -> None:
 
 def test_three_failed_plans_in_a_row_are_enough() -> None:
     """A plan that is the optimal one again begins the count anew."""
-    course = Course()
+    course = PlanHealth()
     for number, failed in enumerate((True, True, False, True, True)):
-        course = planned(course, Round(at=60.0 * number, subscriptions=A_B, failed=failed))
+        course = planned(course, PlanRecord(at=60.0 * number, subscriptions=A_B, failed=failed))
         assert course.cause is None
-    assert planned(course, Round(at=300, subscriptions=A_B, failed=True)).cause is Cause.PLANS_FAILED
+    assert planned(course, PlanRecord(at=300, subscriptions=A_B, failed=True)).cause is Cause.PLANS_FAILED
     assert MOST_FAILED == 3
 
 
-def _after(*rounds: Round) -> Course:
-    course = Course()
+def _after(*rounds: PlanRecord) -> PlanHealth:
+    course = PlanHealth()
     for one in rounds:
         course = planned(course, one)
     return course
@@ -90,7 +90,7 @@ def _after(*rounds: Round) -> Course:
 
 def test_a_group_that_rebalances_after_each_plan_rejects_them() -> None:
     """The first plan is no answer to another; three more, each soon after the one before, are."""
-    first = Round(at=0, subscriptions=A_B)
+    first = PlanRecord(at=0, subscriptions=A_B)
     rounds = [replace(first, at=3.0 * number) for number in range(MOST_REJECTED + 1)]
     assert _after(*rounds[:-1]).cause is None
     assert _after(*rounds).cause is Cause.PLANS_REJECTED
@@ -99,28 +99,28 @@ def test_a_group_that_rebalances_after_each_plan_rejects_them() -> None:
 @pytest.mark.parametrize(
     "harmless",
     [
-        Round(at=9, subscriptions=A_B | {"c": frozenset({"t"})}),
-        Round(at=9, subscriptions=A_B | {"b": frozenset({"t", "u"})}),
-        Round(at=9, subscriptions=A_B, asked=True),
-        Round(at=6 + SOON_SECONDS, subscriptions=A_B),
+        PlanRecord(at=9, subscriptions=A_B | {"c": frozenset({"t"})}),
+        PlanRecord(at=9, subscriptions=A_B | {"b": frozenset({"t", "u"})}),
+        PlanRecord(at=9, subscriptions=A_B, asked=True),
+        PlanRecord(at=6 + SOON_SECONDS, subscriptions=A_B),
     ],
     ids=["another member", "another subscription", "asked for", "later"],
 )
-def test_other_rebalances_are_not_held_against_the_plan(harmless: Round) -> None:
+def test_other_rebalances_are_not_held_against_the_plan(harmless: PlanRecord) -> None:
     """Neither those of newcomers, nor of changed subscriptions, nor the agent's own, nor those that come later."""
-    assert _after(*(Round(at=at, subscriptions=A_B) for at in (0, 3, 6)), harmless).cause is None
+    assert _after(*(PlanRecord(at=at, subscriptions=A_B) for at in (0, 3, 6)), harmless).cause is None
 
 
 def test_the_second_round_is_part_of_a_cooperative_plan() -> None:
     """After a round that withheld partitions another has to come."""
-    rounds = [Round(at=number, subscriptions=A_B, withheld=number % 2 == 0) for number in range(8)]
+    rounds = [PlanRecord(at=number, subscriptions=A_B, withheld=number % 2 == 0) for number in range(8)]
     assert _after(*rounds).rejected < MOST_REJECTED
-    assert _after(*(Round(at=number, subscriptions=A_B, withheld=True) for number in range(8))).cause is None
+    assert _after(*(PlanRecord(at=number, subscriptions=A_B, withheld=True) for number in range(8))).cause is None
 
 
 def test_a_membership_lost_again_and_again_was_taken() -> None:
     """Three times in ten minutes; those longer ago are forgotten."""
-    course = lost(lost(Course(), 0), 1)
+    course = lost(lost(PlanHealth(), 0), 1)
     assert course.cause is None
     assert lost(course, LOST_SECONDS - 1).cause is Cause.EVICTED
     assert lost(course, LOST_SECONDS).cause is None
@@ -151,7 +151,7 @@ def test_a_group_is_remembered() -> None:
 def test_failed_plans_are_counted_anew_after_a_pause() -> None:
     """Back in the group, the agent has three plans again."""
     stepping = SteppingBack(lambda: 0.0)
-    failed = Round(at=0, subscriptions=A_B, failed=True)
+    failed = PlanRecord(at=0, subscriptions=A_B, failed=True)
     for _ in range(2):
         stepping.planned(failed)
         stepping.planned(failed)
@@ -170,13 +170,13 @@ REFRESHES = st.lists(st.floats(0, 300), min_size=40, max_size=40)
 @given(refreshes=REFRESHES, bursts=st.integers(1, 3))
 def test_forty_members_that_find_a_topic_keep_the_agent_leading(refreshes: list[float], bursts: int) -> None:
     """Each rejoins once, with its new subscription, within five minutes: however soon after a plan, none rejects it."""
-    course = Course()
+    course = PlanHealth()
     subscriptions = {f"m-{number}": frozenset({"t"}) for number in range(40)}
-    course = planned(course, Round(at=0, subscriptions=dict(subscriptions)))
+    course = planned(course, PlanRecord(at=0, subscriptions=dict(subscriptions)))
     for burst in range(bursts):
         for at, member in sorted(zip(refreshes, subscriptions, strict=True)):
             subscriptions[member] |= {f"new-{burst}"}
-            course = planned(course, Round(at=300 * burst + at, subscriptions=dict(subscriptions)))
+            course = planned(course, PlanRecord(at=300 * burst + at, subscriptions=dict(subscriptions)))
             assert course.cause is None
 
 
@@ -185,30 +185,30 @@ def test_forty_members_that_find_a_topic_keep_the_agent_leading(refreshes: list[
 def test_forty_members_that_find_new_partitions_keep_the_agent_leading(refreshes: list[float]) -> None:
     """Those of librdkafka rejoin for them too, with the subscription that they had."""
     subscriptions = {f"m-{number}": frozenset({"t"}) for number in range(40)}
-    course = planned(Course(), Round(at=0, subscriptions=subscriptions))
-    course = planned(course, Round(at=100, subscriptions=subscriptions, asked=True, changed=True))
+    course = planned(PlanHealth(), PlanRecord(at=0, subscriptions=subscriptions))
+    course = planned(course, PlanRecord(at=100, subscriptions=subscriptions, asked=True, changed=True))
     for at in sorted(refreshes):
-        course = planned(course, Round(at=100 + at, subscriptions=subscriptions))
+        course = planned(course, PlanRecord(at=100 + at, subscriptions=subscriptions))
         assert course.cause is None
 
 
 @pytest.mark.parametrize("change", ["partitions", "subscriptions"])
 def test_a_change_excuses_each_member_once(change: str) -> None:
     """A group that goes on to rebalance after each plan rejects them, whatever it was that changed before."""
-    course = planned(Course(), Round(at=0, subscriptions=A_B))
+    course = planned(PlanHealth(), PlanRecord(at=0, subscriptions=A_B))
     new = A_B if change == "partitions" else {**A_B, "b": frozenset({"t", "u"})}
-    course = planned(course, Round(at=3, subscriptions=new, asked=True, changed=change == "partitions"))
+    course = planned(course, PlanRecord(at=3, subscriptions=new, asked=True, changed=change == "partitions"))
     rounds = 0
     while course.cause is None:
         rounds += 1
-        course = planned(course, Round(at=3 + rounds, subscriptions=new))
+        course = planned(course, PlanRecord(at=3 + rounds, subscriptions=new))
     assert rounds == MOST_REJECTED + (len(A_B) if change == "partitions" else 0)
     assert course.cause is Cause.PLANS_REJECTED
 
 
 def test_an_excuse_does_not_last() -> None:
     """What the members have not found within twice their usual refresh is no reason any more."""
-    course = planned(Course(), Round(at=0, subscriptions=A_B, changed=True))
+    course = planned(PlanHealth(), PlanRecord(at=0, subscriptions=A_B, changed=True))
     for number in range(MOST_REJECTED + 1):
-        course = planned(course, Round(at=REFRESH_SECONDS + number, subscriptions=A_B))
+        course = planned(course, PlanRecord(at=REFRESH_SECONDS + number, subscriptions=A_B))
     assert course.cause is Cause.PLANS_REJECTED

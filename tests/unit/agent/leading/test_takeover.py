@@ -14,7 +14,7 @@ from agent.leading.takeover import (
     HELD_SECONDS,
     MOST_AHEAD,
     PREPARING,
-    Standing,
+    TakeoverParties,
     Verdict,
     is_back,
     longest_pause,
@@ -29,7 +29,7 @@ from protocol.java import spread_hash
 from protocol.model import from_pairs
 from tests.unit.agent.values import group, member
 
-STANDING = Standing(me="agent", leader="m-1", static=True)
+STANDING = TakeoverParties(me="agent", leader="m-1", static=True)
 OWNED = from_pairs([("orders", 0)])
 AGENT = member("agent", instance_id="samerack", client_id="samerack")
 M1, M2, M3 = (member(f"m-{number}", "orders", client_id=f"c-{number}", assigned=OWNED) for number in (1, 2, 3))
@@ -68,7 +68,7 @@ def test_an_eager_group_may_be_taken_over() -> None:
         (group(AGENT, M1, member("m-4", instance_id="other-agent")), STANDING, "another agent (other-agent)"),
     ],
 )
-def test_each_refusal_says_why(look: GroupView, standing: Standing, words: str) -> None:
+def test_each_refusal_says_why(look: GroupView, standing: TakeoverParties, words: str) -> None:
     """Whatever speaks against it is refused in words of its own."""
     assert words in refusal(look, standing, LeadingSettings())
 
@@ -95,7 +95,7 @@ def test_a_dry_run_of_a_large_group_tells_whether_a_place_can_be_had() -> None:
     """Of 82 members one of twenty places has few before it: a dry run said yes, and the call found 74 before it."""
     ids = sorted((named("app", number) for number in range(82)), key=lambda name: spread_hash(name) & 127)
     large = group(*(member(name, "orders") for name in ids))
-    standing = Standing(me="agent", leader=ids[40], static=True)
+    standing = TakeoverParties(me="agent", leader=ids[40], static=True)
     share = places_share(large, "agent", ids[40], MOST_AHEAD)
     tried = [named("samerack", number) for number in range(20_000)]
     buckets = [spread_hash(name) & 127 for name in tried]

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from agent.events import Events
-from agent.leading.judge import Outlook
+from agent.events import EventLog
+from agent.leading.group_reporter import GroupReporter
 from agent.leading.policy import Action, Breaker, Decision, Reason
-from agent.leading.teller import Teller
+from agent.leading.rebalance_evaluator import Outlook
 from agent.metrics import Metrics
 from common.settings import Settings
 from tests.unit.agent.leading.policies import MIDNIGHT
@@ -17,11 +17,11 @@ from tests.unit.agent.leading.policies import MIDNIGHT
 CLOSED = Outlook(mode="act", decision=None, tokens=3.0, breaker=Breaker())
 
 
-def telling() -> tuple[Teller, Events, Metrics]:
+def telling() -> tuple[GroupReporter, EventLog, Metrics]:
     """A teller with what it writes to."""
-    metrics, events = Metrics(), Events()
+    metrics, events = Metrics(), EventLog()
     settings = Settings(kafka={"bootstrap.servers": "h:1"})
-    return Teller(group="orders", settings=settings, metrics=metrics, events=events), events, metrics
+    return GroupReporter(group="orders", settings=settings, metrics=metrics, events=events), events, metrics
 
 
 @pytest.mark.parametrize(
@@ -34,8 +34,8 @@ def telling() -> tuple[Teller, Events, Metrics]:
 )
 def test_a_decision_is_an_event_and_counted_as_what_it_is(action: Action, counter: str) -> None:
     """With the time that it waits for, where it waits."""
-    teller, events, metrics = telling()
-    teller.decided(Decision(action=action, reason=Reason.RACKS_CHANGED, before=0.5, after=0.0, until=MIDNIGHT + 7200))
+    reporter, events, metrics = telling()
+    reporter.decided(Decision(action=action, reason=Reason.RACKS_CHANGED, before=0.5, after=0.0, until=MIDNIGHT + 7200))
     (event,) = events.latest(kinds=("decision",))
     assert (event.action, event.reason) == (action.value, "racks-changed")
     assert event.detail == "until 2027-01-16 02:00:00 UTC"
@@ -44,10 +44,10 @@ def test_a_decision_is_an_event_and_counted_as_what_it_is(action: Action, counte
 
 def test_the_breaker_is_told_when_it_opens_opens_again_and_closes() -> None:
     """With the cause; not at each look."""
-    teller, events, _ = telling()
+    reporter, events, _ = telling()
     opened = replace(CLOSED, breaker=Breaker(failures=3, opened=10.0, cause="it brought nothing"))
     again = replace(CLOSED, breaker=Breaker(failures=4, opened=3700.0, cause="nor did it now"))
     for outlook in (CLOSED, opened, opened, again, again, CLOSED, CLOSED):
-        teller.broken(outlook)
+        reporter.broken(outlook)
     told = [(event.action, event.detail) for event in reversed(events.latest(kinds=("breaker",)))]
     assert told == [("open", "it brought nothing"), ("open", "nor did it now"), ("close", "")]

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from agent.publishing.outbox import Kind, Letter, Outbox
+from agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 
 
-def letter(number: int, kind: Kind = Kind.SAMPLE, *, size: int = 10) -> Letter:
+def record(number: int, kind: Kind = Kind.SAMPLE, *, size: int = 10) -> OutgoingRecord:
     """A record of so many bytes."""
-    return Letter(number=number, kind=kind, topic=kind.value, key=b"", value=bytes(size), group="orders")
+    return OutgoingRecord(number=number, kind=kind, topic=kind.value, key=b"", value=bytes(size), group="orders")
 
 
-def numbers(letters: list[Letter]) -> list[int]:
+def numbers(records: list[OutgoingRecord]) -> list[int]:
     """Which they are."""
-    return [one.number for one in letters]
+    return [one.number for one in records]
 
 
 def test_the_oldest_state_goes_before_any_sample() -> None:
     """The next state tells the same; a sample's bytes are told nowhere else."""
     box = Outbox(most_records=3, most_bytes=1_000)
     for number, kind in enumerate((Kind.SAMPLE, Kind.STATE, Kind.STATE)):
-        assert box.add(letter(number, kind)) == []
-    assert numbers(box.add(letter(3))) == [1]
-    assert numbers(box.add(letter(4))) == [2]
-    assert numbers(box.add(letter(5))) == [0]
+        assert box.add(record(number, kind)) == []
+    assert numbers(box.add(record(3))) == [1]
+    assert numbers(box.add(record(4))) == [2]
+    assert numbers(box.add(record(5))) == [0]
     assert (len(box), box.count(Kind.SAMPLE), box.bytes) == (3, 3, 30)
 
 
@@ -30,19 +30,19 @@ def test_bytes_are_bounded_too() -> None:
     """A large record makes room for itself; one that is larger than all of the room goes itself."""
     box = Outbox(most_records=100, most_bytes=50)
     for number in range(5):
-        box.add(letter(number))
-    assert numbers(box.add(letter(5, size=25))) == [0, 1, 2]
-    assert numbers(box.add(letter(6, size=60))) == [3, 4, 5, 6]
+        box.add(record(number))
+    assert numbers(box.add(record(5, size=25))) == [0, 1, 2]
+    assert numbers(box.add(record(6, size=60))) == [3, 4, 5, 6]
     assert (len(box), box.bytes) == (0, 0)
 
 
 def test_what_is_on_its_way_stays() -> None:
     """Nobody can take back what was sent, so the rest makes room."""
     box = Outbox(most_records=2, most_bytes=1_000)
-    box.add(letter(0))
+    box.add(record(0))
     sent = box.take(Kind.SAMPLE, 10)
-    assert numbers(box.add(letter(1))) == []
-    assert numbers(box.add(letter(2))) == [1]
+    assert numbers(box.add(record(1))) == []
+    assert numbers(box.add(record(2))) == [1]
     box.done(sent[0])
     assert (len(box), box.bytes) == (1, 10)
     box.done(sent[0])
@@ -53,7 +53,7 @@ def test_what_did_not_arrive_is_sent_again_in_its_place() -> None:
     """Order is that of numbers, however failures come back."""
     box = Outbox(most_records=10, most_bytes=1_000)
     for number in range(4):
-        box.add(letter(number))
+        box.add(record(number))
     sent = box.take(Kind.SAMPLE, 3)
     assert box.take(Kind.SAMPLE, 3) == []
     box.done(sent[0])

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from agent.events import Events
+from agent.events import EventLog
 from agent.publishing.metrics import PublishingMetrics
 from agent.publishing.publisher import Publisher
 from agent.traffic.board import TrafficBoard
@@ -89,7 +89,7 @@ def test_what_happened_becomes_records() -> None:
         environment={},
     )
     one = publisher(given, cluster_id="")
-    events = Events(clock=lambda: 5.0)
+    events = EventLog(clock=lambda: 5.0)
     events.listen(one.tell)
     left = events.add("rebalance", "orders", cause="member-left", left=("a",), generation=7, seconds=0.5)
     events.add("rebalance", "of another agent", cause="leader")

@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from agent.errors import RefusedError
 from agent.publishing.metrics import Loss, PublishingMetrics, Refusal
-from agent.publishing.outbox import Kind, Letter, Outbox
+from agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from agent.publishing.sender import Sender, producer_config
 from common.bearer import TokenError
 from common.errors import SettingsError
@@ -87,7 +87,7 @@ class Setting:
         """Let records wait."""
         for number in numbers:
             self.outbox.add(
-                Letter(number=number, kind=kind, topic=TOPICS[kind], key=b"k", value=b"%d" % number, group="g")
+                OutgoingRecord(number=number, kind=kind, topic=TOPICS[kind], key=b"k", value=b"%d" % number, group="g")
             )
 
     def count(self, name: str, **labels: str) -> float | None:
@@ -258,7 +258,9 @@ def test_librdkafka_takes_what_we_send() -> None:
         metrics=PublishingMetrics(registry, ("samples",)),
     )
     for number in range(5):
-        outbox.add(Letter(number=number, kind=Kind.SAMPLE, topic="samples", key=b"k", value=b"%d" % number, group="g"))
+        outbox.add(
+            OutgoingRecord(number=number, kind=Kind.SAMPLE, topic="samples", key=b"k", value=b"%d" % number, group="g")
+        )
     until = time.monotonic() + 10
     while len(outbox) and time.monotonic() < until:
         sender.turn()

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent.publishing.states import Told, picture
+from agent.publishing.states import LastPublished, picture
 from agent.traffic.model import TrafficSnapshot
 from tests.unit.agent.measured import A, B, C, group, member, snapshot
 
 AT = 1_800_000_000.0
 
 
-def due(told: Told, seen: TrafficSnapshot, after: float, *, interval: bool = False) -> list[str]:
+def due(told: LastPublished, seen: TrafficSnapshot, after: float, *, interval: bool = False) -> list[str]:
     """Names of the groups that are due so many seconds after the first look."""
     return [one.group for one in told.due(seen.groups, seen.cluster, at=AT + after, interval=interval)]
 
@@ -47,7 +47,7 @@ def test_unknown_rates_and_owners_are_left_out() -> None:
 
 def test_a_state_is_due_at_first_and_at_each_interval() -> None:
     """Nothing new in between."""
-    told, seen = Told(), snapshot(group("orders"), group("payments"))
+    told, seen = LastPublished(), snapshot(group("orders"), group("payments"))
     assert due(told, seen, 0) == ["orders", "payments"]
     assert due(told, seen, 30) == []
     assert due(told, seen, 60, interval=True) == ["orders", "payments"]
@@ -55,7 +55,7 @@ def test_a_state_is_due_at_first_and_at_each_interval() -> None:
 
 def test_members_assignment_and_replica_racks_are_told_at_once() -> None:
     """Each of them alone; rates are not."""
-    told, first = Told(), group()
+    told, first = LastPublished(), group()
     due(told, snapshot(first), 0)
     faster = replace(first, partitions=tuple(replace(one, bytes_per_second=9.0) for one in first.partitions))
     assert due(told, snapshot(faster), 10) == []
@@ -71,7 +71,7 @@ def test_members_assignment_and_replica_racks_are_told_at_once() -> None:
 
 def test_a_group_is_not_told_twice_in_some_seconds() -> None:
     """What changes again and again is told by its end."""
-    told, first = Told(), group()
+    told, first = LastPublished(), group()
     due(told, snapshot(first), 0)
     for second in range(1, 5):
         moving = replace(first, partitions=tuple(replace(one, member=f"m{2 + second % 2}") for one in first.partitions))
@@ -81,7 +81,7 @@ def test_a_group_is_not_told_twice_in_some_seconds() -> None:
 
 def test_a_rebalance_is_told_when_it_is_over() -> None:
     """While members do not show what they own, only the interval tells the group."""
-    told, first = Told(), group()
+    told, first = LastPublished(), group()
     due(told, snapshot(first), 0)
     busy = replace(first, problem=None, state="PreparingRebalance", partitions=())
     assert due(told, snapshot(busy), 10) == []
@@ -92,7 +92,7 @@ def test_a_rebalance_is_told_when_it_is_over() -> None:
 
 def test_a_group_that_went_is_new_when_it_comes_back() -> None:
     """Nothing is remembered of it."""
-    told = Told()
+    told = LastPublished()
     due(told, snapshot(group()), 0)
     assert due(told, snapshot(), 1) == []
     assert due(told, snapshot(group()), 2) == ["orders"]

@@ -11,19 +11,19 @@ from typing import Any
 import pytest
 
 from agent.supervisor import watchdog
-from agent.supervisor.line import Presence
+from agent.supervisor.line import MemberIdentity
 from agent.supervisor.watchdog import Supervisor
 from common.settings import SupervisorSettings
 
-DEAD = frozenset({Presence(group="orders", member_id="samerack-1", instance_id="samerack")})
-ALIVE = frozenset({Presence(group="orders", member_id="samerack-2", instance_id="samerack")})
+DEAD = frozenset({MemberIdentity(group="orders", member_id="samerack-1", instance_id="samerack")})
+ALIVE = frozenset({MemberIdentity(group="orders", member_id="samerack-2", instance_id="samerack")})
 
 
 def _idle(_line: socket.socket, /, *, observing: bool, why: str) -> None:
     """What is never called here."""
 
 
-def _worker(present: frozenset[Presence] | None, code: int) -> Any:
+def _worker(present: frozenset[MemberIdentity] | None, code: int) -> Any:
     """One that has ended."""
     process = SimpleNamespace(exitcode=code, terminate=lambda: None)
     return SimpleNamespace(present=present, process=process, listen=lambda: None)
@@ -35,12 +35,15 @@ def _worker(present: frozenset[Presence] | None, code: int) -> Any:
     ids=["had not joined", "died before it joined", "left by itself", "ended without leaving", "died"],
 )
 def test_nobody_is_left_behind(
-    monkeypatch: pytest.MonkeyPatch, present: frozenset[Presence] | None, code: int, left: frozenset[Presence] | None
+    monkeypatch: pytest.MonkeyPatch,
+    present: frozenset[MemberIdentity] | None,
+    code: int,
+    left: frozenset[MemberIdentity] | None,
 ) -> None:
     """A successor that was in no group yet has not taken the place of the dead one up: that place is left, too."""
     supervisor = Supervisor(SupervisorSettings(), work=_idle, leave=lambda _gone: None)
     supervisor._known = DEAD
-    asked: list[frozenset[Presence]] = []
+    asked: list[frozenset[MemberIdentity]] = []
     monkeypatch.setattr(supervisor, "_leave", lambda gone, **_: asked.append(gone))
     supervisor._stop(_worker(present, code))
     assert [gone for gone in asked if gone] == ([] if left is None else [left])
@@ -48,11 +51,11 @@ def test_nobody_is_left_behind(
 
 def test_what_no_successor_can_take_up_is_left_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A membership without instance id kept a group in JoinGroup, or an empty one from being empty, for its session."""
-    dynamic = Presence(group="payments", member_id="samerack-3")
-    pending = Presence(group="payments", member_id="samerack-4", pending=True)
+    dynamic = MemberIdentity(group="payments", member_id="samerack-3")
+    pending = MemberIdentity(group="payments", member_id="samerack-4", pending=True)
     supervisor = Supervisor(SupervisorSettings(), work=_idle, leave=lambda _gone: None)
     supervisor._known = DEAD | {dynamic, pending}
-    asked: list[tuple[frozenset[Presence], bool]] = []
+    asked: list[tuple[frozenset[MemberIdentity], bool]] = []
     monkeypatch.setattr(supervisor, "_leave", lambda gone, *, wait: asked.append((gone, wait)))
     supervisor._bury("killed")
     assert asked == [(frozenset({dynamic, pending}), False)]
@@ -64,7 +67,7 @@ def test_a_worker_that_does_not_end_is_left_for_before_it_is_killed(monkeypatch:
     monkeypatch.setattr(watchdog, "_OVERDUE_SECONDS", 0.1)
     monkeypatch.setattr(watchdog, "_STOP_SECONDS", 0.4)
     supervisor = Supervisor(SupervisorSettings(), work=_idle, leave=lambda _gone: None)
-    asked: list[tuple[frozenset[Presence], bool]] = []
+    asked: list[tuple[frozenset[MemberIdentity], bool]] = []
     monkeypatch.setattr(supervisor, "_leave", lambda gone, *, wait: asked.append((gone, wait)))
     process = SimpleNamespace(exitcode=None, terminate=lambda: None)
     worker: Any = SimpleNamespace(present=ALIVE, process=process, listen=lambda: None, kill=lambda: None)

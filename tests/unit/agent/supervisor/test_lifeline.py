@@ -6,14 +6,14 @@ import socket
 import threading
 
 from agent.supervisor.lifeline import Lifeline
-from agent.supervisor.line import ALIVE, Presence, decode, encode, encode_reception
+from agent.supervisor.line import ALIVE, MemberIdentity, decode, encode, encode_reception
 
-PLACE = Presence(group="orders", member_id="samerack-1", instance_id="samerack")
+PLACE = MemberIdentity(group="orders", member_id="samerack-1", instance_id="samerack")
 
 
 def test_news_are_told_at_once_and_together() -> None:
     """Whoever tells a place before a step that may hold a group up must not have it wait for another news."""
-    present: frozenset[Presence] = frozenset()
+    present: frozenset[MemberIdentity] = frozenset()
     received: str | None = None
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -31,7 +31,7 @@ def test_news_are_told_at_once_and_together() -> None:
 
 def test_a_supervisor_that_is_slow_is_not_gone() -> None:
     """The line fills up while it does not read; it hears whole lines when it reads on."""
-    present: frozenset[Presence] = frozenset()
+    present: frozenset[MemberIdentity] = frozenset()
     lost = threading.Event()
     ours, theirs = socket.socketpair()
     with ours, theirs:
@@ -39,7 +39,7 @@ def test_a_supervisor_that_is_slow_is_not_gone() -> None:
         lifeline = Lifeline(theirs, present=lambda: present, well=lambda: True, received=lambda: "", lost=lost.set)
         lifeline.start()
         for number in range(2000):
-            present = frozenset({Presence(group="orders" * 20, member_id=f"samerack-{number}")})
+            present = frozenset({MemberIdentity(group="orders" * 20, member_id=f"samerack-{number}")})
             lifeline.tell()
         assert not lost.wait(0.5)
         ours.settimeout(5)

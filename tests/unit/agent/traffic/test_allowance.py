@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from agent.traffic import exact as exact_module
 from agent.traffic.board import TrafficBoard
+from agent.traffic.broker_poller import Poll
 from agent.traffic.collect import Partition
 from agent.traffic.curve import Curve, LogLook, begin, extend
 from agent.traffic.cycle import Cycle
 from agent.traffic.exact import MOST_CLIENTS, REFUSED_SECONDS, ExactReads
-from agent.traffic.looker import Look
 from agent.traffic.model import Family
 from agent.traffic.statistics import Counters, StatisticsError
 from agent.traffic.weights import WeightBook
@@ -207,7 +207,7 @@ class Logs(Seeing):
         super().__init__()
         self.state.cluster = look(t=[partition(1), partition(2)])
 
-    def look(self, *, now: float, rack_aware: bool) -> Look:
+    def look(self, *, now: float, rack_aware: bool) -> Poll:
         """Ten records of 1000 bytes more in each partition."""
         seen = super().look(now=now, rack_aware=rack_aware)
         for key in (T0, ("t", 1)):
@@ -221,7 +221,7 @@ def test_a_lie_changes_neither_page_nor_plans(lie: int) -> None:
     """Two posts once made bytes of a month and the share of a group: what is shown and what weighs stay measured."""
     board, weights, exact = TrafficBoard(), WeightBook(), ExactReads(began_at=0.0)
     cycle = Cycle(SETTINGS, wire=Wire({}), board=board, exact=exact, weights=weights)
-    cycle._looker = Logs()
+    cycle._poller = Logs()
     for number in range(1, 12):
         cycle.turn(now=5.0 * number, wall=5.0 * number, rack_aware=False)
         if lie and number > 1 and not exact.refused():

@@ -8,10 +8,10 @@ from agent.election.counting import NOTHING, Claim, Claims
 from agent.election.model import Told, observe
 from agent.traffic.attribute import spans_of
 from agent.traffic.board import TrafficBoard
+from agent.traffic.broker_poller import BrokerPoller, Poll
 from agent.traffic.collect import Partition
 from agent.traffic.cycle import Cycle
 from agent.traffic.exact import ExactReads
-from agent.traffic.looker import Look, Looker
 from agent.traffic.weights import WeightBook
 from agent.traffic.wire import Wire
 from common.settings import Settings
@@ -27,20 +27,20 @@ def active(term: int, *elsewhere: Told) -> Claims:
     return Claims({DUTY: claim}, duties=[DUTY], elsewhere=frozenset(elsewhere))
 
 
-class Seeing(Looker):
+class Seeing(BrokerPoller):
     """A looker to which a group of two members, with a partition each, always looks the same but for its commits."""
 
     def __init__(self) -> None:
         super().__init__(SETTINGS, Wire({}))
         self.committed = 0
 
-    def look(self, *, now: float, rack_aware: bool) -> Look:  # noqa: ARG002 - those of a real one
+    def look(self, *, now: float, rack_aware: bool) -> Poll:  # noqa: ARG002 - those of a real one
         """Ten records more in each partition."""
         self.committed += 10
         seen = group(member("m1", "c", 0), member("m2", "d", 1))
         commits: dict[Partition, int] = {("t", 0): self.committed, ("t", 1): self.committed}
         spans = spans_of(self.state.committed.get("g"), commits, owned=seen.owners(), logs_before={})
-        return Look(
+        return Poll(
             listed={}, groups={"g": seen}, owners={"g": seen.owners()}, committed={"g": commits}, spans={"g": spans}
         )
 
@@ -77,7 +77,7 @@ def test_what_is_counted(claims: list[Claims | None], records: list[int]) -> Non
         weights=WeightBook(),
         standing=standing,
     )
-    cycle._looker = Seeing()
+    cycle._poller = Seeing()
     found, before = [], 0
     for number, standing.now in enumerate(claims):
         cycle.turn(now=5.0 * number, wall=5.0 * number, rack_aware=False)

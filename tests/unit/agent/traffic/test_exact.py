@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from agent.election.counting import NOTHING, Claim, Claims
-from agent.election.standing import Alone
+from agent.election.leadership_state import Alone
 from agent.racks import MemberRack
 from agent.traffic.exact import STALE_SECONDS, ExactReads
 from agent.traffic.groups import ObservedGroup, ObservedMember

@@ -8,7 +8,7 @@ from agent.cluster import SettledCluster
 from agent.racks import MemberRack
 from agent.traffic.attribute import Spans
 from agent.traffic.model import BlindSpot
-from agent.traffic.picture import Painter, Scene, Seen
+from agent.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from agent.traffic.streams_client import StreamsClient
 from agent.traffic.weights import WeightBook
 from common.settings import load
@@ -17,7 +17,7 @@ from tests.unit.agent.values import look, partition
 
 NOWHERE = MemberRack(rack=None, source="none", fetches_with_rack=False)
 CLIENT = StreamsClient(process_id="p", endpoint="", tags=(), active=("0_0",), standby=())
-SCENE = Scene(
+SCENE = ClusterContext(
     view=look(t=[partition(1)]),
     settled=SettledCluster(),
     logs={},
@@ -32,10 +32,10 @@ SCENE = Scene(
 NOTHING = Spans(spans=(), rewound=frozenset(), uncommitted=frozenset())
 
 
-def seen(spans: Spans = NOTHING, *, exact: bool = True, **changed: object) -> Seen:
+def seen(spans: Spans = NOTHING, *, exact: bool = True, **changed: object) -> GroupObservation:
     """A group of one member, which owns one partition and is known exactly."""
     one = replace(member("m", "c", 0), **changed)  # type: ignore[arg-type]  # fields by name
-    return Seen(
+    return GroupObservation(
         group=group(one),
         owners={("t", 0): one},
         committed={("t", 0): 5},
@@ -45,12 +45,14 @@ def seen(spans: Spans = NOTHING, *, exact: bool = True, **changed: object) -> Se
     )
 
 
-def painter() -> Painter:
+def painter() -> SnapshotBuilder:
     """A fresh one."""
-    return Painter(load(flags={"kafka": {"bootstrap.servers": "b:1"}, "groups": ["g"]}, environment={}), WeightBook())
+    return SnapshotBuilder(
+        load(flags={"kafka": {"bootstrap.servers": "b:1"}, "groups": ["g"]}, environment={}), WeightBook()
+    )
 
 
-def spots(what: Seen, scene: Scene = SCENE) -> set[BlindSpot]:
+def spots(what: GroupObservation, scene: ClusterContext = SCENE) -> set[BlindSpot]:
     """The blind spots of one picture."""
     return set(painter().paint(what, scene).blind_spots)
 

@@ -1,7 +1,8 @@
-"""Whether the lead of a group is to be taken now: asked for by somebody or by the setting, refused or begun.
+"""Decides whether the lead of a group is taken over now, on request or by the setting, and starts the attempt.
 
-One for each group; it outlives memberships. The group's thread drives it, other threads ask and look. What must not
-enter: the steps (`agent.leading.takeover_run`), and what allows them (`agent.leading.takeover`).
+There is one controller per group; it outlives memberships. The group's thread drives it; other threads request a
+takeover and read its progress. The steps are in `agent.leading.takeover_attempt`, their rules in
+`agent.leading.takeover`.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from typing import Final
 from kafka import errors as kafka_errors
 
 from agent.group import GroupView
-from agent.leading.judge import Evaluation, Judge
+from agent.leading.group_reporter import FOLLOWING, LEADING, WAITING, GroupReporter
+from agent.leading.join_position import JoinPosition
 from agent.leading.measured import weighed_shares
 from agent.leading.member import Member
 from agent.leading.order import ahead
 from agent.leading.policy import Action
 from agent.leading.progress import UNDER_WAY, Gain, Outcome, Progress
-from agent.leading.seat import Seat
+from agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
 from agent.leading.takeover import (
     HELD_SECONDS,
     MOST_AHEAD,
@@ -34,8 +36,7 @@ from agent.leading.takeover import (
     slow_refusal,
     standing_of,
 )
-from agent.leading.takeover_run import Run
-from agent.leading.teller import FOLLOWING, LEADING, WAITING, Teller
+from agent.leading.takeover_attempt import TakeoverAttempt
 from common.settings import LeadingSettings
 
 _ASKED_SECONDS: Final = 5.0
@@ -49,39 +50,39 @@ _REJOINS: Final = 5
 """Rebalances that tell how long the members take to rejoin; one that others began shows a part of it only."""
 
 
-class Floor:
-    """One takeover at a time in all of an agent."""
+class TakeoverLock:
+    """Allows one takeover at a time in the whole agent."""
 
     def __init__(self) -> None:
-        """Nobody has it."""
+        """It is free."""
         self._lock = threading.Lock()
         self._holder = ""
 
     def take(self, group: str) -> str:
-        """Have the floor for a group; the answer is the group that has it, by now this one if it was free."""
+        """Takes the lock for a group if it is free; returns the group that holds it."""
         with self._lock:
             self._holder = self._holder or group
             return self._holder
 
     def give(self, group: str) -> None:
-        """Let the next have it, if this group had."""
+        """Releases the lock if this group holds it."""
         with self._lock:
             if self._holder == group:
                 self._holder = ""
 
 
-class Taking:
-    """Takes the lead of one group over, when asked to or by the setting."""
+class TakeoverController:
+    """Takes over the lead of one group, on request or by the setting."""
 
     def __init__(  # noqa: PLR0913 - it brings together what a takeover is decided by and whom it concerns
         self,
         *,
         group: str,
         leading: LeadingSettings,
-        judge: Judge,
-        seat: Seat,
-        teller: Teller,
-        floor: Floor,
+        evaluator: RebalanceEvaluator,
+        position: JoinPosition,
+        reporter: GroupReporter,
+        lock: TakeoverLock,
         told: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -90,26 +91,26 @@ class Taking:
         Args:
             group: The group's name.
             leading: Whether to take over unasked, and the limits.
-            judge: What there is to gain.
-            seat: The place among the members.
-            teller: Who is told.
-            floor: Who may take over in this agent.
+            evaluator: What there is to gain.
+            position: The place among the members.
+            reporter: Who is told.
+            lock: Who may take over in this agent.
             told: Tells the supervisor at once by which ids brokers know the agent; returns when it is told.
             clock: Seconds, monotonic.
         """
         self._group = group
         self._leading = leading
-        self._judge = judge
-        self._seat = seat
-        self._teller = teller
-        self._floor = floor
+        self._evaluator = evaluator
+        self._position = position
+        self._reporter = reporter
+        self._takeover_lock = lock
         self._told = told
         self._clock = clock
         self._lock = threading.Lock()
         self._progress = Progress(group=group)
         self._asked_at = float("-inf")
         self._approached = False
-        self._run: Run | None = None
+        self._run: TakeoverAttempt | None = None
         self._tries = 0
         self._again_at = float("-inf")
         self._joined_at = float("inf")
@@ -125,14 +126,14 @@ class Taking:
         with self._lock:
             if self._now().outcome in UNDER_WAY:
                 return self._progress
-            role = self._teller.role
+            role = self._reporter.role
             asked = Progress(group=self._group, number=self._progress.number + 1, dry_run=dry_run)
             if role == FOLLOWING:
                 self._asked_at, self._approached = self._clock(), False
                 self._progress = replace(asked, outcome=Outcome.ASKED)
             else:
                 self._progress = replace(
-                    asked, outcome=Outcome.REFUSED, reason=_role_refusal(role, self._teller.trouble)
+                    asked, outcome=Outcome.REFUSED, reason=_role_refusal(role, self._reporter.trouble)
                 )
             return self._progress
 
@@ -180,7 +181,7 @@ class Taking:
             reason = outlook_refusal(look, standing)
         if not reason and not dry_run:
             if standing.static and not self._approached and ahead(look, standing.me, standing.leader):
-                self._approached = self._seat.approach(member, look, most=MOST_AHEAD, rolls=MOST_ROLLS)
+                self._approached = self._position.approach(member, look, most=MOST_AHEAD, rolls=MOST_ROLLS)
                 if self._approached:
                     self._asked_at = self._clock()  # the question was taken up
                 return True
@@ -225,7 +226,7 @@ class Taking:
             elif member.pending:
                 member.let_go()
         except kafka_errors.KafkaError as error:
-            self._teller.failed("leave", error, 0.0)
+            self._reporter.failed("leave", error, 0.0)
         self._settle()
         self.orphans |= member.pending
 
@@ -248,7 +249,7 @@ class Taking:
         return self._leading.takeover == "clean" and now >= self._again_at and calm
 
     def _worth_refusal(self, evaluation: Evaluation, *, asked: bool) -> str:
-        decision = self._judge.opinion(evaluation)
+        decision = self._evaluator.dry_run(evaluation)
         allowed = {Action.REBALANCE, Action.PROPOSE} if asked else {Action.REBALANCE}
         if decision.action in allowed and decision.before > decision.after:
             return ""
@@ -258,7 +259,7 @@ class Taking:
         )
 
     def _floor_refusal(self) -> str:
-        holder = self._floor.take(self._group)
+        holder = self._takeover_lock.take(self._group)
         return "" if holder == self._group else f"the agent is taking the lead of {holder} over; one at a time"
 
     @property
@@ -267,7 +268,7 @@ class Taking:
         return max(self._rejoins, default=None)
 
     def _gain(self, look: GroupView, evaluation: Evaluation) -> Gain:
-        situation, outlook = evaluation.situation, self._judge.outlook
+        situation, outlook = evaluation.situation, self._evaluator.outlook
         now, then = weighed_shares(situation.present, situation.possible, situation.rates)
         return Gain(
             members=len(look.members) - 1,
@@ -286,21 +287,21 @@ class Taking:
         if asked:
             self._set(replace(progress, outcome=Outcome.REFUSED if reason else Outcome.WOULD, reason=reason, gain=gain))
         if reason and (not progress.dry_run if asked else reason != self._refused):
-            self._teller.takeover(Outcome.REFUSED.value, reason=reason)
+            self._reporter.takeover(Outcome.REFUSED.value, reason=reason)
         self._refused = "" if asked else reason
 
     def _begin(self, member: Member, look: GroupView, evaluation: Evaluation, gain: Gain) -> None:
-        self._judge.decide(evaluation)  # it costs what a rebalance costs
+        self._evaluator.decide(evaluation)  # it costs what a rebalance costs
         pause = _AGAIN_SECONDS[self._tries] if self._tries < len(_AGAIN_SECONDS) else float("inf")
         self._tries, self._again_at = self._tries + 1, self._clock() + pause
         progress = self._progress
         number = progress.number if progress.outcome is Outcome.ASKED else progress.number + 1
-        self._teller.takeover("begin", reason=f"{gain.share_now:.1%} across racks, {gain.share_then:.1%} possible")
-        self._run = Run(
+        self._reporter.takeover("begin", reason=f"{gain.share_now:.1%} across racks, {gain.share_then:.1%} possible")
+        self._run = TakeoverAttempt(
             progress=Progress(group=self._group, number=number, gain=gain),
             before=look,
             wait_seconds=self._leading.takeover_wait_seconds,
-            teller=self._teller,
+            reporter=self._reporter,
             told=self._told,
             publish=self._set,
             clock=self._clock,
@@ -311,7 +312,7 @@ class Taking:
         """After the end of a run, the next may have the floor."""
         if self._run is None or self._run.is_over:
             self._run = None
-            self._floor.give(self._group)
+            self._takeover_lock.give(self._group)
 
     def _set(self, progress: Progress) -> None:
         with self._lock:

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from agent.cluster import ClusterView
-from agent.events import Events
-from agent.events.chronicle import Chronicle
+from agent.events import EventLog
 from agent.events.commits import Commits
+from agent.events.rebalance_tracker import RebalanceTracker
 from agent.traffic.board import Published
 from agent.traffic.model import GroupTraffic, PartitionTraffic, TrafficSnapshot
 from tests.unit.agent.measured import A, B, C, group, snapshot
@@ -89,8 +89,8 @@ class Measured:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.events = Events()
-        self.chronicle = Chronicle(self.events, cooperative=(), clock=lambda: self.now)
+        self.events = EventLog()
+        self.chronicle = RebalanceTracker(self.events, cooperative=(), clock=lambda: self.now)
 
     def take(self, measured: GroupTraffic) -> None:
         """Five seconds later."""

@@ -10,9 +10,9 @@ import structlog
 
 from agent.group import GroupView
 from agent.leading.admission import refusal
+from agent.leading.join_position import JoinPosition
 from agent.leading.membership import Membership
 from agent.leading.order import is_exposed, members_before
-from agent.leading.seat import Seat
 from agent.leading.stepping_back import StepBackError
 from agent.metrics import Metrics
 from common.settings import LeadingSettings
@@ -58,9 +58,9 @@ class Broker:
         self.nudges += 1
 
 
-def seat() -> Seat:
+def seat() -> JoinPosition:
     """A seat that logs nowhere."""
-    return Seat(retry_seconds=30.0, metrics=Metrics(), log=structlog.get_logger())
+    return JoinPosition(retry_seconds=30.0, metrics=Metrics(), log=structlog.get_logger())
 
 
 def of(broker: Broker) -> Membership:
@@ -116,7 +116,7 @@ def test_the_supervisor_hears_of_a_place_before_it_is_taken() -> None:
     """A worker that died within 0.2 s of joining was in the group, and nobody knew by which id to leave for it."""
     broker = Broker(names(200), STICKY, is_static=False, group_instance_id=None)
     heard: list[str] = []
-    place = Seat(
+    place = JoinPosition(
         retry_seconds=30.0,
         metrics=Metrics(),
         log=structlog.get_logger(),

@@ -9,13 +9,13 @@ from typing import cast
 import pytest
 from kafka import errors as kafka_errors
 
-from agent.events import Events
+from agent.events import EventLog
 from agent.group import GroupView
+from agent.leading.group_reporter import GroupReporter
 from agent.leading.member import Hold, Member
 from agent.leading.progress import Outcome, Progress
 from agent.leading.takeover import HELD_SECONDS, MOST_TRIES
-from agent.leading.takeover_run import Run
-from agent.leading.teller import Teller
+from agent.leading.takeover_attempt import TakeoverAttempt
 from agent.metrics import Metrics
 from common.settings import Settings
 from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, OWNED, STABLE, held
@@ -88,11 +88,11 @@ class Stage:
     def __post_init__(self) -> None:
         """Begin."""
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["orders"]})
-        self.run = Run(
+        self.run = TakeoverAttempt(
             progress=Progress(group="orders", number=1),
             before=STABLE,
             wait_seconds=5.0,
-            teller=Teller(group="orders", settings=settings, metrics=Metrics(), events=Events()),
+            reporter=GroupReporter(group="orders", settings=settings, metrics=Metrics(), events=EventLog()),
             told=lambda: self.told.append("told"),
             publish=self.seen.append,
             clock=lambda: self.now,

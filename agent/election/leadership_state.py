@@ -1,4 +1,4 @@
-"""What the other rooms ask of the election, and the answers of an agent that has none."""
+"""What other parts of the agent ask the election, and the answers of an agent without one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from agent.election.counting import EVERYTHING, Claims
 from agent.election.model import Told
 
 
-class Standing(Protocol):
-    """What the other rooms ask: whether this agent is to do something now."""
+class LeadershipState(Protocol):
+    """Tells whether this agent is responsible for something now."""
 
     @property
     def term(self) -> int:
@@ -37,7 +37,7 @@ class Standing(Protocol):
 
 
 class Alone:
-    """The standing of an agent without election: it does everything, and nobody stands by."""
+    """The state of an agent without election: it is responsible for everything and has no standby."""
 
     term = 0
 

@@ -13,9 +13,9 @@ import pytest
 from agent.cluster import SettledCluster
 from agent.group import GroupView
 from agent.leading.assigning import Assigning
-from agent.leading.judge import Evaluation, Judge
 from agent.leading.measured import UNMEASURED, Measured
 from agent.leading.policy import Action, Crossing, Decision, Reason
+from agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
 from agent.racks import NO_HOSTS
 from agent.traffic.collect import Partition
 from common.settings import PolicySettings, Settings
@@ -43,7 +43,7 @@ class Bench:
     now: float = 1000.0
     cluster: SettledCluster = FAR
     watch: Any = field(init=False)
-    judge: Judge = field(init=False)
+    evaluator: RebalanceEvaluator = field(init=False)
 
     def __post_init__(self) -> None:
         settings = Settings(
@@ -51,7 +51,7 @@ class Bench:
             policy=PolicySettings.model_validate(self.policy),
         )
         self.watch = SimpleNamespace(cluster=self.cluster, rack_aware_fetch=True, unknown=self._unknown)
-        self.judge = Judge(
+        self.evaluator = RebalanceEvaluator(
             settings=settings,
             watch=self.watch,
             assigning=Assigning(group="orders-eu", settings=settings, watch=self.watch),
@@ -68,21 +68,21 @@ class Bench:
 
     def evaluation(self, view: GroupView = VIEW, *, generation: int = 1) -> Evaluation:
         """Of a stable group that the agent leads."""
-        evaluation, _ = self.judge.evaluate(view, leading=True, generation=generation)
+        evaluation, _ = self.evaluator.evaluate(view, leading=True, generation=generation)
         assert evaluation is not None
         return evaluation
 
     def decide(self, view: GroupView = VIEW) -> tuple[Decision, bool]:
         """Of the group as it is."""
-        return self.judge.decide(self.evaluation(view))
+        return self.evaluator.decide(self.evaluation(view))
 
 
 def test_partitions_that_the_first_look_lacks_are_waited_for() -> None:
     """A broker that is behind may have been asked; a group that lost them for good is rebalanced when that lasts."""
     bench = Bench(policy={"settling_seconds": 30}, cluster=cluster(RACKS, t=[[1], [1]]))
-    assert bench.judge.evaluate(VIEW, leading=True) == (None, False)
+    assert bench.evaluator.evaluate(VIEW, leading=True) == (None, False)
     bench.now += 29
-    assert bench.judge.evaluate(VIEW, leading=True) == (None, False)
+    assert bench.evaluator.evaluate(VIEW, leading=True) == (None, False)
     bench.now += 1
     assert bench.evaluation().situation.partitions_changed
     bench.watch.cluster = NEAR
@@ -109,7 +109,7 @@ def test_rates_are_summed_up_anew_every_few_seconds() -> None:
     bench = Bench(measured=Measured(rates=rates, crossing=lambda _: Crossing(share=0.3, since=7.0)))
     evaluation = bench.evaluation()
     for _ in range(26):
-        bench.judge.decide(evaluation)
+        bench.evaluator.decide(evaluation)
         bench.now += 0.2
     assert asked == ["orders-eu"] * 2
     assert evaluation.situation.crossing == Crossing(share=0.3, since=7.0)
@@ -131,7 +131,7 @@ def test_a_group_has_the_rules_of_the_first_pattern(
     bench = Bench(policy={"groups": groups, "least_saving": 0.1})
     decision, _ = bench.decide()
     assert decision.action is action
-    assert bench.judge.outlook.mode == mode
+    assert bench.evaluator.outlook.mode == mode
 
 
 def test_a_trigger_that_waits_is_told_once() -> None:
@@ -168,14 +168,14 @@ def test_the_outlook_is_of_the_group_as_it_is() -> None:
         policy={"windows": [{"cron": "0 2 * * *", "minutes": 60}]}, measured=Measured(rates=lambda _: RATES), now=0.0
     )
     bench.decide()
-    outlook = bench.judge.outlook
+    outlook = bench.evaluator.outlook
     assert outlook.decision is not None
     assert (outlook.decision.reason, outlook.decision.until) == (Reason.OUTSIDE_WINDOW, MIDNIGHT + 7200)
     assert outlook.saved_bytes_per_second == 120.0
     assert outlook.saved_dollars_per_day == pytest.approx(120.0 * 86_400 * 0.02 / 2**30)
-    bench.judge.forget()
-    assert bench.judge.outlook.decision is None
-    assert bench.judge.outlook.saved_bytes_per_second is None
+    bench.evaluator.forget()
+    assert bench.evaluator.outlook.decision is None
+    assert bench.evaluator.outlook.saved_bytes_per_second is None
 
 
 def test_what_was_triggered_before_a_restart_counts_once() -> None:
@@ -219,16 +219,16 @@ def test_conditions_are_numbered() -> None:
 def test_a_group_whose_topics_are_not_known_is_not_judged() -> None:
     """Until somebody has looked at them."""
     bench = Bench(cluster=cluster(RACKS))
-    assert bench.judge.evaluate(VIEW, leading=True) == (None, False)
-    assert bench.judge.situation is None
+    assert bench.evaluator.evaluate(VIEW, leading=True) == (None, False)
+    assert bench.evaluator.situation is None
 
 
 def test_a_group_with_an_unknown_topic_is_not_judged() -> None:
     """A situation without one of its topics would be another group's; it waits until the topic was looked at."""
     bench = Bench()
     view = group(member("m-a", "t", "new", rack="a", assigned=from_pairs([("t", 0)])))
-    assert bench.judge.evaluate(view, leading=True) == (None, False)
+    assert bench.evaluator.evaluate(view, leading=True) == (None, False)
     bench.watch.cluster = cluster(RACKS, t=[[1]], new=[[1]])
-    evaluation, _ = bench.judge.evaluate(view, leading=True)
+    evaluation, _ = bench.evaluator.evaluate(view, leading=True)
     assert evaluation is not None
     assert evaluation.situation.partitions_changed

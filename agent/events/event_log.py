@@ -1,7 +1,7 @@
-"""What all parts of the agent tell of what happened, and where everybody reads it: bounded, in memory, newest last.
+"""The event log: what all parts of the agent report, and where readers find it; bounded, in memory, newest last.
 
-Nobody here waits for a disk: what is added is handed on to listeners (the file's keeper, the publisher), which only
-take note. What must not enter: deciding, and files.
+Nothing here waits for a disk: each event is passed to listeners (the event writer, the publisher), which only queue
+it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ def _unpriced(_bytes: float) -> float | None:
     return None
 
 
-class Events:
-    """The book."""
+class EventLog:
+    """The event log."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""The thread that writes events to the file: opens it, writes what waits, and tries again where that fails.
+"""The thread that writes events to the file: opens it, writes queued events, and retries after a failure.
 
-Whoever adds an event only puts it in a bounded queue. While the file cannot be used the events wait, the oldest go when
-there are too many, and the agent works on. What must not enter: SQL.
+Adding an event only puts it into a bounded queue. While the file cannot be used the events wait, and the oldest are
+dropped when there are too many; the agent continues.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 import structlog
 
-from agent.events.book import Events
+from agent.events.event_log import EventLog
 from agent.events.metrics import EventMetrics
 from agent.events.model import Event
 from agent.events.place import path_of
@@ -29,14 +29,14 @@ _FIRST_PAUSE_SECONDS: Final = 1.0
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 
 
-class Keeper(threading.Thread):
-    """Keeps a book in a file."""
+class EventWriter(threading.Thread):
+    """Writes the event log to a file."""
 
     def __init__(  # noqa: PLR0913 - all named
         self,
         path: Path,
         *,
-        events: Events,
+        events: EventLog,
         metrics: EventMetrics,
         most: int,
         days: float,
@@ -173,9 +173,9 @@ class Keeper(threading.Thread):
         return True
 
 
-def keeper_of(settings: Settings, events: Events, metrics: EventMetrics) -> Keeper | None:
-    """The keeper of the file that the settings name; None where events are in memory only."""
+def writer_of(settings: Settings, events: EventLog, metrics: EventMetrics) -> EventWriter | None:
+    """The writer of the file that the settings name; None where events are in memory only."""
     path = path_of(settings)
     if path is None:
         return None
-    return Keeper(path, events=events, metrics=metrics, most=settings.events.most, days=settings.events.days)
+    return EventWriter(path, events=events, metrics=metrics, most=settings.events.most, days=settings.events.days)

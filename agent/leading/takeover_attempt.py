@@ -1,7 +1,6 @@
-"""One takeover from its begin to its end: step after step, each watched and bounded in time, undone on any trouble.
+"""One takeover attempt: step after step, each observed and limited in time, and undone when a step fails.
 
-The group's thread drives it, a turn at a time and never for long. What must not enter: whether there is to be one
-(`agent.leading.taking`), and what allows a step (`agent.leading.takeover`).
+The group's thread drives it, one short turn at a time. `agent.leading.takeover` has the rules of each step.
 """
 
 from __future__ import annotations
@@ -14,17 +13,17 @@ from typing import Final
 from kafka import errors as kafka_errors
 
 from agent.group import GroupView
+from agent.leading.group_reporter import GroupReporter
 from agent.leading.member import Hold, Member
 from agent.leading.order import ahead
 from agent.leading.progress import Did, Outcome, Progress
 from agent.leading.takeover import BACK_SECONDS, HELD_SECONDS, MOST_TRIES, Step, is_back, may_evict, standing_of
-from agent.leading.teller import Teller
 
 _LEAD_SECONDS: Final = 10.0
 
 
-class Run:
-    """One takeover under way; over as soon as `progress.outcome` is not RUNNING."""
+class TakeoverAttempt:
+    """One takeover in progress; finished as soon as `progress.outcome` is not RUNNING."""
 
     def __init__(  # noqa: PLR0913 - what it needs to know, whom to tell and what time it is
         self,
@@ -32,7 +31,7 @@ class Run:
         progress: Progress,
         before: GroupView,
         wait_seconds: float,
-        teller: Teller,
+        reporter: GroupReporter,
         told: Callable[[], None],
         publish: Callable[[Progress], None],
         clock: Callable[[], float] = time.monotonic,
@@ -43,14 +42,14 @@ class Run:
             progress: What it is the progress of.
             before: The group, stable, as it was last seen.
             wait_seconds: How long the members may take to rejoin.
-            teller: Who is told.
+            reporter: Who is told.
             told: Tells the supervisor at once by which ids brokers know the agent; returns when it is told.
             publish: Called with every progress.
             clock: Seconds, monotonic.
         """
         self._before = before
         self._wait_seconds = wait_seconds
-        self._teller = teller
+        self._reporter = reporter
         self._told = told
         self._publish = publish
         self._clock = clock
@@ -84,7 +83,7 @@ class Run:
         except kafka_errors.RetriableError as error:
             if self.is_over or self._held() > HELD_SECONDS:
                 raise
-            self._teller.failed("kafka", error, 0.0)
+            self._reporter.failed("kafka", error, 0.0)
 
     def _turn(self, member: Member) -> None:
         if self._step is Step.HOLD and self._held() > HELD_SECONDS:
@@ -176,7 +175,7 @@ class Run:
     def _go_on(self, step: Step, *, did: str = "") -> None:
         """The step is over; `did` says what it came to where that is not what it is for."""
         over = self._over(did or self._step.value)
-        self._teller.takeover(over.step, seconds=over.seconds)
+        self._reporter.takeover(over.step, seconds=over.seconds)
         self._step, self._step_began = step, self._clock()
         self._tell(replace(self.progress, step=step.value, did=(*self.progress.did, over), seconds=self._seconds()))
 
@@ -189,7 +188,7 @@ class Run:
     def _finish(self, outcome: Outcome, reason: str) -> None:
         did = (*self.progress.did, self._over(self._step.value))
         self._tell(replace(self.progress, outcome=outcome, reason=reason, step="", did=did, seconds=self._seconds()))
-        self._teller.takeover(
+        self._reporter.takeover(
             outcome.value,
             reason=reason,
             seconds=self.progress.seconds,

@@ -1,6 +1,6 @@
-"""What the page, the HTTP API and the metrics have in common: report and verdict, worked out once per snapshot.
+"""Computes report and verdict once per snapshot, for the page, the HTTP API and the metrics.
 
-Readers on any thread; one works a thing out, the others wait for it. What must not enter: formats of any reader.
+Any thread may read; one computes a value and the others wait for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from agent import costs, verify
 from agent.baseline import CurvePoint, curve_of, own_share, seen_share
-from agent.events import Events
+from agent.events import EventLog
 from agent.findings import Verdict
 from agent.metrics import GroupStatus
 from agent.report import Gap, Report
@@ -28,7 +28,7 @@ _OWN_SECONDS: Final = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Own:
-    """A share that was worked out, for which members and assignor, and when."""
+    """A computed share, with its members, its assignor and its time."""
 
     share: float | None
     members: tuple[str, ...]
@@ -36,7 +36,7 @@ class _Own:
     at: float
 
 
-class Showing:
+class ReportService:
     """Report and verdict of the latest snapshot."""
 
     def __init__(  # noqa: PLR0913 - everything that is shown comes together here
@@ -44,7 +44,7 @@ class Showing:
         *,
         board: TrafficBoard,
         roles: Callable[[], Mapping[str, str]],
-        events: Events,
+        events: EventLog,
         prices: PriceTable,
         leading: LeadingSettings,
         bootstrap: str = "",

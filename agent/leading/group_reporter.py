@@ -1,7 +1,4 @@
-"""What happens with one group, told to everybody who wants to know: log, metrics, status board, events.
-
-Each thing is told once, in one place. What must not enter: deciding, and the membership.
-"""
+"""Reports one group's events to log, metrics, status board and event store, each event once and in one place."""
 
 from __future__ import annotations
 
@@ -13,16 +10,16 @@ from typing import Final
 import structlog
 
 from agent.cluster import SettledCluster
-from agent.events import Events
-from agent.events.chronicle import Chronicle
+from agent.events import EventLog
+from agent.events.rebalance_tracker import RebalanceTracker
 from agent.events.rebalances import Rebalances
 from agent.group import GroupView
 from agent.leading import planner
 from agent.leading.assigning import Sent
-from agent.leading.judge import Outlook
-from agent.leading.policy import Action, Decision, Reason, Situation, share
+from agent.leading.policy import Action, Decision, GroupCondition, Reason, share
+from agent.leading.rebalance_evaluator import Outlook
+from agent.leading.rebalance_observer import RebalanceObserver
 from agent.leading.stepping_back import Cause, StepBackError
-from agent.leading.witness import Witness
 from agent.metrics import GroupStatus, Metrics
 from agent.racks import Hosts, rack_warnings
 from agent.refusals import explained
@@ -40,8 +37,8 @@ FENCED: Final = "fenced"
 INSIDE: Final = frozenset({FOLLOWING, LEADING})
 
 
-class Teller:
-    """Tells of one group."""
+class GroupReporter:
+    """Reports what happens with one group."""
 
     def __init__(  # noqa: PLR0913 - everybody who wants to know comes together here
         self,
@@ -49,18 +46,18 @@ class Teller:
         group: str,
         settings: Settings,
         metrics: Metrics,
-        events: Events,
+        events: EventLog,
         rebalances: Rebalances | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is told yet.
+        """Nothing is reported yet.
 
         Args:
             group: The group's name.
             settings: All settings.
             metrics: Where to count and publish.
             events: Where decisions and plans are kept for people.
-            rebalances: Who keeps book of the group's rebalances.
+            rebalances: The record of the group's rebalances.
             clock: Seconds, monotonic.
         """
         self._group = group
@@ -69,8 +66,8 @@ class Teller:
         self._events = events
         leading = settings.leading
         if rebalances is None:
-            rebalances = Chronicle(events, cooperative=leading.cooperative_protocols, clock=clock).of(group)
-        self.witness = Witness(rebalances, leading=leading, clock=clock)
+            rebalances = RebalanceTracker(events, cooperative=leading.cooperative_protocols, clock=clock).of(group)
+        self.observer = RebalanceObserver(rebalances, leading=leading, clock=clock)
         self.log = structlog.get_logger("leader").bind(group=group)
         self._warned: tuple[str, ...] = ()
         self._broken: float | None = None
@@ -136,13 +133,13 @@ class Teller:
 
     def joined(self, *, generation: int, leader: str) -> None:
         """The agent is in the group again, without a plan of its own."""
-        self.witness.joined(generation)
+        self.observer.joined(generation)
         self.log.info("joined", role=self.role, generation=generation, leader=leader)
 
     def planned(self, sent: Sent) -> None:
         """A plan went to the group."""
         plan = sent.plan
-        self.witness.planned(sent)
+        self.observer.planned(sent)
         self.metrics.planned(self._group, plan.assignor, sent.seconds)
         if plan.failure is not None:
             self.metrics.failed(self._group, "plan")
@@ -196,7 +193,7 @@ class Teller:
             until=until,
         )
         if decision.action is Action.REBALANCE:
-            self.witness.begins(decision.reason.value)
+            self.observer.begins(decision.reason.value)
             self.metrics.rebalanced(self._group, decision.reason.value)
         elif decision.action is Action.PROPOSE:
             self.metrics.proposed(self._group, decision.reason.value)
@@ -233,7 +230,7 @@ class Teller:
         view: GroupView,
         *,
         first: bool,
-        situation: Situation | None,
+        situation: GroupCondition | None,
         cluster: SettledCluster,
         hosts: Hosts,
         outlook: Outlook,
@@ -250,7 +247,7 @@ class Teller:
         """
         decision = outlook.decision
         waits = decision is not None and (decision.action is Action.SUPPRESS or decision.reason is Reason.PROPOSED)
-        self.witness.sees(view, situation=situation, cluster=cluster)
+        self.observer.sees(view, situation=situation, cluster=cluster)
         members = planner.members_of_view(view, self._settings.racks, hosts)
         known = {member.rack.rack for member in members if member.rack.rack is not None}
         brokers = {rack for rack in cluster.brokers.values() if isinstance(rack, str)}

@@ -1,7 +1,4 @@
-"""What the agent sees of a group's rebalances as a member of it, or from outside, told to who keeps book of them.
-
-What must not enter: deciding, and finding out what a rebalance began with.
-"""
+"""Observes a group's rebalances, as a member of the group or from outside, and records them."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ from agent.events.pictures import clients_of, of_plan, of_view
 from agent.events.rebalances import Plan, Rebalances
 from agent.group import EMPTY_STATES, GroupView
 from agent.leading.assigning import Sent
-from agent.leading.policy import Situation, share
+from agent.leading.policy import GroupCondition, share
 from common.settings import LeadingSettings
 
 
-class Witness:
-    """Of one group."""
+class RebalanceObserver:
+    """Observes the rebalances of one group."""
 
     def __init__(
         self, rebalances: Rebalances, *, leading: LeadingSettings, clock: Callable[[], float] = time.monotonic
@@ -90,7 +87,7 @@ class Witness:
             ),
         )
 
-    def sees(self, view: GroupView, *, situation: Situation | None, cluster: SettledCluster) -> None:
+    def sees(self, view: GroupView, *, situation: GroupCondition | None, cluster: SettledCluster) -> None:
         """A look at the group, without the agent; what it costs where that is worked out."""
         clients = clients_of(view.members, agent=self._leading.instance_id)
         if not (view.stable or view.state in EMPTY_STATES):

@@ -1,7 +1,6 @@
-"""Every group's rebalances: hands out who follows one group, and feeds those that the agent is no member of from looks.
+"""Tracks the rebalances of every group: gives each group its record, and feeds the groups the agent is not a member of.
 
-Measuring looks at all watched groups anyway; while the agent is a member of one it knows better. What must not enter:
-questions to brokers.
+Measuring polls all observed groups anyway; a membership in a group is more precise than that.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from agent.events.book import Events
 from agent.events.commits import Commits
+from agent.events.event_log import EventLog
 from agent.events.model import Event
 from agent.events.pictures import of_traffic, share_of
 from agent.events.rebalances import Rebalances
@@ -28,7 +27,7 @@ _SETTLED: Final = EMPTY_STATES | {STABLE}
 
 @dataclass(slots=True, kw_only=True)
 class _Followed:
-    """One group: its rebalances, what is known of its commits, how it was last measured, whether somebody holds it."""
+    """One group: its rebalances, its known commits, its last measurement, and whether a membership feeds it."""
 
     rebalances: Rebalances
     commits: Commits = field(default_factory=Commits)
@@ -37,12 +36,12 @@ class _Followed:
     held: bool = False
 
 
-class Chronicle:
-    """All groups."""
+class RebalanceTracker:
+    """Tracks the rebalances of all groups."""
 
     def __init__(
         self,
-        events: Events,
+        events: EventLog,
         *,
         cooperative: Collection[str],
         clock: Callable[[], float] = time.monotonic,

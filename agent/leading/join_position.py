@@ -1,7 +1,7 @@
-"""Following: stand next to lead where that is safe, else out of harm's way, and never keep partitions.
+"""The agent's position in the join order of a group that another member leads: next to lead where that is safe.
 
-What a good place is says `agent.leading.order`; here a membership is moved there by static re-rolls, which
-cause no rebalance.
+Which position is good is decided by `agent.leading.order`. Here a static membership gets new member ids until its
+position is good, which causes no rebalance. The agent never keeps partitions.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _CHOOSE_SECONDS: Final = 3.0
 _MOST_RETURNS: Final = 3
 
 
-class Seat:
-    """The agent's place in one group while somebody else leads it."""
+class JoinPosition:
+    """The agent's position in one group while another member leads it."""
 
     def __init__(
         self,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.events import Events
-from agent.events.chronicle import Chronicle
+from agent.events import EventLog
+from agent.events.rebalance_tracker import RebalanceTracker
 from agent.group import GroupView
-from agent.leading.witness import Witness
+from agent.leading.rebalance_observer import RebalanceObserver
 from common.settings import Settings
 from protocol.model import from_pairs
 from tests.unit.agent.values import cluster, group, member
@@ -28,20 +28,20 @@ BEFORE, AFTER = owning([0, 1], [2]), owning([0], [1, 2])
 def test_a_look_between_joingroup_and_syncgroup_does_not_undo_what_the_agent_began() -> None:
     """It shows the group Stable, before the rebalance or after it: moves were told as "not known; 0 of 9 moved"."""
     now = 100.0
-    events = Events()
-    chronicle = Chronicle(events, cooperative=(), clock=lambda: now)
-    witness = Witness(chronicle.of("orders"), leading=LEADING, clock=lambda: now)
-    witness.rejoins(expected=False)
-    witness.joined(7)
+    events = EventLog()
+    chronicle = RebalanceTracker(events, cooperative=(), clock=lambda: now)
+    observer = RebalanceObserver(chronicle.of("orders"), leading=LEADING, clock=lambda: now)
+    observer.rejoins(expected=False)
+    observer.joined(7)
     for _ in range(2):
-        witness.sees(BEFORE, situation=None, cluster=CLUSTER)
-    witness.begins("racks-changed")
-    witness.rejoins(expected=False)
+        observer.sees(BEFORE, situation=None, cluster=CLUSTER)
+    observer.begins("racks-changed")
+    observer.rejoins(expected=False)
     now += 3.0  # the members' heartbeats
-    witness.sees(BEFORE, situation=None, cluster=CLUSTER)
-    witness.sees(AFTER, situation=None, cluster=CLUSTER)
-    witness.joined(8)
+    observer.sees(BEFORE, situation=None, cluster=CLUSTER)
+    observer.sees(AFTER, situation=None, cluster=CLUSTER)
+    observer.joined(8)
     for _ in range(2):
-        witness.sees(AFTER, situation=None, cluster=CLUSTER)
+        observer.sees(AFTER, situation=None, cluster=CLUSTER)
     told = [(event.generation, event.reason, event.moved) for event in reversed(events.latest())]
     assert told == [(7, "joined", None), (8, "racks-changed", 1)]

@@ -1,7 +1,7 @@
-"""Everything that a cycle asks the brokers, in the order in which it must be asked, and what it remembers of the last.
+"""Polls the brokers for one traffic cycle, in the required order, and keeps the state between cycles.
 
-Committed offsets are asked before log sizes, so that what was consumed lies on the curve. Each family of questions may
-fail alone and leaves a gap. What must not enter: bytes per group, rates, shares.
+Committed offsets are requested before log sizes, so that consumed positions lie on the curve. Each kind of request may
+fail alone and leaves a gap.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _POLICIES_SECONDS: Final = 300.0
 
 @dataclass(slots=True, kw_only=True)
 class State:
-    """What one cycle leaves to the next."""
+    """State that one cycle passes to the next."""
 
     at: float | None = None
     cluster: ClusterView = field(default_factory=lambda: ClusterView(brokers={}, topics={}))
@@ -45,8 +45,8 @@ class State:
 
 
 @dataclass(slots=True, kw_only=True)
-class Look:
-    """What one cycle sees."""
+class Poll:
+    """Everything that one cycle reads from the brokers."""
 
     listed: dict[str, ListedGroup]
     groups: dict[str, ObservedGroup]
@@ -55,8 +55,8 @@ class Look:
     spans: dict[str, Spans]
 
 
-class Looker:
-    """Asks the brokers and keeps the state between cycles; driven from one thread."""
+class BrokerPoller:
+    """Polls the brokers and keeps the state between cycles; one thread drives it."""
 
     def __init__(self, settings: Settings, wire: Wire, hosts: Hosts = NO_HOSTS) -> None:
         self._settings = settings
@@ -69,7 +69,7 @@ class Looker:
         sampler = Sampler(wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes)
         self.sizes = Sizes(sampler, rack=settings.traffic.rack, enabled=settings.traffic.sample_bytes > 0)
 
-    def look(self, *, now: float, rack_aware: bool) -> Look:
+    def look(self, *, now: float, rack_aware: bool) -> Poll:
         """Ask everything once.
 
         Raises:
@@ -88,7 +88,7 @@ class Looker:
         self._look_into_logs(look, now=now, rack_aware=rack_aware)
         return look
 
-    def done(self, look: Look, now: float | None) -> None:
+    def done(self, look: Poll, now: float | None) -> None:
         """Remember a look for the next, whose spans begin at that moment."""
         state = self.state
         state.at, state.groups, state.owners = now, look.groups, look.owners
@@ -116,7 +116,7 @@ class Looker:
         rack = self.state.cluster.brokers.get(broker, NoRack.UNKNOWN) if broker is not None else NoRack.UNKNOWN
         return rack if isinstance(rack, str) else ""
 
-    def _look_at_groups(self) -> Look:
+    def _look_at_groups(self) -> Poll:
         state, racks, hosts = self.state, self._settings.racks, self._hosts
         if not state.cluster.brokers:
             state.cluster, gaps = collect.metadata(self._wire, ())
@@ -142,7 +142,7 @@ class Looker:
         observed = {group.group: group for group in (*found, *map(self._same, streams))}
         observed |= {name: groups.only_listed(one) for name, one in listed.items() if name not in observed}
         owners = {name: self._owners(group) for name, group in observed.items()}
-        return Look(
+        return Poll(
             listed=listed,
             groups=observed,
             owners=owners,
@@ -197,7 +197,7 @@ class Looker:
         state.curves, state.logs = curves, logs
         self._keys.keep(curves)
 
-    def _look_at_serving(self, look: Look, *, now: float, rack_aware: bool) -> None:
+    def _look_at_serving(self, look: Poll, *, now: float, rack_aware: bool) -> None:
         state = self.state
         readers = {
             (partition, member.rack.rack)
@@ -219,7 +219,7 @@ class Looker:
         )
         state.served = {reader: served for reader, served in state.served.items() if reader in readers} | settled
 
-    def _look_into_logs(self, look: Look, *, now: float, rack_aware: bool) -> None:
+    def _look_into_logs(self, look: Poll, *, now: float, rack_aware: bool) -> None:
         state = self.state
         topics = state.cluster.topics.keys()
         new = topics - state.compacted.keys()

@@ -1,7 +1,7 @@
-"""One group's picture from what a cycle saw of it: members, partitions, shares, blind spots.
+"""Builds the snapshot of one group from what a cycle read: members, partitions, shares, blind spots.
 
-The best possible share is worked out anew only where the group, its replicas or its weights changed, and within a
-budget of time per cycle; until then the last one is shown. What must not enter: clients and clocks but for that budget.
+The best possible share is computed again only where the group, its replicas or its weights have changed, and within a
+time budget per cycle; until then the last one is shown.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _SOLVING_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What one cycle saw of a group."""
+class GroupObservation:
+    """What one cycle read about a group."""
 
     group: ObservedGroup
     owners: Mapping[Partition, ObservedMember]
@@ -47,8 +47,8 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scene:
-    """What all groups of one cycle share."""
+class ClusterContext:
+    """Data that all groups of one cycle share."""
 
     view: ClusterView
     settled: SettledCluster
@@ -76,8 +76,8 @@ class _Solved:
     solved: bool = False
 
 
-class Painter:
-    """Makes pictures; remembers problems and best shares by group."""
+class SnapshotBuilder:
+    """Builds snapshots; caches problems and best shares by group."""
 
     def __init__(self, settings: Settings, weights: WeightBook) -> None:
         self._leading = settings.leading
@@ -106,7 +106,7 @@ class Painter:
         """The cycle is over: the next may spend time on best shares again."""
         self._spent_seconds = 0.0
 
-    def paint(self, seen: Seen, scene: Scene) -> GroupTraffic:
+    def paint(self, seen: GroupObservation, scene: ClusterContext) -> GroupTraffic:
         """The picture of one group."""
         group = seen.group
         name = group.group
@@ -142,7 +142,7 @@ class Painter:
             note=group.note,
         )
 
-    def _partitions(self, seen: Seen, scene: Scene) -> tuple[PartitionTraffic, ...]:
+    def _partitions(self, seen: GroupObservation, scene: ClusterContext) -> tuple[PartitionTraffic, ...]:
         result = []
         for partition in sorted({*seen.owners, *seen.committed}):
             owner = seen.owners.get(partition)
@@ -162,7 +162,7 @@ class Painter:
             )
         return tuple(result)
 
-    def _solve(self, group: ObservedGroup, scene: Scene) -> _Solved:
+    def _solve(self, group: ObservedGroup, scene: ClusterContext) -> _Solved:
         weights = self._weights.weights(group.group) if self._leading.weigh_by == "bytes" else None
         topics = tuple(
             scene.settled.topics.get(topic) for topic in sorted({t for member in group.members for t in member.topics})
@@ -196,7 +196,7 @@ class Painter:
             self._spent_seconds += time.perf_counter() - begun
         return last
 
-    def _blind_spots(self, seen: Seen, scene: Scene) -> tuple[BlindSpot, ...]:
+    def _blind_spots(self, seen: GroupObservation, scene: ClusterContext) -> tuple[BlindSpot, ...]:
         group, name = seen.group, seen.group.group
         if seen.spans.rewound:
             self._rewound.add(name)
@@ -224,7 +224,7 @@ class Painter:
         return tuple(spot for spot, holds in found.items() if holds)
 
 
-def _members(seen: Seen) -> tuple[MemberTraffic, ...]:
+def _members(seen: GroupObservation) -> tuple[MemberTraffic, ...]:
     return tuple(
         MemberTraffic(
             id=member.id,

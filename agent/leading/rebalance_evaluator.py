@@ -1,7 +1,6 @@
-"""What a stable group looks like beside the plan that it could have, and whether that is worth a rebalance now.
+"""Compares a stable group with the plan that it could have, and decides whether that is worth a rebalance now.
 
-Works out a situation once per look, cluster, weights and knowledge of hosts, and keeps the policy's state. What must
-not enter: the membership, and telling anybody.
+The group's condition is computed once per poll, cluster, weights and knowledge of hosts; the policy's state is kept.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ from agent.leading.policy import (
     Action,
     Breaker,
     Decision,
+    GroupCondition,
     Reason,
-    Situation,
     decide,
     fresh,
     remembering,
@@ -42,14 +41,14 @@ _HOUR_SECONDS: Final = 3600.0
 
 @dataclass(slots=True, kw_only=True)
 class Evaluation:
-    """What was worked out for one group view, cluster, set of weights and knowledge of hosts."""
+    """The result for one group view, cluster, set of weights and knowledge of hosts."""
 
     view: GroupView
     cluster: SettledCluster
     weights: Weights | None
     hosts: object
     plan: planner.Plan
-    situation: Situation
+    situation: GroupCondition
     rates_at: float = float("-inf")
     """When the rates of the situation were summed up."""
 
@@ -79,8 +78,8 @@ def _never(_since: float) -> Iterable[float]:
     return ()
 
 
-class Judge:
-    """Judges one group."""
+class RebalanceEvaluator:
+    """Evaluates rebalances of one group."""
 
     def __init__(  # noqa: PLR0913 - everything that a rebalance is decided by comes together here
         self,
@@ -135,7 +134,7 @@ class Judge:
         """Topics of which the group has partitions that no cluster has had, and since when."""
 
     @property
-    def situation(self) -> Situation | None:
+    def situation(self) -> GroupCondition | None:
         """What was last worked out, unless it is forgotten."""
         return self._evaluation.situation if self._evaluation is not None else None
 
@@ -177,7 +176,7 @@ class Judge:
         told, self._told = self._told, news
         return decision, news != told
 
-    def opinion(self, evaluation: Evaluation) -> Decision:
+    def dry_run(self, evaluation: Evaluation) -> Decision:
         """As `decide`, but nothing is spent, and nothing remembered: for who asks what would be done."""
         now = self._clock()
         self._measure(evaluation, now)
@@ -218,7 +217,7 @@ class Judge:
             weights=weights,
             hosts=hosts,
             plan=plan,
-            situation=Situation(
+            situation=GroupCondition(
                 present=plan.before,
                 possible=plan.after,
                 partitions_changed=planner.partitions_changed(problem, members, cluster),

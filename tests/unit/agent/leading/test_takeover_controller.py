@@ -8,19 +8,19 @@ from typing import Any, cast
 
 import pytest
 
-from agent.events import Events
+from agent.events import EventLog
 from agent.group import GroupView
-from agent.leading.judge import Evaluation, Judge
+from agent.leading.group_reporter import FOLLOWING, LEADING, STANDBY, GroupReporter
+from agent.leading.join_position import JoinPosition
 from agent.leading.member import Member
 from agent.leading.policy import Action, Decision, Reason
 from agent.leading.progress import Outcome
-from agent.leading.seat import Seat
-from agent.leading.taking import Floor, Taking
-from agent.leading.teller import FOLLOWING, LEADING, STANDBY, Teller
+from agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
+from agent.leading.takeover_controller import TakeoverController, TakeoverLock
 from agent.metrics import Metrics
 from common.settings import LeadingSettings, Settings
 from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, STABLE
-from tests.unit.agent.leading.test_takeover_run import Joining
+from tests.unit.agent.leading.test_takeover_attempt import Joining
 from tests.unit.agent.values import group
 
 COST = SimpleNamespace(cross_rack=2, cross_rack_weight=2, assigned_weight=4)
@@ -40,14 +40,14 @@ class Judging:
     )
     spent: int = 0
 
-    def opinion(self, _: Evaluation) -> Decision:
+    def dry_run(self, _: Evaluation) -> Decision:
         """What it is asked to say."""
         return Decision(action=self.action, reason=Reason.RACKS_CHANGED, before=0.5, after=self.after)
 
     def decide(self, evaluation: Evaluation) -> tuple[Decision, bool]:
         """The same, spent."""
         self.spent += 1
-        return self.opinion(evaluation), True
+        return self.dry_run(evaluation), True
 
 
 @dataclass
@@ -55,7 +55,7 @@ class Stage:
     """A taking, its membership and its clock."""
 
     leading: LeadingSettings = field(default_factory=LeadingSettings)
-    floor: Floor = field(default_factory=Floor)
+    lock: TakeoverLock = field(default_factory=TakeoverLock)
     judging: Judging = field(default_factory=Judging)
     joining: Joining = field(default_factory=Joining)
     approached: int = 0
@@ -64,19 +64,19 @@ class Stage:
     def __post_init__(self) -> None:
         """The agent follows, and has for long."""
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["orders"]})
-        self.teller = Teller(group="orders", settings=settings, metrics=Metrics(), events=Events())
-        self.teller.become(FOLLOWING)
+        self.reporter = GroupReporter(group="orders", settings=settings, metrics=Metrics(), events=EventLog())
+        self.reporter.become(FOLLOWING)
         self.joining.waited_seconds = 0.5
-        self.taking = Taking(
+        self.takeovers = TakeoverController(
             group="orders",
             leading=self.leading,
-            judge=cast("Judge", self.judging),
-            seat=cast("Seat", self),
-            teller=self.teller,
-            floor=self.floor,
+            evaluator=cast("RebalanceEvaluator", self.judging),
+            position=cast("JoinPosition", self),
+            reporter=self.reporter,
+            lock=self.lock,
             clock=lambda: self.now,
         )
-        self.taking.joined(self.member)
+        self.takeovers.joined(self.member)
         self.now += 60
 
     @property
@@ -91,17 +91,17 @@ class Stage:
 
     def consider(self, look: GroupView = STABLE) -> bool:
         """One turn of following."""
-        return self.taking.consider(self.member, look, EVALUATION)
+        return self.takeovers.consider(self.member, look, EVALUATION)
 
 
 def test_it_begins_when_asked_to() -> None:
     """The rebalance is asked for, its price paid, and the progress tells."""
     stage = Stage()
     assert not stage.consider()
-    assert stage.taking.ask(dry_run=False).outcome is Outcome.ASKED
+    assert stage.takeovers.ask(dry_run=False).outcome is Outcome.ASKED
     assert stage.consider()
-    assert stage.taking.is_under_way
-    assert stage.taking.progress.outcome is Outcome.RUNNING
+    assert stage.takeovers.is_under_way
+    assert stage.takeovers.progress.outcome is Outcome.RUNNING
     assert stage.joining.done == ["hold", "nudge"]
     assert stage.judging.spent == 1
 
@@ -109,18 +109,18 @@ def test_it_begins_when_asked_to() -> None:
 def test_who_asks_again_gets_the_one_under_way() -> None:
     """Two people who ask at once see the same takeover."""
     stage = Stage()
-    number = stage.taking.ask(dry_run=False).number
+    number = stage.takeovers.ask(dry_run=False).number
     stage.consider()
-    assert stage.taking.ask(dry_run=False).number == number
-    assert stage.taking.ask(dry_run=True).number == number
+    assert stage.takeovers.ask(dry_run=False).number == number
+    assert stage.takeovers.ask(dry_run=True).number == number
 
 
 def test_a_dry_run_answers_and_changes_nothing() -> None:
     """It tells the gain, also from a place that would have to be left first."""
     stage = Stage()
-    stage.taking.ask(dry_run=True)
+    stage.takeovers.ask(dry_run=True)
     assert not stage.consider(BEHIND)
-    progress = stage.taking.progress
+    progress = stage.takeovers.progress
     assert (progress.outcome, progress.dry_run) == (Outcome.WOULD, True)
     assert progress.gain is not None
     assert (progress.gain.rejoin_seconds, progress.gain.pause_seconds_at_most) == (0.5, 6.0)
@@ -140,17 +140,17 @@ def test_a_dry_run_answers_and_changes_nothing() -> None:
 def test_each_refusal_is_an_answer(judging: Judging, look: GroupView, words: str) -> None:
     """With the reason, and without touching the group."""
     stage = Stage(judging=judging)
-    stage.taking.ask(dry_run=False)
+    stage.takeovers.ask(dry_run=False)
     assert not stage.consider(look)
-    assert stage.taking.progress.outcome is Outcome.REFUSED
-    assert words in stage.taking.progress.reason
+    assert stage.takeovers.progress.outcome is Outcome.REFUSED
+    assert words in stage.takeovers.progress.reason
     assert stage.joining.done == []
 
 
 def test_what_is_only_proposed_may_be_asked_for() -> None:
     """Where the policy may not act by itself, a person may."""
     stage = Stage(judging=Judging(action=Action.PROPOSE))
-    stage.taking.ask(dry_run=False)
+    stage.takeovers.ask(dry_run=False)
     assert stage.consider()
 
 
@@ -158,37 +158,37 @@ def test_slow_members_are_remembered() -> None:
     """A rebalance that took the members long speaks against it, until faster ones have followed."""
     stage = Stage()
     stage.joining.waited_seconds = 7.0
-    stage.taking.joined(stage.member)
-    stage.taking.ask(dry_run=False)
+    stage.takeovers.joined(stage.member)
+    stage.takeovers.ask(dry_run=False)
     stage.consider()
-    assert "took 7.0 s to rejoin" in stage.taking.progress.reason
+    assert "took 7.0 s to rejoin" in stage.takeovers.progress.reason
     stage.joining.waited_seconds = 0.4
     for _ in range(5):
-        stage.taking.joined(stage.member)
-    stage.taking.ask(dry_run=False)
+        stage.takeovers.joined(stage.member)
+    stage.takeovers.ask(dry_run=False)
     assert stage.consider()
 
 
 def test_a_better_place_is_looked_for_once() -> None:
     """Whoever still stands ahead then is evicted too."""
     stage = Stage()
-    stage.taking.ask(dry_run=False)
+    stage.takeovers.ask(dry_run=False)
     assert stage.consider(BEHIND)
-    assert (stage.approached, stage.taking.is_under_way) == (1, False)
+    assert (stage.approached, stage.takeovers.is_under_way) == (1, False)
     assert stage.consider(BEHIND)
-    assert (stage.approached, stage.taking.is_under_way) == (1, True)
+    assert (stage.approached, stage.takeovers.is_under_way) == (1, True)
 
 
 def test_one_group_at_a_time() -> None:
     """Another group's takeover is waited for, not joined."""
-    floor = Floor()
-    assert floor.take("payments") == "payments"
-    stage = Stage(floor=floor)
-    stage.taking.ask(dry_run=False)
+    lock = TakeoverLock()
+    assert lock.take("payments") == "payments"
+    stage = Stage(lock=lock)
+    stage.takeovers.ask(dry_run=False)
     assert not stage.consider()
-    assert "taking the lead of payments over" in stage.taking.progress.reason
-    floor.give("payments")
-    stage.taking.ask(dry_run=False)
+    assert "taking the lead of payments over" in stage.takeovers.progress.reason
+    lock.give("payments")
+    stage.takeovers.ask(dry_run=False)
     assert stage.consider()
 
 
@@ -196,8 +196,8 @@ def test_one_group_at_a_time() -> None:
 def test_only_one_that_follows_takes_over(role: str, words: str) -> None:
     """A leader need not, and one that the election did not choose must not."""
     stage = Stage()
-    stage.teller.become(role)
-    progress = stage.taking.ask(dry_run=False)
+    stage.reporter.become(role)
+    progress = stage.takeovers.ask(dry_run=False)
     assert progress.outcome is Outcome.REFUSED
     assert words in progress.reason
 
@@ -205,9 +205,9 @@ def test_only_one_that_follows_takes_over(role: str, words: str) -> None:
 def test_a_question_that_nobody_takes_up_is_answered() -> None:
     """While the group does not settle the group's thread does not come to it."""
     stage = Stage()
-    stage.taking.ask(dry_run=False)
+    stage.takeovers.ask(dry_run=False)
     stage.now += 6
-    assert stage.taking.progress.outcome is Outcome.REFUSED
+    assert stage.takeovers.progress.outcome is Outcome.REFUSED
     assert not stage.consider()
 
 
@@ -218,12 +218,12 @@ def test_the_setting_takes_over_whenever_the_lead_is_lost() -> None:
     assert not stage.consider()
     stage.judging.action = Action.REBALANCE
     assert stage.consider()
-    stage.taking.end(stage.member)
-    assert not stage.taking.is_under_way
+    stage.takeovers.end(stage.member)
+    assert not stage.takeovers.is_under_way
     stage.joining.leading = True
-    stage.taking.joined(stage.member)
+    stage.takeovers.joined(stage.member)
     stage.joining.leading = False
-    stage.taking.joined(stage.member)
+    stage.takeovers.joined(stage.member)
     assert not stage.consider()
     stage.now += 6
     assert stage.consider()
@@ -234,8 +234,8 @@ def test_the_setting_tries_twice_more_what_was_undone() -> None:
     stage = Stage(leading=LeadingSettings(takeover="clean"))
     for pause in (30, 60, 1_000_000):
         assert stage.consider()
-        stage.taking.end(stage.member)
-        stage.taking.joined(stage.member)
+        stage.takeovers.end(stage.member)
+        stage.takeovers.joined(stage.member)
         stage.now += pause - 1
         assert not stage.consider()
         stage.now += 1
@@ -245,24 +245,24 @@ def test_the_setting_tries_twice_more_what_was_undone() -> None:
 def test_the_end_of_the_membership_undoes_it() -> None:
     """The brake goes, the floor is free, and whoever asked is told."""
     stage = Stage()
-    stage.taking.ask(dry_run=False)
+    stage.takeovers.ask(dry_run=False)
     stage.consider()
-    stage.taking.turn(stage.member)
-    stage.taking.end(stage.member)
-    assert stage.taking.progress.outcome is Outcome.UNDONE
+    stage.takeovers.turn(stage.member)
+    stage.takeovers.end(stage.member)
+    assert stage.takeovers.progress.outcome is Outcome.UNDONE
     assert not stage.joining.pending
-    assert stage.floor.take("payments") == "payments"
+    assert stage.lock.take("payments") == "payments"
 
 
 def test_ids_that_could_not_be_given_back_are_kept_for_the_next_membership() -> None:
     """No reserved id is forgotten while the agent lives."""
     stage = Stage()
-    stage.taking.ask(dry_run=False)
+    stage.takeovers.ask(dry_run=False)
     stage.consider()
     stage.joining.breaks = True
-    stage.taking.end(stage.member)
-    assert stage.taking.orphans == {"brake"}
+    stage.takeovers.end(stage.member)
+    assert stage.takeovers.orphans == {"brake"}
     stage.joining.breaks = False
-    stage.taking.release_orphans(stage.member)
-    assert stage.taking.orphans == frozenset()
+    stage.takeovers.release_orphans(stage.member)
+    assert stage.takeovers.orphans == frozenset()
     assert stage.joining.done[-1] == "release"
