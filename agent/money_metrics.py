@@ -34,7 +34,7 @@ class MoneyCollector(Collector):
         reports: ReportService,
         ledger: Ledger,
         *,
-        most_series: int = 20_000,
+        max_series: int = 20_000,
         active: Callable[[], bool] = lambda: True,
     ) -> None:
         """Prepare.
@@ -42,13 +42,13 @@ class MoneyCollector(Collector):
         Args:
             reports: The report.
             ledger: Money since the agent began.
-            most_series: So many topics have series of their own.
+            max_series: So many topics have series of their own.
             active: Whether this agent counts any group; a standby tells no findings, as it is not told others' racks.
         """
         self._active = active
         self._reports = reports
         self._ledger = ledger
-        self._most = most_series
+        self._most = max_series
         self._own: dict[_Labels, _Labels] = {}
 
     def collect(self) -> Iterator[Metric]:

@@ -129,7 +129,7 @@ class Agent:
             else None
         )
         self.metrics.registry.register(
-            TrafficCollector(self.traffic, most_series=settings.traffic.most_series, mine=partial(_counts, standing))
+            TrafficCollector(self.traffic, max_series=settings.traffic.max_series, mine=partial(_counts, standing))
         )
         self.on_presence: Callable[[], None] = lambda: None
         """Called when brokers know the agent by another id, which the supervisor has to know at once."""
@@ -196,7 +196,7 @@ class Agent:
             MoneyCollector(
                 self.reports,
                 ledger,
-                most_series=settings.traffic.most_series,
+                max_series=settings.traffic.max_series,
                 active=lambda: standing.claims.any_duty,
             )
         )

@@ -21,7 +21,7 @@ from common.money import SECONDS_PER_MONTH
 from common.settings import LeadingSettings
 
 LEAST_SHARE: Final = 0.05
-"""Shares nearer to each other than this are taken for the same: five points, as `policy.least_saving` by default."""
+"""Shares nearer to each other than this are taken for the same: five points, as `policy.min_saving` by default."""
 _NEAR_RANDOM: Final = 0.9
 """A share of at least this part of the random one counts as random."""
 _CONSUMER: Final = "consumer"

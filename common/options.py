@@ -29,7 +29,7 @@ SetOption = Annotated[
         "--set",
         "-s",
         metavar="KEY=VALUE",
-        help="Any setting, e.g. -s policy.least_saving=0.02 or -s kafka.security.protocol=SSL; may be repeated.",
+        help="Any setting, e.g. -s policy.min_saving=0.02 or -s kafka.security.protocol=SSL; may be repeated.",
         show_default=False,
     ),
 ]
@@ -55,7 +55,7 @@ def settings_from(
     for assignment in assignments or ():
         dotted, equals, value = assignment.partition("=")
         if not equals or not dotted:
-            raise SettingsError(f"--set {assignment[:200]!r}: expected KEY=VALUE, e.g. policy.least_saving=0.02")
+            raise SettingsError(f"--set {assignment[:200]!r}: expected KEY=VALUE, e.g. policy.min_saving=0.02")
         section, _, key = dotted.partition(".")
         parsed = value if section == "kafka" and key else parse_text(value)
         if not key:

@@ -23,9 +23,9 @@ _OPENING = """# Configuration
 Settings come from four places; the first that names a key wins:
 
 1. flags: `--bootstrap-servers`, `--group`, and `--set KEY=VALUE` for every key below
-   (`--set policy.least_saving=0.02`)
+   (`--set policy.min_saving=0.02`)
 2. environment: `SAMERACK_` and the key in capitals, two underscores between section and key
-   (`SAMERACK_POLICY__LEAST_SAVING=0.02`); in Kafka keys underscores stand for dots
+   (`SAMERACK_POLICY__MIN_SAVING=0.02`); in Kafka keys underscores stand for dots
    (`SAMERACK_KAFKA__BOOTSTRAP_SERVERS=127.0.0.1:9092`); what Kubernetes sets for a Service called `samerack` is ignored
 3. a YAML file: `--config FILE`, or the variable `SAMERACK_CONFIG`
 4. the defaults below

@@ -146,10 +146,10 @@ def refusal(view: GroupView, leading: LeadingSettings) -> str:
         return unsound(view.protocol)
     if view.protocol not in leading.protocols:
         return _foreign_protocol(view.protocol)
-    if endangers(view) and not leading.roundrobin_tolerates:
+    if endangers(view) and not leading.allow_roundrobin_v0:
         return (
             "its members use roundrobin with subscription v0, and kafka-python 3's roundrobin fails on a member "
-            "without topics; if none is kafka-python 3, set leading.roundrobin_tolerates"
+            "without topics; if none is kafka-python 3, set leading.allow_roundrobin_v0"
         )
     if view.protocol not in SOUND_PROTOCOLS and (reason := foreign(view, leading)):
         return reason

@@ -107,14 +107,14 @@ def check_least_savings(settings: Settings, prices: PriceTable) -> None:
         ("policy", settings.policy),
         *((f"policy.groups.{pattern}", rules) for pattern, rules in settings.policy.groups.items()),
     ):
-        needs_bytes = rules.least_saving_bytes_per_second or rules.least_saving_dollars_per_day
+        needs_bytes = rules.min_saving_bytes_per_second or rules.min_saving_dollars_per_day
         if needs_bytes and not settings.traffic.enabled:
-            key = "bytes_per_second" if rules.least_saving_bytes_per_second else "dollars_per_day"
+            key = "bytes_per_second" if rules.min_saving_bytes_per_second else "dollars_per_day"
             raise SettingsError(
                 f"{place}.least_saving_{key}: needs measured bytes; set traffic.enabled to true, or leave this away"
             )
-        if rules.least_saving_dollars_per_day and not prices.dollars_per_byte:
+        if rules.min_saving_dollars_per_day and not prices.dollars_per_byte:
             raise SettingsError(
-                f"{place}.least_saving_dollars_per_day: bytes across racks cost nothing by {prices.provider}'s prices, "
-                "so that nothing is ever worth it; give least_saving_bytes_per_second, or other money.prices"
+                f"{place}.min_saving_dollars_per_day: bytes across racks cost nothing by {prices.provider}'s prices, "
+                "so that nothing is ever worth it; give min_saving_bytes_per_second, or other money.prices"
             )

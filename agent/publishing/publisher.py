@@ -91,7 +91,7 @@ class Publisher(threading.Thread):
         self._windows = Windows(asked.every_seconds)
         self._interval = 0
         self._told = LastPublished()
-        self._outbox = Outbox(most_records=asked.most_buffered_records, most_bytes=asked.most_buffered_bytes)
+        self._outbox = Outbox(most_records=asked.max_buffered_records, most_bytes=asked.max_buffered_bytes)
         self._full = False
         self._sender = Sender(
             producer_config(settings.kafka, asked.kafka),
@@ -251,7 +251,7 @@ class Publisher(threading.Thread):
                 "buffer-full",
                 records=len(self._outbox),
                 bytes=self._outbox.bytes,
-                cure="the oldest go; raise publishing.most_buffered_records and publishing.most_buffered_bytes",
+                cure="the oldest go; raise publishing.max_buffered_records and publishing.max_buffered_bytes",
             )
         self._full = bool(gone)
 

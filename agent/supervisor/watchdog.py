@@ -143,7 +143,7 @@ class Supervisor:
         return ""
 
     def _calm(self, worker: Worker) -> str:
-        log.info("leads-again", after_seconds=self._settings.calm_seconds)
+        log.info("leads-again", after_seconds=self._settings.restart_window_seconds)
         worker.process.terminate()
         worker.process.join(_STOP_SECONDS)
         self._observing = False
@@ -154,7 +154,7 @@ class Supervisor:
         """After a death: release what holds groups up, and decide how the next one starts."""
         now = time.monotonic()
         self._deaths.append(now)
-        while self._deaths and now - self._deaths[0] > self._settings.calm_seconds:
+        while self._deaths and now - self._deaths[0] > self._settings.restart_window_seconds:
             self._deaths.popleft()
         count = len(self._deaths)
         log.error("worker-died", reason=reason, deaths=count, groups=sorted({one.group for one in self._known}))
@@ -162,12 +162,12 @@ class Supervisor:
         lost = frozenset(one for one in self._known if one.pending or one.instance_id is None)
         self._leave(lost, wait=False)
         self._known -= lost
-        if count >= self._settings.most_deaths and not self._observing:
-            self._observing, self._observing_until = True, now + self._settings.calm_seconds
+        if count >= self._settings.max_restarts and not self._observing:
+            self._observing, self._observing_until = True, now + self._settings.restart_window_seconds
             log.error(
                 "only-observes",
-                reason=f"the worker died {count} times in {self._settings.calm_seconds:g} s",
-                seconds=self._settings.calm_seconds,
+                reason=f"the worker died {count} times in {self._settings.restart_window_seconds:g} s",
+                seconds=self._settings.restart_window_seconds,
             )
         pause = 0.0 if count <= _FREE_DEATHS else min(_MOST_PAUSE_SECONDS, 2.0 ** (count - _FREE_DEATHS - 1))
         if pause or self._observing:

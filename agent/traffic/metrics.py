@@ -1,7 +1,7 @@
 """Metrics of consumer traffic: consumed bytes and records, shares, the cost of measuring, failures by family.
 
 Read from one published snapshot, so that a scrape never sees half of an update. Series are bounded: what goes beyond
-`traffic.most_series` is added up under the topic `(other)`. What must not enter: money.
+`traffic.max_series` is added up under the topic `(other)`. What must not enter: money.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class TrafficCollector(Collector):
     """What the board shows, as metrics."""
 
     def __init__(
-        self, board: TrafficBoard, *, most_series: int, mine: Callable[[str], bool] = lambda _group: True
+        self, board: TrafficBoard, *, max_series: int, mine: Callable[[str], bool] = lambda _group: True
     ) -> None:
         """Prepare.
 
         Args:
             board: What is shown.
-            most_series: So many topics have series of their own.
+            max_series: So many topics have series of their own.
             mine: Whether a group is this agent's to show; others' totals are empty by themselves.
         """
         self._board = board
         self._mine = mine
-        self._most = most_series
+        self._most = max_series
         self._own: dict[FlowKey, FlowKey] = {}
 
     def describe(self) -> Iterable[Metric]:

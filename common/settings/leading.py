@@ -82,7 +82,7 @@ class LeadingSettings(Section):
         description="Protocol names whose members rebalance incrementally (KIP-429): moving partitions are withheld "
         "for one round.",
     )
-    roundrobin_tolerates: bool = Field(
+    allow_roundrobin_v0: bool = Field(
         default=False,
         description="Whether the agent may join a group that uses `roundrobin` and has members with subscription v0. "
         "kafka-python 3's roundrobin fails on the agent (a member without topics); say true if no member is "

@@ -63,7 +63,7 @@ class TrafficSettings(Section):
         description="Metrics of Java clients, whose bytes are then exact: `consumer-node-metrics incoming-byte-total`.",
         examples=[[{"url": "http://127.0.0.1:9404/metrics", "group": "orders"}]],
     )
-    most_series: int = Field(
+    max_series: int = Field(
         default=20_000,
         ge=1,
         description="Most series of `samerack_consumed_bytes_total` and of `samerack_consumed_records_total`; what "

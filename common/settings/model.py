@@ -189,7 +189,24 @@ def _check_names(layer: Mapping[str, Any], origin: str) -> None:
                 raise SettingsError(f"{dotted} (from {origin}): no such setting{_nearest(dotted)}")
 
 
+_RENAMED: Final = {
+    "leading.roundrobin_tolerates": "leading.allow_roundrobin_v0",
+    "policy.least_saving": "policy.min_saving",
+    "policy.least_saving_bytes_per_second": "policy.min_saving_bytes_per_second",
+    "policy.least_saving_dollars_per_day": "policy.min_saving_dollars_per_day",
+    "policy.most_per_hour": "policy.max_per_hour",
+    "publishing.most_buffered_bytes": "publishing.max_buffered_bytes",
+    "publishing.most_buffered_records": "publishing.max_buffered_records",
+    "supervisor.calm_seconds": "supervisor.restart_window_seconds",
+    "supervisor.most_deaths": "supervisor.max_restarts",
+    "traffic.most_series": "traffic.max_series",
+}
+"""Former names of settings; each is refused with its present name."""
+
+
 def _nearest(dotted: str) -> str:
+    if dotted in _RENAMED:
+        return f"; it is called {_RENAMED[dotted]} now"
     names = [
         f"{place}.{field}" if place else field for place, model in sections().items() for field in model.model_fields
     ]

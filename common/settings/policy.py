@@ -56,18 +56,18 @@ class PolicyRules(Section):
         description="`act`: trigger rebalances that are worth it. `propose`: trigger none for racks or traffic, and "
         "tell what `act` would have done. Either way the agent leads, and plans whatever rebalance others cause.",
     )
-    least_saving: float = Field(
+    min_saving: float = Field(
         default=0.05,
         ge=0,
         le=1,
-        description="Least saving, as a share of all partitions of the group (0.05: 5 points of cross-rack share), "
-        "for which the agent triggers a rebalance. It acts when the saving is greater than every least saving.",
+        description="Minimum saving, as a share of all partitions of the group (0.05: 5 points of cross-rack share), "
+        "for which the agent triggers a rebalance. It acts when the saving is greater than every minimum.",
     )
-    least_saving_bytes_per_second: float = Field(
-        default=0.0, ge=0, description="Least saving in measured bytes per second; 0: whatever it is."
+    min_saving_bytes_per_second: float = Field(
+        default=0.0, ge=0, description="Minimum saving in measured bytes per second; 0: whatever it is."
     )
-    least_saving_dollars_per_day: float = Field(
-        default=0.0, ge=0, description="Least saving in dollars per day, by `money.prices`; 0: whatever it is."
+    min_saving_dollars_per_day: float = Field(
+        default=0.0, ge=0, description="Minimum saving in dollars per day, by `money.prices`; 0: whatever it is."
     )
     unmeasured_seconds: float = Field(
         default=600.0,
@@ -77,7 +77,7 @@ class PolicyRules(Section):
     )
     burst: int = Field(default=3, ge=1, description="Rebalances that may follow each other without a pause.")
     refill_seconds: Seconds = Field(default=60.0, description="Time in which the budget gains one rebalance.")
-    most_per_hour: int = Field(default=12, ge=1, description="Most rebalances within any hour.")
+    max_per_hour: int = Field(default=12, ge=1, description="Maximum of rebalances within any hour.")
     windows: tuple[WindowSettings, ...] = Field(
         default=(),
         description="Times in which rebalances may be triggered; empty: always.",
@@ -111,7 +111,7 @@ class PolicySettings(PolicyRules):
         description="Other rules for some groups: shell patterns (`*`, `?`, `[...]`) of group names to keys of this "
         "section, but for the settling times; the first that matches counts. Keys that it does not name are the "
         "section's.",
-        examples=[{"orders-*": {"mode": "propose", "least_saving": 0.1}}],
+        examples=[{"orders-*": {"mode": "propose", "min_saving": 0.1}}],
     )
 
     def of(self, group: str) -> PolicyRules:

@@ -48,10 +48,10 @@ class PublishingSettings(Section):
         default=False,
         description="Whether to create a missing topic, with the brokers' default numbers of partitions and replicas.",
     )
-    most_buffered_records: int = Field(
+    max_buffered_records: int = Field(
         default=100_000, ge=1, description="Most records that wait while Kafka does not take them."
     )
-    most_buffered_bytes: int = Field(
+    max_buffered_bytes: int = Field(
         default=67_108_864, ge=1, description="Most bytes of records that wait while Kafka does not take them."
     )
 

@@ -22,12 +22,12 @@ class SupervisorSettings(Section):
         description="Resident memory, in MiB, beyond which the working process is replaced. In a container also beyond "
         "three quarters of its memory, of what is in no file: at the limit the kernel would end all of it.",
     )
-    most_deaths: int = Field(
+    max_restarts: int = Field(
         default=5,
         ge=1,
-        description="Deaths of the working process within `calm_seconds` after which its groups are left and only "
-        "observed.",
+        description="After so many restarts of the working process within `restart_window_seconds` its groups are left "
+        "and only observed.",
     )
-    calm_seconds: Seconds = Field(
-        default=300.0, description="How long deaths count, and how long groups are only observed after too many."
+    restart_window_seconds: Seconds = Field(
+        default=300.0, description="How long a restart counts, and how long groups are only observed after too many."
     )

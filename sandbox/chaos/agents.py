@@ -143,10 +143,10 @@ class Agents:
             "election.group": ELECTION,
             "leading.roll_seconds": 1,
             # a worker that is killed every minute is the play, no crash loop
-            "supervisor.calm_seconds": 3,
+            "supervisor.restart_window_seconds": 3,
             "policy.burst": 20,
             "policy.refill_seconds": 5,
-            "policy.most_per_hour": 1000,
+            "policy.max_per_hour": 1000,
         }
         self.groups = tuple(groups)
         self.all = [

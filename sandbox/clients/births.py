@@ -34,7 +34,7 @@ AGENT_SETTINGS: Final = {
     "policy.settling_seconds": 1,
     "policy.burst": 20,
     "policy.refill_seconds": 5,
-    "policy.most_per_hour": 1000,
+    "policy.max_per_hour": 1000,
     "log.level": "info",
 }
 _CROWDS: Final = frozenset({"java", "java-3.4", "java-2.8", "confluent"})

@@ -81,10 +81,10 @@ SCHEMA: dict[str, tuple[dict[str, Any], str]] = {
         "at '/config/policy': additional properties 'least_savings' not allowed",
     ),
     "type of a setting": (
-        {"config": {"policy": {"least_saving": "5 %"}}},
-        "at '/config/policy/least_saving': got string, want number",
+        {"config": {"policy": {"min_saving": "5 %"}}},
+        "at '/config/policy/min_saving': got string, want number",
     ),
-    "range of a setting": ({"config": {"policy": {"least_saving": 5}}}, "at '/config/policy/least_saving': maximum"),
+    "range of a setting": ({"config": {"policy": {"min_saving": 5}}}, "at '/config/policy/min_saving': maximum"),
     "choice of a setting": (
         {"config": {"pod": {"sources": ["node"]}}},
         "must be one of 'env', 'file', 'label', 'kubernetes', 'cloud'",

@@ -408,7 +408,7 @@ class Judgement(Witness):
         problem = planner.problem_of(members, cluster, mode)
         plan = planner.make_plan(problem, mode)
         saving = share(plan.before) - share(plan.after)
-        if saving > configured.policy.least_saving + 1e-9 and rested:
+        if saving > configured.policy.min_saving + 1e-9 and rested:
             self.fail(
                 "NotOptimal",
                 f"{name} leads a group that reads {share(plan.before):.0%} across racks, not {share(plan.after):.0%}",

@@ -254,7 +254,7 @@ class SupervisedAgent:
         known = [presences for at, presences in self._told if at <= now - _NOTICE_MS - _TOLD_MS]
         if self._told:
             self._known = known[-1] if known else self._known
-        calm = round(_RULES.calm_seconds * 1000)
+        calm = round(_RULES.restart_window_seconds * 1000)
         self._deaths.append(now)
         while now - self._deaths[0] > calm:
             self._deaths.popleft()
@@ -263,7 +263,7 @@ class SupervisedAgent:
         self._leave(lost)
         self._known -= lost
         pause = 0 if count <= _FREE_DEATHS else min(_MOST_PAUSE_MS, 1000 * 2 ** (count - _FREE_DEATHS - 1))
-        if count >= _RULES.most_deaths:
+        if count >= _RULES.max_restarts:
             pause = calm
             self._observes_until = now + calm
             self._deaths.clear()

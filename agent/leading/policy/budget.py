@@ -42,8 +42,8 @@ def refilled(budget: Budget, now: float, rules: Rules) -> Budget:
 
 def refusal(budget: Budget, rules: Rules) -> tuple[Reason, float] | None:
     """Why a refilled budget does not allow a rebalance, and until when; None where it does."""
-    if len(budget.spent) >= rules.most_per_hour:
-        return Reason.HOURLY_CAP, budget.spent[-rules.most_per_hour] + HOUR_SECONDS
+    if len(budget.spent) >= rules.max_per_hour:
+        return Reason.HOURLY_CAP, budget.spent[-rules.max_per_hour] + HOUR_SECONDS
     if budget.tokens < 1:
         return Reason.OUT_OF_BUDGET, budget.at + (1 - budget.tokens) * rules.refill_seconds
     return None

@@ -75,12 +75,12 @@ def _judge(state: State, situation: GroupCondition, now: float, wall: float, rul
     saving = share(situation.present) - share(situation.possible)
     if saving <= TOLERANCE:
         return replace(state, proposed=None), _decision(situation, Action.NOTHING, Reason.NOTHING_TO_GAIN)
-    if saving <= rules.least_saving + TOLERANCE:
+    if saving <= rules.min_saving + TOLERANCE:
         return replace(state, proposed=None), _decision(situation, Action.SUPPRESS, Reason.BELOW_LEAST_SAVING)
     state, weighed = _weigh(state, situation, now, wall, rules)
     if weighed is not None:
         return state, _decision(situation, Action.SUPPRESS, *weighed)
-    if state.proposed is not None and saving <= state.proposed + rules.least_saving + TOLERANCE:
+    if state.proposed is not None and saving <= state.proposed + rules.min_saving + TOLERANCE:
         return state, _decision(situation, Action.NOTHING, Reason.PROPOSED)
     state, barred = _barred(state, situation, now, wall, rules)
     if barred is not None:

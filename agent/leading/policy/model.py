@@ -54,21 +54,21 @@ class Rules:
 
     Attributes:
         proposes: Whether rebalances for racks and traffic are told instead of triggered.
-        least_saving: As a share of partitions, by weight.
+        min_saving: As a share of partitions, by weight.
         least_bytes_per_second: 0 where bytes do not matter.
         unmeasured_seconds: How long to wait for bytes to be measured.
         burst: The bucket's size.
         refill_seconds: Seconds per new token.
-        most_per_hour: Rebalances within any hour.
+        max_per_hour: Rebalances within any hour.
         windows: When rebalances may be triggered; none: always.
         breaker_failures: Failures in a row that open the breaker.
         breaker_seconds: How long it stays open.
     """
 
-    least_saving: float
+    min_saving: float
     burst: int
     refill_seconds: float
-    most_per_hour: int
+    max_per_hour: int
     proposes: bool = False
     least_bytes_per_second: float = 0.0
     unmeasured_seconds: float = 0.0
@@ -79,16 +79,16 @@ class Rules:
 
 def rules_of(policy: PolicyRules, *, dollars_per_byte: float) -> Rules:
     """The rules that settings and prices make."""
-    least_dollars = policy.least_saving_dollars_per_day
+    least_dollars = policy.min_saving_dollars_per_day
     least_priced = least_dollars / (SECONDS_PER_DAY * dollars_per_byte) if least_dollars else 0.0
     return Rules(
         proposes=policy.mode == "propose",
-        least_saving=policy.least_saving,
-        least_bytes_per_second=max(policy.least_saving_bytes_per_second, least_priced),
+        min_saving=policy.min_saving,
+        least_bytes_per_second=max(policy.min_saving_bytes_per_second, least_priced),
         unmeasured_seconds=policy.unmeasured_seconds,
         burst=policy.burst,
         refill_seconds=policy.refill_seconds,
-        most_per_hour=policy.most_per_hour,
+        max_per_hour=policy.max_per_hour,
         windows=policy.windows,
         breaker_failures=policy.breaker_failures,
         breaker_seconds=policy.breaker_seconds,

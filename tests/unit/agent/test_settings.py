@@ -46,7 +46,7 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
         """
         kafka: {bootstrap.servers: "file:1", client.id: file, security.protocol: SSL}
         groups: [file]
-        policy: {burst: 1, refill_seconds: 1, least_saving: 0.1}
+        policy: {burst: 1, refill_seconds: 1, min_saving: 0.1}
         """,
     )
     environment = {
@@ -61,7 +61,7 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
     assert found.kafka == {"bootstrap.servers": "flag:1", "client.id": "environment", "security.protocol": "SSL"}
     assert found.groups == ("file",)
     policy = found.policy
-    assert (policy.burst, policy.refill_seconds, policy.least_saving) == (3, 2, 0.1)
+    assert (policy.burst, policy.refill_seconds, policy.min_saving) == (3, 2, 0.1)
     assert policy.settling_seconds == Settings(kafka={}).policy.settling_seconds
 
 
@@ -173,6 +173,11 @@ def test_sections_that_are_all_comments_are_empty(tmp_path: Path) -> None:
         ({"polcy": {}}, "polcy (from the command line): no such setting; did you mean policy?"),
         ({"policy": {"brust": 1}}, "policy.brust (from the command line): no such setting; did you mean policy.burst?"),
         ({"web": {"burst": 1}}, "web.burst (from the command line): no such setting; did you mean policy.burst?"),
+        (
+            {"supervisor": {"calm_seconds": 1}},
+            "supervisor.calm_seconds (from the command line): no such setting; it is called "
+            "supervisor.restart_window_seconds now",
+        ),
         (
             {"xyzzyxyzzy": 1},
             "xyzzyxyzzy (from the command line): no such setting; settings are election, events, groups, kafka",
@@ -420,7 +425,7 @@ def test_set_takes_any_key(monkeypatch: pytest.MonkeyPatch) -> None:
         None,
         "127.0.0.1:1",
         [
-            "policy.least_saving=0.02",
+            "policy.min_saving=0.02",
             "kafka.security.protocol=SSL",
             "kafka.bootstrap.servers=127.0.0.1:2",
             "kafka.sasl.password=a=[b",
@@ -430,7 +435,7 @@ def test_set_takes_any_key(monkeypatch: pytest.MonkeyPatch) -> None:
         ],
         groups=None,
     )
-    assert found.policy.least_saving == 0.02
+    assert found.policy.min_saving == 0.02
     assert found.kafka == {"security.protocol": "SSL", "bootstrap.servers": "127.0.0.1:1", "sasl.password": "a=[b"}
     assert found.groups == ("a", "b")
     assert found.racks.networks == {"10.0.0.0/8": "a"}

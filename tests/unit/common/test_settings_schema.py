@@ -24,7 +24,7 @@ def test_texts_may_be_numbers_and_booleans() -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"polcy": {}}, {"policy": {"least_saving": "much"}}, {"policy": {"brust": 1}}, {"kafka": {"a": None}}]
+    "wrong", [{"polcy": {}}, {"policy": {"min_saving": "much"}}, {"policy": {"brust": 1}}, {"kafka": {"a": None}}]
 )
 def test_what_the_model_refuses_is_refused(wrong: dict[str, object]) -> None:
     """Unknown keys, wrong types and empty values do not pass."""

@@ -8,7 +8,7 @@ from agent.leading.policy import ByteRates, Crossing, Decision, GroupCondition, 
 from assignors.model import Cost
 from common.settings import WindowSettings
 
-RULES = Rules(least_saving=0.05, burst=3, refill_seconds=60.0, most_per_hour=100)
+RULES = Rules(min_saving=0.05, burst=3, refill_seconds=60.0, max_per_hour=100)
 MIDNIGHT = 1_800_057_600.0
 """2027-01-16 00:00 UTC."""
 NIGHT = WindowSettings(cron="0 2 * * *", minutes=120)

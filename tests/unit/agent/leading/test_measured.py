@@ -40,19 +40,19 @@ def test_what_crossed_racks_is_of_the_window() -> None:
     ("flags", "prices", "parts"),
     [
         (
-            {"policy": {"least_saving_bytes_per_second": 1}, "traffic": {"enabled": False}},
+            {"policy": {"min_saving_bytes_per_second": 1}, "traffic": {"enabled": False}},
             "aws",
-            ("policy.least_saving_bytes_per_second: needs measured bytes", "traffic.enabled"),
+            ("policy.min_saving_bytes_per_second: needs measured bytes", "traffic.enabled"),
         ),
         (
-            {"policy": {"groups": {"o-*": {"least_saving_dollars_per_day": 1}}}, "traffic": {"enabled": False}},
+            {"policy": {"groups": {"o-*": {"min_saving_dollars_per_day": 1}}}, "traffic": {"enabled": False}},
             "aws",
-            ("policy.groups.o-*.least_saving_dollars_per_day: needs", "traffic.enabled"),
+            ("policy.groups.o-*.min_saving_dollars_per_day: needs", "traffic.enabled"),
         ),
         (
-            {"policy": {"groups": {"o-*": {"least_saving_dollars_per_day": 1}}}},
+            {"policy": {"groups": {"o-*": {"min_saving_dollars_per_day": 1}}}},
             "azure",
-            ("policy.groups.o-*.least_saving_dollars_per_day: ", "Azure's prices", "least_saving_bytes_per_second"),
+            ("policy.groups.o-*.min_saving_dollars_per_day: ", "Azure's prices", "min_saving_bytes_per_second"),
         ),
     ],
 )
@@ -67,6 +67,6 @@ def test_a_least_saving_that_can_never_be_exceeded_is_refused(
 
 def test_what_can_be_judged_is_accepted() -> None:
     """Bytes that are measured, and dollars where they cost something; or neither."""
-    check({"policy": {"least_saving_bytes_per_second": 1, "least_saving_dollars_per_day": 1}})
-    check({"policy": {"least_saving_bytes_per_second": 1}}, "azure")
+    check({"policy": {"min_saving_bytes_per_second": 1, "min_saving_dollars_per_day": 1}})
+    check({"policy": {"min_saving_bytes_per_second": 1}}, "azure")
     check({"traffic": {"enabled": False}}, "azure")

@@ -48,7 +48,7 @@ NEEDED = [case for case, _, reason in CASES.values() if reason in EXEMPT]
 BARRED = {
     "propose": replace(RULES, proposes=True),
     "outside of windows": replace(RULES, windows=(NIGHT,)),
-    "no hour left": replace(RULES, most_per_hour=0),
+    "no hour left": replace(RULES, max_per_hour=0),
 }
 
 
@@ -110,7 +110,7 @@ def test_a_clock_that_steps_back_gives_nothing() -> None:
 
 def test_no_more_in_an_hour_than_the_cap() -> None:
     """Tokens or not: after the cap a trigger waits until the first of the hour is an hour old."""
-    run = Run(rules=replace(RULES, burst=9, most_per_hour=2))
+    run = Run(rules=replace(RULES, burst=9, max_per_hour=2))
     assert run.decide(situation(50)).action is Action.REBALANCE
     assert run.decide(situation(50, conditions=1), after=600).action is Action.REBALANCE
     waits = run.decide(situation(50, conditions=2), after=600)
@@ -121,7 +121,7 @@ def test_no_more_in_an_hour_than_the_cap() -> None:
 
 def test_what_was_triggered_before_a_restart_counts_for_the_hour() -> None:
     """A crash loop triggers no more in an hour than the cap; to be told twice of it changes nothing."""
-    run = Run(rules=replace(RULES, most_per_hour=2), now=5000.0)
+    run = Run(rules=replace(RULES, max_per_hour=2), now=5000.0)
     for _ in range(2):
         run.state = remembering(run.state, [1401.0, 1500.0])
     waits = run.decide(situation(50))
@@ -164,10 +164,10 @@ def test_bytes_that_are_not_measured_are_waited_for_and_not_for_ever() -> None:
     ("least", "bytes_per_second"),
     [
         ({}, 0.0),
-        ({"least_saving_bytes_per_second": 300.0}, 300.0),
-        ({"least_saving_dollars_per_day": 8.64}, 100.0),
-        ({"least_saving_bytes_per_second": 300.0, "least_saving_dollars_per_day": 8.64}, 300.0),
-        ({"least_saving_bytes_per_second": 30.0, "least_saving_dollars_per_day": 8.64}, 100.0),
+        ({"min_saving_bytes_per_second": 300.0}, 300.0),
+        ({"min_saving_dollars_per_day": 8.64}, 100.0),
+        ({"min_saving_bytes_per_second": 300.0, "min_saving_dollars_per_day": 8.64}, 300.0),
+        ({"min_saving_bytes_per_second": 30.0, "min_saving_dollars_per_day": 8.64}, 100.0),
     ],
 )
 def test_the_greater_of_bytes_and_dollars_counts(least: dict[str, float], bytes_per_second: float) -> None:
@@ -199,7 +199,7 @@ def test_second_rounds_end() -> None:
 def test_what_a_stuck_member_withholds_is_no_new_partition_for_ever() -> None:
     """A withheld partition has no owner; once the rounds are over it is followed within the budget, then suppressed."""
     stuck = situation(withheld=1, rounds=MOST_ROUNDS + 1, partitions_changed=True)
-    for rules, most in ((RULES, 3), (replace(RULES, most_per_hour=2), 2)):
+    for rules, most in ((RULES, 3), (replace(RULES, max_per_hour=2), 2)):
         run = Run(rules=rules)
         decisions = [run.decide(stuck) for _ in range(20)]
         followed = [one.reason for one in decisions if one.action is Action.REBALANCE]
@@ -215,5 +215,5 @@ def test_share_of_nothing_is_nothing() -> None:
 @given(least=st.integers(0, 100), present=st.integers(0, 100), possible=st.integers(0, 100))
 def test_acts_exactly_beyond_the_least_saving(least: int, present: int, possible: int) -> None:
     """In whole points: a saving above the least acts, the least itself does not, whatever floats make of it."""
-    run = Run(rules=replace(RULES, least_saving=least / 100))
+    run = Run(rules=replace(RULES, min_saving=least / 100))
     assert (run.decide(situation(present, possible)).action is Action.REBALANCE) == (present - possible > least)

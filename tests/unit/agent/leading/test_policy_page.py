@@ -32,8 +32,8 @@ def test_the_groups_of_the_page_have_the_rules_that_it_says() -> None:
     """The first match alone counts, and what it does not name is the section's."""
     policy = read(BLOCKS[-1]).policy
     payments, orders = policy.of("payments"), policy.of("orders-eu")
-    assert (payments.mode, payments.least_saving, payments.windows) == ("propose", 0.05, ())
-    assert (orders.mode, orders.least_saving, len(orders.windows)) == ("act", 0.1, 1)
+    assert (payments.mode, payments.min_saving, payments.windows) == ("propose", 0.05, ())
+    assert (orders.mode, orders.min_saving, len(orders.windows)) == ("act", 0.1, 1)
 
 
 @pytest.mark.parametrize(
@@ -41,11 +41,11 @@ def test_the_groups_of_the_page_have_the_rules_that_it_says() -> None:
     [
         ("burst", "3"),
         ("refill_seconds", "60"),
-        ("most_per_hour", "12"),
+        ("max_per_hour", "12"),
         ("breaker_failures", "3"),
         ("breaker_seconds", "3600"),
         ("unmeasured_seconds", "600"),
-        ("least_saving", "0.05"),
+        ("min_saving", "0.05"),
     ],
 )
 def test_the_defaults_that_it_tells_are_the_settings(key: str, shown: str) -> None:

@@ -19,12 +19,12 @@ Steps: TypeAlias = list[tuple[float, GroupCondition]]
 RULES = st.builds(
     Rules,
     proposes=st.booleans(),
-    least_saving=st.sampled_from([0.0, 0.05]),
+    min_saving=st.sampled_from([0.0, 0.05]),
     least_bytes_per_second=st.sampled_from([0.0, 200.0]),
     unmeasured_seconds=st.sampled_from([0.0, 600.0]),
     burst=st.integers(1, 4),
     refill_seconds=st.floats(1.0, 300.0),
-    most_per_hour=st.integers(1, 6),
+    max_per_hour=st.integers(1, 6),
     windows=st.sampled_from([(), (WindowSettings(cron="*/20 * * * *", minutes=7.5),)]),
     breaker_failures=st.integers(1, 3),
     breaker_seconds=st.floats(1.0, 5000.0),
@@ -61,7 +61,7 @@ def test_no_history_overdraws_the_budget(steps: Steps, rules: Rules) -> None:
         if spends(case, decision) or decision.action is Action.PROPOSE:
             spent.append(run.now)
         assert len(spent) <= rules.burst + run.now / rules.refill_seconds + 1e-6
-        assert sum(time > run.now - HOUR_SECONDS for time in spent) <= rules.most_per_hour
+        assert sum(time > run.now - HOUR_SECONDS for time in spent) <= rules.max_per_hour
 
 
 @settings(deadline=None, max_examples=150)
@@ -77,7 +77,7 @@ def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: S
         assert not rules.proposes
         assert not barred
         assert not rules.windows or next_opening(rules.windows, MIDNIGHT + run.now) is None
-        assert decision.before - decision.after > rules.least_saving
+        assert decision.before - decision.after > rules.min_saving
         assert (
             case.rates is None or case.rates.saving > rules.least_bytes_per_second or not rules.least_bytes_per_second
         )
@@ -122,6 +122,6 @@ def test_the_breaker_opens_and_closes_as_ruled(steps: Steps, rules: Rules) -> No
 @given(pauses=st.lists(st.floats(0.1, 100.0), min_size=1, max_size=60))
 def test_rebalances_that_never_bring_anything_are_few(pauses: list[float]) -> None:
     """A group that is as before after each one has three an hour, then one an hour, and not the hour's cap."""
-    run = Run(rules=Rules(least_saving=0.05, burst=3, refill_seconds=60.0, most_per_hour=12))
+    run = Run(rules=Rules(min_saving=0.05, burst=3, refill_seconds=60.0, max_per_hour=12))
     acts = [run.now for pause in pauses if run.decide(situation(50, 10), after=pause).action is Action.REBALANCE]
     assert all(sum(start <= act < start + HOUR_SECONDS for act in acts) <= 4 for start in acts)

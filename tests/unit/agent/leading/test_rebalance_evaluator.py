@@ -121,14 +121,14 @@ def test_rates_are_summed_up_anew_every_few_seconds() -> None:
         ({}, "act", Action.REBALANCE),
         ({"orders-*": {"mode": "propose"}}, "propose", Action.PROPOSE),
         ({"payments": {"mode": "propose"}}, "act", Action.REBALANCE),
-        ({"orders-eu": {"least_saving": 0.5}, "orders-*": {"mode": "propose"}}, "act", Action.SUPPRESS),
+        ({"orders-eu": {"min_saving": 0.5}, "orders-*": {"mode": "propose"}}, "act", Action.SUPPRESS),
     ],
 )
 def test_a_group_has_the_rules_of_the_first_pattern(
     groups: Mapping[str, Mapping[str, Any]], mode: str, action: Action
 ) -> None:
     """What the pattern does not name is the section's."""
-    bench = Bench(policy={"groups": groups, "least_saving": 0.1})
+    bench = Bench(policy={"groups": groups, "min_saving": 0.1})
     decision, _ = bench.decide()
     assert decision.action is action
     assert bench.evaluator.outlook.mode == mode
@@ -136,7 +136,7 @@ def test_a_group_has_the_rules_of_the_first_pattern(
 
 def test_a_trigger_that_waits_is_told_once() -> None:
     """However often it is evaluated anew; again when racks or members are others."""
-    bench = Bench(policy={"least_saving": 0.5})
+    bench = Bench(policy={"min_saving": 0.5})
     assert bench.decide()[1]
     assert not bench.decide()[1]
     other = replace(VIEW, members=VIEW.members)
@@ -181,7 +181,7 @@ def test_the_outlook_is_of_the_group_as_it_is() -> None:
 def test_what_was_triggered_before_a_restart_counts_once() -> None:
     """As told of the last hour, however often it is told; what this judge triggers itself comes on top."""
     bench = Bench(
-        policy={"most_per_hour": 3},
+        policy={"max_per_hour": 3},
         recent=lambda since: [at for at in (MIDNIGHT - 4000, MIDNIGHT + 10, MIDNIGHT + 20) if at >= since],
     )
     for turn in range(3):
@@ -197,7 +197,7 @@ def test_what_was_triggered_before_a_restart_counts_once() -> None:
 def test_a_clock_that_was_set_back_does_not_lift_the_cap() -> None:
     """Rebalances that the clock now says are of the future count for an hour from the start of the agent."""
     later = MIDNIGHT + 1000 + 7200
-    bench = Bench(policy={"most_per_hour": 2}, recent=lambda since: [at for at in (later, later + 1) if at >= since])
+    bench = Bench(policy={"max_per_hour": 2}, recent=lambda since: [at for at in (later, later + 1) if at >= since])
     decision, _ = bench.decide(VIEW)
     assert decision.reason is Reason.HOURLY_CAP
     assert decision.until == pytest.approx(MIDNIGHT + 1000 + 3600, abs=1)

@@ -202,7 +202,7 @@ def test_metrics_show_one_publication() -> None:
     """Counters have all labels and only grow, shares stand beside each other, permissions are counted by family."""
     registry, board = CollectorRegistry(auto_describe=True), TrafficBoard()
     metrics = TrafficMetrics(registry)
-    registry.register(TrafficCollector(board, most_series=1))
+    registry.register(TrafficCollector(board, max_series=1))
     metrics.looked(0.1)
     metrics.failed(Family.LOG_DIRS)
     metrics.failed(None)
