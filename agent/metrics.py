@@ -230,14 +230,14 @@ class Metrics:
             registry=self.registry,
         )
         self._rolls = Counter(
-            "samerack_rolls_total",
-            "Static re-rolls to get to the front of the brokers' order.",
+            "samerack_position_rejoins_total",
+            "Rejoins of a static membership to get next to lead.",
             ["group"],
             registry=self.registry,
         )
         self._step_backs = Counter(
-            "samerack_step_backs_total",
-            "Times that the agent left a group alone, by cause; docs/operating.md tells when it comes back.",
+            "samerack_back_offs_total",
+            "Times that the agent backed off from a group, by cause; docs/operating.md says when it returns.",
             ["group", "cause"],
             registry=self.registry,
         )
@@ -254,7 +254,7 @@ class Metrics:
             registry=self.registry,
         ).set_function(resident_bytes)
         self._looks = Histogram(
-            "samerack_look_seconds", "Time of one look at the cluster.", buckets=_SECONDS, registry=self.registry
+            "samerack_poll_seconds", "Duration of one poll of the cluster.", buckets=_SECONDS, registry=self.registry
         )
 
         self._pod_rack = Gauge(

@@ -120,7 +120,7 @@ class MoneyCollector(Collector):
 
 def _own_shares(report: Report) -> Metric:
     family = GaugeMetricFamily(
-        "samerack_own_assignor_share",
+        "samerack_own_assignor_ratio",
         "Share across racks that the group's own assignor would come to, of groups that the agent leads.",
         labels=("group",),
     )

@@ -42,7 +42,7 @@ class ElectionCollector(Collector):
             value=float(election is None or bool(election.refused)),
         )
         duties = GaugeMetricFamily(
-            "samerack_duties",
+            "samerack_responsibilities",
             "Groups to lead (lead) and patterns of groups to observe (observe) that this agent is active for.",
             labels=["kind"],
         )

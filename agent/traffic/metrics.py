@@ -55,27 +55,27 @@ class TrafficCollector(Collector):
         yield from self._consumed(totals)
         groups = [group for group in snapshot.groups if self._mine(group.group)]
         yield _share(
-            "samerack_cross_rack_share",
+            "samerack_cross_rack_ratio",
             "Share of consumed bytes that crossed racks in the window of traffic.window_seconds.",
             ((group, group.shares.present_bytes) for group in groups),
         )
         yield _share(
-            "samerack_cross_rack_partition_share",
+            "samerack_cross_rack_partition_ratio",
             "Share of assigned partitions that are read from another rack.",
             ((group, group.shares.present_partitions) for group in groups),
         )
         yield _share(
-            "samerack_optimal_share",
+            "samerack_optimal_ratio",
             "Share that the best balanced assignment would read across racks.",
             ((group, group.shares.optimal) for group in groups),
         )
         yield _share(
-            "samerack_random_share",
+            "samerack_random_ratio",
             "1 - 1/R with R racks of brokers: the share without regard to racks.",
             ((group, group.shares.random) for group in groups),
         )
         yield _share(
-            "samerack_largest_topic_share",
+            "samerack_largest_topic_ratio",
             "Largest share of a topic's partitions on one member, of the topic where it exceeds the least most.",
             ((group, group.topic_share.share if group.topic_share else None) for group in groups),
         )

@@ -51,9 +51,9 @@ def monitored(folder: Path) -> Iterator[AgentProcess]:
             for rack in ("rack-b", "rack-c", "rack-a"):
                 stack.enter_context(_member(cluster, group, rack))
         agent.wait(
-            lambda: (agent.metric("samerack_cross_rack_share", group=OBSERVED) or 0) > 0.9, "traffic is measured"
+            lambda: (agent.metric("samerack_cross_rack_ratio", group=OBSERVED) or 0) > 0.9, "traffic is measured"
         )
-        agent.wait(lambda: agent.metric("samerack_cross_rack_share", group=LED) == 0, "the led group reads near")
+        agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=LED) == 0, "the led group reads near")
         agent.wait(
             lambda: agent.metric("samerack_possible_saving_dollars_per_day", group=LED) is not None,
             "what a rebalance would save is known",

@@ -206,7 +206,7 @@ def test_the_agent_leads_as_what_its_cloud_says(
         members = [stack.enter_context(member(clouded.cluster, group, letter)) for letter in "ab"]
         wait_until(lambda: all(member.owned for member in members), "every member has partitions")
         agent.wait_role("leading")
-        agent.wait(lambda: agent.metric("samerack_cross_rack_share", group=group) is not None, "bytes are measured")
+        agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=group) is not None, "bytes are measured")
         agent.wait(
             lambda: (agent.metric("samerack_published_records_total", kind="sample") or 0) > 0, "samples are published"
         )

@@ -81,8 +81,8 @@ def test_the_observed_group_costs_and_the_led_one_does_not(running: Running) -> 
     """Dollars are booked for what crosses: none for the led group, what it would have cost for both."""
     ask = running.prometheus.ask
     assert ask(f'samerack_cross_rack_dollars_total{{group="{OBSERVED}"}} > 0')
-    assert ask("count(samerack_random_share > 0.66) == 2")
-    assert ask(f'samerack_cross_rack_share{{group="{OBSERVED}"}} > 0.6')
+    assert ask("count(samerack_random_ratio > 0.66) == 2")
+    assert ask(f'samerack_cross_rack_ratio{{group="{OBSERVED}"}} > 0.6')
 
 
 def test_the_page_shows_what_a_running_agent_tells(running: Running) -> None:

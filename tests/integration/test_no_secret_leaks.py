@@ -278,7 +278,7 @@ def test_no_secret_can_be_read_anywhere(
         running = stack.enter_context(Member.python("confluent", member))
         wait_until(lambda: bool(running.owned), "the member has partitions")
         agent.wait(lambda: agent.role() in ("leading", "following"), "it is in the group")
-        agent.wait(lambda: agent.metric("samerack_cross_rack_share", group=group) is not None, "bytes are measured")
+        agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=group) is not None, "bytes are measured")
         written.look_at(agent)
         assert _command(written, config, "plan", group) == 0
         assert _command(written, config, "verify", "--measure", "-w", "1") in (0, 1)

@@ -291,7 +291,7 @@ def test_the_commands_of_the_page_allow_what_its_table_lists(
     )
     seen = _see(cluster, tmp_path, opened)
     agent = seen.agent
-    agent.wait(lambda: agent.metric("samerack_cross_rack_share", group=GROUP) is not None, "bytes are measured")
+    agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=GROUP) is not None, "bytes are measured")
     report = json.loads(agent.get("/v1/traffic")[1])
     (group,) = report["groups"]
     assert agent.role() == "leading"

@@ -127,7 +127,7 @@ def test_the_agent_leads_and_measures(secured: Secured, way: str, tmp_path: Path
         members = [stack.enter_context(member(secured.cluster, group, letter)) for letter in "ab"]
         wait_until(lambda: all(member.owned for member in members), "every member has partitions")
         agent.wait_role("leading")
-        agent.wait(lambda: agent.metric("samerack_cross_rack_share", group=group) is not None, "bytes are measured")
+        agent.wait(lambda: agent.metric("samerack_cross_rack_ratio", group=group) is not None, "bytes are measured")
         assert agent.events("plan-sent")[-1]["members"] >= 1
         assert agent.get("/readyz")[0] == 200
         log = (tmp_path / "agent.log").read_text(encoding="utf-8")

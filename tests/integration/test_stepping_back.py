@@ -33,7 +33,7 @@ def _stepped_back(agent: AgentProcess, scene: Scene, cause: Cause) -> None:
     assert _trouble(agent) == event["reason"]
     status, page = agent.get("/readyz")
     assert (status, event["reason"] in json.loads(page).get(f"group {scene.group}", page)) == (503, True)
-    assert agent.metric("samerack_step_backs_total", group=scene.group, cause=cause.value) == 1.0
+    assert agent.metric("samerack_back_offs_total", group=scene.group, cause=cause.value) == 1.0
 
 
 def test_a_foreign_agent_is_made_room_for(scene: Scene) -> None:

@@ -165,7 +165,7 @@ def test_two_agents_count_what_one_counts(scene: Scene, alone: AgentProcess) -> 
         bytes_ours = sum(count for one in ours for (what, _), count in one.items() if what == "bytes")
         assert bytes_ours == pytest.approx(whole["bytes", "estimated"], rel=0.05)
         shown = second.get("/metrics")[1]
-        assert f'samerack_cross_rack_share{{group="{scene.group}"}}' not in shown
+        assert f'samerack_cross_rack_ratio{{group="{scene.group}"}}' not in shown
         assert "samerack_findings{" not in shown
         assert second.metric("samerack_own_assignor_dollars_total", group=scene.group) is None
 

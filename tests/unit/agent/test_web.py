@@ -51,7 +51,7 @@ def test_metrics_are_served_as_prometheus_reads_them() -> None:
     with served() as url:
         status, kind, body = ask(f"{url}/metrics")
     assert (status, kind) == (200, CONTENT_TYPE)
-    assert "samerack_look_seconds" in {family.name for family in text_string_to_metric_families(body.decode())}
+    assert "samerack_poll_seconds" in {family.name for family in text_string_to_metric_families(body.decode())}
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])

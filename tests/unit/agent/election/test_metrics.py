@@ -31,8 +31,8 @@ def test_an_elected_agent_tells_what_it_is_for() -> None:
         "election_agents": 0,
         "waiting_agents": 0,
         "acts_alone": 0,
-        "duties lead": 0,
-        "duties observe": 0,
+        "responsibilities lead": 0,
+        "responsibilities observe": 0,
         "known_hosts": 0,
         "elections_total": 0,
     }
@@ -43,8 +43,8 @@ def test_an_elected_agent_tells_what_it_is_for() -> None:
         "election_agents": 2,
         "waiting_agents": 0,
         "acts_alone": 0,
-        "duties lead": 2,
-        "duties observe": 1,
+        "responsibilities lead": 2,
+        "responsibilities observe": 1,
         "known_hosts": 1,
         "elections_total": 2,
     }

@@ -217,10 +217,10 @@ def test_metrics_show_one_publication() -> None:
     labels = ("a", "b", "estimated", "orders")
     assert samples["samerack_consumed_bytes_total", *labels, "t"] == 15
     assert samples["samerack_consumed_bytes_total", OTHER, *labels] == 8
-    assert samples["samerack_cross_rack_share", "orders"] == 0.5
-    assert samples["samerack_optimal_share", "orders"] == 0.25
-    assert samples["samerack_random_share", "orders"] == 2 / 3
-    assert samples["samerack_largest_topic_share", "orders"] == 0.75
+    assert samples["samerack_cross_rack_ratio", "orders"] == 0.5
+    assert samples["samerack_optimal_ratio", "orders"] == 0.25
+    assert samples["samerack_random_ratio", "orders"] == 2 / 3
+    assert samples["samerack_largest_topic_ratio", "orders"] == 0.75
     assert samples["samerack_busiest_member_times_mean", "orders"] == 1.5
     assert samples["samerack_missing_permissions", "log-dirs"] == 1
     assert samples["samerack_missing_permissions", "probe"] == 0
