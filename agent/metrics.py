@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from agent.leading.back_off import Cause
 from agent.leading.policy import EXEMPT, Reason
-from agent.leading.stepping_back import Cause
 from agent.supervisor.memory import resident_bytes
 
 FOLLOWED = (
@@ -235,7 +235,7 @@ class Metrics:
             ["group"],
             registry=self.registry,
         )
-        self._step_backs = Counter(
+        self._back_offs = Counter(
             "samerack_back_offs_total",
             "Times that the agent backed off from a group, by cause; docs/operating.md says when it returns.",
             ["group", "cause"],
@@ -282,7 +282,7 @@ class Metrics:
         self._plan_seconds.labels(group)
         self._join_to_sync.labels(group)
         for cause in Cause:
-            self._step_backs.labels(group, cause.value)
+            self._back_offs.labels(group, cause.value)
         self._rolls.labels(group)
         for assignor in ASSIGNORS:
             self._plans.labels(group, assignor)
@@ -320,9 +320,9 @@ class Metrics:
         """The agent, as the leader, let the group wait so long between JoinGroup and SyncGroup."""
         self._join_to_sync.labels(group).observe(seconds)
 
-    def stepped_back(self, group: str, cause: Cause) -> None:
+    def backed_off(self, group: str, cause: Cause) -> None:
         """The agent leaves a group alone for a while."""
-        self._step_backs.labels(group, cause.value).inc()
+        self._back_offs.labels(group, cause.value).inc()
 
     def rolled(self, group: str) -> None:
         """The agent took another place in the broker's order."""

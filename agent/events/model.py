@@ -17,9 +17,9 @@ from agent.answers import read
 MOST_ASKED: Final = 10_000
 """So many events are told at a time, at most."""
 
-Kind: TypeAlias = Literal["rebalance", "decision", "plan", "role", "step-back", "takeover", "worker", "breaker"]
+Kind: TypeAlias = Literal["rebalance", "decision", "plan", "role", "back-off", "takeover", "worker", "breaker"]
 """rebalance: the group had one, whoever caused it. decision: the policy followed a trigger or would not. plan: one went
-to the group. role: what the agent is to the group from now on. step-back: it leaves the group alone for a while, or is
+to the group. role: what the agent is to the group from now on. back-off: it leaves the group alone for a while, or is
 fenced. takeover: a step of it. worker: the process that works was replaced. breaker: rebalances were stopped, or are
 let again."""
 

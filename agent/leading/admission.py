@@ -10,11 +10,11 @@ from collections.abc import Callable
 from typing import Final
 
 from agent.group import CONSUMER, EMPTY_STATES, GroupView, endangers, topics_of
+from agent.leading.back_off import BackOff
 from agent.leading.coverage import blind, illegible, owned_topics, unlooked
 from agent.leading.foreign_protocols import ForeignProtocols
 from agent.leading.group_reporter import OBSERVING, GroupReporter
 from agent.leading.order import SOUND_PROTOCOLS, UNSOUND_PROTOCOLS, offers_safe_place
-from agent.leading.stepping_back import SteppingBack
 from agent.watch import ClusterWatch
 from common.settings import LeadingSettings
 from common.settings.leading import STREAMS_PROTOCOLS
@@ -56,7 +56,7 @@ class Admission:
             unfit: Why nobody can be led on these brokers; nothing where that is possible.
             clock: Seconds, monotonic.
         """
-        self.stepping = SteppingBack(clock)
+        self.back_off = BackOff(clock)
         self._unfit = unfit
         self._group = group
         self._leading = leading
@@ -72,7 +72,7 @@ class Admission:
     @property
     def is_troubled(self) -> bool:
         """Whether the agent stays out of a group that it is told to lead."""
-        return bool(self._refusal) or self.stepping.is_out
+        return bool(self._refusal) or self.back_off.is_out
 
     def forget(self) -> None:
         """Ask anew at the next look."""
@@ -80,7 +80,7 @@ class Admission:
 
     def admits_at_birth(self) -> bool:
         """Whether the agent may join the group while it forms, when nobody sees which protocols its members offer."""
-        if self.stepping.is_out or self._watch.unseen(self._group) or self._unfit():
+        if self.back_off.is_out or self._watch.unseen(self._group) or self._unfit():
             return False
         protocol = self._foreign_protocols.of(self._group)
         if protocol and protocol != self._kept_out_for:
@@ -93,8 +93,8 @@ class Admission:
         if view.stable and view.protocol_type == CONSUMER:
             known = view.protocol in self._leading.protocols
             self._foreign_protocols.note(self._group, view.protocol, foreign=not known)
-        if self.stepping.is_out:
-            self._reporter.trouble = self.stepping.reason
+        if self.back_off.is_out:
+            self._reporter.trouble = self.back_off.reason
             self._reporter.become(OBSERVING)
             return False
         if not is_settled(view):
@@ -104,8 +104,8 @@ class Admission:
             blind(unseen)
             or self._unfit()
             or illegible(view)
-            or (foreign(view, self._leading) if self.stepping.is_wary else "")
-            or (unlooked(self._unknown(view)) if self.stepping.waits_for_topics else "")
+            or (foreign(view, self._leading) if self.back_off.is_wary else "")
+            or (unlooked(self._unknown(view)) if self.back_off.waits_for_topics else "")
         )
         if view is not self._judged or trouble != self._trouble:
             reason = trouble or refusal(view, self._leading)

@@ -20,8 +20,8 @@ from agent.cluster import SettledCluster
 from agent.coordination import Joined
 from agent.group import GroupView, topics_of
 from agent.leading import planner
+from agent.leading.back_off import BackOffError, Cause
 from agent.leading.coverage import blind, coverage, owned_topics, starved, unlooked
-from agent.leading.stepping_back import Cause, StepBackError
 from agent.racks import NO_HOSTS, Hosts, client_id_of
 from agent.traffic.weights import Weights
 from agent.watch import ClusterWatch
@@ -139,7 +139,7 @@ class Assigning:
 
         Raises:
             NoConsumersError: The agent is alone.
-            StepBackError: A member cannot be read, a topic could not be looked at, or somebody would get nothing.
+            BackOffError: A member cannot be read, a topic could not be looked at, or somebody would get nothing.
             AssignmentError: No plan passes the check. After any of these errors the agent has to leave.
         """
         self.since = time.monotonic()
@@ -177,7 +177,7 @@ class Assigning:
             cover=coverage((subscription for _, _, subscription in subscriptions), cluster),
         )
         if starving := starved(plan, mode):
-            raise StepBackError(Cause.STARVED, f"the plan would give nothing to member {starving[0]}")
+            raise BackOffError(Cause.STARVED, f"the plan would give nothing to member {starving[0]}")
         encoded = planner.encode(plan, members)
         with self._lock:
             self._owned = planner.sent_partitions(plan)
@@ -205,16 +205,16 @@ class Assigning:
             owned_topics(member.owned for member in members),
         )
         if refused := unknown & self._watch.unseen(self._group):
-            raise StepBackError(Cause.NOT_ALLOWED, blind(refused))
+            raise BackOffError(Cause.NOT_ALLOWED, blind(refused))
         if unknown:
-            raise StepBackError(Cause.TOPICS_UNKNOWN, unlooked(unknown))
+            raise BackOffError(Cause.TOPICS_UNKNOWN, unlooked(unknown))
 
 
 def _subscriptions(joined: Joined) -> list[tuple[str, str | None, Subscription]]:
     """What everybody but the agent subscribes to: member id, instance id, subscription.
 
     Raises:
-        StepBackError: One cannot be read.
+        BackOffError: One cannot be read.
     """
     subscriptions = []
     for member, instance, metadata in joined.members:
@@ -223,5 +223,5 @@ def _subscriptions(joined: Joined) -> list[tuple[str, str | None, Subscription]]
         try:
             subscriptions.append((member, instance, decode_subscription(metadata)))
         except ProtocolError as error:
-            raise StepBackError(Cause.UNREADABLE, f"member {member}: subscription: {error}") from error
+            raise BackOffError(Cause.UNREADABLE, f"member {member}: subscription: {error}") from error
     return subscriptions

@@ -16,10 +16,10 @@ from agent.events.rebalances import Rebalances
 from agent.group import GroupView
 from agent.leading import planner
 from agent.leading.assigning import Sent
+from agent.leading.back_off import BackOffError, Cause
 from agent.leading.policy import Action, Decision, GroupCondition, Reason, share
 from agent.leading.rebalance_evaluator import Outlook
 from agent.leading.rebalance_observer import RebalanceObserver
-from agent.leading.stepping_back import Cause, StepBackError
 from agent.metrics import GroupStatus, Metrics
 from agent.racks import Hosts, rack_warnings
 from agent.refusals import explained
@@ -107,21 +107,21 @@ class GroupReporter:
         self.metrics.failed(self._group, "internal")
         self.log.exception("failed", kind="internal", error=str(error), retry_seconds=retry_seconds)
 
-    def steps_back(self, error: StepBackError, seconds: float) -> None:
+    def backs_off(self, error: BackOffError, seconds: float) -> None:
         """The agent leaves the group alone for a while."""
-        self.metrics.stepped_back(self._group, error.cause)
-        self.log.error("steps-back", cause=error.cause.value, reason=str(error), seconds=seconds)
+        self.metrics.backed_off(self._group, error.cause)
+        self.log.error("backs-off", cause=error.cause.value, reason=str(error), seconds=seconds)
         self.trouble, self.refused = str(error), error.cause is Cause.NOT_ALLOWED
         self._events.add(
-            "step-back", self._group, action="leaves", reason=str(error), detail=f"for {seconds:g} s at least"
+            "back-off", self._group, action="leaves", reason=str(error), detail=f"for {seconds:g} s at least"
         )
         self.become(OBSERVING)
 
     def is_fenced(self) -> None:
         """Another agent has the membership, and nobody handed it over."""
         self.become(FENCED)
-        self.metrics.stepped_back(self._group, Cause.FENCED)
-        self._events.add("step-back", self._group, action="fenced", reason="another agent runs with this instance id")
+        self.metrics.backed_off(self._group, Cause.FENCED)
+        self._events.add("back-off", self._group, action="fenced", reason="another agent runs with this instance id")
         self.log.error(
             "fenced",
             cause="another agent runs with this instance id",

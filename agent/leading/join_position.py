@@ -13,6 +13,7 @@ from typing import Final
 from structlog.typing import FilteringBoundLogger
 
 from agent.group import GroupView
+from agent.leading.back_off import BackOffError, Cause
 from agent.leading.member import Member
 from agent.leading.order import (
     SOUND_PROTOCOLS,
@@ -23,7 +24,6 @@ from agent.leading.order import (
     is_well_behind,
     members_before,
 )
-from agent.leading.stepping_back import Cause, StepBackError
 from agent.metrics import Metrics
 
 _MOST_ROLLS: Final = 64
@@ -66,7 +66,7 @@ class JoinPosition:
         sound protocols, and those where this instance id is a member already, are joined as a static member.
 
         Raises:
-            StepBackError: No id is safe.
+            BackOffError: No id is safe.
         """
         instance_id = membership.group_instance_id
         known = instance_id is not None and any(member.instance_id == instance_id for member in look.members)
@@ -83,7 +83,7 @@ class JoinPosition:
             if chosen and (members_before(look, chosen) == 1 or self._clock() > until):
                 break
         if not chosen:
-            raise StepBackError(Cause.NO_PLACE)
+            raise BackOffError(Cause.NO_PLACE)
         membership.adopt(chosen)
         self._notify_supervisor()  # should this process die before its next sign of life, it is the only one to know
         self._log.info("place-chosen", members_before=members_before(look, chosen))
@@ -92,14 +92,14 @@ class JoinPosition:
         """Take the best place that can be had, and give back partitions; whether the membership has changed thereby.
 
         Raises:
-            StepBackError: No place is safe, or the group's leader goes on giving partitions to the agent.
+            BackOffError: No place is safe, or the group's leader goes on giving partitions to the agent.
         """
         exposed = is_exposed(look, membership.member_id)
         if not exposed and (self._clock() < self._roll_at or _in_place(look, membership, front=True)):
             return self._return_partitions(membership)
         if not membership.is_static:
             if exposed:
-                raise StepBackError(Cause.PLACE_LOST)
+                raise BackOffError(Cause.PLACE_LOST)
             return self._return_partitions(membership)
         front = front_is_free(look, membership.member_id, membership.leader_id)
         if not front and not exposed:
@@ -118,7 +118,7 @@ class JoinPosition:
                 return True
         self._wait(rolls=_MOST_ROLLS)
         if is_exposed(look, membership.member_id):
-            raise StepBackError(Cause.NO_PLACE)
+            raise BackOffError(Cause.NO_PLACE)
         return True
 
     def approach(self, membership: Member, look: GroupView, *, most: int, rolls: int) -> bool:
@@ -162,7 +162,7 @@ class JoinPosition:
             return False
         self._metrics.failed(membership.group_id, "assigned-to-agent")
         if self._returned >= _MOST_RETURNS:
-            raise StepBackError(Cause.GIVEN_PARTITIONS, f"its leader gave {count} partitions to the agent again")
+            raise BackOffError(Cause.GIVEN_PARTITIONS, f"its leader gave {count} partitions to the agent again")
         self._returned += 1
         self._log.error("returns-partitions", partitions=count, leader=membership.leader_id)
         membership.nudge()

@@ -27,6 +27,7 @@ from agent.group import EMPTY_STATES, GroupView, MemberView, is_agent
 from agent.group_poller import GroupPoll, GroupPoller
 from agent.leading.admission import Admission, fit
 from agent.leading.assigning import Assigning, NoConsumersError, Weigh, unweighed
+from agent.leading.back_off import BackOffError, Cause
 from agent.leading.foreign_protocols import ForeignProtocols
 from agent.leading.group_reporter import FENCED, INSIDE, OUTSIDE, STANDBY, WAITING, GroupReporter
 from agent.leading.join_position import JoinPosition
@@ -37,7 +38,6 @@ from agent.leading.policy import EXEMPT, Action
 from agent.leading.progress import Progress
 from agent.leading.rebalance_evaluator import RebalanceEvaluator
 from agent.leading.session import TURN_SECONDS, Parts, Session
-from agent.leading.stepping_back import Cause, StepBackError
 from agent.leading.takeover_controller import TakeoverController, TakeoverLock
 from agent.metrics import Metrics
 from agent.racks import NO_HOSTS, Hosts
@@ -238,16 +238,16 @@ class GroupLeader(threading.Thread):
                 self._stay()
                 if self._reporter.role == WAITING:
                     pause = TURN_SECONDS  # the next consumers may come soon
-            except StepBackError as error:
-                self._step_back(error)
+            except BackOffError as error:
+                self._back_off(error)
             except AssignmentError as error:
-                self._step_back(StepBackError(Cause.PLANS_FAILED, f"no plan passes the check: {error}"))
+                self._back_off(BackOffError(Cause.PLANS_FAILED, f"no plan passes the check: {error}"))
             except kafka_errors.InconsistentGroupProtocolError:
-                self._step_back(StepBackError(Cause.NO_SHARED_PROTOCOL))
+                self._back_off(BackOffError(Cause.NO_SHARED_PROTOCOL))
             except (kafka_errors.KafkaError, AgentError) as error:
                 refused = is_refusal(error) or _is_useless(error)
                 if refused:
-                    pause = max(pause, self._parts.admission.stepping.step_back(Cause.NOT_ALLOWED, explained(error)))
+                    pause = max(pause, self._parts.admission.back_off.start(Cause.NOT_ALLOWED, explained(error)))
                 self._reporter.failed("refused" if refused else "kafka", error, pause)
             except Exception as error:  # noqa: BLE001 - the group must not be left because of a mistake of ours
                 self._reporter.broke(error, pause)
@@ -257,8 +257,8 @@ class GroupLeader(threading.Thread):
                 self._wake.wait(pause)  # an election wakes it
                 self._wake.clear()
 
-    def _step_back(self, error: StepBackError) -> None:
-        self._reporter.steps_back(error, self._parts.admission.stepping.step_back(error.cause, str(error)))
+    def _back_off(self, error: BackOffError) -> None:
+        self._reporter.backs_off(error, self._parts.admission.back_off.start(error.cause, str(error)))
 
     def _stay(self) -> None:
         """One membership, while this agent is wanted and the group has consumers."""
@@ -337,7 +337,7 @@ class GroupLeader(threading.Thread):
                 poll = self._poller.latest(self.group)
                 if poll is not None and self._has_consumers(poll):
                     return poll
-                # a pause after stepping back ends without an event
+                # a pause after a back-off ends without an event
                 self._wake.wait(None if self._reporter.role == WAITING else _RETRY_SECONDS)
                 self._wake.clear()
         finally:

@@ -20,8 +20,8 @@ from kafka.structs import MemberState
 
 from agent.coordination import LEAVE_SECONDS, LEFT, Assign, GroupMember, left_error
 from agent.group import CONSUMER, DESCRIBE_VERSION, GroupView, view_group
+from agent.leading.back_off import BackOffError, Cause
 from agent.leading.member import Hold
-from agent.leading.stepping_back import Cause, StepBackError
 from common.errors import AgentError
 from common.settings import LeadingSettings
 from protocol.claims import COOPERATIVE_STICKY
@@ -297,7 +297,7 @@ class Membership(GroupMember):
     def _send_join(self) -> Any:
         if not self.is_static and not self.member_id:
             # the coordinator does not know the id that was chosen for its place; the library would join under any other
-            raise StepBackError(Cause.PLACE_LOST)
+            raise BackOffError(Cause.PLACE_LOST)
         joining = super()._send_join()
         self._parked, self._once_more = True, None
         self._have_ready()

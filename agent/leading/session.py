@@ -18,6 +18,7 @@ from agent.coordination import EndedError
 from agent.group import EMPTY_STATES, GroupView, is_agent
 from agent.leading.admission import Admission, foreign, unsound
 from agent.leading.assigning import Assigning, Sent
+from agent.leading.back_off import BackOffError, Cause, PlanRecord
 from agent.leading.birth import Birth, earliest_eviction, is_forming, safe_until
 from agent.leading.coverage import blind, illegible
 from agent.leading.group_reporter import FOLLOWING, INSIDE, LEADING, OBSERVING, GroupReporter
@@ -26,7 +27,6 @@ from agent.leading.member import Member
 from agent.leading.order import is_first, is_led_unawares
 from agent.leading.policy import Action
 from agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
-from agent.leading.stepping_back import Cause, PlanRecord, StepBackError
 from agent.leading.takeover_controller import TakeoverController
 from agent.racks import NO_HOSTS, Hosts
 from agent.refusals import is_refusal
@@ -141,7 +141,7 @@ class Session:
 
         Raises:
             FencedInstanceIdError: Another agent has taken the membership over.
-            StepBackError: The agent had better not be in the group for a while.
+            BackOffError: The agent had better not be in the group for a while.
             KafkaError, AgentError: It failed; begin a new session later.
         """
         member = self.member
@@ -167,9 +167,9 @@ class Session:
         if self._look is None or self._others is None or not self._look.stable:
             return _PARKED_SECONDS
         if unseen := self._parts.watch.unseen(self._parts.group):
-            raise StepBackError(Cause.NOT_ALLOWED, blind(unseen))
+            raise BackOffError(Cause.NOT_ALLOWED, blind(unseen))
         if unreadable := illegible(self._others):
-            raise StepBackError(Cause.UNREADABLE, unreadable)
+            raise BackOffError(Cause.UNREADABLE, unreadable)
         self._well_at = self._parts.clock()
         if member.leading:
             return self._lead(self._others)
@@ -188,9 +188,9 @@ class Session:
         """Another member leads a stable group: take over where that is asked for, and keep a good place."""
         member = self.member
         if other := foreign(others, self._parts.settings.leading, member.leader_id):
-            raise StepBackError(Cause.FOREIGN_AGENT, other)
+            raise BackOffError(Cause.FOREIGN_AGENT, other)
         if reason := unsound(look.protocol):
-            raise StepBackError(Cause.UNSOUND_LEADER, reason)
+            raise BackOffError(Cause.UNSOUND_LEADER, reason)
         if is_led_unawares(look, member.leader_id, member.group_instance_id):
             self._reporter.log.info("leads-unawares", leader=member.leader_id)
             self._forget_looks()
@@ -242,7 +242,7 @@ class Session:
 
     def _may_join(self, look: GroupView, others: GroupView) -> bool:
         admission = self._parts.admission
-        return (self._is_expected(look) and not admission.stepping.is_out) or admission.admits(others)
+        return (self._is_expected(look) and not admission.back_off.is_out) or admission.admits(others)
 
     def _begins_at_birth(self, look: GroupView) -> bool:
         """Whether the group is just forming and the agent may lead it from its first generation."""
@@ -268,7 +268,7 @@ class Session:
         self._reporter.observer.loses()
         if self._parts.clock() - well_at < self._parts.settings.leading.session_timeout_seconds / 2:
             self._reporter.log.warning("membership-lost")
-            self._parts.admission.stepping.lost()
+            self._parts.admission.back_off.lost()
 
     def _is_expected(self, look: GroupView) -> bool:
         """Whether the group has this instance id and waits for it: an agent that died here is to take its place up."""
@@ -305,7 +305,7 @@ class Session:
         self._forget_looks()
         parts.position.reconsider()
         if not member.leader_id:
-            raise StepBackError(Cause.CONVERTED)
+            raise BackOffError(Cause.CONVERTED)
         reporter.become(LEADING if member.leading else FOLLOWING)
         told, self._told = self._told, parts.assigning.sent
         sent = self._told
@@ -321,7 +321,7 @@ class Session:
         """Hold a plan against what the group did after the one before."""
         asked, self._asked = self._asked, False
         plan = sent.plan
-        self._parts.admission.stepping.planned(
+        self._parts.admission.back_off.planned(
             PlanRecord(
                 at=self._parts.clock(),
                 subscriptions=sent.subscriptions,

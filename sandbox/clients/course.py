@@ -149,8 +149,8 @@ class CourseOfGroup:
         role, reason = agent.role(), ""
         if role == "observing":
             reason = str(agent.events("observing")[-1]["reason"])
-        stepped = agent.events("steps-back")
-        reason = f"{reason}; stepped back: {stepped[-1]['cause']}" if stepped else reason
+        stepped = agent.events("backs-off")
+        reason = f"{reason}; backed off: {stepped[-1]['cause']}" if stepped else reason
         seconds = self._since(begun)
         return Step(name="enter", outcome=role, seconds=seconds, pause_seconds=self._pause(begun), reason=reason)
 

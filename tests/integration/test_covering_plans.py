@@ -17,8 +17,8 @@ from agent import watch as watching
 from agent.cluster import ClusterView, SettlingTimes
 from agent.coordination import close, connect
 from agent.leading.assigning import Assigning
+from agent.leading.back_off import BackOffError, Cause
 from agent.leading.membership import Membership
-from agent.leading.stepping_back import Cause, StepBackError
 from agent.metrics import Metrics
 from agent.watch import ClusterWatch, open_admin
 from common.kafka_config import for_kafka_python
@@ -65,7 +65,7 @@ def test_members_of_kafka_go_get_every_partition(scene: Scene) -> None:
             "both have their half",
         )
         agent.wait_role("leading")
-        assert agent.events("steps-back") == []
+        assert agent.events("backs-off") == []
         first.stop()
         wait_until(lambda: second.assigned == everything, "the other has what the first had")
 
@@ -83,8 +83,8 @@ def test_a_member_that_cannot_be_read_is_left_to_its_group(scene: Scene) -> None
     with RawMember(
         scene.cluster.bootstrap, group=scene.group, protocol="range", metadata=odd, deals=everything
     ) as unreadable:
-        agent.wait(lambda: bool(agent.events("steps-back", cause=Cause.UNREADABLE.value)), "it steps back")
-        reason = agent.events("steps-back")[0]["reason"]
+        agent.wait(lambda: bool(agent.events("backs-off", cause=Cause.UNREADABLE.value)), "it backs off")
+        reason = agent.events("backs-off")[0]["reason"]
         assert "subscription: topics[1]" in reason
         assert unreadable.member_id in reason
         wait_until(
@@ -97,7 +97,7 @@ def test_a_member_that_cannot_be_read_is_left_to_its_group(scene: Scene) -> None
         wait_until(lambda: scene.presence() is None, "the agent has left")
         status, page = agent.get("/readyz")
         assert (status, unreadable.member_id in page) == (503, True), json.loads(page)
-        pause = agent.events("steps-back")[0]["seconds"]
+        pause = agent.events("backs-off")[0]["seconds"]
         assert holds_for(pause + 1, lambda: scene.presence() is None)
     agent.wait(lambda: agent.role() in ("following", "leading"), "it is back in the group")
     scene.wait_settled()
@@ -156,7 +156,7 @@ def test_a_group_whose_topics_are_unknown_is_left(scene: Scene) -> None:
         _come_first(membership)
         scene.join("confluent", A)
         scene.join("aiokafka", B)
-        with pytest.raises(StepBackError, match="could not be looked at") as caught:
+        with pytest.raises(BackOffError, match="could not be looked at") as caught:
             wait_until(lambda: not _join(membership), "the agent refuses to plan")
         assert (caught.value.cause, _planned_for(assigning)) == (Cause.TOPICS_UNKNOWN, 0)
         membership.leave()
@@ -240,6 +240,6 @@ def test_a_topic_that_appears_is_no_rejected_plan(scene: Scene) -> None:
     rejoins = len(agent.events("plan-sent")) - plans
     print(f"{rejoins} rebalances for one topic")  # noqa: T201 - pytest -rP shows what was measured
     assert rejoins > 4  # more than a plan may be answered with
-    assert agent.events("steps-back") == []
+    assert agent.events("backs-off") == []
     assert agent.role() == "leading"
     scene.finish()

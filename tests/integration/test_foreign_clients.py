@@ -102,5 +102,5 @@ def test_a_running_group_of_kafkajs_is_never_joined(scene: Scene) -> None:
     assert "RoundRobinAssigner" in agent.events("observing")[0]["reason"]
     assert holds_for(_CALM_SECONDS, lambda: scene.presence() is None and agent.role() == "observing")
     assert scene.rebalances() == rebalances
-    assert not agent.events("steps-back")
+    assert not agent.events("backs-off")
     scene.finish()

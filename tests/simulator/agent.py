@@ -27,9 +27,9 @@ from agent.events import EventLog
 from agent.leading import assigning
 from agent.leading import leader as leader_module
 from agent.leading import membership as membership_module
+from agent.leading.back_off import Cause
 from agent.leading.foreign_protocols import ForeignProtocols
 from agent.leading.leader import GroupLeader
-from agent.leading.stepping_back import Cause
 from agent.metrics import Metrics
 from common.settings import Settings
 from tests.simulator.loop import VirtualLoop
@@ -113,7 +113,7 @@ def build(
     watch: Watch,
     standing: SimulatedStanding | None,
     broke: Callable[[Exception], None],
-    steps_back: Callable[[Cause], None],
+    backs_off: Callable[[Cause], None],
     told: Callable[[], None],
     group_type: Callable[[str], str],
 ) -> GroupLeader:
@@ -125,7 +125,7 @@ def build(
         watch: Over the cluster.
         standing: In the election; None without one.
         broke: Told of mistakes of the agent's own.
-        steps_back: Told of why it leaves the group alone for a while.
+        backs_off: Told of why it leaves the group alone for a while.
         told: Tells the supervisor at once by which ids brokers know the agent.
         group_type: What brokers call the group.
     """
@@ -155,13 +155,13 @@ def build(
         inside._parts = replace(inside._parts, clock=process.seconds)
         inside._parts.position._clock = process.seconds
         inside._parts.evaluator._wall = wall
-        stepping = inside._parts.admission.stepping
+        back_off = inside._parts.admission.back_off
 
-        def step_back(cause: Cause, reason: str = "") -> float:
-            steps_back(cause)
-            return float(type(stepping).step_back(stepping, cause, reason))
+        def start(cause: Cause, reason: str = "") -> float:
+            backs_off(cause)
+            return float(type(back_off).start(back_off, cause, reason))
 
-        stepping.step_back = step_back
+        back_off.start = start
         inside._reporter.broke = lambda error, _pause: broke(error)
         watch.listen(inside._wake.set)
         if standing is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final
 
-from agent.leading.stepping_back import Cause
+from agent.leading.back_off import Cause
 from protocol.model import to_pairs
 from tests.simulator.consumers import pairs_of, read_subscription
 from tests.simulator.group import AGENTS, Group, GroupMember, Join, State
@@ -105,7 +105,7 @@ class Guest:
 
     # what agents do
 
-    def steps_back(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
+    def backs_off(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
         """An agent leaves a group alone for a while."""
         self._back_off[id(process)] = cause
         if cause is Cause.PLANS_REJECTED and self._world.patterns and not self._world.faults:

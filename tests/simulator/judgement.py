@@ -13,8 +13,8 @@ import numpy as np
 
 from agent.cluster import SettledCluster, SettledPartition
 from agent.leading import planner
+from agent.leading.back_off import Cause
 from agent.leading.policy import share
-from agent.leading.stepping_back import Cause
 from agent.racks import member_rack
 from protocol.model import from_pairs
 from tests.simulator.consumers import pairs_of, read_subscription
@@ -194,10 +194,10 @@ class Judgement(Witness):
         elif name == "leave":
             self.guest.leaves(agent, process, [one.member_id for one in request.members])
 
-    def steps_back(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
+    def backs_off(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
         """An agent leaves the group alone for a while."""
-        self.tell(f"{agent.name} steps back: {cause}")
-        self.guest.steps_back(agent, process, cause)
+        self.tell(f"{agent.name} backs off: {cause}")
+        self.guest.backs_off(agent, process, cause)
 
     def killed(self, agent: SupervisedAgent) -> None:
         """A process of an agent is dead."""

@@ -15,7 +15,7 @@ from unittest import mock
 from agent import cluster, coordination
 from agent.attempts import Attempts
 from agent.coordination import Joined
-from agent.leading import admission, assigning, leader, membership, planner, session, stepping_back
+from agent.leading import admission, assigning, back_off, leader, membership, planner, session
 from agent.leading.assigning import Assigning, NoConsumersError
 from agent.leading.join_position import JoinPosition
 from agent.leading.membership import Membership
@@ -158,13 +158,13 @@ def follows_anybody() -> Iterator[None]:
 @contextmanager
 def refreshes_rejected() -> Iterator[None]:
     """Members that find a topic one after the other are taken for members that reject plans."""
-    judge = stepping_back.planned
+    judge = back_off.planned
 
     def planned(course: Any, sent: Any) -> Any:
         members: dict[str, frozenset[str]] = dict.fromkeys(sent.subscriptions, frozenset())
         return judge(course, replace(sent, subscriptions=members, changed=False))
 
-    with mock.patch.object(stepping_back, "planned", planned):
+    with mock.patch.object(back_off, "planned", planned):
         yield
 
 

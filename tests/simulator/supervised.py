@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
+from agent.leading.back_off import Cause
 from agent.leading.leader import GroupLeader
-from agent.leading.stepping_back import Cause
 from agent.supervisor.line import MemberIdentity
 from common.settings import SupervisorSettings
 from tests.simulator.agent import build, settings_of
@@ -189,7 +189,7 @@ class SupervisedAgent:
             watch=self._watch,
             standing=self.standing,
             broke=lambda error: self._witness.breaks(self, error),
-            steps_back=lambda cause: self._witness.steps_back(self, process, cause),
+            backs_off=lambda cause: self._witness.backs_off(self, process, cause),
             told=lambda: self._tell(process),
             group_type=self._network.group_type,
         )
@@ -305,7 +305,7 @@ class Witness(Protocol):
     def sends(self, agent: SupervisedAgent, process: Process, name: str, request: Any) -> None:
         """A request is on its way."""
 
-    def steps_back(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
+    def backs_off(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
         """It leaves the group alone for a while."""
 
     def killed(self, agent: SupervisedAgent) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from agent.leading.stepping_back import RULES
+from agent.leading.back_off import RULES
 from agent.metrics import Metrics
 from tests.docs import ROOT, named_tests
 

@@ -1,4 +1,4 @@
-"""Whether the agent may be in a group: after stepping back, beside another agent, and on brokers that are too old."""
+"""Whether the agent may be in a group: after a back-off, beside another agent, and on brokers that are too old."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from agent.events import EventLog
 from agent.group import GroupView
 from agent.leading.admission import Admission, foreign, refusal
+from agent.leading.back_off import RULES, Cause
 from agent.leading.foreign_protocols import ForeignProtocols
 from agent.leading.group_reporter import OBSERVING, GroupReporter
-from agent.leading.stepping_back import RULES, Cause
 from agent.metrics import Metrics
 from common.settings import LeadingSettings, Settings
 from tests.unit.agent.values import group, member
@@ -48,9 +48,9 @@ class Scene:
             clock=lambda: self.now,
         )
 
-    def step_back(self, cause: Cause) -> None:
+    def back_off(self, cause: Cause) -> None:
         """As `agent.leading.leader` does it."""
-        self.admission.stepping.step_back(cause, RULES[cause].seen)
+        self.admission.back_off.start(cause, RULES[cause].seen)
 
     def admits(self, view: GroupView) -> bool:
         """Ask anew."""
@@ -67,7 +67,7 @@ def scene() -> Scene:
 def test_while_a_pause_lasts_the_agent_observes(scene: Scene) -> None:
     """It says why as long as that, and may be in the group again at its end."""
     assert scene.admits(ALONE)
-    scene.step_back(Cause.PLANS_FAILED)
+    scene.back_off(Cause.PLANS_FAILED)
     assert not scene.admits(ALONE)
     assert (scene.reporter.role, scene.reporter.trouble) == (OBSERVING, RULES[Cause.PLANS_FAILED].seen)
     assert scene.admission.is_troubled
@@ -78,7 +78,7 @@ def test_while_a_pause_lasts_the_agent_observes(scene: Scene) -> None:
 
 def test_a_foreign_protocol_is_remembered_while_a_pause_lasts(scene: Scene) -> None:
     """The next consumers may come before its end, and nobody sees which protocols they offer until they have formed."""
-    scene.step_back(Cause.NO_SHARED_PROTOCOL)
+    scene.back_off(Cause.NO_SHARED_PROTOCOL)
     assert not scene.admits(group(READER, protocol="homegrown"))
     assert scene.foreign_protocols.of("orders") == "homegrown"
     scene.now += RULES[Cause.NO_SHARED_PROTOCOL].first_seconds
@@ -90,7 +90,7 @@ def test_a_foreign_protocol_is_remembered_while_a_pause_lasts(scene: Scene) -> N
 def test_a_foreign_agent_that_led_is_waited_for(scene: Scene) -> None:
     """Before it has led, another agent in the group is no reason to stay out; afterwards it is, until it has gone."""
     assert scene.admits(BESIDE)
-    scene.step_back(Cause.FOREIGN_AGENT)
+    scene.back_off(Cause.FOREIGN_AGENT)
     scene.now += RULES[Cause.FOREIGN_AGENT].first_seconds
     assert not scene.admits(BESIDE)
     assert "another agent (other) is in it" in scene.reporter.trouble
@@ -100,7 +100,7 @@ def test_a_foreign_agent_that_led_is_waited_for(scene: Scene) -> None:
 
 def test_a_converted_group_is_left_alone_after_the_pause_too(scene: Scene) -> None:
     """The reason is another then, and told as an event; when brokers call the group classic, the agent is back."""
-    scene.step_back(Cause.CONVERTED)
+    scene.back_off(Cause.CONVERTED)
     assert not scene.admits(ALONE)
     scene.now += RULES[Cause.CONVERTED].first_seconds
     scene.kind = "consumer"

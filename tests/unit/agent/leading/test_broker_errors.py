@@ -238,7 +238,7 @@ def _run(api: str, error: str, logs: list[Any], metrics: Metrics) -> Ran:
         return code if asked == api else _FORCED.get(api, 0) if asked == "Heartbeat" else 0
 
     def reported() -> bool:
-        words = (name_of(code), "fenced", "membership-lost", "steps-back")
+        words = (name_of(code), "fenced", "membership-lost", "backs-off")
         return any(one.get("group") == group and any(word in str(one) for word in words) for one in tuple(logs))
 
     broker.script = script

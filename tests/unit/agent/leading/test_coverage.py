@@ -18,9 +18,9 @@ from agent.coordination import Joined
 from agent.group import MemberView
 from agent.leading import planner
 from agent.leading.assigning import Assigning, NoConsumersError
+from agent.leading.back_off import BackOffError, Cause
 from agent.leading.coverage import coverage, illegible, owned_topics, starved
 from agent.leading.planner import Mode, PlanMember, make_plan, problem_of
-from agent.leading.stepping_back import Cause, StepBackError
 from assignors.check import check
 from assignors.model import AssignmentError
 from common.settings import Settings
@@ -89,7 +89,7 @@ def test_members_of_kafka_go_get_their_partitions() -> None:
 def test_no_plan_is_made_without_a_member_that_cannot_be_read() -> None:
     """The agent leaves, and says which member it is and what is wrong with it."""
     leads = _assigning(Eye(cluster=cluster(t=[(1,)])))
-    with pytest.raises(StepBackError, match=r"member b: subscription: topics at byte 2: .*cut short") as caught:
+    with pytest.raises(BackOffError, match=r"member b: subscription: topics at byte 2: .*cut short") as caught:
         leads.assign(_joined(a=KAFKA_GO, b=bytes.fromhex("0001 00")))
     assert (caught.value.cause, leads.sent, leads.since) == (Cause.UNREADABLE, None, None)
 
@@ -127,7 +127,7 @@ def test_planning_has_what_is_left_of_the_deadline(monkeypatch: pytest.MonkeyPat
 def test_no_plan_is_made_without_a_topic_that_could_not_be_looked_at(protocol: str) -> None:
     """One of two topics is enough: its readers would be given nothing of it, and nothing would show that."""
     leads = _assigning(Eye(cluster=cluster(t=[(1,)])))
-    with pytest.raises(StepBackError, match=r"topics u could not be looked at") as caught:
+    with pytest.raises(BackOffError, match=r"topics u could not be looked at") as caught:
         leads.assign(_joined(protocol, a=_reader("t", "u")))
     assert (caught.value.cause, leads.sent) == (Cause.TOPICS_UNKNOWN, None)
 
@@ -135,7 +135,7 @@ def test_no_plan_is_made_without_a_topic_that_could_not_be_looked_at(protocol: s
 def test_a_topic_that_may_not_be_seen_is_no_reason_to_wait_for_a_look() -> None:
     """The cause is another one, and so is the cure."""
     leads = _assigning(Eye(cluster=cluster(t=[(1,)]), refused=frozenset({"u"})))
-    with pytest.raises(StepBackError, match="allow DESCRIBE") as caught:
+    with pytest.raises(BackOffError, match="allow DESCRIBE") as caught:
         leads.assign(_joined(a=_reader("t", "u")))
     assert caught.value.cause is Cause.NOT_ALLOWED
 
@@ -152,7 +152,7 @@ def test_a_topic_that_does_not_exist_is_planned_without() -> None:
 def test_a_topic_that_a_member_owns_exists_whatever_one_broker_says() -> None:
     """A broker that has just started may know no topic: what somebody reads must not be taken away for it."""
     leads = _assigning(Eye(cluster=cluster(t=[(1,)]), absent=frozenset({"u"})))
-    with pytest.raises(StepBackError, match="topics u could"):
+    with pytest.raises(BackOffError, match="topics u could"):
         leads.assign(_joined("cooperative-sticky", a=_reader("t", "u", owned={"u": 0})))
 
 
@@ -169,7 +169,7 @@ def test_owners_are_known_from_a_look_in_the_middle_of_a_rebalance() -> None:
         ),
     )
     leads.see(group(*seen, state="PreparingRebalance"))
-    with pytest.raises(StepBackError, match="topics u could"):
+    with pytest.raises(BackOffError, match="topics u could"):
         leads.assign(_joined(a=_reader("t", "u"), b=_reader("t")))
     eye.cluster = cluster(t=[(1,), (1,)], u=[])
     sent = leads.assign(_joined(a=_reader("t", "u"), b=_reader("t")))
@@ -181,7 +181,7 @@ def test_a_claim_of_the_last_partition_of_all_costs_nothing() -> None:
     tracemalloc.start()
     try:
         claim = _reader("t", "u", owned={"t": 2**31 - 1, "u": 2**31 - 1})
-        with pytest.raises(StepBackError, match="topics u could"):
+        with pytest.raises(BackOffError, match="topics u could"):
             _assigning(Eye(cluster=cluster(t=[(1,)]))).assign(_joined("cooperative-sticky", a=claim))
         known = Eye(cluster=cluster(t=[(1,)], u=[(2,)]))
         sent = _assigning(known).assign(_joined("cooperative-sticky", a=claim))
@@ -241,7 +241,7 @@ def test_a_plan_that_gives_a_member_nothing_is_not_sent(monkeypatch: pytest.Monk
         return replace(plan, final=np.zeros_like(plan.final), sent=np.zeros_like(plan.final))
 
     monkeypatch.setattr(planner, "make_plan", greedy)
-    with pytest.raises(StepBackError, match="nothing to member b") as caught:
+    with pytest.raises(BackOffError, match="nothing to member b") as caught:
         leads.assign(_joined(a=_reader("t"), b=_reader("t")))
     assert (caught.value.cause, leads.sent) == (Cause.STARVED, None)
 

@@ -10,10 +10,10 @@ import structlog
 
 from agent.group import GroupView
 from agent.leading.admission import refusal
+from agent.leading.back_off import BackOffError
 from agent.leading.join_position import JoinPosition
 from agent.leading.membership import Membership
 from agent.leading.order import is_exposed, members_before
-from agent.leading.stepping_back import StepBackError
 from agent.metrics import Metrics
 from common.settings import LeadingSettings
 from protocol.java import spread_hash
@@ -130,7 +130,7 @@ def test_no_safe_id_means_staying_outside() -> None:
     """When every id would be exposed, all are released and the agent stays out."""
     exposed = [name for name in names(2000) if is_exposed(STICKY, name)]
     broker = Broker(exposed, STICKY)
-    with pytest.raises(StepBackError):
+    with pytest.raises(BackOffError):
         seat().enter(of(broker), STICKY)
     assert not broker.reserved
 
@@ -142,7 +142,7 @@ def test_partitions_are_given_back_a_few_times() -> None:
     place = seat()
     for _ in range(3):
         assert place.keep(of(broker), STICKY)
-    with pytest.raises(StepBackError):
+    with pytest.raises(BackOffError):
         place.keep(of(broker), STICKY)
     assert broker.nudges == 3
 
@@ -150,7 +150,7 @@ def test_partitions_are_given_back_a_few_times() -> None:
 def test_an_exposed_member_without_instance_id_leaves() -> None:
     """It cannot roll, so it leaves and chooses a place anew."""
     exposed = next(name for name in names(2000) if is_exposed(STICKY, name))
-    with pytest.raises(StepBackError):
+    with pytest.raises(BackOffError):
         seat().keep(of(Broker([], STICKY, member_id=exposed, is_static=False)), STICKY)
 
 

@@ -12,9 +12,9 @@ from kafka import errors as kafka_errors
 
 from agent.coordination import EndedError, close, connect
 from agent.leading import membership as membership_module
+from agent.leading.back_off import BackOffError, Cause
 from agent.leading.leader import GroupLeader
 from agent.leading.membership import Membership
-from agent.leading.stepping_back import Cause, StepBackError
 from agent.metrics import Metrics
 from common.settings import LeadingSettings
 from tests.unit.agent.leading.scripted import LONGEST_SECONDS, clear_away, leader_of, until
@@ -64,7 +64,7 @@ def test_a_reserved_id_that_is_forgotten_is_not_replaced_by_another(
     """Reserved ids are not in the group's log: where the coordinator moves, the chosen place is gone."""
     membership.adopt(membership.reserve())
     broker.forget()
-    with pytest.raises(StepBackError) as stepped:
+    with pytest.raises(BackOffError) as stepped:
         membership.join(5.0)
     assert stepped.value.cause is Cause.PLACE_LOST
     assert broker.members == {}

@@ -8,8 +8,8 @@ import time
 import pytest
 
 from agent.coordination import close, connect
+from agent.leading.back_off import RULES, Cause
 from agent.leading.membership import Membership
-from agent.leading.stepping_back import RULES, Cause
 from common.kafka_config import for_kafka_python
 from common.settings import LeadingSettings
 from sandbox.admin import wait_until
@@ -24,11 +24,11 @@ def _trouble(agent: AgentProcess) -> str:
     return str(group["trouble"])
 
 
-def _stepped_back(agent: AgentProcess, scene: Scene, cause: Cause) -> None:
+def _backed_off(agent: AgentProcess, scene: Scene, cause: Cause) -> None:
     """Waits until the agent is out because of this, and holds that log, metrics, readiness and status say so."""
-    agent.wait(lambda: bool(agent.events("steps-back", cause=cause.value)), f"it steps back: {cause}")
+    agent.wait(lambda: bool(agent.events("backs-off", cause=cause.value)), f"it backs off: {cause}")
     agent.wait_role("observing")
-    event = agent.events("steps-back", cause=cause.value)[0]
+    event = agent.events("backs-off", cause=cause.value)[0]
     assert event["seconds"] == RULES[cause].first_seconds
     assert _trouble(agent) == event["reason"]
     status, page = agent.get("/readyz")
@@ -44,8 +44,8 @@ def test_a_foreign_agent_is_made_room_for(scene: Scene) -> None:
     scene.wait_settled()
     plans = len(first.events("plan-sent"))
     second = scene.agent()
-    _stepped_back(second, scene, Cause.FOREIGN_AGENT)
-    assert "another agent (other) is in it" in second.events("steps-back")[0]["reason"]
+    _backed_off(second, scene, Cause.FOREIGN_AGENT)
+    assert "another agent (other) is in it" in second.events("backs-off")[0]["reason"]
     time.sleep(RULES[Cause.FOREIGN_AGENT].first_seconds + 1)
     assert (first.role(), second.role()) == ("leading", "observing")
     assert len(first.events("plan-sent")) <= plans + 2  # its coming and its going
@@ -68,9 +68,9 @@ def test_a_converted_group_is_left_until_it_is_classic_again(scene: Scene) -> No
     scene.wait_settled()
     scene.join("confluent", B, assignor="", heartbeat_interval_ms="", group_protocol="consumer")
     seen = "the brokers assign it (group type consumer)"
-    agent.wait(lambda: bool(agent.events("steps-back") or agent.events("observing", reason=seen)), "it is out")
-    if agent.events("steps-back"):
-        _stepped_back(agent, scene, Cause.CONVERTED)
+    agent.wait(lambda: bool(agent.events("backs-off") or agent.events("observing", reason=seen)), "it is out")
+    if agent.events("backs-off"):
+        _backed_off(agent, scene, Cause.CONVERTED)
     scene.wait_settled()
     assert scene.presence() is None
     agent.wait(lambda: bool(agent.events("observing", reason=seen)), "after its pause it asks what the group is")
@@ -95,7 +95,7 @@ def test_three_failed_plans_are_enough(scene: Scene) -> None:
     agent = scene.waiting_agent(leading__deadline_seconds=0.0001)
 
     def failed() -> bool:
-        return bool(agent.events("steps-back", cause=Cause.PLANS_FAILED.value))
+        return bool(agent.events("backs-off", cause=Cause.PLANS_FAILED.value))
 
     for rack in (A, B, A):
         scene.join("confluent", rack)
@@ -105,8 +105,8 @@ def test_three_failed_plans_are_enough(scene: Scene) -> None:
         if not failed():
             scene.redeploy(seat)
             scene.wait_settled()
-    _stepped_back(agent, scene, Cause.PLANS_FAILED)
-    causes = {event["cause"] for event in agent.events("steps-back")}
+    _backed_off(agent, scene, Cause.PLANS_FAILED)
+    causes = {event["cause"] for event in agent.events("backs-off")}
     assert causes <= {Cause.TOPICS_UNKNOWN.value, Cause.PLANS_FAILED.value}
     assert len(agent.events("fell-back")) == 3
     wait_until(lambda: scene.presence() is None, "the agent has left")
@@ -135,5 +135,5 @@ def test_an_agent_that_is_evicted_again_and_again_gives_up(scene: Scene) -> None
                 wait_until(lambda: scene.describe().state.name == "STABLE", "the group has settled")
     finally:
         close(client)
-    _stepped_back(agent, scene, Cause.EVICTED)
+    _backed_off(agent, scene, Cause.EVICTED)
     assert scene.presence() is None

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.leading.stepping_back import (
+from agent.leading.back_off import (
     CALM_SECONDS,
     LOST_SECONDS,
     MOST_FAILED,
@@ -17,15 +17,15 @@ from agent.leading.stepping_back import (
     REFRESH_SECONDS,
     RULES,
     SOON_SECONDS,
+    BackOff,
+    BackOffError,
     BackOffState,
     Cause,
     PlanHealth,
     PlanRecord,
-    StepBackError,
-    SteppingBack,
+    backed_off,
     lost,
     planned,
-    stepped_back,
 )
 
 A_B = {"a": frozenset({"t"}), "b": frozenset({"t"})}
@@ -38,7 +38,7 @@ def test_a_pause_doubles_up_to_its_limit(cause: Cause) -> None:
     rule, standing, now = RULES[cause], BackOffState(), 0.0
     expected = rule.first_seconds
     for _ in range(12):
-        standing = stepped_back(standing, cause, now)
+        standing = backed_off(standing, cause, now)
         assert standing.seconds(cause) == expected
         assert standing.is_out(now + expected - 0.01)
         now += expected
@@ -49,23 +49,23 @@ def test_a_pause_doubles_up_to_its_limit(cause: Cause) -> None:
 
 def test_after_calm_the_pause_begins_anew() -> None:
     """Back for ten minutes, or as long as the last pause if that is longer, the agent starts with the first pause."""
-    standing = stepped_back(BackOffState(), Cause.PLANS_FAILED, 0)
-    soon = stepped_back(standing, Cause.PLANS_FAILED, 60 + CALM_SECONDS - 1)
+    standing = backed_off(BackOffState(), Cause.PLANS_FAILED, 0)
+    soon = backed_off(standing, Cause.PLANS_FAILED, 60 + CALM_SECONDS - 1)
     assert soon.seconds(Cause.PLANS_FAILED) == 120
-    later = stepped_back(standing, Cause.PLANS_FAILED, 60 + CALM_SECONDS)
+    later = backed_off(standing, Cause.PLANS_FAILED, 60 + CALM_SECONDS)
     assert later.seconds(Cause.PLANS_FAILED) == 60
     longest = standing
     for now in (60, 180, 420, 900, 1860, 3780):
-        longest = stepped_back(longest, Cause.PLANS_FAILED, now)
+        longest = backed_off(longest, Cause.PLANS_FAILED, now)
     assert longest.seconds(Cause.PLANS_FAILED) == 3600
     over = 3780 + 3600
-    assert stepped_back(longest, Cause.PLANS_FAILED, over + CALM_SECONDS).seconds(Cause.PLANS_FAILED) == 3600
-    assert stepped_back(longest, Cause.PLANS_FAILED, over + 3600).seconds(Cause.PLANS_FAILED) == 60
+    assert backed_off(longest, Cause.PLANS_FAILED, over + CALM_SECONDS).seconds(Cause.PLANS_FAILED) == 3600
+    assert backed_off(longest, Cause.PLANS_FAILED, over + 3600).seconds(Cause.PLANS_FAILED) == 60
 
 
 def test_each_cause_has_a_pause_of_its_own() -> None:
     """One cause does not lengthen another's pause, and the longer of two keeps the agent out."""
-    standing = stepped_back(stepped_back(BackOffState(), Cause.PLANS_FAILED, 0), Cause.CONVERTED, 1)
+    standing = backed_off(backed_off(BackOffState(), Cause.PLANS_FAILED, 0), Cause.CONVERTED, 1)
     assert (standing.seconds(Cause.PLANS_FAILED), standing.seconds(Cause.CONVERTED)) == (60, 5)
     assert standing.is_out(59)
     assert not standing.is_out(60)
@@ -130,34 +130,34 @@ def test_a_membership_lost_again_and_again_was_taken() -> None:
 def test_a_group_is_remembered() -> None:
     """What comes one time too many is raised; while the pause lasts the agent is out, and says why."""
     now = [100.0]
-    stepping = SteppingBack(lambda: now[0])
-    assert not stepping.is_out
-    stepping.lost()
-    stepping.lost()
-    with pytest.raises(StepBackError) as caught:
-        stepping.lost()
+    back_off = BackOff(lambda: now[0])
+    assert not back_off.is_out
+    back_off.lost()
+    back_off.lost()
+    with pytest.raises(BackOffError) as caught:
+        back_off.lost()
     assert caught.value.cause is Cause.EVICTED
     assert str(caught.value) == RULES[Cause.EVICTED].seen
-    assert stepping.step_back(caught.value.cause, str(caught.value)) == 60
-    assert (stepping.is_out, stepping.reason, stepping.is_wary) == (True, RULES[Cause.EVICTED].seen, False)
+    assert back_off.start(caught.value.cause, str(caught.value)) == 60
+    assert (back_off.is_out, back_off.reason, back_off.is_wary) == (True, RULES[Cause.EVICTED].seen, False)
     now[0] += 60
-    assert not stepping.is_out
-    with pytest.raises(StepBackError):
-        stepping.lost()  # the next eviction is one too many at once
-    stepping.step_back(Cause.FOREIGN_AGENT, "another agent leads")
-    assert stepping.is_wary
+    assert not back_off.is_out
+    with pytest.raises(BackOffError):
+        back_off.lost()  # the next eviction is one too many at once
+    back_off.start(Cause.FOREIGN_AGENT, "another agent leads")
+    assert back_off.is_wary
 
 
 def test_failed_plans_are_counted_anew_after_a_pause() -> None:
     """Back in the group, the agent has three plans again."""
-    stepping = SteppingBack(lambda: 0.0)
+    back_off = BackOff(lambda: 0.0)
     failed = PlanRecord(at=0, subscriptions=A_B, failed=True)
     for _ in range(2):
-        stepping.planned(failed)
-        stepping.planned(failed)
-        with pytest.raises(StepBackError):
-            stepping.planned(failed)
-        stepping.step_back(Cause.PLANS_FAILED, "")
+        back_off.planned(failed)
+        back_off.planned(failed)
+        with pytest.raises(BackOffError):
+            back_off.planned(failed)
+        back_off.start(Cause.PLANS_FAILED, "")
 
 
 # topics that appear, and partitions that are added

@@ -1,7 +1,6 @@
-"""When the agent had better leave a group alone, for how long, and when it comes back: a pure state machine.
+"""When the agent backs off from a group, for how long, and when it returns: a pure state machine.
 
-Each cause has one rule (`RULES`). Out of the group the agent goes on looking at it. Time comes in as an argument. What
-must not enter: clients, and what a look at the group tells (`agent.leading.admission`).
+Each cause has one rule (`RULES`). Outside the group the agent continues to poll it. Time is an argument.
 """
 
 from __future__ import annotations
@@ -156,7 +155,7 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
 )
 
 
-class StepBackError(AgentError):
+class BackOffError(AgentError):
     """The agent had better be outside a group for a while; it leaves properly and says why."""
 
     def __init__(self, cause: Cause, reason: str = "") -> None:
@@ -192,7 +191,7 @@ class BackOffState:
         return pause.seconds if pause is not None else 0.0
 
 
-def stepped_back(standing: BackOffState, cause: Cause, now: float) -> BackOffState:
+def backed_off(standing: BackOffState, cause: Cause, now: float) -> BackOffState:
     """The standing after a cause has come, for the first time or again."""
     rule, last = RULES[cause], standing.pauses.get(cause)
     again = last is not None and now - last.until < max(CALM_SECONDS, last.seconds)
@@ -289,7 +288,7 @@ def lost(course: PlanHealth, now: float) -> PlanHealth:
 # both together, for one group
 
 
-class SteppingBack:
+class BackOff:
     """What is remembered of one group for as long as the agent runs."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -319,9 +318,9 @@ class SteppingBack:
         """Whether the agent last left because topics were unknown, so that it stays out until they are known."""
         return self._standing.last is Cause.TOPICS_UNKNOWN
 
-    def step_back(self, cause: Cause, reason: str) -> float:
+    def start(self, cause: Cause, reason: str) -> float:
         """The agent is out because of this; the answer is for how many seconds at least."""
-        self._standing = stepped_back(self._standing, cause, self._clock())
+        self._standing = backed_off(self._standing, cause, self._clock())
         self._course = replace(self._course, failed=0, rejected=0, expected=0, last=None, lost=self._course.lost[1:])
         self.reason = reason
         return self._standing.seconds(cause)
@@ -330,7 +329,7 @@ class SteppingBack:
         """A plan went to the group.
 
         Raises:
-            StepBackError: It was one too many.
+            BackOffError: It was one too many.
         """
         self._heed(planned(self._course, sent))
 
@@ -338,11 +337,11 @@ class SteppingBack:
         """The membership was lost without the agent's doing.
 
         Raises:
-            StepBackError: It was one time too many.
+            BackOffError: It was one time too many.
         """
         self._heed(lost(self._course, self._clock()))
 
     def _heed(self, course: PlanHealth) -> None:
         self._course = course
         if course.cause is not None:
-            raise StepBackError(course.cause)
+            raise BackOffError(course.cause)
