@@ -146,7 +146,7 @@ class Agent:
                 poller=self._poller,
                 foreign_protocols=foreign_protocols,
                 group_type=partial(find_group_type, settings.kafka),
-                unfit=self._versions.unfit,
+                unsupported_reason=self._versions.unsupported_reason,
                 metrics=self.metrics,
                 events=self.events,
                 weigh=self._measuring.weights.weights if self._measuring is not None else unweighed,

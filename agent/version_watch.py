@@ -63,9 +63,9 @@ class VersionWatch(threading.Thread):
         self._stopping = threading.Event()
         self.found: Versions | None = None
 
-    def unfit(self) -> str:
+    def unsupported_reason(self) -> str:
         """Why no group can be led; empty where one can, or nothing is known."""
-        return self.found.unfit if self.found is not None else ""
+        return self.found.unsupported_reason if self.found is not None else ""
 
     def told(self) -> dict[str, Any]:
         """For `/v1/status`; releases are empty while nothing is known."""
@@ -78,7 +78,7 @@ class VersionWatch(threading.Thread):
                 {"feature": one.name, "since": one.since, "required": one.required, "without": one.without}
                 for one in found.missing
             ],
-            "unfit": found.unfit,
+            "unsupported": found.unsupported_reason,
         }
 
     def stop(self) -> None:
@@ -114,5 +114,5 @@ class VersionWatch(threading.Thread):
             has=[one.name for one in FEATURES if one not in found.missing],
             without={one.name: one.without for one in found.missing},
         )
-        if found.unfit:
-            log.error("brokers-too-old", reason=found.unfit)
+        if found.unsupported_reason:
+            log.error("brokers-too-old", reason=found.unsupported_reason)

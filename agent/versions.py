@@ -99,7 +99,7 @@ class Versions:
     missing: tuple[Feature, ...]
 
     @property
-    def unfit(self) -> str:
+    def unsupported_reason(self) -> str:
         """Why no group can be led on them; empty where one can."""
         lacking = [f"{one.name} ({one.api} v{one.version})" for one in self.missing if one.required]
         if not lacking:

@@ -110,7 +110,7 @@ def follow(base: str, progress: Progress, tell: Callable[[Did], None]) -> Progre
             raise AgentError(f"{base}: the agent does not answer any more; samerack events {group} tells what it did")
         if progress.number != number:
             raise AgentError(
-                f"{base}: the agent's process was replaced in the middle, and the brake released; "
+                f"{base}: the agent's process was replaced in the middle, and the pending member released; "
                 f"samerack events {group} tells what it did"
             )
 

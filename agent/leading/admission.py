@@ -24,7 +24,7 @@ NO_PLACE: Final = "its leader would give partitions to a member without topics, 
 _CLASSIC: Final = frozenset({"classic", "unknown"})
 
 
-def fit() -> str:
+def no_reason() -> str:
     """Nothing speaks against these brokers."""
     return ""
 
@@ -41,7 +41,7 @@ class Admission:
         group_type: Callable[[str], str],
         reporter: GroupReporter,
         foreign_protocols: ForeignProtocols,
-        unfit: Callable[[], str] = fit,
+        unsupported_reason: Callable[[], str] = no_reason,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Nothing has been asked yet.
@@ -53,11 +53,11 @@ class Admission:
             group_type: The type of a group by name, for telling classic groups from those that brokers assign.
             reporter: Who is told of reasons against it.
             foreign_protocols: Which protocol the group used last, where the agent does not offer it.
-            unfit: Why nobody can be led on these brokers; nothing where that is possible.
+            unsupported_reason: Why nobody can be led on these brokers; nothing where that is possible.
             clock: Seconds, monotonic.
         """
         self.back_off = BackOff(clock)
-        self._unfit = unfit
+        self._unsupported_reason = unsupported_reason
         self._group = group
         self._leading = leading
         self._watch = watch
@@ -80,7 +80,7 @@ class Admission:
 
     def admits_at_birth(self) -> bool:
         """Whether the agent may join the group while it forms, when nobody sees which protocols its members offer."""
-        if self.back_off.is_out or self._watch.unseen(self._group) or self._unfit():
+        if self.back_off.is_out or self._watch.unseen(self._group) or self._unsupported_reason():
             return False
         protocol = self._foreign_protocols.of(self._group)
         if protocol and protocol != self._kept_out_for:
@@ -102,7 +102,7 @@ class Admission:
         unseen = self._watch.unseen(self._group)
         trouble = (
             blind(unseen)
-            or self._unfit()
+            or self._unsupported_reason()
             or illegible(view)
             or (foreign(view, self._leading) if self.back_off.is_wary else "")
             or (unlooked(self._unknown(view)) if self.back_off.waits_for_topics else "")

@@ -25,7 +25,7 @@ from agent.events import EventLog
 from agent.events.rebalances import Rebalances
 from agent.group import EMPTY_STATES, GroupView, MemberView, is_agent
 from agent.group_poller import GroupPoll, GroupPoller
-from agent.leading.admission import Admission, fit
+from agent.leading.admission import Admission, no_reason
 from agent.leading.assigning import Assigning, NoConsumersError, Weigh, unweighed
 from agent.leading.back_off import BackOffError, Cause
 from agent.leading.foreign_protocols import ForeignProtocols
@@ -78,7 +78,7 @@ class GroupLeader(threading.Thread):
         weigh: Weigh = unweighed,
         standing: LeadershipState | None = None,
         hosts: Hosts = NO_HOSTS,
-        unfit: Callable[[], str] = fit,
+        unsupported_reason: Callable[[], str] = no_reason,
         measured: Measured = UNMEASURED,
         rebalances: Rebalances | None = None,
         lock: TakeoverLock | None = None,
@@ -98,7 +98,7 @@ class GroupLeader(threading.Thread):
             weigh: The measured weights of the group's partitions.
             standing: Whether this agent or another is to lead the group; without it, this one.
             hosts: What others know of client hosts.
-            unfit: Why nobody can be led on these brokers; nothing where that is possible.
+            unsupported_reason: Why nobody can be led on these brokers; nothing where that is possible.
             measured: What is measured of the group.
             rebalances: Who keeps book of the group's rebalances.
             lock: Who may take over in this agent; without it, this group at any time.
@@ -163,7 +163,7 @@ class GroupLeader(threading.Thread):
                 group_type=group_type,
                 reporter=self._reporter,
                 foreign_protocols=foreign_protocols,
-                unfit=unfit,
+                unsupported_reason=unsupported_reason,
             ),
             assigning=self._assigning,
             evaluator=evaluator,

@@ -254,7 +254,7 @@ class Membership(GroupMember):
         return self._hold
 
     def hold(self) -> None:
-        """Do not sync at the end of the next JoinGroup that another member leads, but join again, behind a brake.
+        """Do not sync at the end of the next JoinGroup that another member leads; join again behind a pending member.
 
         Everybody has given up their partitions by then and joins again at once, and so waits in JoinGroup with nothing
         to lose: until `let_go`, for RESERVED_SECONDS at most.
@@ -325,11 +325,11 @@ class Membership(GroupMember):
             self._parked = False
 
     async def _before_sync(self, response: Any) -> Any:
-        # where the others were faster than the brake, another leads the second rebalance too: on to the next
+        # where the others were faster than the pending member, another leads the second rebalance too: on to the next
         while self._once_more or (response.leader != response.member_id and self._hold in (Hold.ASKED, Hold.HELD)):
             joining, self._once_more = self._once_more or self._send_once_more(), None
             if response.leader != response.member_id and self._hold is Hold.ASKED:
-                await self._reserve_brake()
+                await self._reserve_pending_member()
             response = await self._answered(joining)
         while _is_alone(response) and time.monotonic() < self._return_until:
             # the coordinator answers at once with the same generation, until others join: then it waits for them
@@ -338,19 +338,19 @@ class Membership(GroupMember):
         self._return_until = float("-inf")
         return response
 
-    async def _reserve_brake(self) -> None:
+    async def _reserve_pending_member(self) -> None:
         try:
-            brake = await self._reserve()
+            pending_member = await self._reserve()
         except (kafka_errors.KafkaError, AgentError):
             self._hold = Hold.FAILED
             return
         if self._hold is Hold.ASKED:
             self._hold = Hold.HELD
         else:  # it was given up meanwhile
-            leaving = self._leave_request({brake: None})
+            leaving = self._leave_request({pending_member: None})
             future = self._manager.send(leaving, node_id=self._coordinator_broker)
             if left_error(await self._answer_of(future, LEAVE_SECONDS)) in LEFT:
-                self.pending -= {brake}
+                self.pending -= {pending_member}
 
     def describe(self, timeout: float = 5.0) -> GroupView:
         """One look at the group, over a connection that no parked JoinGroup holds.

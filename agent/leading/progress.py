@@ -43,7 +43,7 @@ class Gain:
         saved_bytes_per_second: measured bytes that would stay in their rack.
         saved_dollars_per_day: the same in dollars.
         rejoin_seconds: how long the members took to rejoin in a rebalance that the agent began.
-        held_seconds_at_most: how long the brake may make them wait beyond that.
+        held_seconds_at_most: how long the pending member may make them wait beyond that.
         pause_seconds_at_most: how long they pause in all, by these figures.
     """
 
@@ -80,7 +80,7 @@ class Progress:
         step: what is being done; "" before and after.
         did: the steps that are over.
         seconds: how long all of it took so far.
-        held_seconds: how long the brake was held.
+        held_seconds: how long the pending member was held.
         gain: what it would bring, as soon as that is worked out.
     """
 

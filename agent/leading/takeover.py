@@ -1,13 +1,11 @@
-"""The rules of a clean takeover: when the lead of a running eager group may be taken, and when a step of it is done.
+"""The rules of a clean takeover: when the agent may take the lead of a running eager group, and when a step is done.
 
-A rebalance that the agent starts ends like any other: everybody has given up their partitions and waits in JoinGroup,
-which no wait of ours could prove but the answer does. Before the group's leader has sent its plan the agent has joined
-once more, and reserves a member id that holds the group up (the brake): a second rebalance, in which nobody has
-anything to lose, since the brokers show every assignment empty. Then the membership of the leader is ended in its
-name, as is that of whoever would lead rather than the agent; they join again at once, and the agent leads. Once
-everybody is back the brake is released.
-
-What must not enter: the network, clocks, and anything that acts (`agent.leading.takeover_controller`).
+A rebalance that the agent starts ends like any other: all members have given up their partitions and wait in JoinGroup,
+which only the response proves. Before the group's leader has sent its plan, the agent has joined once more and reserves
+a member id that keeps the rebalance open (the pending member): a second rebalance, in which no member has anything to
+lose, since the brokers show every assignment empty. Then the agent removes the leader, and members that would lead
+before the agent, from the group; they join again at once, and the agent leads. When all members are back the agent
+removes the pending member.
 """
 
 from __future__ import annotations
@@ -25,7 +23,7 @@ from common.settings import LeadingSettings
 
 PREPARING: Final = "PreparingRebalance"
 _ON_THE_WAY: Final = frozenset({"CompletingRebalance", "Stable"})
-"""The others had joined again before the brake was there: the agent joins once more, and that rebalance is held."""
+"""The others joined again before the pending member: the agent joins once more and holds that rebalance open."""
 EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
 """Protocols whose members give up all partitions before they join."""
 MOST_TRIES: Final = 4
@@ -171,7 +169,7 @@ def may_evict(before: GroupView, look: GroupView, standing: TakeoverParties) -> 
 
     Args:
         before: the group as it was when it was stable.
-        look: the group now, held by the brake.
+        look: the group now, held by the pending member.
         standing: who is who now.
     """
     if look.state in _ON_THE_WAY:

@@ -101,7 +101,7 @@ class TakeoverAttempt:
         """A rebalance is over.
 
         Raises:
-            KafkaError: The brake could not be released.
+            KafkaError: The pending member could not be released.
         """
         if not member.leading:
             self.undo(member, "the rebalance ended under the former leader")
@@ -110,10 +110,10 @@ class TakeoverAttempt:
         self._finish(Outcome.LEADS, "")
 
     def undo(self, member: Member, reason: str) -> None:
-        """Release the brake and end; what the members do then is an ordinary rebalance.
+        """Release the pending member and end; what the members do then is an ordinary rebalance.
 
         Raises:
-            KafkaError: The brake could not be released.
+            KafkaError: The pending member could not be released.
         """
         try:
             self._let_go(member)

@@ -207,7 +207,7 @@ class TakeoverController:
         """A rebalance is over, the agent's own or not.
 
         Raises:
-            KafkaError: The brake could not be released; `end` tries again.
+            KafkaError: The pending member could not be released; `end` tries again.
         """
         self._joined_at, self._approached = self._clock(), False
         if self._run is None:

@@ -102,7 +102,7 @@ class Supervisor:
                 elif code > 0 and not self._let_in:
                     return code  # it has said why: wrong input, a port that is taken; trying again changes nothing
                 if reason != _CALM:
-                    self._bury(reason)
+                    self._handle_worker_exit(reason)
                 why = f"{reason}; only observes" if self._observing else reason
             finally:
                 worker.close()
@@ -150,7 +150,7 @@ class Supervisor:
         self._deaths.clear()
         return _CALM
 
-    def _bury(self, reason: str) -> None:
+    def _handle_worker_exit(self, reason: str) -> None:
         """After a death: release what holds groups up, and decide how the next one starts."""
         now = time.monotonic()
         self._deaths.append(now)

@@ -31,7 +31,7 @@ def test_the_agent_says_what_the_brokers_can_do(scene: Scene, release: str) -> N
     assert f"from Kafka {FLOOR}" in event["supported"]
     assert "a restarted leader still leads" in event["has"]
     told = json.loads(agent.get("/v1/status")[1])["brokers"]
-    assert told == {"releases": [release], "least": FLOOR, "tested": list(TESTED), "missing": [], "unfit": ""}
+    assert told == {"releases": [release], "least": FLOOR, "tested": list(TESTED), "missing": [], "unsupported": ""}
 
 
 def test_a_restarted_leader_that_is_not_told_so_asks_for_one_rebalance(

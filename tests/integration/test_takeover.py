@@ -146,7 +146,7 @@ def test_by_itself_where_the_setting_says_so(scene: Scene) -> None:
 
 
 def test_killed_while_the_group_is_held(scene: Scene) -> None:
-    """The supervisor releases the brake, the next worker takes the place up: a bounded pause, and nothing is lost."""
+    """The supervisor removes the pending member, the next worker takes over the place: a bounded pause."""
     agent = _following(scene, "confluent", "confluent", "confluent", web__port=free_ports(1)[0])
     worker = psutil.Process(agent.events("started")[-1]["process"])
     since = now_ms()

@@ -136,7 +136,7 @@ class SupervisedAgent:
             self._end(process)
             if self._election is not None:
                 self._election.falls_silent(self.name)
-            self._timeline.after(_NOTICE_MS, self._bury)
+            self._timeline.after(_NOTICE_MS, self._handle_worker_exit)
 
     def freeze(self, milliseconds: int, *, whole: bool) -> None:
         """As SIGSTOP, and SIGCONT later.
@@ -249,7 +249,7 @@ class SupervisedAgent:
         """The most partitions of a topic that its process has ever seen."""
         return self._watch.most_seen.get(topic, 0) if self._watch is not None else 0
 
-    def _bury(self) -> None:
+    def _handle_worker_exit(self) -> None:
         now = self._timeline.now
         known = [presences for at, presences in self._told if at <= now - _NOTICE_MS - _TOLD_MS]
         if self._told:

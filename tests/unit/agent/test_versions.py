@@ -35,13 +35,13 @@ def test_a_release_named_is_the_first_that_has_the_feature(wanted: Feature) -> N
 def test_releases_that_are_tested_lack_nothing(release: Release) -> None:
     """There is nothing to do without on them."""
     found = versions_of([_answer(release)])
-    assert (found.missing, found.unfit) == ((), "")
+    assert (found.missing, found.unsupported_reason) == ((), "")
 
 
 def test_the_floor_is_the_first_release_with_all_that_is_required() -> None:
     """One release before it, nobody is led, and the reason names what is missing and what would do."""
-    assert versions_of([_answer(_number(FLOOR))]).unfit == ""
-    assert versions_of([_answer((2, 3))]).unfit == (
+    assert versions_of([_answer(_number(FLOOR))]).unsupported_reason == ""
+    assert versions_of([_answer((2, 3))]).unsupported_reason == (
         "the oldest broker is Kafka 2.3, without leaving by member id (LeaveGroup v3), instance ids of members "
         "(DescribeGroups v4); leading needs Kafka 2.4"
     )
@@ -56,7 +56,7 @@ def test_the_oldest_broker_decides() -> None:
         "a restarted leader still leads",
         "groups that brokers assign",
     ]
-    assert found.unfit == ""
+    assert found.unsupported_reason == ""
 
 
 @pytest.mark.parametrize(

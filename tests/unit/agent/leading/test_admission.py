@@ -30,7 +30,7 @@ class Scene:
     def __init__(self) -> None:
         self.now = 1000.0
         self.unseen: frozenset[str] = frozenset()
-        self.unfit = ""
+        self.unsupported_reason = ""
         self.kind = "classic"
         self.foreign_protocols = ForeignProtocols(None)
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}})
@@ -44,7 +44,7 @@ class Scene:
             group_type=lambda _: self.kind,
             reporter=self.reporter,
             foreign_protocols=self.foreign_protocols,
-            unfit=lambda: self.unfit,
+            unsupported_reason=lambda: self.unsupported_reason,
             clock=lambda: self.now,
         )
 
@@ -117,7 +117,7 @@ def _blind(scene: Scene) -> None:
 
 
 def _old(scene: Scene) -> None:
-    scene.unfit = "the oldest broker is Kafka 2.3"
+    scene.unsupported_reason = "the oldest broker is Kafka 2.3"
 
 
 @pytest.mark.parametrize(("speak_against", "refused"), [(_blind, True), (_old, False)], ids=["blind", "too old"])
@@ -130,7 +130,7 @@ def test_what_somebody_had_better_mend_is_trouble(
     assert scene.admission.is_troubled
     assert scene.reporter.trouble
     assert scene.reporter.refused is refused
-    scene.unseen, scene.unfit = frozenset(), ""
+    scene.unseen, scene.unsupported_reason = frozenset(), ""
     assert scene.admits(ALONE)
 
 

@@ -24,7 +24,7 @@ _WAIT = 2.0
 
 @dataclass
 class Coordinator:
-    """Stands for a broker: `leaders` answers JoinGroup after JoinGroup, a brake is granted or not."""
+    """Stands for a broker: `leaders` answers JoinGroup after JoinGroup, a pending member is granted or not."""
 
     leaders: list[str] = field(default_factory=lambda: ["other", "me"])
     reserves: int = _REQUIRED
@@ -43,7 +43,7 @@ class Coordinator:
         if name == "JoinGroup" and not request.group_instance_id:
             self.sent.append("reserve")
             self.meanwhile()
-            return SimpleNamespace(error_code=self.reserves, member_id="brake")
+            return SimpleNamespace(error_code=self.reserves, member_id="pending")
         self.sent.append(name)
         if name == "JoinGroup":
             self.presences.append(request.protocols[0][1])
@@ -100,14 +100,14 @@ def test_without_a_hold_the_agent_syncs(membership: Membership, coordinator: Coo
     assert coordinator.sent == ["JoinGroup", "SyncGroup"]
 
 
-def test_a_hold_joins_once_more_behind_a_brake(membership: Membership, coordinator: Coordinator) -> None:
-    """Before SyncGroup; the brake is known to whoever asks, and `let_go` gives it back."""
+def test_a_hold_joins_once_more_behind_a_pending_member(membership: Membership, coordinator: Coordinator) -> None:
+    """Before SyncGroup; the pending member is known to whoever asks, and `let_go` gives it back."""
     membership.hold()
     assert membership.join(_WAIT)
     assert sorted(coordinator.sent[1:3]) == ["JoinGroup", "reserve"]
     assert coordinator.sent[3] == "SyncGroup"
     assert membership.hold_state is Hold.HELD
-    assert membership.pending == {"brake"}
+    assert membership.pending == {"pending"}
     membership.let_go()
     assert coordinator.sent[4:] == ["LeaveGroup"]
     assert membership.pending == frozenset()
@@ -141,8 +141,10 @@ def test_a_member_has_its_second_join_ready_before_the_first_is_answered(
     assert membership.hold_state is Hold.HELD
 
 
-def test_a_brake_that_came_too_late_holds_the_next_rebalance(membership: Membership, coordinator: Coordinator) -> None:
-    """Another leads the second one as well, since everybody had joined before the brake: the member joins once more."""
+def test_a_pending_member_that_came_too_late_holds_the_next_rebalance(
+    membership: Membership, coordinator: Coordinator
+) -> None:
+    """Another leads the second one too, as all had joined before the pending member: the agent joins once more."""
     coordinator.leaders = ["other", "other", "me"]
     membership.hold()
     assert membership.join(_WAIT)
@@ -154,7 +156,7 @@ def test_a_brake_that_came_too_late_holds_the_next_rebalance(membership: Members
 def test_a_hold_that_is_given_up_before_the_first_answer_takes_the_second(
     membership: Membership, coordinator: Coordinator
 ) -> None:
-    """It is on its way and cannot be called back: its generation is the one to sync with, without a brake."""
+    """It is on its way and cannot be called back: its generation is the one to sync with, without a pending member."""
     _park_both(membership, coordinator)
     membership.let_go()
     _answer(membership, coordinator)
@@ -175,7 +177,7 @@ def test_who_leads_holds_nothing(membership: Membership, coordinator: Coordinato
 def test_a_hold_can_be_asked_for_again_while_the_second_join_waits(
     membership: Membership, coordinator: Coordinator
 ) -> None:
-    """One more lies ready behind that one, and gets a brake of its own."""
+    """One more lies ready behind that one, and gets a pending member of its own."""
     coordinator.leaders = ["other", "other", "me"]
     coordinator.parks = 2
     membership.hold()
@@ -189,7 +191,9 @@ def test_a_hold_can_be_asked_for_again_while_the_second_join_waits(
     assert membership.leading
 
 
-def test_a_hold_that_is_given_up_meanwhile_leaves_no_brake(membership: Membership, coordinator: Coordinator) -> None:
+def test_a_hold_that_is_given_up_meanwhile_leaves_no_pending_member(
+    membership: Membership, coordinator: Coordinator
+) -> None:
     """An id that comes too late is given back at once."""
     coordinator.meanwhile = membership.let_go  # nothing is pending yet
     membership.hold()
@@ -199,7 +203,7 @@ def test_a_hold_that_is_given_up_meanwhile_leaves_no_brake(membership: Membershi
     assert membership.hold_state is Hold.NONE
 
 
-def test_without_a_brake_the_hold_has_failed(membership: Membership, coordinator: Coordinator) -> None:
+def test_without_a_pending_member_the_hold_has_failed(membership: Membership, coordinator: Coordinator) -> None:
     """A group that is full, say, gives none."""
     coordinator.reserves = kafka_errors.GroupMaxSizeReachedError.errno
     membership.hold()
@@ -208,14 +212,16 @@ def test_without_a_brake_the_hold_has_failed(membership: Membership, coordinator
     assert membership.pending == frozenset()
 
 
-def test_a_brake_that_is_not_taken_back_is_kept_in_mind(membership: Membership, coordinator: Coordinator) -> None:
+def test_a_pending_member_that_is_not_taken_back_is_kept_in_mind(
+    membership: Membership, coordinator: Coordinator
+) -> None:
     """The coordinator may move; one that does not know the id has given it up already."""
     membership.hold()
     membership.join(_WAIT)
     coordinator.leaves = kafka_errors.NotCoordinatorError.errno
     with pytest.raises(kafka_errors.NotCoordinatorError):
         membership.let_go()
-    assert membership.pending == {"brake"}
+    assert membership.pending == {"pending"}
     coordinator.leaves = kafka_errors.UnknownMemberIdError.errno
     membership.let_go()
     assert membership.pending == frozenset()

@@ -136,7 +136,7 @@ def test_nobody_is_evicted_in_another_state(state: str) -> None:
     assert state in is_back(STABLE, held(AGENT, M1, M2, M3, state=state), frozenset({"m-1"})).trouble
 
 
-def test_a_rebalance_that_ended_without_the_brake_is_followed_by_another() -> None:
+def test_a_rebalance_that_ended_without_the_pending_member_is_followed_by_another() -> None:
     """The agent joins again by itself; only where there is no group any more it is over."""
     for state, is_over in (("CompletingRebalance", False), ("Stable", False), ("Empty", True), ("Dead", True)):
         assert bool(may_evict(STABLE, held(AGENT, M1, M2, M3, state=state), STANDING).trouble) == is_over

@@ -1,4 +1,4 @@
-"""Tests of a takeover's steps: what is sent to the group, and that the brake never stays."""
+"""Tests of a takeover's steps: what is sent to the group, and that the pending member never stays."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class Joining:
     waited_seconds: float = 0.0
 
     def hold(self) -> None:
-        """The brake is granted, or whatever `grants` says."""
+        """The pending member is granted, or whatever `grants` says."""
         self.hold_state = self.grants
-        self.pending |= {"brake"} if self.grants is Hold.HELD else frozenset()
+        self.pending |= {"pending"} if self.grants is Hold.HELD else frozenset()
         self.done.append("hold")
 
     def nudge(self) -> None:
@@ -112,8 +112,8 @@ class Stage:
         return self.run.progress
 
 
-def test_the_steps_come_in_order_and_the_brake_goes() -> None:
-    """Rebalance, brake told to the supervisor, eviction, everybody back, brake released, leading."""
+def test_the_steps_come_in_order_and_the_pending_member_goes() -> None:
+    """Rebalance, pending member told to the supervisor, eviction, everybody back, pending member released, leading."""
     stage = Stage(Joining())
     stage.turns(2)
     stage.joining.leading = True
@@ -150,7 +150,7 @@ def test_a_leader_that_was_evicted_alone_is_waited_for() -> None:
 
 
 def test_a_faster_leader_is_met_again_a_bounded_number_of_times() -> None:
-    """Its plan is in force, so nobody is evicted; each time the brake is released before the next is asked for."""
+    """Its plan is in force, so nobody is evicted; each pending member is removed before the next is requested."""
     plain = group(AGENT, M1, replace(M2, assigned=OWNED), M3, state="PreparingRebalance")
     stage = Stage(Joining(look=plain))
     progress = stage.turns(MOST_TRIES)
@@ -174,7 +174,7 @@ def _ended(joining: Joining) -> None:
     joining.look = replace(STABLE, state="Empty")
 
 
-def _no_brake(joining: Joining) -> None:
+def _no_pending_member(joining: Joining) -> None:
     joining.hold_state = Hold.FAILED
 
 
@@ -182,7 +182,7 @@ def _given_up(joining: Joining) -> None:
     joining.hold_state = Hold.NONE
 
 
-def test_a_brake_that_came_too_late_is_for_the_next_rebalance() -> None:
+def test_a_pending_member_that_came_too_late_is_for_the_next_rebalance() -> None:
     """The others had joined again before: the membership joins once more, and nobody is evicted until that is held."""
     joining = Joining()
     stage = Stage(joining)
@@ -192,9 +192,9 @@ def test_a_brake_that_came_too_late_is_for_the_next_rebalance() -> None:
     assert stage.turns(1).step == "evict"
 
 
-@pytest.mark.parametrize("fault", [_lost, _left_later, _ended, _no_brake, _given_up])
+@pytest.mark.parametrize("fault", [_lost, _left_later, _ended, _no_pending_member, _given_up])
 def test_trouble_undoes_it(fault: Callable[[Joining], None]) -> None:
-    """Whatever is not as expected ends it, with the brake released and a reason."""
+    """Whatever is not as expected ends it, with the pending member released and a reason."""
     joining = Joining()
     stage = Stage(joining)
     fault(joining)
@@ -206,7 +206,7 @@ def test_trouble_undoes_it(fault: Callable[[Joining], None]) -> None:
 
 
 def test_slow_members_are_not_waited_for() -> None:
-    """Beyond the setting the agent asks for no brake any more, and the members' rebalance goes on."""
+    """Beyond the setting the agent asks for no pending member any more, and the members' rebalance goes on."""
     stage = Stage(Joining(grants=Hold.ASKED))
     assert stage.turns(50).outcome is Outcome.RUNNING
     progress = stage.turns(2)
@@ -216,7 +216,7 @@ def test_slow_members_are_not_waited_for() -> None:
 
 
 def test_the_group_is_not_held_for_long() -> None:
-    """Where an evicted member does not come back the brake goes all the same, and the agent leads the others."""
+    """Where an evicted member does not return the pending member is removed all the same, and the agent leads."""
     stage = Stage(Joining(back=held(AGENT, M2, M3)))
     progress = stage.turns(round(HELD_SECONDS * 10) + 2)
     assert (progress.outcome, progress.step) == (Outcome.RUNNING, "release")
@@ -225,7 +225,7 @@ def test_the_group_is_not_held_for_long() -> None:
 
 
 def test_what_fails_for_the_moment_is_tried_again_while_the_group_may_be_held() -> None:
-    """A look that fails is repeated, until the brake has to go."""
+    """A look that fails is repeated, until the pending member has to go."""
     stage = Stage(Joining(failing=[kafka_errors.KafkaTimeoutError()]))
     assert stage.turns(3).step == "release"
     stage = Stage(Joining(failing=[kafka_errors.KafkaTimeoutError()] * 50))
@@ -243,7 +243,7 @@ def test_a_rebalance_that_ends_otherwise_undoes_it() -> None:
     assert not stage.joining.pending
 
 
-def test_a_brake_that_cannot_be_released_is_said_so() -> None:
+def test_a_pending_member_that_cannot_be_released_is_said_so() -> None:
     """The run is over, and the error goes on to whoever ends the membership."""
     stage = Stage(Joining())
     stage.turns(1)

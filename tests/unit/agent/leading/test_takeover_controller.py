@@ -243,7 +243,7 @@ def test_the_setting_tries_twice_more_what_was_undone() -> None:
 
 
 def test_the_end_of_the_membership_undoes_it() -> None:
-    """The brake goes, the floor is free, and whoever asked is told."""
+    """The pending member goes, the floor is free, and whoever asked is told."""
     stage = Stage()
     stage.takeovers.ask(dry_run=False)
     stage.consider()
@@ -261,7 +261,7 @@ def test_ids_that_could_not_be_given_back_are_kept_for_the_next_membership() -> 
     stage.consider()
     stage.joining.breaks = True
     stage.takeovers.end(stage.member)
-    assert stage.takeovers.orphans == {"brake"}
+    assert stage.takeovers.orphans == {"pending"}
     stage.joining.breaks = False
     stage.takeovers.release_orphans(stage.member)
     assert stage.takeovers.orphans == frozenset()

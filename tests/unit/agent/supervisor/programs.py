@@ -12,9 +12,9 @@ def run_until_death(work: Work) -> int:
     """Supervise this work until it dies, and return the exit code; in a process of its own: forks take no threads."""
     supervisor = Supervisor(SupervisorSettings(), work=work, leave=lambda _gone: None)
 
-    def bury(reason: str) -> None:
+    def handle_worker_exit(reason: str) -> None:
         print("died:", reason, flush=True)  # noqa: T201 - for the test that reads it
         supervisor._on_signal(signal.SIGTERM, None)
 
-    supervisor._bury = bury  # type: ignore[method-assign]
+    supervisor._handle_worker_exit = handle_worker_exit  # type: ignore[method-assign]
     return supervisor.run()

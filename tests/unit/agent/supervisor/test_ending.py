@@ -57,7 +57,7 @@ def test_what_no_successor_can_take_up_is_left_at_once(monkeypatch: pytest.Monke
     supervisor._known = DEAD | {dynamic, pending}
     asked: list[tuple[frozenset[MemberIdentity], bool]] = []
     monkeypatch.setattr(supervisor, "_leave", lambda gone, *, wait: asked.append((gone, wait)))
-    supervisor._bury("killed")
+    supervisor._handle_worker_exit("killed")
     assert asked == [(frozenset({dynamic, pending}), False)]
     assert supervisor._known == DEAD
 
