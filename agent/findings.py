@@ -58,7 +58,7 @@ class Verdict:
     """All findings at one moment.
 
     Attributes:
-        findings: those that cost money first, the dearest of them first.
+        findings: those that cost money first, the most expensive of them first.
         groups: how many groups were looked at.
         brokers: how many brokers.
         window_seconds: how long bytes were measured.

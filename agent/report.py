@@ -65,7 +65,7 @@ class GroupCost:
         busiest: the member that reads most; None where rates are not known.
         exact: whether clients counted all of the bytes themselves.
         pairs: by racks.
-        topics: by topic, the dearest first.
+        topics: by topic, the most expensive first.
         blind_spots: what the figures cannot know, in sentences.
         note: why the group is not shown in full, or "".
     """
@@ -121,7 +121,7 @@ class Report:
         window_start: of bytes and dollars, in seconds since 1970.
         window_end: its end; the same as its start before anything was measured.
         cycle: number of the measuring cycle, 0 before the first.
-        groups: the dearest first.
+        groups: the most expensive first.
         pairs: rack by rack over all groups.
         gaps: what could not be asked.
     """

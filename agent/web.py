@@ -27,7 +27,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HEAD_SECONDS: Final = 10.0
 """How often each connection is looked at; one without a request since the last look is closed."""
 Check = Callable[[], dict[str, str]]
-"""What is wrong, by part; empty when all is well."""
+"""What is wrong, by part; empty when the agent is healthy."""
 
 
 def application(

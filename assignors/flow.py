@@ -205,7 +205,7 @@ def _network(
     origin = pool_node + classes.pool
     origin[torn] = np.arange(len(torn))
     everything = len(units.kind)
-    dearest = int(units.claims.kept.max(initial=0))
+    max_kept = int(units.claims.kept.max(initial=0))
 
     claimed = units.claims.seat[classes.entry]
     pool_of_claim = classes.pool[classes.claiming]
@@ -215,7 +215,7 @@ def _network(
         tail=origin[classes.claiming],
         head=seat_node + claimed,
         price=units.prices[classes.pool_price[pool_of_claim], seats.column[seats.group[claimed]]],
-        moves=dearest - units.claims.kept[classes.entry],
+        moves=max_kept - units.claims.kept[classes.entry],
         capacity=classes.size[classes.claiming],
     )
     pooled = Arcs(
@@ -235,7 +235,7 @@ def _network(
         tail=pool_node + pool,
         head=hub_node + hub,
         price=units.prices[classes.pool_price[pool], hub_column[hub]],
-        moves=dearest,
+        moves=max_kept,
         capacity=everything,
     )
     edge = used[stable_order(hubs.of_edge[used], len(hub_kind))]

@@ -42,7 +42,7 @@ class Questions:
         max_skew: partitions beyond a fair share that a member may have for locality.
         copies: racks that are to have a copy of every partition.
         shares: parts of the members by rack; none means alike in every rack.
-        most_topics: topics of a group that are looked at one by one for more copies, the dearest first.
+        most_topics: topics of a group that are looked at one by one for more copies, the most expensive first.
     """
 
     max_skew: int = 2

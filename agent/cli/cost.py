@@ -82,7 +82,7 @@ def only(report: Report, group: str) -> Report:
 
 
 def groups_table(report: Report, most: int | None = None, *, wide: bool = False) -> Table:
-    """All groups, the dearest first; what 80 columns hold, or 110 where it may be wide."""
+    """All groups, the most expensive first; what 80 columns hold, or 110 where it may be wide."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("group", overflow="fold", min_width=10)
     for column in ("reads", "across", "share", "optimal", "random", "a month", "saved"):

@@ -82,7 +82,7 @@ def plan(
         typer.Option(
             "--seconds",
             min=0,
-            help="Measure for so long first, and weigh partitions by their bytes; 30 and more is well.",
+            help="Measure for so long first, and weigh partitions by their bytes; 30 or more is good.",
         ),
     ] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,

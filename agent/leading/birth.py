@@ -132,7 +132,7 @@ class Birth:
         except kafka_errors.UnknownMemberIdError:
             pass  # one of them has left by itself meanwhile
         except kafka_errors.KafkaError as error:
-            # whoever leads now, the group is well: the agent goes on as a member like others
+            # whoever leads now, the group is healthy: the agent continues as a member like others
             self._log.warning("birth-failed", error=f"{type(error).__name__}: {error}")
             self._evictions = _MAX_EVICTIONS
             return False

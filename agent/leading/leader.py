@@ -249,7 +249,7 @@ class GroupLeader(threading.Thread):
                 if refused:
                     pause = max(pause, self._parts.admission.back_off.start(Cause.NOT_ALLOWED, explained(error)))
                 self._reporter.failed("refused" if refused else "kafka", error, pause)
-            except Exception as error:  # noqa: BLE001 - the group must not be left because of a mistake of ours
+            except Exception as error:  # noqa: BLE001 - the group must not be left because of an error in the agent
                 self._reporter.broke(error, pause)
             if self._is_wanted():
                 self._stopping.wait(pause)

@@ -18,7 +18,7 @@ _MOST_HEARD: Final = 4096
 
 
 class Lifeline(threading.Thread):
-    """Beats while the process is well, and ends it properly when nobody listens any more.
+    """Beats while the process is healthy, and ends it properly when nobody listens any more.
 
     Only the end of the line proves that the supervisor is gone. One that is slow, or stopped, and lets the line fill
     up is waited for: nothing is sent then until it reads on, and it hears what is true at that time.

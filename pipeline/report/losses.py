@@ -33,7 +33,7 @@ _REMEMBERED: Final = ("kind", "assignor", "role", "members", "rackless", "tellin
 
 
 def losses(chapters: DataFrame, groups: DataFrame, seconds: float, prices: PriceTable) -> DataFrame:
-    """One row for each loss, the dearest first.
+    """One row for each loss, the most expensive first.
 
     Args:
         chapters: rows of `chapters.CHAPTER`.

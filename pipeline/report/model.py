@@ -206,7 +206,7 @@ class Report:
         prices: whose prices all dollars are by.
         made: when.
         unit: of the timeline: minute, hour or day.
-        groups: the dearest first; lists hold as many as were asked for.
+        groups: the most expensive first; lists hold as many as were asked for.
         savers: the groups with most saved and possible together.
         losses_in_all: how many there are, shown or not.
         twice: groups that agents without a common election measured side by side.

@@ -113,7 +113,7 @@ def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -
 
 
 def top_groups(groups: Sequence[GroupLine]) -> Drawing:
-    """The dearest groups: what a month costs, and how much of it the best plan would leave."""
+    """The most expensive groups: what a month costs, and how much of it the best plan would leave."""
     shown = groups[:_BARS]
     listed = "; ".join(f"{one.cluster} {one.group} {words.money(one.month.spent)}" for one in shown)
 
@@ -123,7 +123,7 @@ def top_groups(groups: Sequence[GroupLine]) -> Drawing:
         rest = [one.month.spent - least for one, least in zip(shown, kept, strict=True)]
         _bars(axes, rows, ((kept, _SOFT, 0.55), (rest, _ACROSS, 1.0)))
 
-    return _drawing("top", f"The dearest groups, a month: {listed}.", lambda _: _height(len(shown)), draw)
+    return _drawing("top", f"The most expensive groups, a month: {listed}.", lambda _: _height(len(shown)), draw)
 
 
 def saved_and_possible(groups: Sequence[GroupLine]) -> Drawing:

@@ -129,7 +129,7 @@ def lines(groups: DataFrame, top: int, scale: float) -> tuple[GroupLine, ...]:
 
 
 def topics(daily: DataFrame, top: int, scale: float) -> tuple[TopicLine, ...]:
-    """The dearest topics."""
+    """The most expensive topics."""
     sums = daily.groupBy("cluster", "topic").agg(
         F.countDistinct("group").alias("groups"),
         *(total(name).alias(name) for name in ("bytes", "crossing_bytes")),

@@ -45,7 +45,7 @@ def run(port: int, *arguments: str) -> tuple[int, str, str]:
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_cost_shows_the_dearest_group_first(port: int) -> None:
+def test_cost_shows_the_most_expensive_group_first(port: int) -> None:
     """One row a group, where the figures are from, and whose prices they are by."""
     code, out, _ = run(port, "cost")
     assert code == 0

@@ -256,7 +256,7 @@ def test_what_was_refused_is_told_and_costs_nothing() -> None:
     ]
 
 
-def test_the_dearest_comes_first() -> None:
+def test_the_most_expensive_comes_first() -> None:
     """What costs stands before what does not, by what it costs."""
     gap = Gap(family=Family.PROBE, refused=True, where="", reason="r", consequence="c")
     cheap = group("cheap", flows=[flow(A, B, GB)], shares=HALF)

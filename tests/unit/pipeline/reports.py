@@ -16,7 +16,7 @@ _RACKS = ("rack-a", "rack-b", "rack-c")
 
 
 def line(number: int, **changes: Any) -> model.GroupLine:
-    """One group; the first are the dearest."""
+    """One group; the first are the most expensive."""
     spent = 900.0 / number
     made = model.GroupLine(
         cluster=f"kafka-{number % 2 + 1}",
