@@ -1,7 +1,7 @@
 """What a group would read across racks under other plans: its own assignor's (what the agent saves), less even ones.
 
 The plan is worked out on the same members, replicas and byte rates by running the assignor. Which one a group's clients
-run is believed only as far as it was seen while another member led. What must not enter: measuring, prices, decisions.
+run is believed only as far as it was seen while another member led.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 The library means to remember a broker that refuses and to raise that at once from then on, but does not see it where
 TLS or SASL fails, or where the broker's last words are read together with the end of its connection: it would connect
-again without a pause as often as anybody asks. What must not enter: words (`agent.refusals`), and when a client is
-made anew.
+again without a pause as often as anybody asks.
 """
 
 from __future__ import annotations

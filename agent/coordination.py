@@ -1,8 +1,7 @@
 """Being a member of a Kafka group: kafka-python's coordinator with JoinGroup v9, and what it lacks for an agent.
 
 The library discovers, authenticates, heartbeats and retries; added are `skip_assignment` (KIP-814), leaving by member
-id over a connection of its own, joins that end while nobody waits for them, and the leader's id. What must not enter:
-what a group is for; subclasses give protocol type, metadata and what becomes of an assignment.
+id over a connection of its own, joins that end while nobody waits for them, and the leader's id.
 """
 
 from __future__ import annotations

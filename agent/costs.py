@@ -1,6 +1,6 @@
 """Snapshot and prices -> report: who read how much across racks, from whom, and what it costs.
 
-Pure: the same snapshot gives the same report. What must not enter: measuring, HTTP, and how a report looks.
+Pure: the same snapshot gives the same report.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How evenly a group's members read: the topic of which one member has most, and the member that reads most bytes.
 
 A group can have even numbers of partitions and still one reader for its busiest topic, or one member with most of the
-bytes. What must not enter: where partitions and rates come from, and what to do about it.
+bytes.
 """
 
 from __future__ import annotations

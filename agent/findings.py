@@ -1,7 +1,4 @@
-"""What is wrong with a set-up, as values: every finding has a cause and a cure, and says whether it costs money.
-
-What must not enter: looking for any of it (`agent.verify`), and how it is printed.
-"""
+"""What is wrong with a set-up, as values: every finding has a cause and a cure, and says whether it costs money."""
 
 from __future__ import annotations
 

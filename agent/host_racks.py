@@ -1,6 +1,6 @@
 """Racks of a group's client hosts that only a running agent knows, as values that travel as JSON to `samerack plan`.
 
-Other agents tell them, or the Kubernetes API does. What must not enter: which source of a rack counts more.
+Other agents tell them, or the Kubernetes API does.
 """
 
 from __future__ import annotations

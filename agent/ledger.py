@@ -1,6 +1,6 @@
 """Money since the agent began: what the bytes of each group would have cost without the agent, beside what they did.
 
-Told of every publication. What must not enter: measuring, and prices that are not a table's.
+Told of every publication.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Measuring without a running agent, for a command's own time: the same cycle, driven from here. Joins nothing.
-
-What must not enter: leading, HTTP, and how figures are shown.
-"""
+"""Measuring without a running agent, for a command's own time: the same cycle, driven from here. Joins nothing."""
 
 from __future__ import annotations
 

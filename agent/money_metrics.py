@@ -1,7 +1,4 @@
-"""Prometheus' view of money and findings: read from the report and the totals at each scrape.
-
-What must not enter: counting bytes (the measuring room's own metrics) and anything that waits for a broker.
-"""
+"""Prometheus' view of money and findings: read from the report and the totals at each scrape."""
 
 from __future__ import annotations
 

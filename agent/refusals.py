@@ -1,7 +1,6 @@
 """Who refuses whom when a connection is made, in words: from either client's error to one cause and one cure.
 
 A refusal is no outage: TLS or SASL failed because of what one side is or shows, and trying again soon changes nothing.
-What must not enter: clients, waiting and printing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What the agent shows of bytes and money, as values that travel as JSON between the agent and its readers.
 
-The page, `samerack cost` and `samerack top` are drawn from these. What must not enter: how anything is measured or
-worked out (`agent.costs`), and how it looks.
+The page, `samerack cost` and `samerack top` are drawn from these.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Looks for what makes traffic cross racks without need: pure checks over one snapshot of what was measured.
 
-Each check is a function of the evidence and says nothing of what another one says better. What must not enter:
-clients, clocks, printing.
+Each check is a function of the evidence and says nothing of what another one says better.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Two sets of rack names that ought to meet, and why they do not: other case, zone names against zone ids, strangers.
-
-Names only; what must not enter: groups, traffic and prices.
-"""
+"""Two sets of rack names that ought to match, and why they do not: other case, zone names against zone ids, unknown."""
 
 from __future__ import annotations
 

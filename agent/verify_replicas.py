@@ -1,7 +1,4 @@
-"""Whether the places of replicas allow locality at all: the best balanced plan if every replica could serve.
-
-What must not enter: anything that was measured but the weights of the problem.
-"""
+"""Whether the places of replicas allow locality at all: the best balanced plan if every replica could serve."""
 
 from __future__ import annotations
 

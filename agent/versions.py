@@ -1,6 +1,6 @@
 """What the agent needs of brokers, and what it does without on older ones: one table, and what follows from an answer.
 
-Features are told by what brokers answer to ApiVersions, not by a release's name. What must not enter: asking.
+Features are told by what brokers answer to ApiVersions, not by a release's name.
 """
 
 from __future__ import annotations

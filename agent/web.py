@@ -1,6 +1,6 @@
 """The agent's HTTP port: `/metrics` for Prometheus, `/healthz` and `/readyz` for whoever runs it. On loopback.
 
-Other rooms bring their own routes. What must not enter: what any of them shows.
+Other rooms bring their own routes.
 """
 
 from __future__ import annotations

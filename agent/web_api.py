@@ -1,6 +1,6 @@
 """What the agent answers as JSON: `/v1/traffic`, `/v1/findings`, `/v1/events`, `/v1/policy`, `/v1/status`, `/v1/racks`.
 
-Read only. `samerack cost`, `top`, `verify` and `plan` read these. What must not enter: working anything out, and HTML.
+Read only. `samerack cost`, `top`, `verify` and `plan` read these.
 """
 
 from __future__ import annotations

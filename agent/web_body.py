@@ -1,7 +1,7 @@
 """Reads the bodies of requests within bounds: what type, how many bytes, how long, and how many at the same time.
 
 Whoever reaches the port may open connections and send slowly: that must cost neither the memory nor the time that
-others need. What must not enter: what a body means.
+others need.
 """
 
 from __future__ import annotations

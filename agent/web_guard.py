@@ -3,7 +3,7 @@
 Changes are for programs on this machine: the peer is a loopback address, the Host header names one (a page whose name
 was rebound to 127.0.0.1 names another), and there is no Origin header, which browsers add to what pages send. Reading
 is for whoever reaches the port, under a name that is no stranger's: a page whose own name was rebound to the agent's
-address could else read it as its own. What must not enter: what is asked.
+address could else read it as its own.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The page: `/` for the whole cluster, `/group?name=…` for one group. HTML made here, no script, nothing from outside.
 
-Everything that comes from Kafka is escaped by the templates. What must not enter: working anything out.
+Everything that comes from Kafka is escaped by the templates.
 """
 
 from __future__ import annotations

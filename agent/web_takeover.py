@@ -1,7 +1,7 @@
 """`POST /v1/takeover` asks the agent to take the lead of a group over, `GET` tells how that stands.
 
 It heeds programs on this machine (`agent.web_guard`) that send JSON by its content type, which no page of another
-origin may send unasked. What must not enter: what becomes of the question.
+origin may send unasked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A process that plans and may be killed: the solver, once it runs, heeds nobody (`agent.leading.deadline` rules it).
 
 It reads questions from standard input and writes answers to standard output, as pickles of our own; it ends when its
-input does. What must not enter: anything that a kill could leave half done.
+input does.
 """
 
 from __future__ import annotations

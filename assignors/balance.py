@@ -5,7 +5,7 @@ which is also the least maximum, then the fewest members at it, and so on) are e
 band has the band's floor or one more, and the band as a whole its fixed total (Frank and Murota, "Decreasing
 minimization on M-convex sets", 2022). So balance is settled before anything else is looked at: as a floor for each
 group of members and a number of extra units for each band. The same holds of the loads of the flows that cost least, so
-that balance can also come second (`assignors.cheapest`). What must not enter: racks, owners, any cost but balance.
+that balance can also come second (`assignors.cheapest`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """From names to numbers: makes a `Problem` of topics, racks and members as a group's leader knows them.
 
 This is the only place of the room that interns names, settles rival claims and sorts what was reported in any order.
-What must not enter: any choice of an assignor, and any reading of wire bytes.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Loads where balance comes second: the least unequal ones among all flows that cost least.
 
 Flows of least cost are those that use full the arcs that all of them use full, leave empty what all of them leave
-empty, and are free elsewhere; so they are flows again, and `assignors.balance` finds the least unequal of them. What
-must not enter: partitions, members, racks, moves (they come third, in `assignors.flow`).
+empty, and are free elsewhere; so they are flows again, and `assignors.balance` finds the least unequal of them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From units on arcs to a seat for every unit: what `assignors.flow` solves for classes, handed out to their units.
 
 Deterministic: of a class the first units stay, and the others go in ascending order, in runs to ascending seats or to
-one seat after the other. What must not enter: costs; they are settled.
+one seat after the other.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What a plan costs: the yardstick of every assignor, the same for Kafka's plans and for ours.
 
-Pure counting on arrays; what must not enter is any opinion about which plan is better beyond the order of `Cost`.
+Counts on arrays; which plan is better says the order of `Cost` alone.
 """
 
 from __future__ import annotations

@@ -9,9 +9,7 @@ that of the graph of all units and seats.
             └── pool ── hub (kind, column), price, a move ── group ── seat ── what the caller puts behind it
 
 A class with one claim needs no node of its own: an arc from its pool with its size as capacity says it all.
-
-What must not enter: partitions, topics, members, racks, tasks; the callers translate. Balance is settled before, by
-demands on the seats (`assignors.balance`).
+Balance is settled before, by demands on the seats (`assignors.balance`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The question an assignor answers, as arrays: members and partitions are interned to small integers here.
 
 Names exist only at the edges (`assignors.build` makes a `Problem` from names). Every array is read-only by
-convention; an assignor returns a new owner array and changes nothing. What must not enter: wire bytes, clients, clocks.
+convention; an assignor returns a new owner array and changes nothing.
 """
 
 from __future__ import annotations

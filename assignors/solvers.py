@@ -1,7 +1,7 @@
 """Minimum-cost flow on arrays: one network type, its two solvers, and exact lexicographic costs on top of both.
 
 OR-Tools' cost-scaling solver is the default; networkx' network simplex is its check in tests and stands in where
-OR-Tools has no wheel. What must not enter: anything about partitions, members or racks.
+OR-Tools has no wheel.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
 """How fast and how small the assignors are: scenarios, their measurement, and the page that shows it.
 
-Run by scripts/bench, never by the tests. What must not enter: code that the agent needs.
+Run by scripts/bench, never by the tests.
 """

@@ -4,7 +4,6 @@ With names it prints their results and writes nothing; `streams` measures tasks 
 `consumers` does so for groups, beside Kafka and franz-go; `parity` counts how plans compare with Kafka's.
 `traffic` measures how well the agent measures, on a real Kafka; `pipeline` how fast the fleet is on Spark; `election`
 what the election of 2,000 agents costs a real broker.
-What must not enter: scenarios, measuring, layout.
 """
 
 from __future__ import annotations

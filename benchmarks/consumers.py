@@ -1,7 +1,6 @@
 """`scripts/bench consumers`: groups of Kafka's grid put to ours, to Kafka's Java and to franz-go, side by side.
 
-Every rival gets the same group in one run. Writes docs/benchmarks-consumers.json, .md and .svg. What must not enter:
-the groups (that is `grid`), how rivals are asked (`rivals`), layout (`consumers_page`).
+Every rival gets the same group in one run. Writes docs/benchmarks-consumers.json, .md and .svg.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The results of `benchmarks.consumers` as a page and a plot for people. What must not enter: measuring."""
+"""The results of `benchmarks.consumers` as a page and a plot for people."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Thousands of agents in one election on one real broker: bytes of the group's record, seconds, requests a second.
 
-The agents are in a few processes (`benchmarks.election_agents`). What must not enter: how the agents agree.
+The agents are in a few processes (`benchmarks.election_agents`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The groups on which consumers are measured beside others: Kafka's own grid, sampled, and the greatest groups.
 
 Kafka's `ClientSideAssignorBenchmark` crosses members, partitions per member, topics, racks, equal or five disjoint
-subscriptions, and a fresh group or one that a member joins. What must not enter: clocks, rivals.
+subscriptions, and a fresh group or one that a member joins.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Measures one scenario in this process: seconds of each stage, and memory beyond the problem itself.
-
-What must not enter: what is measured (that is `scenarios`) and how it is shown.
-"""
+"""Measures one scenario in this process: seconds of each stage, and memory beyond the problem itself."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """`scripts/bench parity [CASES [HISTORIES]]`: random groups put to our assignors and to Kafka's, and what came of it.
 
 Counts for docs/benchmarks.md: cases in which `range` and `roundrobin` decide otherwise, and in which `sticky` and
-`cooperative-sticky` are better or worse in (balance, cross-rack, moves). The cases are those of tests/parity. What must
-not enter: cases of its own.
+`cooperative-sticky` are better or worse in (balance, cross-rack, moves). The cases are those of tests/parity.
 """
 
 from __future__ import annotations

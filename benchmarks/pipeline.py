@@ -1,6 +1,6 @@
 """`scripts/bench pipeline [PART...]`: measures the parts of the fleet pipeline and writes docs/benchmarks-pipeline.md.
 
-A part that is not measured keeps the figures of its last run. What must not enter: measuring, layout.
+A part that is not measured keeps the figures of its last run.
 """
 
 from __future__ import annotations

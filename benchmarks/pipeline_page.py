@@ -1,7 +1,4 @@
-"""The pipeline's figures as a page for people: docs/benchmarks-pipeline.md, a section for each part that was measured.
-
-What must not enter: measuring.
-"""
+"""The pipeline's figures as a page: docs/benchmarks-pipeline.md, a section for each part that was measured."""
 
 from __future__ import annotations
 

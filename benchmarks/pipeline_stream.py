@@ -1,7 +1,4 @@
-"""How fast the stream is, on a real Kafka: reading and adding up alone, and with de-duplication and Delta.
-
-What must not enter: layout of the page.
-"""
+"""How fast the stream is, on a real Kafka: reading and adding up alone, and with de-duplication and Delta."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How many groups a second the what-if works out, in all scenarios, from a file of states to the ranking.
-
-What must not enter: layout of the page.
-"""
+"""How many groups a second the what-if works out, in all scenarios, from a file of states to the ranking."""
 
 from __future__ import annotations
 

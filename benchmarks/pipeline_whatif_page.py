@@ -1,7 +1,4 @@
-"""The what-if's figures as a section of docs/benchmarks-pipeline.md.
-
-What must not enter: measuring.
-"""
+"""The what-if's figures as a section of docs/benchmarks-pipeline.md."""
 
 from __future__ import annotations
 

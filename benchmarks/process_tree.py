@@ -1,7 +1,4 @@
-"""Memory and processor time of a process with all of its children, as Spark's Java and Python workers are.
-
-What must not enter: what is measured.
-"""
+"""Memory and processor time of a process with all of its children, as Spark's Java and Python workers are."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The results as a page for people: docs/benchmarks.md, from what stands in docs/benchmarks.json.
-
-What must not enter: measuring.
-"""
+"""The results as a page for people: docs/benchmarks.md, from what stands in docs/benchmarks.json."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Who else assigns: Kafka's Java in a JVM, franz-go's Go in a copy of its module; both in time, or not at all.
-
-What must not enter: groups (that is `grid`), judgement.
-"""
+"""Who else assigns: Kafka's Java in a JVM, franz-go's Go in a copy of its module; both in time, or not at all."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The groups that are measured: arrays made by a seeded generator, and the assignor that each is put to.
 
-A scenario is added here and nowhere else. What must not enter: clocks.
+A scenario is added here and nowhere else.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """`scripts/bench streams`: optimisation of active tasks beside Kafka's own Java, alone where Java is too slow.
 
 Both are asked the same questions in one run, with equal costs required. Writes docs/benchmarks-streams.md and .json.
-What must not enter: timing rules for anybody else, assertions on time.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`scripts/bench traffic`: what the agent says was read, beside what the kernel counted, on a real three-rack Kafka.
 
 Groups read live while record sizes change, with every codec and replication 1 and 2, and from a compacted topic. Truth
-is the kernel's count of bytes received on the sockets of each consumer's process, by broker. What must not enter:
-anything of the agent but its public parts; layout of the page.
+is the kernel's count of bytes received on the sockets of each consumer's process, by broker.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The section of the page that tells how well the agent measures. What must not enter: measuring, clients."""
+"""The section of the page that tells how well the agent measures."""
 
 from __future__ import annotations
 

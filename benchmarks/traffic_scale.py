@@ -1,8 +1,7 @@
 """The cost of one cycle: 2,000 groups that read 20,000 partitions of a real Kafka, seconds and memory.
 
 The groups are real, each with a member, an assignment and committed offsets, made by raw requests: two thousand
-consumers would not fit beside the brokers. The agent measures in a process of its own. What must not enter: how the
-agent measures.
+consumers would not fit beside the brokers. The agent measures in a process of its own.
 """
 
 from __future__ import annotations

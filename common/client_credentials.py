@@ -1,6 +1,6 @@
 """Tokens for a client id and its secret, from the endpoint that gives them (RFC 6749, section 4.4).
 
-For kafka-python; librdkafka fetches its own. What must not enter: a token or secret in a message or a log.
+For kafka-python; librdkafka fetches its own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The terminal that commands show things on: names from outside cannot steer it.
 
 A client id, a topic or a group may be any text, with escape sequences that move the cursor, recolour a line, or write
-to the clipboard. What must not enter: what is shown.
+to the clipboard.
 """
 
 from __future__ import annotations

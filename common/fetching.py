@@ -1,7 +1,7 @@
 """One small HTTP question: a time limit, a size limit, no proxy, no redirect. Standard library only.
 
 The API server of a cluster, the metadata service of a cloud, whoever gives out tokens and the agent on this machine are
-asked seldom: a connection for each question is enough. What must not enter: what any answer means.
+asked seldom: a connection for each question is enough.
 """
 
 from __future__ import annotations

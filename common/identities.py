@@ -1,7 +1,7 @@
 """As whom the agent comes to the brokers with OAUTHBEARER: what the settings say of it, checked, as one value.
 
 Names are librdkafka's. `AWS_MSK_IAM` is a mechanism for Java's clients; MSK's brokers take the same signature as a
-token of OAUTHBEARER, and both of the agent's clients send that. What must not enter: asking anybody for a token.
+token of OAUTHBEARER, and both of the agent's clients send that.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Bytes -> money: dated price tables, and what a byte that crosses racks costs under one.
 
-A price is data from outside: it stands in `common/prices` with its scope, source and date, never in code. What must not
-enter: measuring, and any opinion on what should be done about a cost.
+A price is data from outside: it stands in `common/prices` with its scope, source and date, never in code.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Pages for people: the templates of a room, over what all rooms' pages look like.
-
-What must not enter: what a page is about.
-"""
+"""Pages for people: the templates of a room, over what all rooms' pages look like."""
 
 from __future__ import annotations
 

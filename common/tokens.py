@@ -1,7 +1,6 @@
 """Tokens for SASL OAUTHBEARER: kept until they near their end, the same ones for both clients of a process.
 
-Who is asked for a token depends on the identity (`common.identities`); when, is decided here. What must not enter: a
-token or secret in a message or a log.
+Who is asked for a token depends on the identity (`common.identities`); when, is decided here.
 """
 
 from __future__ import annotations

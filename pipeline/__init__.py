@@ -1,4 +1,4 @@
 """The fleet on Spark: agents' records from Kafka into tables, and reports and what-if questions on them.
 
-Builds on `assignors` and `common`, never on `agent`. What must not enter: anything that steers a consumer group.
+Builds on `assignors` and `common`, never on `agent`.
 """

@@ -1,6 +1,6 @@
 """Keeping the tables small and quick: days past their time go, small files become large ones, old files are deleted.
 
-Safe while the stream writes: whoever comes second begins that piece anew. What must not enter: what rows mean.
+Safe while the stream writes: whoever comes second begins that piece anew.
 """
 
 from __future__ import annotations

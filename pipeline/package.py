@@ -1,7 +1,4 @@
-"""The pipeline as files for spark-submit: a zip of what runs on the workers too, and the program that it is given.
-
-What must not enter: Spark.
-"""
+"""The pipeline as files for spark-submit: a zip of what runs on the workers too, and the program that it is given."""
 
 from __future__ import annotations
 

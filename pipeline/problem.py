@@ -1,7 +1,6 @@
 """A group's state -> an assignment problem, and what its plans read across racks in bytes.
 
-A state comes from outside, so everything that it claims is looked at before an assignor sees it. What must not enter:
-Spark, prices, and the choice of a plan.
+A state comes from outside, so everything that it claims is looked at before an assignor sees it.
 """
 
 from __future__ import annotations

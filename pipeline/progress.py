@@ -1,7 +1,4 @@
-"""How far a job on Spark has come, on standard error.
-
-What must not enter: what the job is.
-"""
+"""How far a job on Spark has come, on standard error."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """What makes a record bad, each condition by name, and the rows of bad records.
 
 The rules are `common.records`' contract, and bounds that keep one publisher from spoiling sums, filling the tables with
-days of its own, or making a report too large to work out. docs/pipeline.md lists them. What must not enter: where
-records come from, where rows go.
+days of its own, or making a report too large to work out. docs/pipeline.md lists them.
 """
 
 from __future__ import annotations

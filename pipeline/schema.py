@@ -1,7 +1,7 @@
 """The shapes of all that the pipeline reads and keeps: the agents' two records, and the tables, each column in words.
 
 `common.records` is the records' contract; a test holds the shapes here against it. docs/pipeline-tables.md is made from
-the tables here. What must not enter: a session, data.
+the tables here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A SparkSession from the settings, and what keeps one from starting, in words.
-
-What must not enter: what runs on it.
-"""
+"""A SparkSession from the settings, and what keeps one from starting, in words."""
 
 from __future__ import annotations
 

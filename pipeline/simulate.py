@@ -1,8 +1,7 @@
 """A fleet that does not exist, as the records that its agents would publish: the whole pipeline can be tried on it.
 
 Samples and states agree: both follow from members, replicas, rates and an assignment that a real assignor made. Memory
-grows with the fleet, not with the time. What must not enter: where records go (`pipeline.cli.simulate`), mistakes in
-them (`pipeline.simulate_faults`).
+grows with the fleet, not with the time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Who is in a simulated fleet: clusters, groups with members and topics, and what is to happen to each group.
 
-Every group is drawn from a seed of its own, so that a larger fleet begins with the groups of a smaller one. What must
-not enter: time passing, assignments, records.
+Every group is drawn from a seed of its own, so that a larger fleet begins with the groups of a smaller one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What goes wrong between agents and a pipeline: records sent twice, late ones, and ones that are no records.
 
-The good records all stay in the stream exactly once, so that their sums are known whatever is mixed in. What must not
-enter: the fleet.
+The good records all stay in the stream exactly once, so that their sums are known whatever is mixed in.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Where simulated records go: a folder of JSON lines, standard output, or Kafka.
-
-What must not enter: what the records are.
-"""
+"""Where simulated records go: a folder of JSON lines, standard output, or Kafka."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 The same functions work on a stream and on data at rest. A record that comes late is a record like any other: it is
 added to its minute. Therefore the watermark, which bounds how long ids are remembered, runs on the stream's own clock
 and not on the records': by the records' clock, Spark would drop what an agent kept while Kafka was away, and the
-totals would be wrong for ever. What must not enter: a session, tables, Kafka's addresses.
+totals would be wrong for ever.
 """
 
 from __future__ import annotations

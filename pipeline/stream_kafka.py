@@ -1,7 +1,4 @@
-"""Kafka as Spark reads it: the settings' names in Java's, and whether the topics are there.
-
-What must not enter: what the records are.
-"""
+"""Kafka as Spark reads it: the settings' names in Java's, and whether the topics are there."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The stream as it runs: one query from both topics to the three tables, its progress, and its end in good order.
 
 One query and one batch function, because each query costs a reader and a checkpoint of its own, and each batch some
-tenths of a second. What must not enter: what rows mean (`stream`, `quarantine`), how tables are written (`tables`).
+tenths of a second.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Sums of counts that stay whole numbers of 64 bits, whatever is added up.
 
 No bound of a single record bounds a sum: who may publish may publish without end. Spark stops a query whose sum does
-not fit, and would stop it at every restart; so a sum stops at `FULL` instead. What must not enter: what is added up.
+not fit, and would stop it at every restart; so a sum stops at `FULL` instead.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The pipeline's tables in Delta: where they lie, how they are made, read and written exactly once.
-
-What must not enter: what rows mean.
-"""
+"""The pipeline's tables in Delta: where they lie, how they are made, read and written exactly once."""
 
 from __future__ import annotations
 

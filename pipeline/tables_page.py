@@ -1,7 +1,4 @@
-"""docs/pipeline-tables.md, made from the tables' shapes: `python -m pipeline.tables_page > docs/pipeline-tables.md`.
-
-What must not enter: what the shapes do not say.
-"""
+"""docs/pipeline-tables.md, made from the tables' shapes: `python -m pipeline.tables_page > docs/pipeline-tables.md`."""
 
 from __future__ import annotations
 

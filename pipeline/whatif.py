@@ -1,7 +1,6 @@
 """Every group of a fleet in every scenario, in parallel on Spark, and what each change would save.
 
-Frames in, frames out; a group that cannot be worked out is a row that says why. What must not enter: the scenarios
-(`pipeline.whatif_group`), words for people (`pipeline.whatif_words`).
+Frames in, frames out; a group that cannot be worked out is a row that says why.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One group under every plan and in every other world that is asked for: what it would read across racks.
 
-Pure: a state in, outcomes out. What must not enter: Spark, prices, and which change is the best.
+Pure: a state in, outcomes out.
 """
 
 from __future__ import annotations

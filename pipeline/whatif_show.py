@@ -1,7 +1,4 @@
-"""The answers of a what-if as tables for a terminal and as one JSON object.
-
-What must not enter: Spark.
-"""
+"""The answers of a what-if as tables for a terminal and as one JSON object."""
 
 from __future__ import annotations
 

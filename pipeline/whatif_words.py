@@ -1,7 +1,4 @@
-"""What each change is, why it saves and what to do for it, in words.
-
-What must not enter: Spark, and how the words are laid out.
-"""
+"""What each change is, why it saves and what to do for it, in words."""
 
 from __future__ import annotations
 

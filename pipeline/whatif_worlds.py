@@ -1,6 +1,6 @@
 """The same group in another world: other replicas may serve, topics have more copies, members run elsewhere.
 
-Every function takes a group and gives one that differs in this alone. What must not enter: plans, prices.
+Every function takes a group and gives one that differs in this alone.
 """
 
 from __future__ import annotations

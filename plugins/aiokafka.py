@@ -3,7 +3,7 @@
     AIOKafkaConsumer(..., client_rack="a", partition_assignment_strategy=[assignor("sticky", rack="a")])
 
 aiokafka decodes subscriptions as version 0, without racks; making an assignor lets it keep the whole of what members
-sent. It rebalances eagerly, so there is no `cooperative-sticky`. What must not enter: planning (`plugins.planning`).
+sent. It rebalances eagerly, so there is no `cooperative-sticky`.
 """
 
 from __future__ import annotations

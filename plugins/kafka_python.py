@@ -1,8 +1,6 @@
 """Assignors for kafka-python's KafkaConsumer (KIP-54, KIP-429, KIP-881).
 
-    KafkaConsumer(..., client_rack="a", partition_assignment_strategy=[assignor("cooperative-sticky", rack="a")])
-
-What must not enter: planning; it is the same for all clients (`plugins.planning`).
+KafkaConsumer(..., client_rack="a", partition_assignment_strategy=[assignor("cooperative-sticky", rack="a")])
 """
 
 from __future__ import annotations

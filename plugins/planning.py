@@ -1,6 +1,6 @@
 """What the assignors of all Python clients share: what a member sends, and the plan that a leader sends back.
 
-Bytes in, bytes out, so that it matters to nobody which client wrote them. What must not enter: a client's own types.
+Bytes in, bytes out, so that it matters to nobody which client wrote them.
 """
 
 from __future__ import annotations

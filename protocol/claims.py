@@ -1,7 +1,7 @@
 """What a member of a group claims to own, and since which generation, wherever its assignor wrote that down.
 
 Kafka's `sticky` puts it into the user data, `cooperative-sticky` into the subscription itself, with the generation in
-the user data until subscriptions had one (version 2, KIP-792). What must not enter: whose claim wins.
+the user data until subscriptions had one (version 2, KIP-792).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Kafka sorts what a member says of itself (topics and owned partitions) and leave
 the plan, with one run per topic; both rules stand here. Versions newer than the known ones are read with the newest
 known format, and what follows it is kept. A message that ends after one of its fields is read as if the later ones were
 empty: segmentio/kafka-go writes version 1 and ends after the user data, and sarama and franz-go read it so as well,
-while Kafka's reader refuses it. What must not enter: assignors' user data (see `sticky`), and deciding.
+while Kafka's reader refuses it.
 """
 
 from __future__ import annotations

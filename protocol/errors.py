@@ -1,7 +1,6 @@
 """The one error of this room: bytes that are no message, or a value that no message can hold.
 
-It stands alone so that whoever calls a codec can catch it without importing the codec. What must not enter: errors of
-networks, brokers or assignors.
+It stands alone so that whoever calls a codec can catch it without importing the codec.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How Java orders what its hash tables hold, where Kafka lets them decide: hash codes and the buckets of HashMap.
 
 Buckets of eight keys and more can become trees in Java, which may list their keys otherwise; readers do not mind the
-order, so that is left out. What must not enter: messages.
+order, so that is left out.
 """
 
 from __future__ import annotations

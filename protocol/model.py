@@ -1,8 +1,7 @@
 """The values that consumers embed in JoinGroup and SyncGroup (KIP-54, KIP-429, KIP-792, KIP-881), without their bytes.
 
 Everything here is frozen. Partitions are kept as runs of one topic, as they stand in the messages, with the numbers in
-numpy arrays, so that a member that owns 100,000 partitions costs a few objects and not 100,000. What must not enter:
-reading or writing of bytes, and any ordering rule of Kafka's writers.
+numpy arrays, so that a member that owns 100,000 partitions costs a few objects and not 100,000.
 """
 
 from __future__ import annotations

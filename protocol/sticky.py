@@ -1,8 +1,7 @@
 """The user data of Kafka's `sticky` and `cooperative-sticky` assignors: what a member held, and since which generation.
 
 Kafka writes the topics in the iteration order of a `HashMap`, so that map is imitated here, and reads leniently: what
-it cannot understand means that the member held nothing, never an error. What must not enter: the subscription around
-the user data, and what an assignor makes of it.
+it cannot understand means that the member held nothing, never an error.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Bytes of Kafka Streams' `AssignmentInfo`, versions 1 to 11, as Kafka writes and reads them.
 
 Strings are in Java's modified UTF-8 here, unlike anywhere else in Kafka's messages. Since version 5 topics of hosts
-are written once, in a dictionary that is numbered and listed in the orders of Java's hash tables. What must not enter:
-the assignment around it.
+are written once, in a dictionary that is numbered and listed in the orders of Java's hash tables.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The values that Kafka Streams embeds in JoinGroup and SyncGroup user data, without their bytes.
 
 `SubscriptionInfo` is what a client tells the leader (with offset sums by KIP-441 and tags by KIP-708), `AssignmentInfo`
-what the leader tells a client. What must not enter: reading or writing of bytes, and deciding.
+what the leader tells a client.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Bytes of Kafka Streams' `SubscriptionInfo`, versions 1 to 11, as Kafka writes and reads them.
 
 A newer version is read as Kafka reads it: its two version numbers only. Kafka lists tasks in the orders of its hash
-tables before version 10 and as they come since; both stand here. What must not enter: the subscription around it.
+tables before version 10 and as they come since; both stand here.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Readers are plain functions from (data, offset, field name) to (value, next offset); writers return bytes. No length is
 believed before it was compared with the bytes that are left, so a forged one costs nothing. A field name may hold `{}`
-for the index of an element; it is filled in only when something is wrong. What must not enter: which fields make up a
-message, and in which order Kafka sorts their elements.
+for the index of an element; it is filled in only when something is wrong.
 """
 
 from __future__ import annotations

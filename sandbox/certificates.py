@@ -1,6 +1,6 @@
 """Certificates for tests, made by OpenSSL's command: authorities, and keys with certificates that one has signed.
 
-All files are PEM, as Kafka and its clients read them. What must not enter: who uses them, and anything meant to last.
+All files are PEM, as Kafka and its clients read them.
 """
 
 import subprocess

@@ -1,8 +1,7 @@
 """Listeners that want tokens as the brokers of clouds do; the classes that check them are compiled here.
 
 `kafka/MskTokens.java` checks the signature as Amazon MSK has it checked, `kafka/GoogleTokens.java` the form that Google
-asks for. Tokens of Microsoft Entra are JWTs, which Kafka's own class checks (`sandbox.security.oauthbearer`). What must
-not enter: clouds' own code, and whoever gives credentials (`sandbox.clouds`).
+asks for. Tokens of Microsoft Entra are JWTs, which Kafka's own class checks (`sandbox.security.oauthbearer`).
 """
 
 import subprocess

@@ -3,8 +3,6 @@
 AWS: STS takes the token of one ServiceAccount for one role; containers show the token in their file (EKS Pod Identity);
 an instance's metadata (IMDSv2) want a token of their own first. Azure: Entra takes the token of one ServiceAccount for
 one identity; a machine's metadata give it to whoever says that they know whom they ask.
-
-What must not enter: what anybody does with credentials.
 """
 
 import json

@@ -1,7 +1,4 @@
-"""A small HTTP server on loopback for what the sandbox plays: a subclass says what it answers.
-
-What must not enter: what any question means.
-"""
+"""A small HTTP server on loopback for what the sandbox plays: a subclass says what it answers."""
 
 import threading
 import time

@@ -2,7 +2,7 @@
 
 The open listener stays for the brokers themselves, the sandbox's administration and its members; whoever comes
 through it is the super user. So only who is given a secured address is authenticated, and only that principal needs
-permissions. What must not enter: making certificates and tokens (`sandbox.certificates`, `sandbox.tokens`).
+permissions.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""A token endpoint on loopback for SASL OAUTHBEARER: signs JWTs with a key of its own and publishes it as JWKS.
-
-What must not enter: anything that a client or a broker does with a token.
-"""
+"""A token endpoint on loopback for SASL OAUTHBEARER: signs JWTs with a key of its own and publishes it as JWKS."""
 
 import base64
 import json

@@ -3,7 +3,7 @@
 `plan` learns racks there that only an agent knows.
 
 A running agent has measured for long, so it is asked first; what it says must be from the same cluster's settings, so
-only the address of these settings is tried. What must not enter: how figures are shown.
+only the address of these settings is tried.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`samerack assign`: puts a group that is described in JSON to an assignor, for people and for programs.
 
 People give one group and get a table. Programs write one JSON question per line and read one JSON answer per line
-(`--lines`). What must not enter: the format of questions and answers (that is `assign_json`), and talk with brokers.
+(`--lines`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Assignment questions as JSON: what one may hold, and the answer to it.
 
 The format is the one in which assignors of several languages can be compared line by line: a whole group in, its
-assignment out. What must not enter: the command line (that is `assign`), any choice of an assignor, talk with brokers.
+assignment out.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`samerack decode` and `samerack encode`: the embedded messages as JSON, for people and for programs.
 
 People give one message and get indented JSON, or the other way round. Programs write one JSON question per line and
-read one JSON answer per line (`--lines`). What must not enter: any knowledge of bytes (that is `protocol`) or of the
-JSON of a message (that is `codec_json`), and talk with brokers.
+read one JSON answer per line (`--lines`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The embedded messages as JSON: what a question may hold, and the answer to one line of `--lines`.
 
 The formats are those in which codecs of several languages can be compared line by line: byte strings are hexadecimal,
-partitions are [topic, number] pairs, an absent value is null. What must not enter: the command line (that is `codec`),
-any knowledge of bytes (that is `protocol`), and talk with brokers.
+partitions are [topic, number] pairs, an absent value is null.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""`samerack curve`: what would cross racks if members could have more than a fair share of a group's partitions.
-
-What must not enter: the plans of the points (`assignors.consumer.curve`) and the format of groups (`assign_json`).
-"""
+"""`samerack curve`: what would cross racks if members could have more than a fair share of a group's partitions."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Entry point of the console script. A probe that finds the agent well is answered before anything else is loaded.
 
 Kubernetes runs `samerack health` in every pod every few seconds. Where there is more to it than yes (an agent that is
-not well, other options, settings that cannot be right), the command of that name asks again, and tells. What must not
-enter: imports that take long.
+not well, other options, settings that cannot be right), the command of that name asks again, and tells.
 """
 
 from __future__ import annotations

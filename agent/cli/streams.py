@@ -1,8 +1,7 @@
 """`samerack streams`: where the tasks of a Kafka Streams application go, for people and for programs.
 
 People give one application and get tables. Programs write one JSON question per line and read one JSON answer per line
-(`--lines`). What must not enter: the format of questions and answers (`streams_json`, `streams_answers`), talk with
-brokers.
+(`--lines`).
 """
 
 from __future__ import annotations

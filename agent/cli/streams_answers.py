@@ -1,7 +1,4 @@
-"""Answers to Streams questions, as JSON objects: an optimised plan, default standbys, or a whole assignment.
-
-What must not enter: the command line (`streams`), the format of questions (`streams_json`).
-"""
+"""Answers to Streams questions, as JSON objects: an optimised plan, default standbys, or a whole assignment."""
 
 from __future__ import annotations
 

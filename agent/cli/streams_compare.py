@@ -1,7 +1,4 @@
-"""Every strategy of KIP-925 on the same applications: what each reads across racks, moves, and how standbys spread.
-
-What must not enter: the command line (`streams`), how a strategy works.
-"""
+"""Every strategy of KIP-925 on the same applications: what each reads across racks, moves, and how standbys spread."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Applications to compare strategies on: made by counting, so that everybody gets the same ones.
-
-What must not enter: any strategy.
-"""
+"""Applications to compare strategies on: made by counting, so that everybody gets the same ones."""
 
 from __future__ import annotations
 

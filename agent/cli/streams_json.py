@@ -1,7 +1,6 @@
 """Streams questions as JSON: what one may hold, and the application that it describes.
 
-The format is the one in which assignors of several languages can be compared line by line. What must not enter: the
-command line (`streams`), answers (`streams_answers`), any choice of an assignor.
+The format is the one in which assignors of several languages can be compared line by line.
 """
 
 from __future__ import annotations

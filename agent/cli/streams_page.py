@@ -1,6 +1,6 @@
 """The page `docs/strategies.md`: what the strategies are, and what each makes of the same applications.
 
-`samerack streams compare --page` prints it, and a test holds the file to it. What must not enter: computing.
+`samerack streams compare --page` prints it, and a test holds the file to it.
 """
 
 from __future__ import annotations

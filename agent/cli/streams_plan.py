@@ -1,7 +1,4 @@
-"""`samerack streams plan`: an application before and after, for people: who has what, and what is read across racks.
-
-What must not enter: the command line (`streams`), how tasks are placed.
-"""
+"""`samerack streams plan`: an application before and after, for people: who has what, and what is read across racks."""
 
 from __future__ import annotations
 

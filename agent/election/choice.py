@@ -1,7 +1,7 @@
 """Which agent is active for what: a pure function of what all agents say, the same for whoever works it out.
 
 A newcomer never displaces an agent that is active and well. What nobody holds goes to whom holds most already, so that
-agents with the same settings have one active among them. What must not enter: time, connections.
+agents with the same settings have one active among them.
 """
 
 from __future__ import annotations

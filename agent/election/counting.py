@@ -3,7 +3,7 @@
 A group is counted by the agent that is active for leading it; one that nobody leads and measures, by the agent that is
 active for the most exact pattern that it matches. What a client tells an agent of itself is counted by that agent, be
 it active or not, and by no other. A claim counts between two moments only if it holds at both: what lies around a
-change of agents is counted by nobody. What must not enter: electing, measuring, clients.
+change of agents is counted by nobody.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 An agent without which the election can do waits outside it (`agent.election.waiting`). An agent that cannot take part
 for want of permission acts as if it were alone, and says so; fencing by the instance id in the led group still keeps
 two of them from leading at once. While the agents' group cannot be reached the last verdict stays in force. An agent
-that another one with its identity has displaced gives everything up, and waits until that one has gone. What must not
-enter: leading, measuring.
+that another one with its identity has displaced gives everything up, and waits until that one has gone.
 """
 
 from __future__ import annotations

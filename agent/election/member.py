@@ -1,8 +1,7 @@
 """An agent as a member of the agents' own groups: of the election, or of a group of those that wait outside.
 
 In the election each says its presence, and the group's leader answers everybody with a verdict. Outside each says
-its rack, and the leader hands out to each what it said, since Kafka shows that also while a group rebalances. What
-must not enter: what an agent does with a verdict, and threads.
+its rack, and the leader hands out to each what it said, since Kafka shows that also while a group rebalances.
 """
 
 from __future__ import annotations

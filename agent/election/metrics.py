@@ -1,6 +1,6 @@
 """Metrics of the election: who is there, whether this agent takes part, and what it is active for.
 
-Read from the election at each scrape. What must not enter: what an agent does with what it is active for.
+Read from the election at each scrape.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """What agents tell each other in their own Kafka group, as values, and as JSON in the group's metadata.
 
 Each member says who it is, where it is, and what it could do; the group's leader answers each with what it is to do.
-What must not enter: choosing (`agent.election.choice`), and connections.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """What follows for this agent from its last election, and from what agents outside say: claims, and racks of hosts.
 
-One thread changes it, others read: every value is replaced as a whole. What must not enter: connections.
+One thread changes it, others read: every value is replaced as a whole.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 Kafka writes a whole group as one record, and every member that joins rebalances all others. So the election has room
 for a few agents, and beyond these only for those that are needed: some for each duty. The others wait outside, each
-in one of many small groups in which it says its rack and its addresses (`agent.election.registry`). What must not
-enter: time, connections.
+in one of many small groups in which it says its rack and its addresses (`agent.election.registry`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A thread that reads what agents outside the election say, while this agent is active for something.
 
 One DescribeGroups for each broker, every few seconds. An agent that may not read the groups takes them for empty and
-says so once. What must not enter: what an agent does with it.
+says so once.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Read from descriptions of groups. A group shows its members' metadata only while it is stable; while it rebalances, what
 counts is what its leader handed out last, which is the same. An agent that moves from one group to another is in none
-for a moment, so an address is known for some seconds more. What must not enter: clocks, connections.
+for a moment, so an address is known for some seconds more.
 """
 
 from __future__ import annotations

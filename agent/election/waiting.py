@@ -1,8 +1,7 @@
 """An agent outside the election: it says its rack where active agents read it, and looks whether it is needed inside.
 
 What clients tell it of themselves it counts only once every active agent must know of it: an active agent counts for
-its groups only while all it knows is younger than LEASE_SECONDS, and this agent waits for as long. What must not
-enter: electing.
+its groups only while all it knows is younger than LEASE_SECONDS, and this agent waits for as long.
 """
 
 from __future__ import annotations

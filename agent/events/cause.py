@@ -1,7 +1,7 @@
 """What a rebalance began with, and how long partitions had no owner: pure functions of two pictures of a group.
 
 The brokers tell nobody why a group rebalances, so it is worked out from what differs and from what the agent itself
-did. What must not enter: looking, clocks, telling.
+did.
 """
 
 from __future__ import annotations

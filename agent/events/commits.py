@@ -1,7 +1,7 @@
 """Whether members commit: when the offsets of what a member reads moved last, and whether there was more to read.
 
 A member that leaves has read on until it did; one that died has not for its whole session. How often a group commits
-is learned from it while it is stable: nobody reads in a rebalance. What must not enter: asking for offsets.
+is learned from it while it is stable: nobody reads in a rebalance.
 """
 
 from __future__ import annotations

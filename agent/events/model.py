@@ -1,6 +1,6 @@
 """One thing that happened to a group or to the agent, as a value; its JSON is what HTTP, file and command line share.
 
-Fields may be added; a reader ignores those that it does not know. What must not enter: finding out what happened.
+Fields may be added; a reader ignores those that it does not know.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Groups as pictures, of whatever they were seen by: a member's look, measuring, the agent's own plan.
 
-Members without topics are left out: they are agents. What must not enter: comparing.
+Members without topics are left out: they are agents.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The rebalances of one group, as they are seen: by a member of it, or by looks from outside. Each is told once.
 
 A member knows each generation. From outside two looks are compared: what differs, or was seen under way, is one
-rebalance, however many there were in between. What must not enter: asking brokers, and deciding.
+rebalance, however many there were in between.
 """
 
 from __future__ import annotations

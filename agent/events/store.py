@@ -1,7 +1,7 @@
 """The file of events: SQLite in WAL mode, so that others read while one process writes. One row an event, as JSON.
 
 A writer holds a lock beside the file for as long as it lives, so that two agents never share one by accident; a killed
-one's successor gets it. Rows beyond the bounds go, the oldest first. What must not enter: threads, and when to write.
+one's successor gets it. Rows beyond the bounds go, the oldest first.
 """
 
 from __future__ import annotations

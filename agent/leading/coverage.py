@@ -2,7 +2,6 @@
 
 A member that cannot be read, and a topic that nobody could look at, would be given nothing, and nothing in the plan
 would show it. So this is found out beside the plan; where it fails the agent leaves the group, which then leads itself.
-What must not enter: making plans, and leaving.
 """
 
 from __future__ import annotations

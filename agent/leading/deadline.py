@@ -2,7 +2,7 @@
 
 The solver cannot be interrupted, and while it runs no other thread of its process does. So what is small enough to be
 done long before the deadline is planned here and now, and everything else in a process of its own that is killed when
-time is up. Idle processes are kept for the next plan. What must not enter: whether a plan is good enough to be sent.
+time is up. Idle processes are kept for the next plan.
 """
 
 from __future__ import annotations

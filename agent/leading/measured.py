@@ -1,6 +1,6 @@
 """What measuring tells the policy: bytes per second of partitions, and what really crossed racks.
 
-Read from memory that the cycle of measuring keeps. What must not enter: measuring, and deciding.
+Read from memory that the cycle of measuring keeps.
 """
 
 from __future__ import annotations

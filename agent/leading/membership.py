@@ -1,7 +1,7 @@
 """The agent in one consumer group: a member with a plan instead of topics (KIP-54's userData, KIP-429, KIP-814).
 
 What leading other people's groups needs beyond being a member: a subscription without topics, offering the group's
-protocol first, a new place in the broker's order, and looks at the group. What must not enter: deciding anything.
+protocol first, a new place in the broker's order, and looks at the group.
 """
 
 from __future__ import annotations

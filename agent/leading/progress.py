@@ -1,7 +1,4 @@
-"""How far a takeover is and what it would bring, as values; their JSON is what HTTP and the command line share.
-
-What must not enter: finding any of it out.
-"""
+"""How far a takeover is and what it would bring, as values; their JSON is what HTTP and the command line share."""
 
 from __future__ import annotations
 

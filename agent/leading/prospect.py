@@ -1,7 +1,6 @@
 """How the agent comes to lead a running group, in words: what was measured, and no more than that.
 
-The numbers are those of `scripts/simulate --deploys 200`, which docs/leading.md shows. What must not enter: looking at
-the group, and doing anything about it.
+The numbers are those of `scripts/simulate --deploys 200`, which docs/leading.md shows.
 """
 
 from __future__ import annotations

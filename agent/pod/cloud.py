@@ -1,7 +1,6 @@
 """The zone of this machine from the cloud's instance metadata: AWS (IMDSv2), Google Cloud, Azure.
 
-Two plain requests at most to an address that only the machine itself can reach. What must not enter: credentials, which
-the same services give out.
+Two plain requests at most to an address that only the machine itself can reach.
 """
 
 from __future__ import annotations

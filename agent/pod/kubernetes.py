@@ -1,7 +1,7 @@
 """The Kubernetes API as far as racks need it: a pod by name or address, a node by name, their labels. Reads only.
 
 The service account's token is read again for each question, because Kubernetes replaces it. A refusal names the rule
-that is missing. What must not enter: when to ask, and what is done with an answer.
+that is missing.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The rack of this pod from what is in the pod: a variable, a file, the label that the downward API brings.
-
-What must not enter: anything that uses the network.
-"""
+"""The rack of this pod from what is in the pod: a variable, a file, the label that the downward API brings."""
 
 from __future__ import annotations
 

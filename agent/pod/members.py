@@ -1,8 +1,7 @@
 """Racks of consumers' pods by the Kubernetes API: who asks gets what is known, and what is not known is asked soon.
 
 Planning must not wait for a network, so answers come from memory; a thread asks for the addresses that others asked
-for, a bounded number at a time. While the API is away or refuses, what was known counts on. What must not enter: which
-source of a rack counts more.
+for, a bounded number at a time. While the API is away or refuses, what was known counts on.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the sources of a pod's rack answer, as values. What must not enter: asking any of them."""
+"""What the sources of a pod's rack answer, as values."""
 
 from __future__ import annotations
 

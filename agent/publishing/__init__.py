@@ -1,5 +1,4 @@
 """What the agent measured, as records on Kafka topics for a whole fleet: windows, states, a bounded buffer, a producer.
 
-Reads publications of the traffic board on a thread of its own; neither measuring nor leading ever waits for it. What
-must not enter: measuring, leading, and what the fleet makes of the records.
+Reads publications of the traffic board on a thread of its own; neither measuring nor leading ever waits for it.
 """

@@ -1,7 +1,4 @@
-"""Metrics of publishing: what arrived, what had to be dropped and why, what waits, what Kafka refuses.
-
-What must not enter: anything that waits for a broker.
-"""
+"""Metrics of publishing: what arrived, what had to be dropped and why, what waits, what Kafka refuses."""
 
 from __future__ import annotations
 

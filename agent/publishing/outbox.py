@@ -3,7 +3,6 @@
 When it is full the oldest state of a group goes first, since the next one takes its place, and only where there is
 none the oldest sample, last the oldest event, of which there are few: readers give up on the oldest windows first too,
 and a record on its way cannot be taken back.
-Pure; what must not enter: clients and clocks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The thread that publishes: takes what the board publishes, writes records, and lets the sender carry them.
 
-The cycle's thread only puts a value in a queue. What must not enter: measuring, and how records are sent.
+The cycle's thread only puts a value in a queue.
 """
 
 from __future__ import annotations

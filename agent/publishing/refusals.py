@@ -1,7 +1,4 @@
-"""What Kafka's errors mean for publishing: which of them refuse a topic, for how long, and what somebody has to do.
-
-Pure; what must not enter: clients and clocks.
-"""
+"""What Kafka's errors mean for publishing: which of them refuse a topic, for how long, and what somebody has to do."""
 
 from __future__ import annotations
 

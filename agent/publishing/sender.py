@@ -3,7 +3,7 @@
 librdkafka is given little at a time and never gives a record up, so that it orders and retries without doubles, while
 the rest waits where it can be counted and dropped. A topic that refuses is asked again with one record after a pause.
 An error that a producer cannot recover from makes another one; what had been on its way is sent again with the same
-ids. Driven from one thread; what must not enter: what the records say.
+ids. Driven from one thread.
 """
 
 from __future__ import annotations

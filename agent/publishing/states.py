@@ -2,7 +2,6 @@
 
 A state is due at each interval, and at once when members, their racks or subscriptions, the assignment or the racks of
 replicas changed, but for one group no more than once in some seconds: a rebalance in many rounds is told by its end.
-What must not enter: clocks, clients, rates as a reason to tell.
 """
 
 from __future__ import annotations

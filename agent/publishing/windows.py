@@ -2,8 +2,7 @@
 
 A sample is the difference of two totals of the same key, and totals never go down: what the measuring room finds out
 late, such as a calibration, it counts from then on and takes nothing back. So no difference is negative, and the sum
-of all differences is the total. What lies between two looks on both sides of a boundary is divided by time. Pure: what
-must not enter is a clock, and records.
+of all differences is the total. What lies between two looks on both sides of a boundary is divided by time.
 """
 
 from __future__ import annotations

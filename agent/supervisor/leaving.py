@@ -1,7 +1,6 @@
 """Leaves groups in the name of a process that can no longer do it itself: by member id.
 
-The supervisor has a process of its own do it, so as to need neither clients nor patience itself. What must not enter:
-whether leaving is right.
+The supervisor has a process of its own do it, so as to need neither clients nor patience itself.
 """
 
 from __future__ import annotations

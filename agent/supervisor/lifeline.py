@@ -1,7 +1,4 @@
-"""The working process's end of the line to its supervisor: signs of life, and the end if nobody listens.
-
-What must not enter: knowing what the process works at; it asks for what there is to tell.
-"""
+"""The working process's end of the line to its supervisor: signs of life, and the end if nobody listens."""
 
 from __future__ import annotations
 

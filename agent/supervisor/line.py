@@ -2,7 +2,7 @@
 
 An empty line is a sign of life; any other is JSON: a list of everything that the worker is in groups by, so that
 somebody can leave for it, or a text, how brokers received it: empty once they let it in, before that why they refuse
-it. What must not enter: what becomes of either.
+it.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 A container is a control group (cgroup), of version 1 or 2, which may lie in others: the tightest limit counts. In
 version 1 the path that the kernel tells may be the host's, and not to be seen in the container: what is there counts.
-What must not enter: what becomes of a process that holds too much.
 """
 
 from __future__ import annotations

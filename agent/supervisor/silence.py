@@ -1,7 +1,6 @@
 """Measures how long a process has given no sign of life although it could: on a busy machine, silence proves nothing.
 
 The kernel counts for each thread how long it ran, and how long it was ready to run and had to wait for a processor.
-What must not enter: what follows from a silence.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 A worker that is replaced comes back under the same instance ids, so that the groups keep its place; a rebalance under
 way goes on with its plan. Workers are forks of the supervisor, so a successor is there at once. One that dies again and
-again is kept out of the groups for a while. What must not enter: threads, which no fork takes along, and clients of
-Kafka or anything else that could hang or grow here.
+again is kept out of the groups for a while.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Processes that the supervisor forks: the one that works, seen from outside, and those that leave groups for it.
 
 The supervisor has loaded everything that they need and runs no thread, so a fork is whole, there within milliseconds,
-and shares the supervisor's memory. What must not enter: when the worker is replaced, and by what.
+and shares the supervisor's memory.
 """
 
 from __future__ import annotations

@@ -3,7 +3,6 @@
 A member can have read each of its partitions once from its beginning to its end, what was written since, and the
 envelopes of its fetches. All of it counts twice, for what no log shows: batches that are cut off and fetched again, and
 data that is fetched and dropped. Commits that go back allow a partition to be read from its beginning once more.
-What must not enter: clients, clocks, and what becomes of a member that says more.
 """
 
 from __future__ import annotations

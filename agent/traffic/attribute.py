@@ -1,7 +1,7 @@
 """Committed offsets -> bytes: what one group read since the last look, by partition, member and serving replica.
 
 Pure functions on values. A consumer's bytes are the curve between its committed offsets; the envelopes of the fetches
-come on top. What must not enter: clients, clocks, and exact figures.
+come on top.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Where measured traffic is published and read: one snapshot, replaced as a whole, and totals that only grow.
 
-Written by the cycle's thread, read from any thread without waiting. What must not enter: measuring, and formats of
-whoever reads.
+Written by the cycle's thread, read from any thread without waiting.
 """
 
 from __future__ import annotations

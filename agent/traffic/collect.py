@@ -1,7 +1,7 @@
 """Looks at topics: metadata, log sizes of leader replicas, first and end offsets, cleanup policies; batched per broker.
 
 Each function asks, and gives values and gaps: whatever was refused or failed is a gap, never an exception, so that one
-missing permission costs one figure. What must not enter: groups, and what the values are used for.
+missing permission costs one figure.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Each look tells the log's start, end and size. Between two looks the log grew by so many offsets and so many bytes; a
 consumer's bytes are the difference of the curve at two committed offsets. A growth that cannot be right (deleted
-segments, compaction, another leader) is replaced by the usual density. What must not enter: clients and clocks.
+segments, compaction, another leader) is replaced by the usual density.
 """
 
 from __future__ import annotations

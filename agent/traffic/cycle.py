@@ -1,7 +1,4 @@
-"""One look at everything that is observed, and what follows: bytes by member and replica, rates, pictures, publication.
-
-What must not enter: asking brokers (that is `agent.traffic.broker_poller`), and how anything is worked out.
-"""
+"""One poll of everything that is observed: bytes by member and replica, rates, pictures, publication."""
 
 from __future__ import annotations
 

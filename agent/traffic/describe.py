@@ -1,7 +1,6 @@
 """Asks for groups: lists them at every broker, describes each kind with its own request, reads committed offsets.
 
-Batched per coordinator, hundreds of groups in one request. Only questions: no group is ever joined. What must not
-enter: what members mean (`agent.traffic.groups`) and bytes.
+Batched per coordinator, hundreds of groups in one request. Only questions: no group is ever joined.
 """
 
 from __future__ import annotations

@@ -4,7 +4,6 @@ Posts come from the web's threads, the cycle collects. A member's exact bytes re
 a client what was already estimated for its member is taken off, so that nothing counts twice. Between two posts counts
 what this agent had a claim to at both. What a client says is held to what the logs allow (`agent.traffic.allowance`)
 when it is collected, right after a look at them; a member whose client says more is estimated for a while.
-What must not enter: HTTP, and how counters are read.
 """
 
 from __future__ import annotations

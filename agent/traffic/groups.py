@@ -1,7 +1,7 @@
 """Groups of every kind as one shape: members with racks, topics and owned partitions. Descriptions in, values out.
 
 Classic groups carry the consumer protocol's bytes, Kafka Streams' among them; KIP-848 and KIP-1071 groups are described
-by the brokers in fields of their own. What must not enter: asking (that is `agent.traffic.describe`), bytes and rates.
+by the brokers in fields of their own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Metrics of consumer traffic: consumed bytes and records, shares, the cost of measuring, failures by family.
 
 Read from one published snapshot, so that a scrape never sees half of an update. Series are bounded: what goes beyond
-`traffic.max_series` is added up under the topic `(other)`. What must not enter: money.
+`traffic.max_series` is added up under the topic `(other)`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is measured of consumer traffic, as immutable values: flows, groups, snapshots. All figures are made of these.
 
 Bytes are bytes on the wire (compressed, with the protocol's overhead), in the direction broker to consumer. Racks are
-names, or None where no source knows them. What must not enter: how anything is measured, prices, and I/O.
+names, or None where no source knows them.
 """
 
 from __future__ import annotations

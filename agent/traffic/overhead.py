@@ -1,7 +1,7 @@
 """Bytes that no log holds: the envelope of every fetch response, by a small model of how often a client fetches.
 
 A fetch is answered as soon as one batch is there, or empty after `fetch.max.wait`; so the time between two answers is
-the wait for the next batch (cut at the longest wait) and the time to handle one. What must not enter: clients, state.
+the wait for the next batch (cut at the longest wait) and the time to handle one.
 """
 
 from __future__ import annotations

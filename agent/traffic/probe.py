@@ -2,8 +2,7 @@
 
 A fetch at the high watermark with the rack in it is answered with the preferred read replica and no data (KIP-392). It
 works with any ReplicaSelector and sees replicas that fell behind. It needs READ on the topic; without that the rule is
-a replica in the reader's rack that is in sync where the brokers select by rack, else the leader. What must not enter:
-groups, and asking for data.
+a replica in the reader's rack that is in sync where the brokers select by rack, else the leader.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A level is the power of two nearest to the rate, counted from a phase that the rates of a group have in common, so that
 like rates lie amid a level and not about a border. It changes only when the rate has left its level by more than a
 quarter of a step beyond the border, so a rate that wavers about it keeps its level. Few levels keep the assignment
-engine's classes few. What must not enter: clients, clocks, groups.
+engine's classes few.
 """
 
 from __future__ import annotations

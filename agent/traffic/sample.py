@@ -2,7 +2,7 @@
 
 A raw fetch reads at most 64 KiB at some places of the range, from the replica in the agent's own rack where there is
 one, within a budget of bytes per cycle. Batch headers tell offsets and sizes; nothing is decompressed and no record is
-kept. What must not enter: groups.
+kept.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Java's exact bytes per broker, from the metrics endpoint of the client itself (a JMX exporter, Micrometer and such).
 
 `consumer-node-metrics incoming-byte-total{node-id}` are wire bytes; the node `node-2147...` is the coordinator's
-connection. `bytes-consumed-total` is decompressed and never read here. What must not enter: which member it is.
+connection. `bytes-consumed-total` is decompressed and never read here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What of a group crosses racks: measured, by partitions, and at best. Builds the group's assignment problem.
 
 The problem of an observed group is the same value that the leader solves for groups it leads, so that any assignor can
-be asked what it would have made of it. What must not enter: clients, clocks; nothing here is ever sent to a group.
+be asked what it would have made of it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Bytes of spans: from the curve where that is sure, from a look into the log where it is not, within the budget.
 
-Not sure are compacted topics, whose cleaner hides growth, and offsets from before the agent's first look. What must
-not enter: groups and who reads.
+Not sure are compacted topics, whose cleaner hides growth, and offsets from before the agent's first look.
 """
 
 from __future__ import annotations

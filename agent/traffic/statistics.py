@@ -2,7 +2,7 @@
 
 `brokers.*.rxbytes` are wire bytes (within 0.2 % of the kernel's counters); `topics.*.partitions.*.rxbytes` are
 decompressed payload and are never read here. A broker's bytes are split over the partitions that it served by the
-messages received from each. What must not enter: HTTP, groups, racks.
+messages received from each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What a Kafka Streams member says of the application's instance that it belongs to, on either protocol, as one value.
 
 On the classic protocol it stands in the user data of the member's subscription, as of its last join; KIP-1071 members
-are described in fields. What must not enter: asking, racks, and what the tasks read.
+are described in fields.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """From parts to flows: estimates calibrated, exact members counted by what they told, all summed by key and rounded.
 
-Pure but for the memory of the calibration and of what rounding left over. What must not enter: clients, clocks.
+Pure but for the memory of the calibration and of what rounding left over.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The thread that measures: a cycle every few seconds, statistics taken in between, and one look for the command line.
 
-Whatever breaks is counted by family, logged once and tried again; measuring never stops the agent. What must not enter:
-how anything is measured.
+Whatever breaks is counted by family, logged once and tried again; measuring never stops the agent.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Measured byte rates of each group's partitions, and the weights that planning takes from them.
 
 Written by the cycle, read by the leaders' threads between JoinGroup and SyncGroup: memory only, and the same object
-while no level changes, so that nothing is worked out anew for noise. What must not enter: clients.
+while no level changes, so that nothing is worked out anew for noise.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Raw questions to many brokers at once over kafka-python's client, and kio's messages where that library has none.
 
 One connection per broker, opened when first needed, with the agent's own TLS and SASL. Brokers are asked at the same
-time, each one question after the other, so that a slow broker holds up only its own. What must not enter: what the
-answers mean.
+time, each one question after the other, so that a slow broker holds up only its own.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ exact:
 4. moved partitions.
 
 With `near_first` cross-rack weight comes before 2: what Kafka's range promises is 1 alone, so no plan that keeps this
-promise reads less across racks. What must not enter: partitions on their own; they are `optimal`'s.
+promise reads less across racks.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What uneven loads would save: cross-rack cost against `max_skew`, from a fair share to as near as can be.
-
-What must not enter: the choice of a skew; that is the group's.
-"""
+"""What uneven loads would save: cross-rack cost against `max_skew`, from a fair share to as near as can be."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""How many partitions each member of a group is to have: a fair share, or more where that brings them nearer.
-
-What must not enter: present owners and moves; they count once loads are settled (`assignors.flow`).
-"""
+"""How many partitions each member of a group is to have: a fair share, or more where that brings them nearer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Which partitions are near which members, as few distinct price rows.
 
 Members with the same rack and the same way of reading form a column; a partition has a price in each column: its weight
-where the member would read it across racks, else nothing. What must not enter: owners, subscriptions, balance.
+where the member would read it across racks, else nothing.
 """
 
 from __future__ import annotations

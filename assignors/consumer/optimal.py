@@ -18,8 +18,7 @@ in any plan of least unequal loads. Among all plans within that limit, lexicogra
 2. balance: the least sum of squares,
 3. moves.
 
-With `keep_copartitioned` what is balanced are whole bundles (`assignors.consumer.copartition`). What must not enter:
-the building of names, wire bytes, the cooperative protocol (`assignors.transfer` withholds), any heuristic.
+With `keep_copartitioned` what is balanced are whole bundles (`assignors.consumer.copartition`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The order of members that Kafka's assignors use, shared by all of ours.
-
-Only names and their order; what must not enter: anything about racks or partitions.
-"""
+"""The order of members that Kafka's assignors use, shared by all of ours."""
 
 from __future__ import annotations
 

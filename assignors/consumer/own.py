@@ -1,7 +1,4 @@
-"""What a group's own assignor would deal: the yardstick of what an agent saves.
-
-What must not enter: where racks were learned (the caller says which members tell theirs), bytes, prices.
-"""
+"""What a group's own assignor would deal: the yardstick of what an agent saves."""
 
 from __future__ import annotations
 

@@ -2,8 +2,7 @@
 
 Each topic is dealt in consecutive ranges to its subscribers. Where racks can help, partitions that match a member's
 rack are dealt first; topics with equal partition counts and equal subscribers are dealt together, so that partition i
-of all of them goes to one member. What must not enter: stickiness, leaders' racks (Kafka counts every replica, also
-those that a member could not read), and improvements; those belong to `optimal`.
+of all of them goes to one member.
 """
 
 from __future__ import annotations

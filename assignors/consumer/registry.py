@@ -1,6 +1,6 @@
 """The assignors of consumer groups by name: Kafka's own names and ours, each a setting of one engine where it can be.
 
-Who leads a group, answers a question or sits in a client picks an assignor here. What must not enter: an algorithm.
+Who leads a group, answers a question or sits in a client picks an assignor here.
 """
 
 from __future__ import annotations

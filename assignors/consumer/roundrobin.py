@@ -1,7 +1,4 @@
-"""Kafka's `roundrobin`, decision for decision: partitions dealt in turn, whatever their racks and present owners.
-
-What must not enter: racks, stickiness, weights; Kafka's assignor knows none of them (KIP-881 leaves it as it was).
-"""
+"""Kafka's `roundrobin`, decision for decision: partitions dealt in turn, whatever their racks and present owners."""
 
 from __future__ import annotations
 

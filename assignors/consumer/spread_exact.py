@@ -2,8 +2,7 @@
 
 Exchanges of two partitions (`assignors.consumer.spread`) end where only a longer chain would improve the plan, or where
 another member should have the one partition more. Here a seat is a cell, a member's part of a topic, and each unit more
-costs the cell more than the one before it. What must not enter: groups so large that this would take longer than the
-plan itself; they keep what exchanges found.
+costs the cell more than the one before it.
 """
 
 from __future__ import annotations

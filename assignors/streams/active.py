@@ -5,8 +5,6 @@ of a subtopology; then
 
 1. cost: traffic cost * partitions read across racks + non-overlap cost * tasks that are not where they were,
 2. moves: tasks that are not where they were.
-
-What must not enter: names, racks as text, the rules that switch optimisation on or off.
 """
 
 from __future__ import annotations

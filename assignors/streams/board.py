@@ -1,7 +1,6 @@
 """Tasks on clients while an assignor deals them out: the one thing in this room that changes.
 
-Assignors keep a board to themselves and give out values (`KafkaStreamsAssignment`). What must not enter: any decision
-where a task goes.
+Assignors keep a board to themselves and give out values (`KafkaStreamsAssignment`).
 """
 
 from __future__ import annotations

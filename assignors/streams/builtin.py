@@ -1,7 +1,4 @@
-"""The assignors of Kafka Streams under the names by which command lines and tests choose them.
-
-What must not enter: an assignor's decisions.
-"""
+"""The assignors of Kafka Streams under the names by which command lines and tests choose them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Settings of a Streams assignment (KIP-924, `AssignmentConfigs`) and the names of KIP-925's strategies.
 
-Defaults are Kafka's (`StreamsConfig`, 4.3). What must not enter: how a strategy works.
+Defaults are Kafka's (`StreamsConfig`, 4.3).
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Every task with a changelog gets `num_standby_replicas` standbys, each on the least loaded client (tasks by thread, then
 process id) that does not have the task. With `rack.aware.assignment.tags` clients come first that differ in every tag
 from those that have the task already; once all values of a key are used, that key no longer counts. The order of tasks
-decides ties: ascending here, while Kafka goes through a HashMap (`assignors.streams.java_order`). What must not enter:
-racks, costs.
+decides ties: ascending here, while Kafka goes through a HashMap (`assignors.streams.java_order`).
 """
 
 from __future__ import annotations

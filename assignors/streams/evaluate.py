@@ -1,7 +1,4 @@
-"""What a plan of tasks costs, for Kafka's plans and ours alike: the yardstick, which shares nothing with optimisers.
-
-What must not enter: any opinion about which plan is better.
-"""
+"""What a plan of tasks costs, for Kafka's plans and ours alike: the yardstick, which shares nothing with optimisers."""
 
 from __future__ import annotations
 

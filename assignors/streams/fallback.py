@@ -1,7 +1,7 @@
 """`FallbackPriorTaskAssignor`: what to do while the chosen assignor cannot run, for example without lags (KIP-441).
 
 Actives stay where they were, new ones and standbys go where room is, racks and lags are not asked, and a follow-up
-rebalance comes at once. What must not enter: a way to look better than that.
+rebalance comes at once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""From an assignor's answer to what consumers are sent: judged, and replaced where it is invalid (KIP-924).
-
-What must not enter: an assignor, clocks (the caller says what time it is).
-"""
+"""From an assignor's answer to what consumers are sent: judged, and replaced where it is invalid (KIP-924)."""
 
 from __future__ import annotations
 

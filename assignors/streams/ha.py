@@ -6,8 +6,7 @@ the meantime, which is why a task that racks send elsewhere stays with its owner
 
 Among targets of one cost Kafka's is taken, up to a size (`assignors.streams.kafka_racks`), and where nothing else says
 whose turn it is, the order of Kafka's sets: as good as any other, and what follows compares with Kafka's task by
-task. Standbys cost least; `compatible=True` leaves them where Kafka's swaps of pairs do. What must not enter: prices of
-other assignors, clocks.
+task. Standbys cost least; `compatible=True` leaves them where Kafka's swaps of pairs do.
 """
 
 from __future__ import annotations

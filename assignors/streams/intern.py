@@ -1,7 +1,4 @@
-"""From names to small integers: clients, racks and tags of an application, and what tasks read across racks.
-
-What must not enter: deciding.
-"""
+"""From names to small integers: clients, racks and tags of an application, and what tasks read across racks."""
 
 from __future__ import annotations
 

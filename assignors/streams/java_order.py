@@ -1,7 +1,4 @@
-"""The order in which a Java HashMap lists tasks: where Kafka's answer depends on it, so must a comparison.
-
-What must not enter: anything that decides by default; ours goes through tasks in ascending order.
-"""
+"""The order in which a Java HashMap lists tasks: where Kafka's answer depends on it, so must a comparison."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """More orders in which Java lists what is in a HashSet: sets made at once, sets of clients, sets of described tasks.
 
-Kafka's sticky assignors go through such sets; where a plan is compared with Kafka's task by task, so must we. What must
-not enter: anything that decides by default.
+Kafka's sticky assignors go through such sets; where a plan is compared with Kafka's task by task, so must we.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Plans of one cost are many, and what follows (standbys, warm-ups) depends on the one that was taken. Where plans are
 compared with Kafka's task by task, this network decides; `assignors.flow` is faster by orders of magnitude and decides
 everywhere else. The order: nodes and arcs ascending by number, one Bellman-Ford run from everywhere at once for each
-cycle, the cycle that its last pass comes upon first. What must not enter: tasks, clients.
+cycle, the cycle that its last pass comes upon first.
 """
 
 from __future__ import annotations

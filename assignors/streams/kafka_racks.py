@@ -1,8 +1,7 @@
 """Racks as Kafka lets them decide, ties and pair swaps included: for comparisons task by task (`compatible`).
 
 The costs of actives equal those of `assignors.streams.active`; standbys are swapped between two clients at a time
-(KIP-925, 4.C.I), which may end above the optimum that `assignors.streams.standby` finds. What must not enter: the rules
-that switch optimisation on or off, anything that decides by default.
+(KIP-925, 4.C.I), which may end above the optimum that `assignors.streams.standby` finds.
 """
 
 from __future__ import annotations

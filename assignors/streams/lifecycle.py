@@ -1,7 +1,4 @@
-"""What surrounds an assignor: the answer that changes nothing, and what happens where an assignor gives none.
-
-What must not enter: decisions where a task goes, clocks (the caller says what time it is).
-"""
+"""What surrounds an assignor: the answer that changes nothing, and what happens where an assignor gives none."""
 
 from __future__ import annotations
 

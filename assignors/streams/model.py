@@ -1,8 +1,7 @@
 """What a Streams task assignor is told and what it answers: KIP-924's model as frozen values.
 
 Names follow KIP-924 ("Public Interfaces"); a value never changes, `assign` and `remove` give a new one. Assignors that
-compute much do it on arrays (`assignors.streams.arrays`) and come back here for the edges. What must not enter: any
-decision where a task goes, fetching of lags, clocks (a follow-up deadline is a number that the caller computed).
+compute much do it on arrays (`assignors.streams.arrays`) and come back here for the edges.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """From the balanced target to what can run now: KIP-441's movements, warm-ups and the need of a probing rebalance.
 
 A task whose target client is not caught up, while another client is closer, runs on that other client for now, and the
-target warms it up. What must not enter: how the target was found.
+target warms it up.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ changelogs count, an active that comes where its standby is deletes that, overri
 costs, racks must be known for every task, tags and `for_tasks` do not restrain standbys, shares of a subtopology are
 rounded as in Java and enforced even where all places cost the same. Whatever the mode, standbys always follow
 `min_traffic`, as KIP-925 (4.C) says: Kafka's utility applies balance_subtopology to pairs of clients, which can raise
-the cost. What must not enter: flows (`active`, `standby`).
+the cost.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Which tasks a rack-aware optimisation may move, and at which prices: KIP-924's `RackAwareOptimizationParams`.
-
-What must not enter: the optimisation (`assignors.streams.optimize`).
-"""
+"""Which tasks a rack-aware optimisation may move, and at which prices: KIP-924's `RackAwareOptimizationParams`."""
 
 from __future__ import annotations
 

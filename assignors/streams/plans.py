@@ -1,7 +1,4 @@
-"""Between plans by names and plans as arrays: who has what, and the plan after tasks moved.
-
-What must not enter: deciding where a task goes.
-"""
+"""Between plans by names and plans as arrays: who has what, and the plan after tasks moved."""
 
 from __future__ import annotations
 

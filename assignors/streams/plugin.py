@@ -1,7 +1,4 @@
-"""How an assignor of tasks is called and its answer judged: KIP-924's `TaskAssignor` and its errors.
-
-What must not enter: any assignor.
-"""
+"""How an assignor of tasks is called and its answer judged: KIP-924's `TaskAssignor` and its errors."""
 
 from __future__ import annotations
 

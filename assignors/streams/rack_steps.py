@@ -1,7 +1,7 @@
 """The steps in which racks decide inside an assignor, on a board: when they may (KIP-925, 6), and by which engine.
 
 The exact flows of `assignors.streams.optimize` decide; where that is asked for and tasks are few enough, Kafka's own
-choice among plans of one cost (`assignors.streams.kafka_racks`). What must not enter: how an assignor deals tasks out.
+choice among plans of one cost (`assignors.streams.kafka_racks`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The task assignors by name, for command lines and tests that choose one.
-
-What must not enter: an assignor.
-"""
+"""The task assignors by name, for command lines and tests that choose one."""
 
 from __future__ import annotations
 

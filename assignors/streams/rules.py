@@ -1,6 +1,6 @@
 """When racks may decide about tasks, and what says no: KIP-925, sections 5 and 6, and 4.D for tags.
 
-Nothing is logged here; what disabled an optimisation is a value that callers show. What must not enter: optimising.
+Nothing is logged here; what disabled an optimisation is a value that callers show.
 """
 
 from __future__ import annotations

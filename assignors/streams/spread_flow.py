@@ -5,8 +5,6 @@ each new value once, and the others wherever they like:
 
     task ──┬── apart ── at most one each ── value of the task, new ──┬── at most one each ── client
            └── free ─────────────────────── any value of the task ───┘
-
-What must not enter: several keys, for which no such network exists.
 """
 
 from __future__ import annotations

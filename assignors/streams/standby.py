@@ -10,8 +10,6 @@ Standbys with the same changelog racks and the same allowed groups share a pool 
 a pool knows nothing of who is active where. Most answers of that flow can be handed out so that no task meets itself
 (`standby_deal`); tasks for which that fails get a node of their own with the clients they may have, and the flow is
 solved again. Each flow bounds the optimum from below, so the first that can be handed out is optimal.
-
-What must not enter: names, racks as text, the rules that switch optimisation on or off.
 """
 
 from __future__ import annotations

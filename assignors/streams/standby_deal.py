@@ -1,7 +1,7 @@
 """Which standby of a pool takes which unit of the flow, so that no task meets itself on a client.
 
 A pool's standbys cost the same wherever they move, so those that would meet themselves exchange targets within the
-pool, or with one that was to stay. What cannot be settled so is reported, not forced. What must not enter: prices.
+pool, or with one that was to stay. What cannot be settled so is reported, not forced.
 """
 
 from __future__ import annotations

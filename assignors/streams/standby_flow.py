@@ -1,10 +1,8 @@
 """The flow behind `assignors.streams.standby`: pools of like standbys, and tasks that have a node of their own.
 
-    pool ──┬───────────────── client that has such a standby, no move ─────────────┐
-           └── hub (kind, rack), price, a move ── group ─────────────────────── client
-    task of its own ── every client that it may have, at most one each ──────────┘
-
-What must not enter: which standby of a pool takes which unit (`standby_deal`).
+pool ──┬───────────────── client that has such a standby, no move ─────────────┐
+       └── hub (kind, rack), price, a move ── group ─────────────────────── client
+task of its own ── every client that it may have, at most one each ──────────┘
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ repeated on its own answer while that gets better, so that a second run moves no
 3. balance: squares of all tasks by thread,
 4. cost: traffic cost * partitions read across racks + non-overlap cost * tasks that are not where they were.
 
-Kafka deals once, whatever the tags (`compatible`). What must not enter: lags, clocks.
+Kafka deals once, whatever the tags (`compatible`).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A client keeps its actives up to its quota; what is left goes to clients that ha
 standbys, go to clients that had the task unless these are crowded, else to the least loaded client that does not
 already have all the same neighbours for it. Standbys may be kept apart by tags, which Kafka's are not. Tasks and
 clients come in the order in which Kafka's sets list them: it is no worse than another, and how many actives a client
-gets depends on it. What must not enter: racks, prices, deadlines.
+gets depends on it.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ one standby per task that is a set of allowed groups, and the flow is exact. Wit
 to each other. Then the answer without tags is taken if it happens to keep the rule (no other can be better); with one
 key another flow is exact (`spread_flow`); with several keys, or more than that can hold, one standby of each task is
 placed at a time, exactly, another one in each turn, until nothing gets better.
-What must not enter: prices, names.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Tasks dealt out evenly over threads: KIP-441's balanced target, before racks and lags have their say.
-
-What must not enter: racks, lags, prices.
-"""
+"""Tasks dealt out evenly over threads: KIP-441's balanced target, before racks and lags have their say."""
 
 from __future__ import annotations
 

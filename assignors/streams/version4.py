@@ -3,8 +3,7 @@
 Version 4 counts 1 for each partition that is read across racks (`PER_PARTITION`). Its option I swaps two standbys
 wherever that costs less (the accepted 4.C.I in the same words), its option II and 8.A place one standby of each task at
 a time by a flow: the first ones apart from their actives' racks before all, the later ones where they read least.
-Clients keep how many standbys they had, so each flow has an answer, which 8.A doubted. What must not enter: tags; these
-are ideas to compare with (`samerack streams compare`), not what an application should use.
+Clients keep how many standbys they had, so each flow has an answer, which 8.A doubted.
 """
 
 from __future__ import annotations

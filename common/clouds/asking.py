@@ -1,7 +1,4 @@
-"""What all clouds' questions have in common: files that a cloud mounts, answers in JSON, clocks, a refusal on one line.
-
-What must not enter: the names of any one cloud.
-"""
+"""What requests to all clouds share: files that a cloud mounts, answers in JSON, clocks, a refusal on one line."""
 
 from __future__ import annotations
 

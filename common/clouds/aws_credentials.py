@@ -3,7 +3,7 @@
 From the environment, a web identity (IRSA), a container (EKS Pod Identity, ECS) or the instance's metadata (IMDSv2).
 
 Files of profiles are not read: they are for people. The names of variables and the addresses are AWS's (AWS SDKs and
-Tools Reference Guide, "Standardized credential providers"). What must not enter: what is signed with them.
+Tools Reference Guide, "Standardized credential providers").
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """AWS Signature Version 4 in a URL ("presigned"), of a request without a body.
 
 Source: AWS, "Signature Version 4 for API requests" (docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html).
-What must not enter: where credentials come from, and what is signed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What every command on Spark looks for first. What must not enter: PySpark itself."""
+"""What every command on Spark looks for first."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The jars that Spark needs beyond its own, for Kafka and Delta: which they are, and where they lie on this machine.
 
-`pom.xml` names them, `jars.lock` has their hashes, `scripts/setup --pipeline` fetches them. What must not enter: Spark.
+`pom.xml` names them, `jars.lock` has their hashes, `scripts/setup --pipeline` fetches them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """A group's day in chapters: as long as members, racks, replicas and owners stay as they are, one state stands for all.
 
-Every chapter is put to the group's own assignor and to the best plan, in parallel. What must not enter: bytes of the
-day (the states' own rates weigh partitions), prices.
+Every chapter is put to the group's own assignor and to the best plan, in parallel.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The report's tables as files: one for each table, written day by day, so that memory holds one day.
-
-What must not enter: what the tables say.
-"""
+"""The report's tables as files: one for each table, written day by day, so that memory holds one day."""
 
 from __future__ import annotations
 

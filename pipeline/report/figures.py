@@ -1,7 +1,4 @@
-"""Bytes and dollars by day, group, topic and rack pair: frame in, frame out.
-
-What must not enter: states of groups, files, a session.
-"""
+"""Bytes and dollars by day, group, topic and rack pair: frame in, frame out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""From the tables to the report: what is asked of Spark, and in which order; only what is shown is collected.
-
-What must not enter: how figures are worked out (`figures`, `chapters`, `savings`, `losses`, `trends`), files.
-"""
+"""From the tables to the report: what is asked of Spark, and in which order; only what is shown is collected."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
 """Groups that lost rack awareness: when, why as far as states tell, and what a month of it costs.
 
 A loss is a moment at which the share of a group's bytes that cross racks rose, and either something happened that
-explains it or the share rose to about what placement without regard to racks comes to. What must not enter: a session,
-files.
+explains it or the share rose to about what placement without regard to racks comes to.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The report as one value: what the page, the terminal and JSON show. Times are UTC, shares between 0 and 1.
 
-"A month" is the rate of the period for 730 hours. None stands where nothing is known. What must not enter: Spark, and
-how anything looks.
+"A month" is the rate of the period for 730 hours. None stands where nothing is known.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 The agents of one election count each byte once among them, so what they counted adds up, whoever of them it was. Agents
 of different elections, or of none, count the same group side by side, each of them the whole group. One may know a rack
 that another does not, so rows of two counts are never mixed within a minute: whoever has most bytes of the group in the
-minute is believed, with its racks. Where one count follows another, the larger part of that minute counts. What must
-not enter: states of groups, prices.
+minute is believed, with its racks. Where one count follows another, the larger part of that minute counts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The report as one HTML file: no script, nothing from outside, light and dark, narrow and on paper.
 
-Everything that comes from records is escaped by the template. What must not enter: working anything out.
+Everything that comes from records is escaped by the template.
 """
 
 from __future__ import annotations

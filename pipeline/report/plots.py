@@ -1,7 +1,6 @@
 """The report's drawings: SVG with real text, in the page's own colours, once for wide screens and once for narrow ones.
 
-Colours are the page's CSS variables, so that light, dark and print need no drawings of their own. What must not enter:
-what is drawn (`model`), HTML around it.
+Colours are the page's CSS variables, so that light, dark and print need no drawings of their own.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the agents saved and what they still could, by group and day: shares of chapters times bytes of the day.
 
 Both sides of a saving are worked out on the same states, so that what measuring gets wrong cancels out. Only chapters
-in which an agent led the group save. What must not enter: how shares come about (`chapters`), files, a session.
+in which an agent led the group save.
 """
 
 from __future__ import annotations

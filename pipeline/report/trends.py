@@ -1,7 +1,4 @@
-"""Day over day, week over week: the fleet's, and the groups' that moved most. Whole days only.
-
-What must not enter: a session, files.
-"""
+"""Day over day, week over week: the fleet's, and the groups' that moved most. Whole days only."""
 
 from __future__ import annotations
 

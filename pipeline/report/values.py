@@ -1,7 +1,4 @@
-"""Rows of the report's frames -> its values; only what is shown is collected.
-
-What must not enter: how figures are worked out, and in which order.
-"""
+"""Rows of the report's frames -> its values; only what is shown is collected."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Real Helm on the chart: renders its scenarios, and says how it refuses.
-
-What must not enter: what a manifest should be.
-"""
+"""Real Helm on the chart: renders its scenarios, and says how it refuses."""
 
 from __future__ import annotations
 

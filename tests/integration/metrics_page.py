@@ -1,7 +1,7 @@
 """`scripts/metrics-page`: writes the reference of docs/metrics.md from what a real agent tells on a real Kafka.
 
 Names, types, labels and meanings are those of the exposition, and so are the samples. The rest of the page, above the
-mark, is written by hand. What must not enter: anything that a running agent does not say of itself.
+mark, is written by hand.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Random consumer groups in the JSON format of `samerack assign`, by family, for comparing assignors.
 
-A case is a pure function of its seed. What must not enter: any assignor, and any judgement of an answer.
+A case is a pure function of its seed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Random histories of consumer groups: members join, leave and restart one after the other, replicas move.
 
 A history is a pure function of its seed: groups in the JSON format of `samerack assign`, in none of which anybody owns
-anything yet. Whoever walks through one gives the members what an assignor gave them before. What must not enter: any
-assignor, and any judgement of a plan.
+anything yet. Whoever walks through one gives the members what an assignor gave them before.
 """
 
 from __future__ import annotations

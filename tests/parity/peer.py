@@ -1,7 +1,4 @@
-"""The Java peer: Kafka's own assignors in one JVM, built on demand and asked over pipes.
-
-What must not enter: what a question means, and what is expected of an answer.
-"""
+"""The Java peer: Kafka's own assignors in one JVM, built on demand and asked over pipes."""
 
 from __future__ import annotations
 

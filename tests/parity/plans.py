@@ -1,7 +1,4 @@
-"""Plans of ours and of Kafka's own assignors for the same group, as arrays, and what is compared of them.
-
-What must not enter: which groups are compared, and limits on what comes of it.
-"""
+"""Plans of ours and of Kafka's own assignors for the same group, as arrays, and what is compared of them."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Random Streams applications of many families, as questions that Kafka's classes and ours both answer.
-
-What must not enter: asking, and judging answers.
-"""
+"""Random Streams applications of many families, as questions that Kafka's classes and ours both answer."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Walks through random histories with our assignor and with Kafka's of the same name, and counts what differs.
 
 Each group of a history is put to both as our plans have left it, and to Kafka's also as Kafka's own plans have left it.
-What must not enter: limits on what was counted; tests and benchmarks have theirs.
 """
 
 from __future__ import annotations

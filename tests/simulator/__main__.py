@@ -1,7 +1,4 @@
-"""`scripts/simulate`: many seeds, on all processors; tells the shortest story of what is wrong.
-
-What must not enter: worlds, and what must hold in them.
-"""
+"""`scripts/simulate`: many seeds, on all processors; tells the shortest story of what is wrong."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Members as clients of each language bring them: what they offer, when they notice a rebalance, and what they own.
 
-They are driven by events; a client's own leader assigns with the project's assignors. What must not enter: the agent.
+They are driven by events; a client's own leader assigns with the project's assignors.
 """
 
 from __future__ import annotations

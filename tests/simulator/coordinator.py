@@ -1,7 +1,7 @@
 """The coordinator of one classic group: a deterministic model of what a broker of Kafka 4.3 does with each request.
 
 It is held against real brokers by the scenarios in `tests.simulator.scenarios`. Answers go to callbacks, because some
-requests are parked; time is the timeline's. What must not enter: clients, networks, and anything random but the ids.
+requests are parked; time is the timeline's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """After how many restarts the agent leads a running group that it has entered: many groups, of several sizes.
 
 The order of a group's members is by chance, and one group tells little of it. The real agent's code enters a group that
-leads itself, and members are restarted in turn, the oldest first, as a rolling deploy does. What must not enter:
-whether that is what somebody hoped for.
+leads itself, and members are restarted in turn, the oldest first, as a rolling deploy does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A classic group as its coordinator keeps it, and what clients and coordinator say to each other, as values.
 
-The order of members is that of the coordinator's hash table. What must not enter: time, and what a request leads to.
+The order of members is that of the coordinator's hash table.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Mistakes that the agent makes on purpose, to see that the simulator finds them; each is switched on for a while.
-
-What must not enter: anything that changes how worlds are judged.
-"""
+"""Mistakes that the agent makes on purpose, to see that the simulator finds them; each is switched on for a while."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Short stories of raw requests to a coordinator, to be played against a real broker and against the model alike.
 
 A scenario acts through a `Desk` and never looks at answers itself: what it asked and what came back is the record that
-is compared. Times are long enough for a real broker and short enough for a test. What must not enter: clients.
+is compared. Times are long enough for a real broker and short enough for a test.
 """
 
 from __future__ import annotations

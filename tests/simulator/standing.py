@@ -1,7 +1,4 @@
-"""The agents' election in virtual time: who takes part, what each is told, and when. Choosing is the real thing.
-
-What must not enter: what an agent does with a verdict.
-"""
+"""The agents' election in virtual time: who takes part, what each is told, and when. Choosing is the real thing."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Stories: what happens to a simulated world step by step. Hypothesis tells them, and shortens what ends badly.
 
-A story is deterministic: the same steps lead to the same end. What must not enter: what happens, and what must hold.
+A story is deterministic: the same steps lead to the same end.
 """
 
 from __future__ import annotations

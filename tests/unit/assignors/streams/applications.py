@@ -1,7 +1,4 @@
-"""Streams applications for tests of whole assignors: small ones in a line, random ones, and what becomes of a plan.
-
-What must not enter: what a test expects.
-"""
+"""Streams applications for tests of whole assignors: small ones in a line, random ones, and what becomes of a plan."""
 
 from __future__ import annotations
 
