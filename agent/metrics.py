@@ -229,7 +229,7 @@ class Metrics:
             ["group", "kind"],
             registry=self.registry,
         )
-        self._rolls = Counter(
+        self._position_rejoins = Counter(
             "samerack_position_rejoins_total",
             "Rejoins of a static membership to get next to lead.",
             ["group"],
@@ -283,7 +283,7 @@ class Metrics:
         self._join_to_sync.labels(group)
         for cause in Cause:
             self._back_offs.labels(group, cause.value)
-        self._rolls.labels(group)
+        self._position_rejoins.labels(group)
         for assignor in ASSIGNORS:
             self._plans.labels(group, assignor)
         for reason in FOLLOWED:
@@ -324,9 +324,9 @@ class Metrics:
         """The agent leaves a group alone for a while."""
         self._back_offs.labels(group, cause.value).inc()
 
-    def rolled(self, group: str) -> None:
+    def rejoined_for_position(self, group: str) -> None:
         """The agent took another place in the broker's order."""
-        self._rolls.labels(group).inc()
+        self._position_rejoins.labels(group).inc()
 
     def looked(self, seconds: float) -> None:
         """A look at the cluster took so long."""

@@ -26,9 +26,9 @@ from agent.leading.order import (
 )
 from agent.metrics import Metrics
 
-_MOST_ROLLS: Final = 64
-_ROLLS_FOR_EACH: Final = 24
-"""After so many rolls one more member before the agent will do."""
+_MAX_REJOINS: Final = 64
+_REJOINS_FOR_EACH: Final = 24
+"""After so many rejoins one more member before the agent will do."""
 _CHOOSE_SECONDS: Final = 3.0
 """A place is chosen for so long: a reserved id holds every rebalance up, and brokers forget it after six seconds."""
 _MOST_RETURNS: Final = 3
@@ -51,12 +51,12 @@ class JoinPosition:
         self._retry_seconds = retry_seconds
         self._metrics = metrics
         self._log = log
-        self._roll_at = float("-inf")
+        self._retry_at = float("-inf")
         self._returned = 0
 
     def reconsider(self) -> None:
         """After a rebalance the order is another one: try again at once."""
-        self._roll_at = float("-inf")
+        self._retry_at = float("-inf")
 
     def enter(self, membership: Member, look: GroupView) -> None:
         """Choose a safe place before joining a group whose leader is not sound to members without topics.
@@ -73,7 +73,7 @@ class JoinPosition:
         if not look.stable or look.protocol in SOUND_PROTOCOLS or known:
             return
         chosen, until = "", self._clock() + _CHOOSE_SECONDS
-        for _ in range(_MOST_ROLLS):
+        for _ in range(_MAX_REJOINS):
             candidate = membership.reserve()
             before = members_before(look, candidate)
             if not is_exposed(look, candidate) and (not chosen or before < members_before(look, chosen)):
@@ -95,7 +95,7 @@ class JoinPosition:
             BackOffError: No place is safe, or the group's leader goes on giving partitions to the agent.
         """
         exposed = is_exposed(look, membership.member_id)
-        if not exposed and (self._clock() < self._roll_at or _in_place(look, membership, front=True)):
+        if not exposed and (self._clock() < self._retry_at or _in_place(look, membership, front=True)):
             return self._return_partitions(membership)
         if not membership.is_static:
             if exposed:
@@ -103,56 +103,56 @@ class JoinPosition:
             return self._return_partitions(membership)
         front = front_is_free(look, membership.member_id, membership.leader_id)
         if not front and not exposed:
-            self._wait(rolls=0)
+            self._wait(rejoins=0)
             return False
-        for rolls in range(1, _MOST_ROLLS + 1):
-            membership.roll()
+        for rejoins in range(1, _MAX_REJOINS + 1):
+            membership.rejoin_for_position()
             if not membership.join(2.0) or membership.leading:
                 return True
-            self._metrics.rolled(membership.group_id)
+            self._metrics.rejoined_for_position(membership.group_id)
             look = membership.describe()
             if not look.stable:
                 return True
             if _in_place(look, membership, front=front):
-                self._log.info("in-place", first=front, rolls=rolls, leader=membership.leader_id)
+                self._log.info("in-place", first=front, rejoins=rejoins, leader=membership.leader_id)
                 return True
-        self._wait(rolls=_MOST_ROLLS)
+        self._wait(rejoins=_MAX_REJOINS)
         if is_exposed(look, membership.member_id):
             raise BackOffError(Cause.NO_PLACE)
         return True
 
-    def approach(self, membership: Member, look: GroupView, *, most: int, rolls: int) -> bool:
+    def approach(self, membership: Member, look: GroupView, *, most: int, rejoins: int) -> bool:
         """Roll to a safe place with few members before it, the leader aside: none, or one where the front is taken.
 
         Args:
             membership: The membership, static.
             look: The group, stable.
             most: So many members may come before it where no better place was found soon.
-            rolls: So many places are tried.
+            rejoins: So many places are tried.
 
         Returns:
             Whether there is nothing more to try; not so where the group has begun a rebalance meanwhile.
         """
         aim = 0 if front_is_free(look, membership.member_id, membership.leader_id) else 1
-        for rolled in range(rolls):
+        for tries in range(rejoins):
             before = ahead(look, membership.member_id, membership.leader_id)
-            will_do = min(most, aim + rolled // _ROLLS_FOR_EACH)
+            will_do = min(most, aim + tries // _REJOINS_FOR_EACH)
             if len(before) <= will_do and not is_exposed(look, membership.member_id):
                 return True
-            membership.roll()
+            membership.rejoin_for_position()
             if not membership.join(2.0):
                 return False
             if membership.leading:
                 return True
-            self._metrics.rolled(membership.group_id)
+            self._metrics.rejoined_for_position(membership.group_id)
             look = membership.describe()
             if not look.stable:
                 return False
         return True
 
-    def _wait(self, *, rolls: int) -> None:
-        self._roll_at = self._clock() + self._retry_seconds
-        self._log.info("front-taken", rolls=rolls, retry_seconds=self._retry_seconds)
+    def _wait(self, *, rejoins: int) -> None:
+        self._retry_at = self._clock() + self._retry_seconds
+        self._log.info("front-taken", rejoins=rejoins, retry_seconds=self._retry_seconds)
 
     def _return_partitions(self, membership: Member) -> bool:
         """Have partitions that the group's leader gave to the agent given to somebody who reads them."""

@@ -139,7 +139,10 @@ class GroupLeader(threading.Thread):
             recent=partial(_triggered, events, group),
         )
         position = JoinPosition(
-            retry_seconds=settings.leading.roll_seconds, metrics=metrics, log=self._reporter.log, notify_supervisor=told
+            retry_seconds=settings.leading.position_retry_seconds,
+            metrics=metrics,
+            log=self._reporter.log,
+            notify_supervisor=told,
         )
         self._takeovers = TakeoverController(
             group=group,

@@ -93,7 +93,7 @@ class Member(Protocol):
     def nudge(self) -> None:
         """As a follower, start a rebalance with the next `join`."""
 
-    def roll(self) -> None:
+    def rejoin_for_position(self) -> None:
         """Take a new member id of the same instance id with the next `join`."""
 
     def reserve(self) -> str:

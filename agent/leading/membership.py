@@ -133,7 +133,7 @@ class Membership(GroupMember):
 
     @property
     def is_static(self) -> bool:
-        """Whether the membership is bound to the instance id, so that it can take another place by rolling."""
+        """Whether the membership is bound to the instance id, so that it can take another place without a rebalance."""
         return self.group_instance_id is not None
 
     def reserve(self) -> str:
@@ -238,7 +238,7 @@ class Membership(GroupMember):
         self._reason = "asks for a new assignment"
         self.request_rejoin()
 
-    def roll(self) -> None:
+    def rejoin_for_position(self) -> None:
         """Rejoin under a new member id of the same instance id: a new place in the broker's order, no rebalance."""
         with self._lock:
             self._generation = Generation.NO_GENERATION

@@ -31,7 +31,7 @@ MOST_TRIES: Final = 4
 costs the group one more."""
 MOST_AHEAD: Final = 3
 """Members that are evicted beside the leader because they would lead next; as a rule there are none, or one."""
-MOST_ROLLS: Final = 256
+MAX_REJOINS: Final = 256
 """Places that are tried for one with so few members before it."""
 _LEAST_CHANCES: Final = 5.0
 """Of those places as many have to be good on average: then one takeover in 150 finds none."""
@@ -110,7 +110,7 @@ def outlook_refusal(look: GroupView, standing: TakeoverParties) -> str:
     """
     if not standing.static or not ahead(look, standing.me, standing.leader):
         return place_refusal(look, standing)
-    if MOST_ROLLS * places_share(look, standing.me, standing.leader, MOST_AHEAD) < _LEAST_CHANCES:
+    if MAX_REJOINS * places_share(look, standing.me, standing.leader, MOST_AHEAD) < _LEAST_CHANCES:
         return f"more than {MOST_AHEAD} members would lead rather than the agent in nearly every place; {_LATER}"
     return ""
 

@@ -27,8 +27,8 @@ from agent.leading.progress import UNDER_WAY, Gain, Outcome, Progress
 from agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
 from agent.leading.takeover import (
     HELD_SECONDS,
+    MAX_REJOINS,
     MOST_AHEAD,
-    MOST_ROLLS,
     longest_pause,
     outlook_refusal,
     place_refusal,
@@ -181,7 +181,7 @@ class TakeoverController:
             reason = outlook_refusal(look, standing)
         if not reason and not dry_run:
             if standing.static and not self._approached and ahead(look, standing.me, standing.leader):
-                self._approached = self._position.approach(member, look, most=MOST_AHEAD, rolls=MOST_ROLLS)
+                self._approached = self._position.approach(member, look, most=MOST_AHEAD, rejoins=MAX_REJOINS)
                 if self._approached:
                     self._asked_at = self._clock()  # the question was taken up
                 return True

@@ -117,7 +117,7 @@ class LeadingSettings(Section):
         "`range`. Looking at topics that the agent does not know yet is part of it; if that takes too long it leaves "
         "the group. Keep it below the members' session timeout.",
     )
-    roll_seconds: Seconds = Field(
+    position_retry_seconds: Seconds = Field(
         default=30.0, description="Pause after an attempt to get to the front of the broker's order that failed."
     )
     takeover: Literal["patient", "clean"] = Field(

@@ -197,6 +197,7 @@ _RENAMED: Final = {
     "policy.most_per_hour": "policy.max_per_hour",
     "publishing.most_buffered_bytes": "publishing.max_buffered_bytes",
     "publishing.most_buffered_records": "publishing.max_buffered_records",
+    "leading.roll_seconds": "leading.position_retry_seconds",
     "supervisor.calm_seconds": "supervisor.restart_window_seconds",
     "supervisor.most_deaths": "supervisor.max_restarts",
     "traffic.most_series": "traffic.max_series",

@@ -141,7 +141,7 @@ class Agents:
         settings = {
             "racks.client_ids": {f"*-{rack}": rack for rack in RACKS.values() if rack is not None},
             "election.group": ELECTION,
-            "leading.roll_seconds": 1,
+            "leading.position_retry_seconds": 1,
             # a worker that is killed every minute is the play, no crash loop
             "supervisor.restart_window_seconds": 3,
             "policy.burst": 20,

@@ -32,7 +32,7 @@ def sample() -> Metrics:
     metrics.expect("orders")
     for _ in range(4):
         metrics.looked(0.005)
-        metrics.rolled("orders")
+        metrics.rejoined_for_position("orders")
     metrics.planned("orders", "optimal", 0.0021)
     metrics.planned("orders", "optimal", 0.0018)
     metrics.rebalanced("orders", Reason.RACKS_CHANGED.value)

@@ -213,7 +213,7 @@ def test_a_roll_joins_as_somebody_new(make: Make) -> None:
     membership = make(wire=wire)
     finished(membership._do_join_and_sync_async())
     assert membership.member_id == "me"
-    membership.roll()
+    membership.rejoin_for_position()
     assert (membership.member_id, membership.state, membership.need_rejoin()) == ("", MemberState.UNJOINED, True)
     assert not membership.leading
     finished(membership._do_join_and_sync_async())

@@ -131,7 +131,7 @@ def test_a_stop_interrupts_rolling(broker: ScriptedBroker, membership: Membershi
     """A member that joins again for another place leaves by the id that the group shows at its instance id."""
     assert membership.join(5.0)
     broker.script = lambda api, _request: None if api == "JoinGroup" else 0
-    membership.roll()
+    membership.rejoin_for_position()
     membership.end_by(time.monotonic() + 0.3)
     with pytest.raises(EndedError):
         membership.join(30.0)

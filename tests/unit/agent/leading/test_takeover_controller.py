@@ -84,10 +84,10 @@ class Stage:
         """The membership."""
         return cast("Member", self.joining)
 
-    def approach(self, _member: Member, _look: GroupView, *, most: int, rolls: int) -> bool:
+    def approach(self, _member: Member, _look: GroupView, *, most: int, rejoins: int) -> bool:
         """As a seat: rolls, in vain."""
         self.approached += 1
-        return most > 0 < rolls
+        return most > 0 < rejoins
 
     def consider(self, look: GroupView = STABLE) -> bool:
         """One turn of following."""
