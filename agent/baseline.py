@@ -79,8 +79,8 @@ def own_share(group: GroupTraffic, seen: float | None = None) -> float | None:
     """
     if group.problem is None:
         return None
-    told = {member.id for member in group.members if member.rack.source == "subscription"}
-    tells = np.array([member in told for member in group.problem.members], dtype=np.bool_)
+    sending = {member.id for member in group.members if member.rack.source == "subscription"}
+    tells = np.array([member in sending for member in group.problem.members], dtype=np.bool_)
     heedless = _dealt_share(group.problem, group.assignor, np.zeros_like(tells))
     heeding = _dealt_share(group.problem, group.assignor, tells) if tells.any() else heedless
     if heedless is None or heeding is None or abs(heeding - heedless) <= _ALIKE:

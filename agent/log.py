@@ -29,8 +29,8 @@ class _Speakable(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether the record holds no bytes of a connection, and no request of SASL."""
-        told = record.args.values() if isinstance(record.args, dict) else record.args or ()
-        return record.name != _BYTES and not any(type(one).__name__.startswith(_SASL) for one in told)
+        values = record.args.values() if isinstance(record.args, dict) else record.args or ()
+        return record.name != _BYTES and not any(type(one).__name__.startswith(_SASL) for one in values)
 
 
 class _Masked:

@@ -157,7 +157,7 @@ class Agent:
                 ),
                 rebalances=tracker.of(group),
                 lock=takeover_lock,
-                told=self._tell_presence,
+                notify_supervisor=self._tell_presence,
             )
             for group in settings.groups
         ]
@@ -251,7 +251,7 @@ class Agent:
             {"group": one.group, "role": one.role, "state": one.state, "trouble": troubles.get(one.group, "")}
             for one in self.metrics.board.all()
         ]
-        return {"brokers": self._versions.told(), "groups": groups}
+        return {"brokers": self._versions.summary(), "groups": groups}
 
     def presences(self) -> frozenset[Membership]:
         """Every id by which brokers know the agent in the groups that it leads or is to lead."""

@@ -74,8 +74,8 @@ def member_rack(  # noqa: PLR0913 - all that is known of a member
     if subscription is not None and subscription.rack:
         return MemberRack(rack=subscription.rack, source="subscription", fetches_with_rack=True)
     fetches = any(fnmatchcase(client_id, pattern) for pattern in settings.fetch_with_rack)
-    if client_host and (told := hosts.agents(client_host)):
-        return MemberRack(rack=told, source="agent", fetches_with_rack=fetches)
+    if client_host and (reported := hosts.agents(client_host)):
+        return MemberRack(rack=reported, source="agent", fetches_with_rack=fetches)
     tagged = dict(tags)
     for name in settings.client_tags:
         if tagged.get(name):

@@ -67,7 +67,7 @@ class VersionWatch(threading.Thread):
         """Why no group can be led; empty where one can, or nothing is known."""
         return self.found.unsupported_reason if self.found is not None else ""
 
-    def told(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, Any]:
         """For `/v1/status`; releases are empty while nothing is known."""
         found = self.found or Versions(releases=(), missing=())
         return {

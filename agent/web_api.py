@@ -68,8 +68,8 @@ def routes(reports: ReportService, *, status: Callable[[], Mapping[str, Any]] = 
         return Response(host_racks.to_json(known), media_type=JSON)
 
     def policy(_: Request) -> Response:
-        told = [{name: getattr(status, name) for name in POLICY} for status in reports.statuses()]
-        return JSONResponse({"groups": told})
+        statuses = [{name: getattr(status, name) for name in POLICY} for status in reports.statuses()]
+        return JSONResponse({"groups": statuses})
 
     def standing(_: Request) -> Response:
         return JSONResponse(status())

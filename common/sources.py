@@ -63,7 +63,7 @@ def _parsed(text: str) -> Any:
         raise yaml.YAMLError("a value looks like a date or a number, and is none; put it in quotes") from None
 
 
-def _told(error: yaml.YAMLError | UnicodeDecodeError) -> str:
+def _explained(error: yaml.YAMLError | UnicodeDecodeError) -> str:
     """What is wrong, and where; without what stands there, which may be a password."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return " ".join(str(error).split())
@@ -86,7 +86,7 @@ def from_file(path: Path | None) -> dict[str, Any]:
     except _TwiceError as error:
         raise SettingsError(f"{path}: {error}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{path}: is not YAML: {_told(error)}") from None
+        raise SettingsError(f"{path}: is not YAML: {_explained(error)}") from None
     if content is None:
         return {}
     if not isinstance(content, dict):

@@ -82,9 +82,9 @@ def figures(where: Place, *, window: float, measure: bool) -> Figures:
     """
     answer = None if measure else _asked(where, "/v1/traffic")
     if answer is not None:
-        told = report.from_json(answer)
-        if _same_cluster(where, told.bootstrap):
-            return Figures(report=told, origin=_told_by(where))
+        decoded = report.from_json(answer)
+        if _same_cluster(where, decoded.bootstrap):
+            return Figures(report=decoded, origin=_told_by(where))
     with _measuring(where, window) as measuring:
         measuring.measure()
         return Figures(report=measuring.reports.report(), origin=_measured_here(where, answer))
@@ -98,9 +98,9 @@ def verdict(where: Place, *, window: float, measure: bool) -> tuple[Verdict, str
     """
     answer = None if measure else _asked(where, "/v1/findings")
     if answer is not None:
-        told = findings.from_json(answer)
-        if _same_cluster(where, told.bootstrap):
-            return told, _told_by(where)
+        decoded = findings.from_json(answer)
+        if _same_cluster(where, decoded.bootstrap):
+            return decoded, _told_by(where)
     with _measuring(where, window) as measuring:
         measuring.measure()
         return measuring.reports.verdict(), _measured_here(where, answer)
@@ -117,10 +117,10 @@ def live(where: Place, *, measure: bool) -> Iterator[tuple[Callable[[], Report],
     if answer is not None and _same_cluster(where, report.from_json(answer).bootstrap):
 
         def latest() -> Report:
-            told = _asked(where, "/v1/traffic")
-            if told is None:
+            decoded = _asked(where, "/v1/traffic")
+            if decoded is None:
                 raise AgentError(f"{where.url}: the agent has ended")
-            return report.from_json(told)
+            return report.from_json(decoded)
 
         yield latest, _told_by(where)
         return
@@ -134,10 +134,10 @@ def hosts_known(settings: Settings, group: str) -> tuple[Hosts, str]:
     where = Place(settings=settings)
     try:
         answer = _asked(where, f"/v1/racks?group={quote(group, safe='')}")
-        told = host_racks.from_json(answer) if answer is not None else None
+        decoded = host_racks.from_json(answer) if answer is not None else None
     except AgentError as error:
         return NO_HOSTS, f"racks that only the agent knows are not in it: {error}"
-    return (told.hosts() if told is not None and _same_cluster(where, told.bootstrap) else NO_HOSTS), ""
+    return (decoded.hosts() if decoded is not None and _same_cluster(where, decoded.bootstrap) else NO_HOSTS), ""
 
 
 def _asked(where: Place, path: str) -> bytes | None:

@@ -233,8 +233,8 @@ def _claims(member: Member, question: Question) -> tuple[list[tuple[str, int]], 
     except ValueError as error:
         raise QuestionError(f"user_data of member {member.id!r} is no hexadecimal ({error})") from None
     if question.assignor == COOPERATIVE:
-        told = sticky.decode_cooperative_sticky(data)
-        return pairs, generation if told is None or question.protocol_version >= GENERATION_SINCE else told
+        decoded = sticky.decode_cooperative_sticky(data)
+        return pairs, generation if decoded is None or question.protocol_version >= GENERATION_SINCE else decoded
     value = sticky.decode_sticky(data)
     if not len(value.owned):
         return pairs, generation

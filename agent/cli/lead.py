@@ -94,12 +94,12 @@ def follow(base: str, progress: Progress, tell: Callable[[Did], None]) -> Progre
     Raises:
         AgentError: The agent does not answer any more, or begins another one.
     """
-    told, number, group = 0, progress.number, progress.group
+    shown, number, group = 0, progress.number, progress.group
     answered = time.monotonic()
     while True:
-        for did in progress.did[told:]:
+        for did in progress.did[shown:]:
             tell(did)
-        told = len(progress.did)
+        shown = len(progress.did)
         if progress.outcome not in UNDER_WAY:
             return progress
         time.sleep(_LOOK_SECONDS)

@@ -67,7 +67,7 @@ def rack(
     elif why:
         for answer in own.answers:
             typer.echo(
-                words.plain(f"{answer.source}: {rack_of(answer.zones, pod.zones) or '-'} ({_told(answer, pod)})")
+                words.plain(f"{answer.source}: {rack_of(answer.zones, pod.zones) or '-'} ({_explained(answer, pod)})")
             )
     elif own.rack is not None or or_empty:
         typer.echo(words.plain(own.rack or ""))
@@ -77,7 +77,7 @@ def rack(
 def _conclude(own: OwnRack, pod: PodSettings, *, or_empty: bool) -> None:
     if own.rack is not None:
         found = next(answer for answer in own.answers if answer.source == own.source)
-        typer.echo(words.plain(f"samerack: rack {own.rack} from {found.source}: {_told(found, pod)}"), err=True)
+        typer.echo(words.plain(f"samerack: rack {own.rack} from {found.source}: {_explained(found, pod)}"), err=True)
         return
     said = "; ".join(f"{answer.source}: {answer.detail}" for answer in own.answers)
     unknown = f"no source knows the rack of this pod ({said or 'pod.sources is empty'})"
@@ -86,7 +86,7 @@ def _conclude(own: OwnRack, pod: PodSettings, *, or_empty: bool) -> None:
     typer.echo(words.plain(f"samerack: {unknown}; going on without one"), err=True)
 
 
-def _told(answer: Answer, pod: PodSettings) -> str:
+def _explained(answer: Answer, pod: PodSettings) -> str:
     """What was looked at, and what it said where that is not the rack itself."""
     rack = rack_of(answer.zones, pod.zones)
     return answer.detail if rack is None or rack in answer.zones else f"{answer.detail}: {' or '.join(answer.zones)}"

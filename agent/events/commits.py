@@ -63,8 +63,8 @@ class Commits:
             if last is None or last.owner != owner:
                 found[where] = _Progress(owner, one.committed, at, last.usual if last is not None else 0.0, waits)
             elif last.offset != one.committed or not last.waits:
-                told = last.waits and not last.interrupted
-                usual = max(_FADING * last.usual, at - last.since) if told else last.usual
+                complete = last.waits and not last.interrupted
+                usual = max(_FADING * last.usual, at - last.since) if complete else last.usual
                 after = self._looked if last.offset != one.committed else last.committed_after
                 found[where] = _Progress(owner, one.committed, at, usual, waits, committed_after=after)
             else:

@@ -71,7 +71,7 @@ class Store:
         self._days = days
         self._lock = _lock(path)
         try:
-            with _told(path):
+            with _explained(path):
                 _touch(path)
                 self._connection = sqlite3.connect(path, timeout=_BUSY_SECONDS, check_same_thread=False)
                 try:
@@ -98,7 +98,7 @@ class Store:
             StoreError: They are not written.
         """
         rows = [(event.id, event.at, event.group, event.kind, to_json(event).decode()) for event in events]
-        with _told(self._path), self._connection:
+        with _explained(self._path), self._connection:
             self._connection.executemany(
                 "INSERT OR IGNORE INTO events (id, at, of_group, kind, body) VALUES (?, ?, ?, ?, ?)", rows
             )
@@ -110,7 +110,7 @@ class Store:
         Raises:
             StoreError: It cannot be read.
         """
-        with _told(self._path):
+        with _explained(self._path):
             return list(_events(self._connection, self._most))
 
     def close(self) -> None:
@@ -134,7 +134,7 @@ def read(path: Path, most: int) -> list[Event]:
     if not path.is_file():
         raise StoreError(f"{path}: is no file; give the path that the agent logs as events-stored, or its events.path")
     readable = f"{path.resolve().as_uri()}?mode=ro"
-    with _told(path), closing(sqlite3.connect(readable, uri=True, timeout=_BUSY_SECONDS)) as connection:
+    with _explained(path), closing(sqlite3.connect(readable, uri=True, timeout=_BUSY_SECONDS)) as connection:
         version = _version(connection)
         if not 0 < version <= len(STEPS):
             raise StoreError(
@@ -223,7 +223,7 @@ def _events(connection: sqlite3.Connection, most: int) -> Iterator[Event]:
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _explained(path: Path) -> Iterator[None]:
     """SQLite's errors as ours, with the cure."""
     try:
         yield

@@ -51,7 +51,7 @@ class Admission:
             leading: Protocol names, the agent's instance id.
             watch: What the agent may see.
             group_type: The type of a group by name, for telling classic groups from those that brokers assign.
-            reporter: Who is told of reasons against it.
+            reporter: Reports reasons against it.
             foreign_protocols: Which protocol the group used last, where the agent does not offer it.
             unsupported_reason: Why nobody can be led on these brokers; nothing where that is possible.
             clock: Seconds, monotonic.

@@ -82,7 +82,7 @@ class GroupLeader(threading.Thread):
         measured: Measured = UNMEASURED,
         rebalances: Rebalances | None = None,
         lock: TakeoverLock | None = None,
-        told: Callable[[], None] = lambda: None,
+        notify_supervisor: Callable[[], None] = lambda: None,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -102,7 +102,7 @@ class GroupLeader(threading.Thread):
             measured: What is measured of the group.
             rebalances: Who keeps book of the group's rebalances.
             lock: Who may take over in this agent; without it, this group at any time.
-            told: Tells the supervisor at once by which ids brokers know the agent.
+            notify_supervisor: Sends the supervisor the agent's member ids.
         """
         super().__init__(name=f"group-{group}", daemon=True)
         self.group = group
@@ -142,7 +142,7 @@ class GroupLeader(threading.Thread):
             retry_seconds=settings.leading.position_retry_seconds,
             metrics=metrics,
             log=self._reporter.log,
-            notify_supervisor=told,
+            notify_supervisor=notify_supervisor,
         )
         self._takeovers = TakeoverController(
             group=group,
@@ -151,7 +151,7 @@ class GroupLeader(threading.Thread):
             position=position,
             reporter=self._reporter,
             lock=lock or TakeoverLock(),
-            told=told,
+            notify_supervisor=notify_supervisor,
             clock=time.monotonic,
         )
         self._parts = Parts(

@@ -124,7 +124,7 @@ class RebalanceEvaluator:
         self._began, self._began_wall = clock(), wall()
         self._evaluation: Evaluation | None = None
         self._decision: Decision | None = None
-        self._told: tuple[Reason, int] | None = None
+        self._last_reported: tuple[Reason, int] | None = None
         self._rounds = 0
         self._conditions = 0
         self._under: tuple[object, ...] = ()
@@ -168,13 +168,13 @@ class RebalanceEvaluator:
         self._state, decision = decide(self._state, evaluation.situation, now, wall, self._rules)
         self._decision = decision
         if decision.action in (Action.REBALANCE, Action.PROPOSE):
-            self._told = None
+            self._last_reported = None
             return decision, True
         if decision.action is Action.NOTHING:
             return decision, False
         news = (decision.reason, evaluation.situation.conditions)
-        told, self._told = self._told, news
-        return decision, news != told
+        last_reported, self._last_reported = self._last_reported, news
+        return decision, news != last_reported
 
     def dry_run(self, evaluation: Evaluation) -> Decision:
         """As `decide`, but nothing is spent, and nothing remembered: for who asks what would be done."""

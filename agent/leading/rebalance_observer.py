@@ -36,7 +36,7 @@ class RebalanceObserver:
         self._rejoining = False
         """Since JoinGroup was sent. A look that shows the group Stable is older than that, or newer than the plan."""
         self._stable_at = float("-inf")
-        self._told = sys.maxsize
+        self._last_reported = sys.maxsize
 
     def begins(self, ours: str) -> None:
         """The agent begins a rebalance, and why."""
@@ -62,7 +62,7 @@ class RebalanceObserver:
         """The agent follows, or has its place again."""
         self._rejoining = False
         self._stable_at = self._clock()
-        self._told = generation
+        self._last_reported = generation
         self._rebalances.joined(generation, self._stable_at, quiet=self._quiet)
 
     def planned(self, sent: Sent) -> None:
@@ -71,9 +71,9 @@ class RebalanceObserver:
         self._rejoining = False
         self._stable_at = self._clock()
         self._rebalances.meets(
-            {key: client for number, met in sent.rounds if number > self._told for key, client in met.items()}
+            {key: client for number, met in sent.rounds if number > self._last_reported for key, client in met.items()}
         )
-        self._told = sent.generation
+        self._last_reported = sent.generation
         picture = of_plan(plan.problem, plan.sent, clients=self._clients, cooperative=sent.cooperative)
         self._rebalances.joined(
             sent.generation,

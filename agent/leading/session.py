@@ -50,7 +50,7 @@ class Parts:
         group: the group's name.
         settings: all settings.
         watch: where settled clusters come from.
-        reporter: who is told.
+        reporter: Reports what happens.
         admission: whether the agent may be in the group.
         assigning: what is known for planning the group.
         evaluator: what is worth a rebalance.
@@ -94,7 +94,7 @@ class Session:
         self._look_at = float("-inf")
         self._well_at: float | None = None
         self._asked = False
-        self._told = parts.assigning.sent
+        self._last_sent = parts.assigning.sent
         self._birth: Birth | None = None
         self._alone = False
         self._forget_looks()
@@ -307,12 +307,12 @@ class Session:
         if not member.leader_id:
             raise BackOffError(Cause.CONVERTED)
         reporter.become(LEADING if member.leading else FOLLOWING)
-        told, self._told = self._told, parts.assigning.sent
-        sent = self._told
-        if sent is not None and sent is not told and member.leading:
+        before, self._last_sent = self._last_sent, parts.assigning.sent
+        sent = self._last_sent
+        if sent is not None and sent is not before and member.leading:
             parts.evaluator.planned(sent)
             reporter.planned(sent)
-            self._answer_for(sent, told)
+            self._answer_for(sent, before)
         else:
             reporter.joined(generation=member.generation_id, leader=member.leader_id)
         parts.takeovers.joined(member)

@@ -32,7 +32,7 @@ class TakeoverAttempt:
         before: GroupView,
         wait_seconds: float,
         reporter: GroupReporter,
-        told: Callable[[], None],
+        notify_supervisor: Callable[[], None],
         publish: Callable[[Progress], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -42,15 +42,15 @@ class TakeoverAttempt:
             progress: What it is the progress of.
             before: The group, stable, as it was last seen.
             wait_seconds: How long the members may take to rejoin.
-            reporter: Who is told.
-            told: Tells the supervisor at once by which ids brokers know the agent; returns when it is told.
+            reporter: Reports what happens.
+            notify_supervisor: Sends the supervisor the agent's member ids; returns when it has them.
             publish: Called with every progress.
             clock: Seconds, monotonic.
         """
         self._before = before
         self._wait_seconds = wait_seconds
         self._reporter = reporter
-        self._told = told
+        self._notify_supervisor = notify_supervisor
         self._publish = publish
         self._clock = clock
         self._began = self._step_began = clock()
@@ -125,7 +125,7 @@ class TakeoverAttempt:
     def _gather(self, member: Member) -> None:
         if member.hold_state is Hold.HELD:
             self._held_since = self._clock()
-            self._told()
+            self._notify_supervisor()
             self._go_on(Step.HOLD)
             self._hold(member)
         elif member.hold_state is not Hold.ASKED:

@@ -83,7 +83,7 @@ class TakeoverController:
         position: JoinPosition,
         reporter: GroupReporter,
         lock: TakeoverLock,
-        told: Callable[[], None] = lambda: None,
+        notify_supervisor: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Nothing is under way.
@@ -93,9 +93,9 @@ class TakeoverController:
             leading: Whether to take over unasked, and the limits.
             evaluator: What there is to gain.
             position: The place among the members.
-            reporter: Who is told.
+            reporter: Reports what happens.
             lock: Who may take over in this agent.
-            told: Tells the supervisor at once by which ids brokers know the agent; returns when it is told.
+            notify_supervisor: Sends the supervisor the agent's member ids; returns when it has them.
             clock: Seconds, monotonic.
         """
         self._group = group
@@ -104,7 +104,7 @@ class TakeoverController:
         self._position = position
         self._reporter = reporter
         self._takeover_lock = lock
-        self._told = told
+        self._notify_supervisor = notify_supervisor
         self._clock = clock
         self._lock = threading.Lock()
         self._progress = Progress(group=group)
@@ -302,7 +302,7 @@ class TakeoverController:
             before=look,
             wait_seconds=self._leading.takeover_wait_seconds,
             reporter=self._reporter,
-            told=self._told,
+            notify_supervisor=self._notify_supervisor,
             publish=self._set,
             clock=self._clock,
         )

@@ -63,8 +63,8 @@ def _azure(settings: PodSettings) -> tuple[str, ...]:
     path = f"/metadata/instance/compute?api-version={_AZURE_VERSION}&format=json"
     body = _text(ask(url, path, seconds=settings.timeout_seconds, headers={"Metadata": "true"}))
     try:
-        told = json.loads(body)
-        location, zone = str(told["location"]), str(told["zone"])
+        parsed = json.loads(body)
+        location, zone = str(parsed["location"]), str(parsed["zone"])
     except (ValueError, KeyError, TypeError):
         raise _NoZoneError("answers without location and zone") from None
     if not zone:

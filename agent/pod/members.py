@@ -72,7 +72,7 @@ class PodRacks(threading.Thread):
         self._nodes: dict[str, tuple[str, float]] = {}
         self._version = 0
         self._retry = _RETRY_SECONDS
-        self._told = ""
+        self._last_reported = ""
         self._wake = threading.Event()
         self._stopping = threading.Event()
 
@@ -116,7 +116,7 @@ class PodRacks(threading.Thread):
             self._failed(f"{type(error).__name__}: {error}")
             log.exception("pod-racks-failed", error=str(error))
         else:
-            self._retry, self._told = _RETRY_SECONDS, ""
+            self._retry, self._last_reported = _RETRY_SECONDS, ""
             return 0.0 if left else _RETRY_SECONDS
         self._stopping.wait(self._retry)  # nobody new makes a refusal less likely
         self._retry = min(2 * self._retry, self._settings.kubernetes_refresh_seconds)
@@ -124,9 +124,9 @@ class PodRacks(threading.Thread):
 
     def _failed(self, reason: str) -> None:
         self._asked("failed")
-        if reason != self._told:
+        if reason != self._last_reported:
             log.warning("pod-racks-unknown", reason=reason)
-        self._told = reason
+        self._last_reported = reason
 
     def look(self, now: float) -> int:
         """Ask for the addresses whose time has come; forget those that nobody has asked for in a while.

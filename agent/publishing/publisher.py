@@ -90,7 +90,7 @@ class Publisher(threading.Thread):
         self._metrics = metrics
         self._windows = Windows(asked.every_seconds)
         self._interval = 0
-        self._told = LastPublished()
+        self._last_published = LastPublished()
         self._outbox = Outbox(most_records=asked.max_buffered_records, most_bytes=asked.max_buffered_bytes)
         self._full = False
         self._sender = Sender(
@@ -175,7 +175,7 @@ class Publisher(threading.Thread):
             interval = self._windows.start_of(at)
             roles = self._roles()
             groups = [group for group in snapshot.groups if self._mine(group.group)]
-            for group in self._told.due(groups, snapshot.cluster, at=at, interval=interval != self._interval):
+            for group in self._last_published.due(groups, snapshot.cluster, at=at, interval=interval != self._interval):
                 self._add_state(group, snapshot, roles.get(group.group, ""))
             self._interval = interval
 
@@ -227,9 +227,9 @@ class Publisher(threading.Thread):
     def _add_events(self) -> None:
         while self._cluster and self._unnamed:
             event = self._unnamed.popleft()
-            told = {field.name: getattr(event, field.name) for field in fields(event)} | {"at": int(event.at * 1000)}
-            del told["id"], told["group"]
-            self._add(Kind.EVENT, event.group, partial(GroupEvent, event=event.id, **told))
+            values = {field.name: getattr(event, field.name) for field in fields(event)} | {"at": int(event.at * 1000)}
+            del values["id"], values["group"]
+            self._add(Kind.EVENT, event.group, partial(GroupEvent, event=event.id, **values))
 
     def _add(self, kind: Kind, group: str, make: Callable[..., Record]) -> None:
         """Number a record and let it wait; its id is the run's and the number, so it is the same however often sent."""

@@ -47,7 +47,7 @@ class Lifeline(threading.Thread):
         self._lost = lost
         end.settimeout(0)
         self._unsent = b""
-        self._told: frozenset[MemberIdentity] = frozenset()
+        self._last_sent: frozenset[MemberIdentity] = frozenset()
         self._told_reception: str | None = None
         self._lock = threading.Lock()
 
@@ -89,7 +89,7 @@ class Lifeline(threading.Thread):
         if reception is not None and reception != self._told_reception:
             self._told_reception = reception
             news += encode_reception(reception)
-        if present != self._told:
-            self._told = present
+        if present != self._last_sent:
+            self._last_sent = present
             news += encode(present)
         return news or ALIVE

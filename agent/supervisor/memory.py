@@ -112,8 +112,10 @@ def _memberships(root: Path) -> Iterator[tuple[_Files, str]]:
         lines = (root / "proc" / "self" / "cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return
-    told = {controllers: path for _, controllers, path in (line.split(":", 2) for line in lines if line.count(":") > 1)}
-    for controllers, path in told.items():
+    paths = {
+        controllers: path for _, controllers, path in (line.split(":", 2) for line in lines if line.count(":") > 1)
+    }
+    for controllers, path in paths.items():
         if "memory" in controllers.split(","):
             first = _Files(
                 mount=groups / "memory",
@@ -123,8 +125,8 @@ def _memberships(root: Path) -> Iterator[tuple[_Files, str]]:
             )
             yield first, path
             return
-    if "" in told:
-        yield _Files(mount=groups, limit="memory.max", used="memory.current", cache="inactive_file"), told[""]
+    if "" in paths:
+        yield _Files(mount=groups, limit="memory.max", used="memory.current", cache="inactive_file"), paths[""]
 
 
 def _number(path: Path) -> int | None:

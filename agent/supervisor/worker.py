@@ -79,11 +79,11 @@ class Worker:
                 self.silence.end()
                 *lines, self._rest = (self._rest + heard).split(b"\n")
                 for line in lines:
-                    told = decode(line)
-                    if isinstance(told, str):
-                        self.reception = told
-                    elif told is not None:
-                        self.present = told
+                    decoded = decode(line)
+                    if isinstance(decoded, str):
+                        self.reception = decoded
+                    elif decoded is not None:
+                        self.present = decoded
 
     def overgrown(self, most_mib: int) -> str:
         """Why it holds more memory than it should; empty where it does not, or is gone."""

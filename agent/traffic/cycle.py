@@ -141,9 +141,9 @@ class Cycle:
         self, look: Poll, claims: Claims | None, *, now: float, seconds: float, rack_aware: bool
     ) -> dict[str, Count]:
         """What each group read; of what is estimated only that counts which was this agent's at both ends."""
-        told: dict[str, dict[str, list[Read]]] = {}
+        reported: dict[str, dict[str, list[Read]]] = {}
         for (where, member), reads in self._exact.collect().items():
-            told.setdefault(where, {})[member] = reads
+            reported.setdefault(where, {})[member] = reads
         known = self._exact.members(now=now)  # after what was collected: whoever said what cannot be is not among them
         mine = frozenset(self._mine(look.groups, claims))
         counts: dict[str, Count] = {}
@@ -157,7 +157,7 @@ class Cycle:
                 self._tally,
                 name,
                 parts,
-                told.get(name, {}),
+                reported.get(name, {}),
                 exact_members={one: members[one] for where, one in known if where == name and one in members},
                 rack_of=self._poller.rack_of,
                 counts=self._counts(name, claims) if name in mine else _nobody,

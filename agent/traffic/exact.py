@@ -160,7 +160,7 @@ class ExactReads:
             _add(self._unread.setdefault(key, {}), found)
             return member
 
-    def told(self, *, now: float) -> frozenset[MemberKey]:
+    def reporting_members(self, *, now: float) -> frozenset[MemberKey]:
         """Members whose clients tell this agent what they read, at present."""
         with self._lock:
             self._clients = {
@@ -170,9 +170,9 @@ class ExactReads:
 
     def members(self, *, now: float) -> frozenset[MemberKey]:
         """Members that are known exactly at present: those of them that this agent counts."""
-        told = self.told(now=now)
+        reporting_members = self.reporting_members(now=now)
         with self._lock:
-            return told & {client.member for client in self._clients.values() if client.claims}
+            return reporting_members & {client.member for client in self._clients.values() if client.claims}
 
     def collect(self) -> dict[MemberKey, list[Read]]:
         """What was read since the last call, by member: of those that say what can be by the last look.

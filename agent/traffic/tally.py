@@ -136,16 +136,16 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
         _add(counted, key, wire_bytes, part.records)
         if member is not None:
             estimated[member.id] = estimated.get(member.id, 0.0) + wire_bytes
-    told = 0.0
+    reported = 0.0
     for member_id, reads in exact.items():
         member = exact_members.get(member_id)
         for read in reads:
-            told += read.wire_bytes
+            reported += read.wire_bytes
             key = _key(group, read.partition[0], member, rack_of(read.broker), "exact")
             _add(sums, key, read.wire_bytes, read.records)
             _add(counted, key, read.wire_bytes, read.records)
-    if told or shadow:
-        calibration.add(told, shadow, committed=committed)
+    if reported or shadow:
+        calibration.add(reported, shadow, committed=committed)
     return Count(
         flows=_rounded(sums, tally.left_over, tally.keys),
         counted=_rounded(counted, tally.counted_left_over, tally.keys),

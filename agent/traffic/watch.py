@@ -93,7 +93,7 @@ class TrafficWatch(threading.Thread):
         self._asked = False
         self._held: AbstractSet[object] = frozenset()
         self._standing.listen(self._elected)
-        self._told: frozenset[Gap] = frozenset()
+        self._last_reported: frozenset[Gap] = frozenset()
         self._trouble = ""
         self._scraped: tuple[Gap, ...] = ()
 
@@ -156,7 +156,7 @@ class TrafficWatch(threading.Thread):
         self._scraped = tuple(gap for endpoint in self._settings.client_endpoints for gap in self._scrape(endpoint))
         rack_aware, unknown = self._selector()
         now = time.monotonic()
-        self._standing.tell(self._exact.told(now=now))
+        self._standing.tell(self._exact.reporting_members(now=now))
         elsewhere = (*self._scraped, *unknown)
         snapshot = self._cycle.turn(now=now, wall=time.time(), rack_aware=rack_aware, elsewhere=elsewhere)
         self.last_look = now
@@ -164,11 +164,11 @@ class TrafficWatch(threading.Thread):
         gaps = frozenset(snapshot.gaps)
         for gap in gaps:
             self._metrics.failed(gap.family)
-        for gap in gaps - self._told:
+        for gap in gaps - self._last_reported:
             log.warning(
                 "traffic-gap", family=gap.family.value, where=gap.where, reason=gap.reason, consequence=gap.consequence
             )
-        self._told = gaps
+        self._last_reported = gaps
         return snapshot
 
     def _selector(self) -> tuple[bool | None, tuple[Gap, ...]]:
@@ -194,7 +194,7 @@ class TrafficWatch(threading.Thread):
             self._metrics.failed(Family.STATISTICS)
             self._asked = True
             raise
-        self._standing.tell(self._exact.told(now=now))
+        self._standing.tell(self._exact.reporting_members(now=now))
         return member
 
     def _scrape(self, endpoint: ClientEndpoint) -> list[Gap]:

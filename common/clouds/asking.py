@@ -76,7 +76,7 @@ def bearer(who: str, answer: HttpAnswer) -> tuple[str, float]:
     return text, min(seconds, _MOST_SECONDS)
 
 
-def told(answer: HttpAnswer, *keys: str) -> str:
+def reason_of(answer: HttpAnswer, *keys: str) -> str:
     """What a refusal says, on one line: the first of the keys that its JSON has, else its text."""
     try:
         found = json.loads(answer.body)

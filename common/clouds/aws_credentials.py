@@ -25,8 +25,8 @@ from common.clouds.asking import (
     file_text,
     line,
     parsed,
+    reason_of,
     secure,
-    told,
     trust,
 )
 from common.clouds.sigv4 import Credentials
@@ -160,8 +160,9 @@ def _of_container(place: Place) -> Credentials | None:
     )
     if answer.status != 200:
         raise TokenError(
-            f"{who} answers {answer.status}: {told(answer, 'message', 'Message')}; check the Pod Identity association "
-            "of this ServiceAccount (aws eks list-pod-identity-associations), or the task's role, and its trust policy"
+            f"{who} answers {answer.status}: {reason_of(answer, 'message', 'Message')}; check the Pod Identity "
+            "association of this ServiceAccount (aws eks list-pod-identity-associations), or the task's role, and its "
+            "trust policy"
         )
     check_clock(who, answer)
     return _credentials(who, parsed(who, answer))

@@ -22,8 +22,8 @@ from common.clouds.asking import (
     bearer,
     check_clock,
     file_text,
+    reason_of,
     secure,
-    told,
     trust,
 )
 from common.identities import AzureManagedIdentity, AzureWorkloadIdentity
@@ -62,8 +62,8 @@ def managed(identity: AzureManagedIdentity) -> Token:
     )
     if answer.status != 200:
         raise TokenError(
-            f"{who} answers {answer.status}: {told(answer, 'error_description', 'error')}; give the machine a managed "
-            f"identity, and where it has several name one in kafka.{identities.CLIENT}"
+            f"{who} answers {answer.status}: {reason_of(answer, 'error_description', 'error')}; give the machine a "
+            f"managed identity, and where it has several name one in kafka.{identities.CLIENT}"
         )
     check_clock(who, answer)
     text, seconds = bearer(who, answer)
@@ -101,7 +101,7 @@ def workload(identity: AzureWorkloadIdentity, environment: Mapping[str, str] = o
     )
     check_clock(who, answer)
     if answer.status != 200:
-        reason = told(answer, "error_description", "error")
+        reason = reason_of(answer, "error_description", "error")
         cure = next((cure for number, cure in _CURES.items() if reason.startswith(number)), "")
         raise TokenError(
             f"{who} refuses the identity {client}: {reason}; "

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from common.bearer import Token, TokenError
-from common.clouds.asking import METADATA_SECONDS, asked, bearer, check_clock, line, secure, told
+from common.clouds.asking import METADATA_SECONDS, asked, bearer, check_clock, line, reason_of, secure
 from common.fetching import HttpAnswer
 from common.identities import GoogleIdentity
 
@@ -53,8 +53,8 @@ def _asked(who: str, url: str, what: str) -> HttpAnswer:
     answer = asked(who, url, f"{_ACCOUNT}{what}", seconds=METADATA_SECONDS, headers=_FLAVOUR)
     if answer.status != 200:
         raise TokenError(
-            f"{who} answers {answer.status}: {told(answer, 'error_description', 'error')}; give the machine or the "
-            "pod's ServiceAccount a service account (docs/clouds.md)"
+            f"{who} answers {answer.status}: {reason_of(answer, 'error_description', 'error')}; give the machine or "
+            "the pod's ServiceAccount a service account (docs/clouds.md)"
         )
     return answer
 

@@ -148,7 +148,7 @@ def build(
                 metrics=_metrics(),
                 events=EventLog(clock=wall),
                 standing=stands,
-                told=told,
+                notify_supervisor=told,
             )
         inside: Any = leader
         inside._wake, inside._stopping = Signal(process), Signal(process)

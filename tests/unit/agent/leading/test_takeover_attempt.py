@@ -93,7 +93,7 @@ class Stage:
             before=STABLE,
             wait_seconds=5.0,
             reporter=GroupReporter(group="orders", settings=settings, metrics=Metrics(), events=EventLog()),
-            told=lambda: self.told.append("told"),
+            notify_supervisor=lambda: self.told.append("told"),
             publish=self.seen.append,
             clock=lambda: self.now,
         )

@@ -121,7 +121,7 @@ def test_a_standby_counts_what_it_is_told_from_the_election_on_that_says_so() ->
     exact.see({"g": group(member("m1", "c", 0))}, {"t": 4}, {})
     exact.post("g", counters(500), now=110.0)
     exact.post("g", counters(700), now=111.0)
-    assert exact.told(now=111.0) == {("g", "m1")}
+    assert exact.reporting_members(now=111.0) == {("g", "m1")}
     assert exact.members(now=111.0) == frozenset()
     standing.now = told("m1")
     exact.post("g", counters(900), now=112.0)
