@@ -192,6 +192,7 @@ def _run_json(run: Run) -> dict[str, Any]:
                 "unexplained": {name: list(found) for name, found in outcome.unexplained.items()},
                 "crashes": list(outcome.crashes),
                 "beside": sorted(outcome.beside),
+                "own_waits": {name: round(seconds, 3) for name, seconds in outcome.own_waits.items()},
                 "settled_seconds": round(outcome.seconds, 2),
                 "led": outcome.led,
             }

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -17,12 +18,15 @@ from sandbox.chaos.schedule import KINDS
 from sandbox.chaos.world import World
 from sandbox.history.checker import check
 from sandbox.history.model import Bounds, Finding, History
-from sandbox.history.spans import clipped, longest_stop, stops
+from sandbox.history.spans import beyond, clipped, longest_stop, stops
 
 _LEAST_STOP: Final = 0.05
 """Seconds; what is shorter is no stop: a poll or a flush takes as long."""
 _TELLING_SECONDS: Final = 3.0
 """An agent looks at each group once a second, and one that was killed has to start first."""
+_OWN_WAIT: Final = re.compile(r"Restarting the consumer in (\d+)ms")
+"""kafkajs starts its consumer anew where a JoinGroup fails, for example while the coordinator loads. It draws the
+wait at random (8.8 s and 12.4 s were seen), so it differs from one run to the next, with agents and without."""
 _BOUNDS: Final = Bounds(unowned=60.0, stop=60.0)
 """Stops are judged fault by fault; these are for what no fault may do."""
 
@@ -35,7 +39,7 @@ class Outcome:
         drawn: the fault.
         target: what it happened to, in words.
         seconds: from its injection until all groups had settled.
-        stops: the longest stop of each group's partitions, in seconds.
+        stops: the longest stop of each group's partitions, in seconds, without `own_waits`.
         rebalances: how many generations each group went through.
         unexplained: groups with generations that neither an agent tells of nor the fault explains.
         violations: what groups without consumers were not that they would be without agents, and what did not settle.
@@ -44,6 +48,7 @@ class Outcome:
         since_ns: when it was injected.
         until_ns: when all had settled.
         beside: groups that no agent was in, from first to last: nothing that they did was an agent's doing.
+        own_waits: the longest wait of a member by its client's own choice, in seconds, of groups where there was one.
     """
 
     drawn: Drawn
@@ -58,6 +63,7 @@ class Outcome:
     since_ns: int
     until_ns: int
     beside: frozenset[str] = frozenset()
+    own_waits: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def stop(self) -> float:
@@ -182,7 +188,12 @@ def _suffer(fault: Fault, world: World) -> Outcome:
         target=fault.target,
         seconds=(until - since) / 1e9,
         stops={
-            name: _longest(history, fault.counts_from.get(name, 0), since, until) for name, history in recent.items()
+            name: longest(history, fault.counts_from.get(name, 0), since, until) for name, history in recent.items()
+        },
+        own_waits={
+            name: max((end - begin) / 1e9 for begin, end in waits)
+            for name, history in recent.items()
+            if (waits := [one for one in own_waits(history) if since <= one[0] <= until])
         },
         rebalances={name: len(found) for name, found in new.items()},
         unexplained=_unexplained(fault, world, {name: found for name, found in new.items() if name not in beside}),
@@ -195,9 +206,20 @@ def _suffer(fault: Fault, world: World) -> Outcome:
     )
 
 
-def _longest(history: History, counts_from: int, since_ns: int, until_ns: int) -> float:
+def longest(history: History, counts_from: int, since_ns: int, until_ns: int) -> float:
+    """Returns the longest stop of a time, in seconds, without what the members' client waits by its own choice."""
     found = clipped(stops(history, least=_LEAST_STOP), counts_from)
-    return longest_stop(found, since_ns=since_ns, until_ns=until_ns)
+    return longest_stop(beyond(found, own_waits(history)), since_ns=since_ns, until_ns=until_ns)
+
+
+def own_waits(history: History) -> list[tuple[int, int]]:
+    """Returns when members waited by their client's own choice, each from and until (`Event.ns`)."""
+    return [
+        (event.ns, event.ns + 1_000_000 * int(found.group(1)))
+        for events in history.members.values()
+        for event in events
+        if event.kind == "error" and (found := _OWN_WAIT.fullmatch(event.message))
+    ]
 
 
 def _unexplained(fault: Fault, world: World, new: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:

@@ -116,6 +116,24 @@ def clipped(found: Iterable[Stop], since_ns: int) -> list[Stop]:
     return [replace(stop, since_ns=max(stop.since_ns, since_ns)) for stop in found if stop.until_ns > since_ns]
 
 
+def beyond(found: Iterable[Stop], waits: Iterable[tuple[int, int]]) -> list[Stop]:
+    """Returns these stops shortened by the time that they share with any of these waits (from and until, in ns)."""
+    united: list[list[int]] = []
+    for begin, end in sorted(waits):
+        if united and begin <= united[-1][1]:
+            united[-1][1] = max(united[-1][1], end)
+        else:
+            united.append([begin, end])
+    return [
+        replace(
+            stop,
+            until_ns=stop.until_ns
+            - sum(max(0, min(stop.until_ns, end) - max(stop.since_ns, begin)) for begin, end in united),
+        )
+        for stop in found
+    ]
+
+
 def by_partition(found: Iterable[Span]) -> Mapping[Partition, list[Span]]:
     """Spans of each partition, in the order given."""
     grouped: dict[Partition, list[Span]] = {}

@@ -12,11 +12,13 @@ import pytest
 from sandbox.chaos.fault import Drawn
 from sandbox.chaos.judging import as_json, judge
 from sandbox.chaos.means import Means
-from sandbox.chaos.run import Outcome, Run
+from sandbox.chaos.run import Outcome, Run, longest, own_waits
 from sandbox.chaos.schedule import KINDS, draw, possible
 from sandbox.errors import SandboxError
 from sandbox.history.harm import Harm, harm
 from sandbox.history.model import Finding, Kind
+from sandbox.members.process import Event
+from tests.unit.sandbox.histories import T0, history, ran, wrote
 
 _ALL = Means(network=True, clock=True, disk=True)
 _NONE = Means(network=False, clock=False, disk=False)
@@ -179,3 +181,12 @@ def test_a_kept_run_says_all_that_it_said(tmp_path: Path) -> None:
         run.save(tmp_path / "run.json")
         assert Run.load(tmp_path / "run.json") == run
     assert (led.with_agents, alone.with_agents) == (True, False)
+
+
+def test_what_kafkajs_waits_by_its_own_choice_is_no_stop() -> None:
+    """It starts its consumer anew after a time that it draws at random; what the group takes beyond that counts."""
+    second = 1_000_000_000
+    said = Event(kind="error", ms=0, ns=2 * second, message="Restarting the consumer in 12390ms")
+    read = history([wrote(1.0, T0, 0, 0), wrote(1.5, T0, 1, 1)], one=[ran(1.1, T0, 0, 0), said, ran(20.0, T0, 1, 1)])
+    assert own_waits(read) == [(2 * second, 14_390_000_000)]
+    assert longest(read, 0, 0, 30 * second) == pytest.approx(18.5 - 12.39)

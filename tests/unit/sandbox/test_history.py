@@ -9,7 +9,7 @@ from sandbox.errors import SandboxError
 from sandbox.history.checker import check
 from sandbox.history.model import Bounds, Finding, History, Kind, Stop
 from sandbox.history.reading import read_history
-from sandbox.history.spans import clipped, longest_stop, stops
+from sandbox.history.spans import beyond, clipped, longest_stop, stops
 from tests.unit.sandbox.histories import T0, T1, committed, history, kept, ran, told, wrote
 
 _BOUNDS = Bounds(unowned=5.0, stop=3.0)
@@ -209,3 +209,12 @@ def test_a_stop_counts_from_when_there_was_somebody_to_read() -> None:
     second = 1_000_000_000
     found = [Stop(partition=T0, since_ns=0, until_ns=2 * second), Stop(partition=T1, since_ns=0, until_ns=9 * second)]
     assert clipped(found, 4 * second) == [Stop(partition=T1, since_ns=4 * second, until_ns=9 * second)]
+
+
+def test_a_stop_is_shorter_by_the_waits_that_it_shares_time_with() -> None:
+    """Waits of several members count once where they overlap; what lies outside of the stop does not count."""
+    second = 1_000_000_000
+    found = [Stop(partition=T1, since_ns=2 * second, until_ns=20 * second)]
+    waits = [(3 * second, 12 * second), (4 * second, 15 * second), (19 * second, 30 * second), (0, second)]
+    assert [stop.seconds for stop in beyond(found, waits)] == [5.0]
+    assert beyond(found, []) == found
