@@ -1,1 +1,1 @@
-"""The running program: settings, cluster watch, group leadership, policy, metrics, web and command line."""
+"""The agent: cluster watch, group leadership, policy, traffic measurement, metrics, web server and command line."""

@@ -1,4 +1,4 @@
-"""What an agent answers over HTTP, as another program reads it: a value of the kind it asked for, or why it is none."""
+"""Parses an agent's HTTP responses in another program: returns the expected value, or raises why it is invalid."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ Value = TypeVar("Value")
 
 
 def read(kind: TypeAdapter[Value], text: bytes | str, missing: str) -> Value:
-    """The value of a JSON text.
+    """Returns the value in a JSON text.
 
     Args:
-        kind: what it is to be.
-        text: the answer.
-        missing: what the answer lacks where it is another, as in "is no verdict".
+        kind: the expected type.
+        text: the response.
+        missing: the end of the error message if it is invalid, as in "is no verdict".
 
     Raises:
-        AgentError: It is another.
+        AgentError: The text is not of this type.
     """
     try:
         return kind.validate_json(text)

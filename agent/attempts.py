@@ -1,7 +1,7 @@
 """How soon a failed request to a coordinator is sent again: the first two times at once, then after growing pauses.
 
-kafka-python repeats some requests at once and others after a constant 0.1 s, for as long as anybody waits: a broker
-that refuses steadily would be asked thousands of times a second.
+kafka-python repeats some requests at once and others after a constant 0.1 s, for as long as a call waits: a broker
+that always refuses would get thousands of requests a second.
 """
 
 from __future__ import annotations
@@ -9,17 +9,17 @@ from __future__ import annotations
 from typing import Final
 
 FREE: Final = 2
-"""Failures in a row that cost no pause: a new member id, or a rebalance that another one overtakes, are ordinary."""
+"""Failures in a row without a pause: a new member id, or a rebalance that another one replaces, is normal."""
 FIRST_PAUSE_SECONDS: Final = 0.1
 MAX_PAUSE_SECONDS: Final = 0.5
-"""Well below every session timeout, so that a coordinator that comes back is found in time."""
+"""Well below every session timeout, so that a coordinator that returns is found in time."""
 
 
 class Attempts:
     """Counts failures in a row of one kind of request."""
 
     def __init__(self) -> None:
-        """Nothing has failed yet."""
+        """Starts without failures."""
         self.failures = 0
 
     @property
@@ -30,9 +30,9 @@ class Attempts:
         return float(min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(self.failures - FREE - 1, 16)))
 
     def failed(self) -> None:
-        """One more attempt has failed."""
+        """Counts a failed attempt."""
         self.failures += 1
 
     def succeeded(self) -> None:
-        """The next failure is the first again."""
+        """Resets the count after a successful attempt."""
         self.failures = 0

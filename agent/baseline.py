@@ -1,7 +1,7 @@
 """What a group would read across racks under other plans: its own assignor's (what the agent saves), less even ones.
 
-The plan is worked out on the same members, replicas and byte rates by running the assignor. Which one a group's clients
-run is believed only as far as it was seen while another member led.
+The plan is computed by running the assignor on the same members, replicas and byte rates. Whether the assignor of the
+group's clients uses racks is taken from what was seen while another member led.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from assignors.evaluate import evaluate
 from assignors.model import AssignmentError, BoolArray, Problem
 
 _MOST_PARTITIONS: Final = 20_000
-"""Larger groups get no curve on a page: its dozen plans would keep a reader waiting for seconds."""
+"""Larger groups get no curve on a page: computing its dozen plans would delay the page for seconds."""
 _ALIKE: Final = 0.02
-"""Shares that close are not worth an open question."""
+"""Shares that differ by at most this much are treated as equal."""
 _NEAR: Final = 0.15
-"""An assignor's share may be so far from what was seen: other members, other replicas, a history of sticky plans."""
+"""How far an assignor's share may be from what was seen: other members or replicas, or a history of sticky plans."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +40,11 @@ class CurvePoint:
 
 
 def curve_of(problem: Problem, rates: Rates | None = None) -> tuple[CurvePoint, ...]:
-    """Balance against locality, from a fair share to as near as can be; empty where the group is too large to ask.
+    """Returns plans from balanced to most local; empty if the group is too large.
 
     Args:
         problem: the group.
-        rates: measured bytes per second, which the shares are of then; by the problem's weights without.
+        rates: measured bytes per second, by which shares are computed; without them by the problem's weights.
     """
     if not problem.members or len(problem.owner) > _MOST_PARTITIONS:
         return ()
@@ -63,19 +63,19 @@ def curve_of(problem: Problem, rates: Rates | None = None) -> tuple[CurvePoint, 
 
 
 def own_share(group: GroupTraffic, seen: float | None = None) -> float | None:
-    """The cross-rack share of what the group's own assignor would deal, by the weights of the group's problem.
+    """Returns the cross-rack share of a plan of the group's own assignor, by the weights of the group's problem.
 
-    What the agent learned of racks elsewhere the assignor could not use. Racks that members send are heeded by Java's
-    and librdkafka's newer assignors (KIP-881), and by those of others not, although they send them: what the group did
-    while another member led tells which. Where it did neither, it would do again what it did.
+    The assignor could not use racks that only the agent knows. Newer assignors of Java and librdkafka (KIP-881) use
+    racks that members send; other clients' assignors do not, although the members send them: the share while another
+    member led shows which it is. If that share fits neither, it is returned itself.
 
     Args:
         group: as it was measured.
-        seen: the share under another leader, see `seen_share`; None where there was none.
+        seen: the share under another leader, see `seen_share`; None if there was none.
 
     Returns:
-        A share between 0 and 1; None where the assignor or the group's members are not known, or nobody has seen
-        whether racks are heeded and it makes a difference.
+        A share between 0 and 1; None if the assignor or the group's members are not known, or if it makes a difference
+        whether racks are used and that was not seen.
     """
     if group.problem is None:
         return None
@@ -92,13 +92,14 @@ def own_share(group: GroupTraffic, seen: float | None = None) -> float | None:
 
 
 def seen_share(events: Iterable[Event], assignor: str) -> float | None:
-    """The cross-rack share after the last rebalance of a group in which the agent followed; None where it never did.
+    """Returns the cross-rack share after the last rebalance in which the agent followed; None if there was none.
 
-    Where it was no member, another agent may have led.
+    Rebalances in which the agent was no member do not count: another agent may have led.
 
     Args:
         events: the group's rebalances, the newest first.
-        assignor: of the group. A sticky one keeps much of the agent's plan, so that only what was before counts.
+        assignor: the group's assignor. A sticky one keeps much of the agent's plan, so only rebalances before the
+            agent's first plan count.
     """
     seen = None
     for event in reversed(tuple(events)):

@@ -1,8 +1,8 @@
-"""What the brokers say of themselves, as immutable values, and when a change of it counts.
+"""The brokers' metadata as immutable values, and the rules for when a change of it counts.
 
-A rack has three values: known, unset, or unknown (its broker is absent from metadata). `settle` compares replica by
-replica: unknown is never a change, and a change must persist before it counts, so a bounced broker changes nothing
-(KAFKA-20778). Time comes in as an argument; no client and no clock may enter this module.
+A rack is known, unset, or unknown (its broker is absent from metadata). `settle` compares replica by replica: unknown
+is never a change, and a change must persist before it counts, so a restarted broker changes nothing (KAFKA-20778).
+Time is an argument; this module must use no client and no clock.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterView:
-    """One look at the cluster: the racks of the brokers that answered, and the topics of interest.
+    """The result of one poll of the cluster: the racks of the brokers in metadata, and the topics of interest.
 
     `topics` are those that exist, `absent` those that were asked for and do not, `refused` those that the agent is not
     allowed to see, whether they exist or not. A topic in none of them was not asked for.
@@ -50,7 +50,7 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledPartition:
-    """The replicas that count as places to read from, and the leader whose rack counts where only leaders serve."""
+    """The replicas that count as readable, and the leader, whose rack counts if only leaders serve reads."""
 
     leader: int
     replicas: tuple[int, ...]
@@ -58,10 +58,10 @@ class SettledPartition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SettledCluster:
-    """What planning builds on: the last racks and replicas that persisted; the same object while nothing changes.
+    """The input of planning: the last racks and replicas that persisted; the same object while nothing changes.
 
-    A topic that is gone, or was absent from the first look on, stays as one without partitions, which a topic that
-    nobody looked at is not.
+    A deleted topic, or one absent since the first poll, is kept without partitions; a topic that was never polled is
+    not contained.
     """
 
     brokers: Mapping[int, Rack] = field(default_factory=lambda: MappingProxyType({}))
@@ -70,7 +70,7 @@ class SettledCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One settled change, for the log: what kind, where, from what to what."""
+    """One settled change, for the log: its kind, where it is, and the values before and after."""
 
     kind: str
     where: str
@@ -82,8 +82,8 @@ class Change:
 class SettlingTimes:
     """How long a change must persist, in seconds.
 
-    `leader` is for a leader that moved away from the preferred replica without a change of replicas: most often a
-    restart, and leadership comes back within `leader.imbalance.check.interval.seconds` (300 by default).
+    `leader` is for a leader that moved away from the preferred replica without a change of replicas: usually a
+    restart, and leadership returns within `leader.imbalance.check.interval.seconds` (300 by default).
     """
 
     change: float
@@ -92,19 +92,19 @@ class SettlingTimes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settling:
-    """The state of `settle`: what counts now, what was seen last, and since when something else is seen."""
+    """The state of `settle`: what counts now, what was seen last, and since when pending changes are seen."""
 
     settled: SettledCluster = field(default_factory=SettledCluster)
     seen: ClusterView = field(default_factory=lambda: ClusterView(brokers={}, topics={}))
     pending_brokers: Mapping[int, tuple[Rack, float]] = field(default_factory=dict)
     pending_partitions: Mapping[tuple[str, int], tuple[SettledPartition, float]] = field(default_factory=dict)
     pending_deletions: Mapping[str, tuple[int, float]] = field(default_factory=dict)
-    """Topics that have fewer partitions than before, or are gone: how many they have now, and since when."""
+    """Topics that have fewer partitions than before, or are deleted: how many they have now, and since when."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settled:
-    """One step's outcome: the new state, what changed in it, and what was seen but does not count (by reason)."""
+    """The result of one step: the new state, what changed in it, and what was seen but does not count (by reason)."""
 
     state: Settling
     changes: tuple[Change, ...]
@@ -112,13 +112,13 @@ class Settled:
 
 
 def settle(state: Settling, view: ClusterView, now: float, times: SettlingTimes) -> Settled:
-    """One look more: adopt what persisted, remember since when the rest is pending.
+    """Adds one poll: adopts what persisted, and stores since when the rest is pending.
 
     New topics, new partitions and brokers seen for the first time are adopted at once; everything else waits. A topic
-    with fewer partitions than before keeps those that it had until the others have been missing for long enough: a
-    broker that has just started may tell of the past, and the next answer comes from another one.
-    Cost: in the number of brokers and topics; partitions are looked at only in topics that differ from the last look
-    or have something pending.
+    with fewer partitions than before keeps its partitions until the missing ones have been missing for long enough: a
+    broker that has just started may return old metadata, and another broker may answer the next poll.
+    Complexity: linear in brokers and topics; partitions are compared only in topics that differ from the last poll or
+    have a pending change.
     """
     brokers, pending_brokers, broker_changes = _settle_brokers(state, view, now, times)
     topics, pending_partitions, deletions, topic_changes = _settle_topics(state, view, now, times)
@@ -216,7 +216,7 @@ def _settle_topics(
 def _settle_deletions(
     state: Settling, view: ClusterView, now: float, times: SettlingTimes
 ) -> tuple[dict[str, tuple[int, float]], frozenset[str]]:
-    """Topics with fewer partitions than before and since when, and those of them for which that has lasted."""
+    """Returns topics with fewer partitions than before and since when, and those for which that has persisted."""
     old = state.settled.topics
     missing = {topic: 0 for topic in sorted(view.absent) if topic not in old or old[topic]}
     missing |= {topic: len(seen) for topic, seen in view.topics.items() if len(seen) < len(old.get(topic, ()))}
@@ -232,10 +232,10 @@ def _settle_deletions(
 
 
 def _candidate(seen: PartitionView, before: SettledPartition | None) -> SettledPartition:
-    """What the partition would settle to: a replica that is added counts once it was in sync, then also while it lags.
+    """Returns what the partition would settle to; an added replica counts from when it was first in sync.
 
-    At the first sight all replicas count, as for Kafka's own assignors (KIP-881): one that is not in sync then is
-    mostly on a broker that was restarted, and partitions would move away from it and back.
+    In the first poll all replicas count, as for Kafka's own assignors (KIP-881): one that is out of sync then is
+    usually on a broker that was restarted, and partitions would move away from it and back.
     """
     counted = before.replicas if before is not None else seen.replicas
     replicas = tuple(replica for replica in seen.replicas if replica in seen.in_sync or replica in counted)
@@ -265,7 +265,7 @@ def _name(rack: Rack) -> str:
 
 
 def replica_racks(cluster: SettledCluster, topic: str) -> tuple[tuple[str | None, ...], ...]:
-    """The racks of each partition's replicas, the leader's first; None where a rack is unset or unknown."""
+    """Returns the racks of each partition's replicas, the leader's first; None if a rack is unset or unknown."""
     return tuple(
         tuple(
             rack if isinstance(rack := cluster.brokers.get(broker, NoRack.UNKNOWN), str) else None
@@ -279,5 +279,5 @@ def replica_racks(cluster: SettledCluster, topic: str) -> tuple[tuple[str | None
 
 
 def topics_differ(before: SettledCluster, after: SettledCluster, topics: Iterable[str]) -> bool:
-    """Whether partitions, replicas or racks of some of the topics are others than before."""
+    """Returns whether partitions, replicas or racks of any of the topics have changed."""
     return before is not after and any(replica_racks(before, topic) != replica_racks(after, topic) for topic in topics)

@@ -1,7 +1,8 @@
-"""Being a member of a Kafka group: kafka-python's coordinator with JoinGroup v9, and what it lacks for an agent.
+"""A member of a Kafka group: kafka-python's coordinator with JoinGroup v9, and what the agent needs beyond it.
 
-The library discovers, authenticates, heartbeats and retries; added are `skip_assignment` (KIP-814), leaving by member
-id over a connection of its own, joins that end while nobody waits for them, and the leader's id.
+The library finds the coordinator, authenticates, sends heartbeats and retries. This module adds `skip_assignment`
+(KIP-814), leaving by member id over another connection, joins that end while no call waits for them, and the leader's
+id.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from agent.refusals import refusal
 from common.errors import AgentError
 
 JOIN_VERSION: Final = 9
-"""JoinGroup v9 tells a restarted static leader that it still leads, and v8 carries the reason."""
+"""JoinGroup v9 tells a restarted static leader that it still leads; since v8 the request carries the reason."""
 SYNC_VERSION: Final = 5
 LEAVE_SECONDS: Final = 2.0
 _AGAIN_SECONDS: Final = 0.1
@@ -41,29 +42,29 @@ _REPEATED: Final = (
 )
 """Errors of a join that the library answers by joining again."""
 LEFT: Final = frozenset({kafka_errors.NoError, kafka_errors.UnknownMemberIdError, kafka_errors.FencedInstanceIdError})
-"""What the answer to LeaveGroup says where nobody is known by that id any more, or another has its place."""
+"""Error codes in the LeaveGroup response after which the member id is no longer in the group, or was fenced."""
 STUCK_SECONDS: Final = 60.0
-"""A thread that has not looked after its membership for so long is stuck: the library gives the membership up then.
+"""A thread that has not polled its membership for this long is stuck: the library then leaves the group.
 
-Not after the rebalance timeout, as the library has it: one question to a group whose coordinator restarts on a busy
-machine takes as long as that, and the membership would be lost for it."""
+The library's default is the rebalance timeout. That is too short: one request to a group whose coordinator restarts on
+a busy machine can take that long, and the membership would be lost."""
 _SLICE_SECONDS: Final = 0.1
-"""A thread that waits for an answer looks this often whether its membership is to end."""
+"""A thread that waits for a response checks this often whether its membership must end."""
 _REPORT_SECONDS: Final = 10.0
-"""The same failure is reported again after so long at the earliest."""
+"""The same failure is reported again after this time at the earliest."""
 _REFUSALS: Final = Refusals()
 _KNOWN_SECONDS: Final = 0.5
-"""A broker that coordinates the group and is not in the metadata yet is waited for so long; they are read meanwhile."""
+"""How long to wait, while refreshing metadata, for a coordinator's broker that is not in the metadata yet."""
 _LOOK_SECONDS: Final = 0.02
 
 
 class EndedError(kafka_errors.KafkaError):  # type: ignore[misc]  # the library is untyped
-    """Nobody waits for the answer any more: the membership is to end."""
+    """Raised instead of waiting for a response because the membership must end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """A JoinGroup answer for the leader: who is in the group, with their metadata; `me` leads it."""
+    """A JoinGroup response for the leader: the members with their metadata; `me` is the leader's member id."""
 
     generation: int
     protocol: str
@@ -72,11 +73,11 @@ class Joined:
 
 
 Assign = Callable[[Joined], dict[str, bytes]]
-"""Makes the assignment of every member; runs on the network thread while the group waits, so memory only."""
+"""Computes the assignment of every member; runs on the network thread while the group waits, so it must do no I/O."""
 
 
 class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is untyped
-    """One membership. Not thread-safe but for what the base class makes so: one thread drives it."""
+    """One membership. One thread drives it; it is thread-safe only where the base class is."""
 
     def __init__(  # noqa: PLR0913 - a membership has as many settings
         self,
@@ -93,13 +94,13 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         """Prepare; nothing is sent before `join`.
 
         Args:
-            client: A client of this group's own (a parked JoinGroup holds its connection).
+            client: A client for this group alone (a parked JoinGroup holds its connection).
             group: The group.
             instance_id: `group.instance.id`, or None for a dynamic member.
-            session_seconds: After so long without a heartbeat the broker gives the member up.
+            session_seconds: After so long without a heartbeat the broker removes the member.
             heartbeat_seconds: Time between heartbeats.
             rebalance_seconds: How long the group waits for this member in a rebalance.
-            assign: Called when this member leads.
+            assign: Called when this member leads the group.
             wake: Called from the network thread when the group has to be rejoined.
         """
         super().__init__(
@@ -119,7 +120,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         self._refusal: kafka_errors.KafkaError | None = None
         self._joined_unseen = False
         self._unplanned: Exception | None = None
-        """Why the last plan could not be made: the join may end while nobody waits for it."""
+        """Why the last plan could not be made; kept because the join may end while no call waits for it."""
         self._coordinator_broker: int | None = None
         self._joins, self._lookups, self._beats = Attempts(), Attempts(), Attempts()
         self._failure: kafka_errors.KafkaError | None = None
@@ -127,35 +128,35 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         self._end_at = float("inf")
         self.leader_id = ""
         self.waited_seconds = 0.0
-        """How long the last JoinGroup was parked: the slowest member's way into the rebalance."""
+        """How long the last JoinGroup was parked: the time that the slowest member took to rejoin."""
         self.kept_waiting: list[float] = []
-        """Seconds from each answer to JoinGroup that made this member plan to its SyncGroup, to be taken out."""
+        """Seconds from JoinGroup response to SyncGroup for each plan of this member; the caller removes them."""
 
-    # what a subclass gives
+    # what a subclass provides
 
     def protocol_type(self) -> str:
-        """The group's protocol type."""
+        """Returns the group's protocol type."""
         raise NotImplementedError
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
-        """Protocol names with this member's metadata for each."""
+        """Returns protocol names with this member's metadata for each."""
         raise NotImplementedError
 
     def _take(self, content: bytes) -> None:
-        """Take note of this member's own assignment; empty where there is none."""
+        """Stores this member's own assignment; `content` is empty if there is none."""
         raise NotImplementedError
 
-    # what kafka-python asks of a subclass
+    # what kafka-python requires of a subclass
 
     def _perform_assignment(self, leader_id: str, protocol: str, members: Sequence[Any]) -> dict[str, bytes]:
         """Unused: `_do_join_and_sync_async` calls `_assign` itself, with the generation."""
         raise NotImplementedError
 
     async def join_group_async(self, timeout_ms: float | None = None) -> bool:
-        """As the library; but a join that fails while nobody waits for it is not repeated as if it had not been sent.
+        """Joins as the library does, but does not repeat a join that failed for good while no call waited for it.
 
         Raises:
-            KafkaError: What it failed with, unless another attempt may mend it.
+            KafkaError: The error of the join, unless another attempt may succeed.
         """
         task: Any = self._join_task
         if task is not None and task.is_done and task.failed():
@@ -165,7 +166,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         return bool(await super().join_group_async(timeout_ms=timeout_ms))
 
     async def _do_join_and_sync_async(self) -> bytes:
-        """One JoinGroup and SyncGroup, after a pause where former ones failed."""
+        """Sends one JoinGroup and SyncGroup, after a pause if earlier ones failed."""
         if pause := self._joins.pause_seconds:
             await self._net.sleep(pause)
         try:
@@ -179,7 +180,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         return content
 
     async def _join_and_sync(self) -> bytes:
-        """One JoinGroup and SyncGroup. Between the two only `_assign` runs."""
+        """Sends one JoinGroup and SyncGroup. Between the two only `_before_sync` and `_assign` run."""
         if self.coordinator_unknown():
             raise kafka_errors.CoordinatorNotAvailableError(self.coordinator_id)
         with self._lock:
@@ -206,8 +207,8 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         content: bytes = self._process_sync_group_response(answer, sent_at)
         self._take(bytes(content))
         with self._lock:
-            # the library does this only where `join` waits at this very moment; a join that ends between two calls it
-            # takes for stale and repeats, which as the leader's JoinGroup rebalances the whole group once more
+            # the library does this only if `join` waits at this moment; it treats a join that ends between two calls
+            # as stale and repeats it, and a JoinGroup of the leader rebalances the whole group once more
             self.rejoining = self.rejoin_needed = False
             self.state = MemberState.STABLE
             self._joined_unseen = True
@@ -215,7 +216,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         return content
 
     def _planned(self, response: Any) -> dict[str, bytes]:
-        """The assignment of everybody in the answer to JoinGroup; where there is none, `join` raises why."""
+        """Returns the assignment of every member in the JoinGroup response; an error is kept for `join` to raise."""
         joined = Joined(
             generation=response.generation_id,
             protocol=response.protocol_name,
@@ -232,18 +233,18 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
             raise
 
     async def _before_sync(self, response: Any) -> Any:
-        """Between JoinGroup and SyncGroup; a subclass may join once more and give that answer instead."""
+        """Runs between JoinGroup and SyncGroup; a subclass may join once more and return that response instead."""
         return response
 
     def _send_join(self) -> Any:
-        """A future of the answer to JoinGroup; the request is on its way."""
+        """Sends JoinGroup; returns a future of the response."""
         reason, self._reason = self._reason, ""
         request = self._join_request(self._generation.member_id, self.group_instance_id, reason)
-        # the broker parks JoinGroup until everybody is there: the slowest member's rebalance timeout, not ours
+        # the broker parks JoinGroup until all members have joined: up to the longest rebalance timeout of the members
         return self._manager.send(request, node_id=self.coordinator_id, request_timeout_ms=600_000)
 
     async def _answered(self, sent: Any) -> Any:
-        """The answer to JoinGroup, taken note of."""
+        """Awaits the JoinGroup response, stores its data and returns it."""
         sent_at = time.monotonic()
         response = await sent
         self._process_join_group_response(response, sent_at)
@@ -265,7 +266,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         )
 
     def _leave_request(self, members: Mapping[str, str | None], reason: str = "stops") -> LeaveGroupRequest:
-        """For members by their ids, with their instance ids."""
+        """Returns a LeaveGroup request for these members: instance id by member id."""
         identities = [
             LeaveGroupRequest.MemberIdentity(
                 member_id=member_id, group_instance_id=instance_id, reason=f"samerack: {reason}"
@@ -275,7 +276,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         return LeaveGroupRequest(group_id=self.group_id, member_id=next(iter(members)), members=identities)
 
     async def _send_group_coordinator_request(self) -> Any:
-        """One FindCoordinator, after a pause where former ones failed."""
+        """Sends one FindCoordinator, after a pause if earlier ones failed."""
         if pause := self._lookups.pause_seconds:
             await self._net.sleep(pause)
         try:
@@ -297,7 +298,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         if error is kafka_errors.FencedInstanceIdError:
             self._fenced = True
         elif issubclass(error, kafka_errors.AuthorizationError):
-            # the library would go on ten times a second, and tell nobody
+            # the library would retry ten times a second and report nothing
             self._refusal = error(self.group_id)
             self._disable_heartbeat()
         try:
@@ -317,16 +318,16 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
                 self._wake()
 
     def _note(self, error: kafka_errors.KafkaError, attempts: Attempts) -> None:
-        """Keep a failure for `take_failure` once it costs a pause."""
+        """Stores a failure for `take_failure` once it causes a pause."""
         if attempts.pause_seconds:
             self._failure = error
 
-    # what its owner does with it
+    # what its owner calls
 
     def take_failure(self) -> kafka_errors.KafkaError | None:
-        """What keeps this member from joining, finding its coordinator or being heard, if that is to be reported now.
+        """Returns what prevents joining, finding the coordinator or heartbeats, if it is to be reported now.
 
-        Failures that the next attempt mends are not; the same one is told every ten seconds at most.
+        A failure is not reported if the next attempt succeeds; the same one is reported every ten seconds at most.
         """
         failure, self._failure = self._failure, None
         kind, at = self._reported
@@ -336,12 +337,12 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         return failure
 
     def end_by(self, at: float) -> None:
-        """From this time on (seconds, monotonic) nothing is waited for but the answer to `leave`; from any thread."""
+        """Ends all waits at this time (seconds, monotonic), except for the response to `leave`; from any thread."""
         self._end_at = at
 
     @property
     def is_forgotten(self) -> bool:
-        """Whether no heartbeat was answered for a whole session: brokers have given this member up."""
+        """Whether no heartbeat was answered for a whole session timeout: the brokers have removed this member."""
         return self.state is MemberState.STABLE and bool(self.heartbeat.session_timeout_expired())
 
     @property
@@ -351,7 +352,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
 
     @property
     def generation_id(self) -> int:
-        """The generation of the last JoinGroup answer."""
+        """The generation of the last JoinGroup response."""
         return int(self._generation.generation_id)
 
     @property
@@ -361,11 +362,11 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
 
     @property
     def leading(self) -> bool:
-        """Whether the last JoinGroup answer made this member the leader."""
+        """Whether the last JoinGroup response made this member the leader."""
         return bool(self.member_id) and self.leader_id == self.member_id and self.state is not MemberState.UNJOINED
 
     def poll_heartbeat(self) -> None:
-        """Heed what the heartbeats brought.
+        """Acts on the results of the heartbeats.
 
         Raises:
             KafkaError: They are refused, or have ended.
@@ -376,23 +377,23 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         super().poll_heartbeat()
 
     def trigger(self, reason: str) -> None:
-        """Make the next `ensure_active_group` rejoin: as the leader's JoinGroup it starts a rebalance."""
+        """Makes the next `ensure_active_group` rejoin: a JoinGroup of the leader starts a rebalance."""
         self._reason = reason
         self.request_rejoin()
 
     @property
     def wants_join(self) -> bool:
-        """Whether `join` has something to do, or to tell: a join may end while nobody waits for it."""
+        """Whether to call `join`: a join is needed, or one ended while no call waited for it."""
         return self._joined_unseen or bool(self.need_rejoin())
 
     def join(self, timeout: float) -> bool:
-        """Join or rejoin where that is needed; False when the broker still waits for others after `timeout` seconds.
+        """Joins or rejoins if needed; returns False if the broker still waits for others after `timeout` seconds.
 
         Raises:
-            EndedError: `end_by` has come.
+            EndedError: The time given to `end_by` is reached.
             KafkaError: The broker refuses this member.
-            Exception: What `assign` raised, also where that was while nobody waited: nothing may be sent then, nor may
-                the member join once more.
+            Exception: What `assign` raised, also if no call waited at that time: then nothing may be sent, and the
+                member must not join once more.
         """
         deadline = time.monotonic() + timeout
         joined, left = False, timeout
@@ -407,10 +408,10 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         return joined
 
     def leave(self) -> None:
-        """Leave by member id, also while JoinGroup is parked; whoever has the instance id by now is left alone.
+        """Leaves by member id, also while JoinGroup is parked; another member with the instance id is not affected.
 
         Raises:
-            KafkaError: The brokers did not take it.
+            KafkaError: The brokers did not accept it.
         """
         member_id = self.member_id
         if not member_id or self._fenced:
@@ -420,7 +421,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         request = self._leave_request({member_id: self.group_instance_id})
         deadline, attempts = time.monotonic() + LEAVE_SECONDS, Attempts()
         while (error := self._left(request)) is not None:
-            # who leaves only a broker that coordinates the group no more is waited for until its session is over
+            # the new coordinator waits for a member that left only the former one, until its session times out
             if not isinstance(error, kafka_errors.RetriableError) or time.monotonic() > deadline:
                 raise error
             if isinstance(error, _MOVES):
@@ -430,7 +431,7 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         self.reset_generation()
 
     def _left(self, request: Any) -> kafka_errors.KafkaError | None:
-        """Why a LeaveGroup did not work; None where it did."""
+        """Sends a LeaveGroup; returns why it failed, or None if it succeeded."""
         try:
             error = left_error(self._send_beside(request, LEAVE_SECONDS))
         except kafka_errors.RetriableError as failure:
@@ -438,11 +439,11 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         return None if error in LEFT else error(self.group_id)
 
     def _send_beside(self, request: Any, timeout: float) -> Any:
-        """Send to the coordinator's broker over its ordinary connection instead of the coordinator's own.
+        """Sends to the coordinator's broker over its ordinary connection instead of the coordinator connection.
 
         Raises:
-            EndedError: `end_by` has come.
-            KafkaError: No answer within `timeout` seconds.
+            EndedError: The time given to `end_by` is reached.
+            KafkaError: No response within `timeout` seconds.
         """
         milliseconds = round(timeout * 1000)
 
@@ -453,13 +454,13 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
         return self._net.run(exchange)
 
     async def _broker(self, timeout: float) -> int | None:
-        """The coordinator's broker, found and known by its address.
+        """Finds the coordinator and returns the id of its broker once the metadata has its address.
 
-        A broker that was just started may coordinate the group before this client's metadata has it again, and then
-        metadata would be read anew only as it gets old.
+        A broker that has just started may coordinate the group before this client's metadata contains it again, and
+        metadata would otherwise be refreshed only when it gets old.
 
         Raises:
-            NodeNotReadyError: It is not known yet; the next question may find it.
+            NodeNotReadyError: It is not known yet; the next request may find it.
         """
         await self._find_coordinator(timeout)
         broker, until = self._coordinator_broker, time.monotonic() + _KNOWN_SECONDS
@@ -478,13 +479,13 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
                 raise self._failure or kafka_errors.CoordinatorNotAvailableError(self.group_id)
 
     async def _answer_of(self, future: Any, timeout: float) -> Any:
-        """What a request is answered, waited for in short slices so that the end of the membership interrupts it."""
+        """Returns the response to a request; waits in short slices so that the end of the membership interrupts it."""
         deadline = time.monotonic() + timeout
         while True:
             try:
                 self._check_end()
             except EndedError:
-                # who is asked next must not wait behind this question
+                # the next request must not wait behind this one
                 self._manager.drop(self._coordinator_broker)
                 raise
             left = deadline - time.monotonic()
@@ -500,16 +501,16 @@ class GroupMember(BaseCoordinator):  # type: ignore[misc]  # the library is unty
 
 
 def left_error(answer: Any) -> Any:
-    """The class of what is wrong in the answer to a LeaveGroup; of several members, the first that something is."""
+    """Returns the error class of a LeaveGroup response; with several members, the first error."""
     codes = [answer.error_code, *(member.error_code for member in answer.members or ())]
     return kafka_errors.for_code(next((code for code in codes if code), 0))
 
 
 def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
-    """A client of its own with its network thread running.
+    """Returns a new client with its network thread running.
 
     Raises:
-        RefusedError: A bootstrap server refuses the agent, or the agent it.
+        RefusedError: A bootstrap server refuses the agent, or the agent refuses the server.
         AgentError: No bootstrap server answers within `timeout` seconds.
     """
     identity = identity_of(config)
@@ -534,10 +535,10 @@ def connect(config: dict[str, Any], timeout: float = 10.0) -> KafkaNetClient:
 
 
 def reception() -> str | None:
-    """How brokers received this process: empty once they let it in; before, why they refused it; None while away."""
+    """Returns whether brokers accept this process: empty once they do; else why they refuse; None if not reached."""
     return _REFUSALS.reception
 
 
 def close(client: KafkaNetClient) -> None:
-    """Close connections and stop the network thread."""
+    """Closes connections and stops the network thread."""
     client.close()

@@ -1,4 +1,4 @@
-"""Snapshot and prices -> report: who read how much across racks, from whom, and what it costs.
+"""Computes the report from a snapshot and prices: which group read how much across racks, from where, and its cost.
 
 Pure: the same snapshot gives the same report.
 """
@@ -21,14 +21,14 @@ _Key = TypeVar("_Key")
 
 @dataclass(slots=True)
 class Sum:
-    """Wire bytes: all of them, those that crossed racks, those with a rack unknown."""
+    """Wire bytes: all, those that crossed racks, and those with an unknown rack."""
 
     wire_bytes: int = 0
     crossing: int = 0
     unknown: int = 0
 
     def add(self, flow: Flow) -> None:
-        """One flow more."""
+        """Adds one flow."""
         self.wire_bytes += flow.volume.wire_bytes
         if flow.key.cross_rack is None:
             self.unknown += flow.volume.wire_bytes
@@ -37,7 +37,7 @@ class Sum:
 
 
 def summed(flows: Iterable[Flow], by: Callable[[Flow], _Key]) -> dict[_Key, Sum]:
-    """Flows added up by a key."""
+    """Returns the sums of flows by a key."""
     sums: dict[_Key, Sum] = defaultdict(Sum)
     for flow in flows:
         sums[by(flow)].add(flow)
@@ -45,7 +45,7 @@ def summed(flows: Iterable[Flow], by: Callable[[Flow], _Key]) -> dict[_Key, Sum]
 
 
 def broker_racks(snapshot: TrafficSnapshot) -> tuple[str, ...]:
-    """The racks of the brokers, by name."""
+    """Returns the racks of the brokers, sorted by name."""
     return tuple(sorted({rack for rack in snapshot.cluster.brokers.values() if isinstance(rack, str)}))
 
 
@@ -57,14 +57,14 @@ def report(
     bootstrap: str = "",
     own_share_of: Callable[[GroupTraffic], float | None] = own_share,
 ) -> Report:
-    """The report of one snapshot.
+    """Returns the report of one snapshot.
 
     Args:
         snapshot: what was measured.
         prices: what a byte costs.
-        roles: what the agent is to the groups that it leads or would.
+        roles: the agent's role in the groups that it leads or is to lead.
         bootstrap: `bootstrap.servers` of the measured cluster.
-        own_share_of: the share that a group's own assignor comes to; asked for led groups only, as it costs a plan.
+        own_share_of: returns the share of a group's own assignor; called for led groups only, as it computes a plan.
     """
     groups = [
         group_cost(group, prices, window=snapshot.window_seconds, role=roles.get(group.group, ""), own=own_share_of)
@@ -101,7 +101,7 @@ def group_cost(
     role: str,
     own: Callable[[GroupTraffic], float | None],
 ) -> GroupCost:
-    """One group's part of the report; `window` is the length of its flows' window in seconds."""
+    """Returns one group's part of the report; `window` is the length of its flows' window in seconds."""
     total = Sum()
     for flow in group.flows:
         total.add(flow)
@@ -142,7 +142,7 @@ def group_cost(
 
 
 def _saved(total: Sum, own_part: float | None, prices: PriceTable, window: float) -> float | None:
-    """What the same bytes would have cost under the group's own assignor, less what they cost, for a month."""
+    """Returns what the same bytes would have cost under the group's own assignor, minus their cost, per month."""
     if own_part is None or window <= 0:
         return None
     would_cross = own_part * (total.wire_bytes - total.unknown)

@@ -1,4 +1,4 @@
-"""The errors by which parts of the agent tell each other what to do about a group; others are in `common.errors`."""
+"""Errors that tell other parts of the agent how to react; other errors are in `common.errors`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from common.errors import AgentError
 
 
 class NotAllowedError(AgentError):
-    """The brokers know who asks and do not allow it: only whoever gives permissions can change that."""
+    """The brokers authenticated the agent but do not allow the request: only a change of permissions helps."""
 
 
 class RefusedError(AgentError):
-    """TLS or SASL failed: asking again soon is of no use, and many who do are a storm."""
+    """TLS or SASL failed: a retry soon does not help, and many clients that retry overload the brokers."""
 
 
 class CoordinatorMovesError(AgentError):
-    """A group has no coordinator at the moment, or another one than was asked: ask again soon."""
+    """A group has no coordinator at the moment, or another one than was asked: retry soon."""

@@ -1,7 +1,6 @@
 """How evenly a group's members read: the topic of which one member has most, and the member that reads most bytes.
 
-A group can have even numbers of partitions and still one reader for its busiest topic, or one member with most of the
-bytes.
+Even if all members have the same number of partitions, one member may read all of the busiest topic or most bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Final
 from common import words
 
 _SEVERAL: Final = 2
-"""So many partitions and readers a topic needs to be shared at all."""
+"""A topic needs at least this many partitions and readers to be shared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +22,9 @@ class TopicShare:
 
     Attributes:
         topic: its name.
-        member: who has most of it.
-        share: of the topic's partitions that have an owner, between 0 and 1.
-        least: the share that somebody must have, as partitions are whole.
+        member: the member that has most of it.
+        share: its share of the topic's partitions that have an owner, between 0 and 1.
+        least: the share that some member must have, as partitions cannot be divided.
     """
 
     topic: str
@@ -55,26 +54,26 @@ class BusiestMember:
 
 
 def share_in_words(share: TopicShare | None) -> str:
-    """For people."""
+    """Returns a text for users."""
     if share is None:
         return words.UNKNOWN
     return f"{words.percent(share.share)} of {share.topic} ({words.percent(share.least)} must be)"
 
 
 def busiest_in_words(busiest: BusiestMember | None) -> str:
-    """For people."""
+    """Returns a text for users."""
     return words.UNKNOWN if busiest is None else f"{busiest.times_mean:.1f} times the mean"
 
 
 def topic_share(owned: Iterable[tuple[str, str]], subscriptions: Mapping[str, Iterable[str]]) -> TopicShare | None:
-    """The most lopsided topic of a group.
+    """Returns the most unevenly read topic of a group.
 
     Args:
         owned: member and topic of each partition that has an owner.
         subscriptions: topics of each member.
 
     Returns:
-        None where no topic has several partitions and several members that may read it.
+        The topic; None if no topic has several partitions and several members that may read it.
 
     Complexity: O(partitions + members * topics).
     """
@@ -100,14 +99,14 @@ def topic_share(owned: Iterable[tuple[str, str]], subscriptions: Mapping[str, It
 
 
 def busiest(rates: Iterable[tuple[str, float | None]], members: Iterable[str]) -> BusiestMember | None:
-    """The member that reads most bytes.
+    """Returns the member that reads most bytes.
 
     Args:
         rates: owner and bytes per second of each partition that has an owner.
-        members: all of them.
+        members: all members.
 
     Returns:
-        None for a group of one or none, where a rate is not known, or while nothing is read.
+        The member; None with fewer than two members, if a rate is not known, or while nothing is read.
     """
     sums = dict.fromkeys(members, 0.0)
     for member, rate in rates:

@@ -1,4 +1,4 @@
-"""What is wrong with a set-up, as values: every finding has a cause and a cure, and says whether it costs money."""
+"""Findings about a configuration, as values: each has a cause and a cure, and whether it costs money."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ class Code(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One thing that is wrong.
+    """One problem.
 
     Attributes:
         code: its kind.
-        where: the group, brokers or question it concerns.
+        where: the group, brokers or request that it concerns.
         cause: what is wrong, with the figures that show it.
         cure: what to do.
-        costs: whether it makes bytes cross racks that need not, at a price above zero.
-        dollars_per_month: how much, where it was measured.
+        costs: whether it causes avoidable cross-rack traffic at a price above zero.
+        dollars_per_month: what it costs, if measured.
     """
 
     code: Code
@@ -56,11 +56,11 @@ class Verdict:
 
     Attributes:
         findings: those that cost money first, the most expensive of them first.
-        groups: how many groups were looked at.
-        brokers: how many brokers.
+        groups: how many groups were checked.
+        brokers: how many brokers were checked.
         window_seconds: how long bytes were measured.
-        prices: whose prices, in one line.
-        bootstrap: `bootstrap.servers` of whoever looked.
+        prices: the price table, in one line.
+        bootstrap: `bootstrap.servers` of the checked cluster.
     """
 
     findings: tuple[Finding, ...]
@@ -80,14 +80,14 @@ _JSON: Final = TypeAdapter(Verdict)
 
 
 def to_json(verdict: Verdict) -> bytes:
-    """A verdict as `GET /v1/findings` answers it and `samerack verify --json` prints it."""
+    """Returns a verdict as JSON, for `GET /v1/findings` and `samerack verify --json`."""
     return _JSON.dump_json(verdict)
 
 
 def from_json(text: bytes | str) -> Verdict:
-    """The verdict of such a text.
+    """Returns the verdict in such a JSON text.
 
     Raises:
-        AgentError: It is none.
+        AgentError: The text contains none.
     """
     return read(_JSON, text, "is no verdict")

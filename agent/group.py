@@ -1,7 +1,7 @@
-"""A consumer group as its coordinator describes it: an immutable value, in the broker's own order of members.
+"""A consumer group as its coordinator describes it: an immutable value, with members in the broker's order.
 
-The order matters: when the leader goes, the coordinator makes the first listed member the next leader. Metadata and
-assignments are read leniently: a member whose bytes cannot be decoded is shown with the reason, never dropped.
+The order matters: when the leader leaves, the coordinator makes the first listed member the next leader. Metadata and
+assignments are read leniently: a member whose bytes cannot be decoded is included with the reason, never dropped.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from protocol.errors import ProtocolError
 from protocol.model import NO_PARTITIONS, Subscription, TopicPartitions
 
 CONSUMER: Final = "consumer"
-"""The protocol type of consumer groups; Connect and others have their own."""
+"""The protocol type of consumer groups; Connect and others use other types."""
 
 STABLE: Final = "Stable"
 FORMING_STATE: Final = "PreparingRebalance"
 EMPTY_STATES: Final = frozenset({"Empty", "Dead"})
 DESCRIBE_VERSION: Final = 5
-"""Of DescribeGroups: version 6 turns an absent group into an error; 5 calls it Dead."""
+"""Version of DescribeGroups: version 6 returns an error for an absent group; version 5 returns state Dead."""
 
 
 class DescribedGroup(Protocol):
-    """What kafka-python's DescribeGroups answer says of one group."""
+    """One group in kafka-python's DescribeGroups response."""
 
     group_id: str
     group_state: str
@@ -35,7 +35,7 @@ class DescribedGroup(Protocol):
 
 
 class DescribedMember(Protocol):
-    """What kafka-python's DescribeGroups answer says of one member."""
+    """One member in kafka-python's DescribeGroups response."""
 
     member_id: str
     group_instance_id: str | None
@@ -56,8 +56,8 @@ class MemberView:
         client_host: the address that its coordinator sees.
         subscription: what it subscribes to; None while the group rebalances.
         assigned: its partitions of the last generation that was synced.
-        unreadable: why bytes made no sense.
-        has_assignment: whether it was given an assignment ever, be it an empty one.
+        unreadable: why its bytes could not be decoded.
+        has_assignment: whether it has ever had an assignment, also an empty one.
     """
 
     id: str
@@ -72,7 +72,7 @@ class MemberView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """One look at a group. `protocol` is the chosen assignor name, empty unless Stable."""
+    """One description of a group. `protocol` is the chosen assignor name, empty unless Stable."""
 
     name: str
     state: str
@@ -82,12 +82,12 @@ class GroupView:
 
     @property
     def stable(self) -> bool:
-        """Whether everybody has an assignment, so that metadata is shown."""
+        """Whether all members have an assignment, so that the description has their metadata."""
         return self.state == STABLE
 
 
 def view_group(described: DescribedGroup) -> GroupView:
-    """One group, its members in the broker's order."""
+    """Returns one group, its members in the broker's order."""
     consumer = described.protocol_type == CONSUMER
     return GroupView(
         name=described.group_id,
@@ -99,7 +99,7 @@ def view_group(described: DescribedGroup) -> GroupView:
 
 
 def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
-    """One member, decoded where the group speaks the consumer protocol."""
+    """Returns one member, decoded if the group uses the consumer protocol."""
     subscription: Subscription | None = None
     assigned = NO_PARTITIONS
     unreadable = None
@@ -126,10 +126,10 @@ def view_member(described: DescribedMember, *, consumer: bool) -> MemberView:
 
 
 def endangers(group: GroupView) -> bool:
-    """Whether the group's own leader may fail on a member without topics.
+    """Returns whether the group's own leader may fail on a member without topics.
 
-    kafka-python 3's roundrobin raises KeyError as soon as it meets one. Its members send subscription v0, as
-    aiokafka's do, whose roundrobin is sound; from outside the two cannot be told apart. Agents send v0 as well.
+    kafka-python 3's roundrobin raises KeyError for such a member. Its members send subscription v0, as do those of
+    aiokafka, whose roundrobin is sound; the two look the same from outside. Agents send v0 as well.
     """
     return group.protocol == "roundrobin" and any(
         member.subscription is not None and member.subscription.version == 0 and member.subscription.topics
@@ -138,7 +138,7 @@ def endangers(group: GroupView) -> bool:
 
 
 def is_agent(member: MemberView, client_id: str) -> bool:
-    """Whether a member is an agent, as far as can be seen: static, without topics, and under the agents' client id.
+    """Returns whether a member seems to be an agent: static, without topics, and with the agents' client id.
 
     Args:
         member: A member other than the agent that asks.
@@ -149,5 +149,5 @@ def is_agent(member: MemberView, client_id: str) -> bool:
 
 
 def topics_of(subscriptions: Iterable[Subscription]) -> frozenset[str]:
-    """Every topic that somebody subscribes to."""
+    """Returns all topics of these subscriptions."""
     return frozenset(topic for subscription in subscriptions for topic in subscription.topics)

@@ -1,8 +1,8 @@
 """Describes the groups that leaders wait for: one DescribeGroups request per coordinator for all, twice a second.
 
-An agent is in a group only while consumers are, so it has to see the first of them soon after it joins: for
-`group.initial.rebalance.delay.ms` nobody owns anything yet. A leader that waits holds no connection of its own; a poll
-is a value, and a group whose coordinator moves just keeps its last one.
+An agent is in a group only while consumers are, so it must see the first consumer soon after that joins: for
+`group.initial.rebalance.delay.ms` no member owns partitions yet. A waiting leader holds no connection of its own; a
+poll is a value, and a group whose coordinator moves keeps its last one.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ log = structlog.get_logger("group-poller")
 
 MAX_GROUPS_PER_REQUEST: Final = 2_000
 _ANSWER_SECONDS: Final = 2.0
-"""Below the brokers' initial rebalance delay: a coordinator that hangs must not hold up the groups of the others."""
+"""Below the brokers' initial rebalance delay: a coordinator that hangs must not delay the groups of the others."""
 _MIN_PAUSE_SECONDS: Final = 0.1
-"""Between two polls also where groups are added one after the other, as at an agent's start."""
+"""Between two polls, also while groups are added one after the other, as at the agent's start."""
 _MOVED: Final = frozenset({kafka_errors.NotCoordinatorError, kafka_errors.CoordinatorNotAvailableError})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupPoll:
-    """What the coordinator said of one group.
+    """The coordinator's response about one group.
 
     Attributes:
         view: its description.
-        error: why there is none.
-        empty_at: when the group was last seen without members, monotonic seconds; None where it never was. Its first
+        error: why there is no description.
+        empty_at: when the group was last seen without members, monotonic seconds; None if it never was. Its first
             consumer joined after that.
     """
 
@@ -51,10 +51,10 @@ class GroupPoll:
 
 
 class GroupPoller(threading.Thread):
-    """Polls every group that somebody watches; groups are added and removed from any thread."""
+    """Polls every watched group; any thread may add and remove groups."""
 
     def __init__(self, wire: Wire, *, seconds: float) -> None:
-        """Prepare; `start` begins to poll.
+        """Prepare; `start` starts polling.
 
         Args:
             wire: Connections of the poller's own.
@@ -74,7 +74,7 @@ class GroupPoller(threading.Thread):
         """Why the last poll failed; empty while polls succeed."""
 
     def watch(self, group: str, listener: Callable[[], None], *, empty_at: float | None = None) -> None:
-        """Poll this group from now on, and call `listener` when its description has changed.
+        """Polls this group from now on, and calls `listener` when its description has changed.
 
         Args:
             group: The group's name.
@@ -89,7 +89,7 @@ class GroupPoller(threading.Thread):
         self._wake.set()
 
     def unwatch(self, group: str) -> None:
-        """Poll this group no more."""
+        """Stops polling this group."""
         with self._lock:
             self._listeners.pop(group, None)
             self._forget_polls(group)
@@ -99,16 +99,16 @@ class GroupPoller(threading.Thread):
         self._empty_at.pop(group, None)
 
     def latest(self, group: str) -> GroupPoll | None:
-        """The last poll since `watch`; the same object while nothing changes, None before the first."""
+        """Returns the last poll since `watch`; the same object while nothing changes, None before the first."""
         return self._polls.get(group)
 
     def stop(self) -> None:
-        """Ask the thread to end."""
+        """Asks the thread to end."""
         self._stopping.set()
         self._wake.set()
 
     def run(self) -> None:
-        """Poll until stopped."""
+        """Polls until stopped."""
         refused_pause = 0.0
         while not self._stopping.is_set():
             self._wake.clear()
@@ -125,7 +125,7 @@ class GroupPoller(threading.Thread):
         self._wire.close()
 
     def poll_once(self) -> None:
-        """Describe every watched group once.
+        """Describes every watched group once.
 
         Raises:
             AgentError: No broker can be reached.
@@ -162,7 +162,7 @@ class GroupPoller(threading.Thread):
             self._coordinators.pop(group, None)
 
     def _take(self, described: Any, asked_at: float) -> None:
-        """Keep one group's description."""
+        """Stores one group's description."""
         group = str(described.group_id)
         error = kafka_errors.for_code(described.error_code)
         if error in _MOVED:
@@ -174,12 +174,12 @@ class GroupPoller(threading.Thread):
             self._heed(group, error)
 
     def _heed(self, group: str, error: Any) -> None:
-        """Keep why a group cannot be described, unless that is for the moment only."""
+        """Stores why a group cannot be described, unless the error is temporary."""
         if not issubclass(error, kafka_errors.RetriableError):
             self._keep(group, GroupPoll(error=error(group)))
 
     def _keep(self, group: str, poll: GroupPoll) -> None:
-        """Keep one group's poll, and notify its listener where it has changed."""
+        """Stores one group's poll, and notifies its listener if it has changed."""
         with self._lock:
             listener = self._listeners.get(group)
             if listener is None:
@@ -193,7 +193,7 @@ class GroupPoller(threading.Thread):
         listener()
 
     def _find_coordinators(self, groups: list[str]) -> None:
-        """Ask for the coordinators of all these groups in one request (KIP-699), or one by one before Kafka 3.0."""
+        """Finds the coordinators of all these groups in one request (KIP-699), or one by one before Kafka 3.0."""
         left: list[str] = []
         for chunk in _chunks(groups):
             (answer,) = self._wire.ask([_find(chunk)], _ANSWER_SECONDS)

@@ -1,6 +1,6 @@
-"""Racks of a group's client hosts that only a running agent knows, as values that travel as JSON to `samerack plan`.
+"""Racks of a group's client hosts that only a running agent knows, as values that `samerack plan` reads as JSON.
 
-Other agents tell them, or the Kubernetes API does.
+They come from other agents or the Kubernetes API.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ class HostRacks:
 
     Attributes:
         bootstrap: `bootstrap.servers` of the agent.
-        agents: as agents beside the members tell.
-        kubernetes: as the Kubernetes API says.
+        agents: racks from agents that run next to members.
+        kubernetes: racks from the Kubernetes API.
     """
 
     bootstrap: str
@@ -30,12 +30,12 @@ class HostRacks:
     kubernetes: Mapping[str, str] = field(default_factory=dict)
 
     def hosts(self) -> Hosts:
-        """As a source of members' racks."""
+        """Returns these racks as a source of members' racks."""
         return Hosts(agents=self.agents.get, kubernetes=self.kubernetes.get)
 
 
 def host_racks(bootstrap: str, members: Iterable[tuple[str, MemberRack]]) -> HostRacks:
-    """Of members with these addresses and racks, what others said."""
+    """Returns the racks of these members (address and rack) that came from other agents or the Kubernetes API."""
     by_source: dict[str, dict[str, str]] = {"agent": {}, "kubernetes": {}}
     for host, rack in members:
         if rack.rack is not None and rack.source in by_source:
@@ -47,14 +47,14 @@ _JSON: Final = TypeAdapter(HostRacks)
 
 
 def to_json(racks: HostRacks) -> bytes:
-    """As `GET /v1/racks` answers."""
+    """Returns the JSON of `GET /v1/racks`."""
     return _JSON.dump_json(racks)
 
 
 def from_json(text: bytes | str) -> HostRacks:
-    """The racks of such a text.
+    """Returns the racks in such a JSON text.
 
     Raises:
-        AgentError: It has none.
+        AgentError: The text contains none.
     """
     return read(_JSON, text, "tells no racks")

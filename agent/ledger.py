@@ -1,6 +1,6 @@
-"""Money since the agent began: what the bytes of each group would have cost without the agent, beside what they did.
+"""Money since the agent's start: what the bytes of each group would have cost under the group's own assignor.
 
-Told of every publication.
+It receives every publication of the traffic board.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from common.records import LEADING
 
 
 class Ledger:
-    """Dollars by group under the group's own assignor; they never go down."""
+    """Dollars by group under the group's own assignor; they never decrease."""
 
     def __init__(
         self,
@@ -25,12 +25,12 @@ class Ledger:
         roles: Callable[[], Mapping[str, str]],
         own_share: Callable[[GroupTraffic], float | None],
     ) -> None:
-        """An empty ledger.
+        """Starts empty.
 
         Args:
-            prices: what a byte costs that crosses racks.
-            roles: what the agent is to each group.
-            own_share: the share across racks that a group's own assignor comes to.
+            prices: what a byte that crosses racks costs.
+            roles: the agent's role in each group.
+            own_share: returns the cross-rack share of a group's own assignor.
         """
         self._prices = prices
         self._roles = roles
@@ -40,10 +40,10 @@ class Ledger:
         self._lock = threading.Lock()
 
     def take(self, published: Published) -> None:
-        """Book what groups that this agent counts read since the last publication.
+        """Adds what groups that this agent counts have read since the last publication.
 
-        While the agent leads, at the share of the group's own assignor, or not at all where that is not known; else at
-        what really crossed, since that was the group's own assignor's doing.
+        While the agent leads, it adds the share of the group's own assignor, or nothing if that is not known; else
+        what really crossed, since the group's own assignor caused that.
         """
         roles = self._roles()
         groups = {group.group: group for group in published.snapshot.groups}
@@ -61,6 +61,6 @@ class Ledger:
                     self._dollars[name] = self._dollars.get(name, 0.0) + self._prices.dollars(booked)
 
     def dollars(self) -> dict[str, float]:
-        """By group, since the agent began; without groups of which it is not known at the moment."""
+        """Returns dollars by group since the agent's start, without groups for which they are not known now."""
         with self._lock:
             return {group: dollars for group, dollars in self._dollars.items() if group not in self._unknown}

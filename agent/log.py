@@ -1,7 +1,7 @@
-"""Structured logs on standard error: one event a line, pretty on a terminal, JSON otherwise.
+"""Structured logs on standard error: one event per line, colored text on a terminal, JSON otherwise.
 
-The one place that decides what a log may hold: no requests and answers of SASL, no bytes as they are sent, no variables
-of a traceback's frames, and wherever a secret of the settings appears, three asterisks.
+Only this module decides what a log may contain: no SASL requests and responses, no raw bytes of requests, no variables
+of a traceback's frames, and three asterisks in place of each secret of the settings.
 """
 
 from __future__ import annotations
@@ -19,37 +19,37 @@ from common.settings import Settings
 
 _MASK: Final = "***"
 _BYTES: Final = "kafka.protocol.parser"
-"""kafka-python's logger of requests and answers as bytes."""
+"""kafka-python's logger of requests and responses as bytes."""
 _SASL: Final = "SaslAuthenticate"
-"""Requests and answers of this name hold a password, what it can be guessed from, or a token."""
+"""Requests and responses of this name contain a password, data from which it can be guessed, or a token."""
 
 
 class _Speakable(logging.Filter):
-    """Lets through what a library may say."""
+    """Passes only what a library may log."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record holds no bytes of a connection, and no request of SASL."""
+        """Returns whether the record contains no bytes of a connection, and no request of SASL."""
         values = record.args.values() if isinstance(record.args, dict) else record.args or ()
         return record.name != _BYTES and not any(type(one).__name__.startswith(_SASL) for one in values)
 
 
 class _Masked:
-    """Puts asterisks in the place of secrets, in whatever a renderer has made."""
+    """Replaces secrets with asterisks in the text of a renderer."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        """The secrets, as they stand in the settings; the longest are masked first, as one may hold another."""
+        """Prepares the secrets of the settings; the longest are masked first, as one may contain another."""
         written = {form for secret in secrets for form in (secret, json.dumps(secret)[1:-1], repr(secret)[1:-1])}
         self._secrets = sorted(written, key=len, reverse=True)
 
     def __call__(self, _logger: object, _method: str, text: str) -> str:
-        """The line without them."""
+        """Returns the line without secrets."""
         for secret in self._secrets:
             text = text.replace(secret, _MASK)
         return text
 
 
 def configure(whole: Settings) -> None:
-    """Set up structlog, and send the Kafka libraries' own warnings the same way."""
+    """Sets up structlog, and sends the Kafka libraries' own warnings to the same output."""
     settings = whole.log
     console = settings.format == "console" or (settings.format == "auto" and sys.stderr.isatty())
     level = logging.getLevelNamesMapping()[settings.level.upper()]
@@ -71,7 +71,7 @@ def configure(whole: Settings) -> None:
     structlog.configure(
         processors=[*shared, *renderers],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        # a line in one write: the Kafka libraries' lines come from other threads, between a line and its end
+        # each line in one write: otherwise the Kafka libraries' lines from other threads could split it
         logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
     )
     handler = logging.StreamHandler(sys.stderr)
@@ -85,5 +85,5 @@ def configure(whole: Settings) -> None:
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(max(level, logging.WARNING))
-    # kafka-python logs each expected answer of a rebalance as a warning or an error of its own
+    # kafka-python logs each expected response of a rebalance as a warning or an error
     logging.getLogger("kafka").setLevel(logging.DEBUG if settings.level == "debug" else logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""Measuring without a running agent, for a command's own time: the same cycle, driven from here. Joins nothing."""
+"""Measures traffic without a running agent, while a command runs: the same cycle as the agent's. Joins no group."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from common.settings import Settings
 
 _EVERY_GROUP: Final = ("*",)
 _LEAST_TURNS: Final = 4
-"""A window has at least so many turns: rates need two looks at the offsets, and one odd look must not decide."""
+"""A window has at least so many polls: rates need two polls of the offsets, and one outlier must not decide."""
 _END_SECONDS: Final = 5.0
 
 
 class Measuring:
-    """A measuring of one's own; a context manager that closes its connections."""
+    """A measurement by a command; a context manager that closes its connections."""
 
     def __init__(self, settings: Settings, *, seconds: float) -> None:
-        """Connect to nothing yet.
+        """Prepare without connecting.
 
         Args:
-            settings: all settings; where they name no groups to observe, all are.
+            settings: all settings; if they name no groups to observe, all groups are observed.
             seconds: length of the window.
 
         Raises:
-            SettingsError: A client refuses a setting, or prices make no sense.
+            SettingsError: A client refuses a setting, or prices are not valid.
         """
         self._seconds = seconds
         self._settings = settings.model_copy(
@@ -62,7 +62,7 @@ class Measuring:
         )
 
     def measure(self) -> None:
-        """Measure for one window.
+        """Measures for one window.
 
         Raises:
             AgentError: No broker answers.
@@ -75,10 +75,10 @@ class Measuring:
             self._watch.look()
 
     def start(self) -> None:
-        """Measure until closed, on a thread.
+        """Measures on a thread until closed.
 
         Raises:
-            AgentError: No broker answers at first.
+            AgentError: No broker answers at the start.
         """
         self._rack_aware = ask_selector(self._settings)
         self._watch.start()
@@ -93,7 +93,7 @@ class Measuring:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """End the thread and the connections."""
+        """Ends the thread and the connections."""
         if self._watch.is_alive():
             self._watch.stop()
             self._watch.join(_END_SECONDS)

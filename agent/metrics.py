@@ -1,7 +1,7 @@
-"""The agent's Prometheus metrics: one registry, one object that the other rooms tell what happened.
+"""The agent's Prometheus metrics: one registry, and one object that the other packages call to count events.
 
 Gauges of groups are set from one immutable status per group, so that a scrape never sees half of an update.
-`docs/metrics.md` shows every name here with its help, as a real agent tells it; tests hold the two together.
+`docs/metrics.md` lists every metric here with its help text, as a real agent shows it; tests compare the two.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupStatus:
-    """What is known of a group at one moment; None where nothing is known yet.
+    """What is known of a group at one moment; None if a value is not known yet.
 
-    `first_in_order` tells whether the agent leads next when the present leader goes; `waits` why a rebalance that would
-    save something is not made, and `waits_until` when that ends (seconds since 1970), as far as it is known.
+    `first_in_order` is whether the agent leads next if the present leader leaves; `waits` is why a rebalance that would
+    save something is not made, and `waits_until` when that ends (seconds since 1970), if known.
     """
 
     group: str
@@ -81,15 +81,15 @@ class StatusBoard(Collector):
         self._lock = Lock()
 
     def publish(self, status: GroupStatus) -> None:
-        """Replace what is shown of one group."""
+        """Replaces the status of one group."""
         with self._lock:
             self._statuses[status.group] = status
 
     def become(self, group: str, role: str) -> None:
-        """Change what the agent is to a group at once, not with its next look at the group: there may be none."""
+        """Changes the agent's role in a group at once, not with the next poll of the group: there may be none."""
         with self._lock:
             status = self._statuses.get(group, GroupStatus(group=group))
-            if role == "standby":  # what it saw last is for the agent that is active to tell
+            if role == "standby":  # the active agent reports the group's state
                 status = GroupStatus(group=group)
             first = status.first_in_order and role in ("leading", "following")
             if role != "leading":
@@ -97,12 +97,12 @@ class StatusBoard(Collector):
             self._statuses[group] = replace(status, role=role, first_in_order=first)
 
     def all(self) -> tuple[GroupStatus, ...]:
-        """Every group's status, by name."""
+        """Returns every group's status, sorted by name."""
         with self._lock:
             return tuple(status for _, status in sorted(self._statuses.items()))
 
     def collect(self) -> Iterator[Metric]:
-        """The gauges of all groups from one snapshot."""
+        """Yields the gauges of all groups from one snapshot."""
         statuses = self.all()
         yield _labelled("samerack_group_state", _STATE, "state", statuses)
         yield _labelled("samerack_group_role", "1 for what the agent is to the group.", "role", statuses)
@@ -184,7 +184,7 @@ class Metrics:
     """Everything that is counted. The methods are safe to call from any thread."""
 
     def __init__(self) -> None:
-        # the text format has no place for times of creation but a series more for every counter
+        # in the text format creation times would add one series per counter
         disable_created_metrics()  # type: ignore[no-untyped-call]  # the library has not typed it
         self.registry = CollectorRegistry(auto_describe=True)
         self.board = StatusBoard()
@@ -277,7 +277,7 @@ class Metrics:
         self._suppressed.labels("", BROKER_ABSENT)
 
     def expect(self, group: str) -> None:
-        """Show a group from the start, its counters at 0: a rate misses the first event where no 0 came before it."""
+        """Shows a group from the start with its counters at 0: without that 0 a rate misses the first event."""
         self.board.publish(GroupStatus(group=group))
         self._plan_seconds.labels(group)
         self._join_to_sync.labels(group)
@@ -296,59 +296,59 @@ class Metrics:
             self._errors.labels(group, kind)
 
     def planned(self, group: str, assignor: str, seconds: float) -> None:
-        """A plan was made and sent."""
+        """Records a plan that was made and sent."""
         self._plan_seconds.labels(group).observe(seconds)
         self._plans.labels(group, assignor).inc()
 
     def rebalanced(self, group: str, reason: str) -> None:
-        """The agent triggered a rebalance."""
+        """Counts a rebalance that the agent triggered."""
         self._rebalances.labels(group, reason).inc()
 
     def proposed(self, group: str, reason: str) -> None:
-        """The agent would have triggered a rebalance, but only proposes."""
+        """Counts a rebalance that the agent would have triggered in mode act, but only proposes."""
         self._proposals.labels(group, reason).inc()
 
     def suppressed(self, group: str, reason: str) -> None:
-        """The agent did not follow a trigger."""
+        """Counts a trigger that the agent did not follow."""
         self._suppressed.labels(group, reason).inc()
 
     def failed(self, group: str, kind: str) -> None:
-        """Something failed."""
+        """Counts a failure."""
         self._errors.labels(group, kind).inc()
 
     def answered(self, group: str, seconds: float) -> None:
-        """The agent, as the leader, let the group wait so long between JoinGroup and SyncGroup."""
+        """Records how long the agent, as the leader, took between the JoinGroup response and SyncGroup."""
         self._join_to_sync.labels(group).observe(seconds)
 
     def backed_off(self, group: str, cause: Cause) -> None:
-        """The agent leaves a group alone for a while."""
+        """Counts a back-off of the agent from a group."""
         self._back_offs.labels(group, cause.value).inc()
 
     def rejoined_for_position(self, group: str) -> None:
-        """The agent took another place in the broker's order."""
+        """Counts a rejoin of the agent for another position in the broker's order."""
         self._position_rejoins.labels(group).inc()
 
     def looked(self, seconds: float) -> None:
-        """A look at the cluster took so long."""
+        """Records the duration of a poll of the cluster."""
         self._looks.observe(seconds)
 
     def watch_failed(self) -> None:
-        """A look at the cluster failed."""
+        """Counts a failed poll of the cluster."""
         self._errors.labels("", WATCH_ERROR).inc()
 
     def ignored(self, reason: str) -> None:
-        """Something was seen that does not count as a change of the cluster."""
+        """Counts something that a poll found but that is not a change of the cluster."""
         self._suppressed.labels("", reason).inc()
 
     def in_rack(self, rack: str, source: str) -> None:
-        """The rack of the agent's own pod was found."""
+        """Sets the rack of the agent's own pod and its source."""
         self._pod_rack.clear()
         self._pod_rack.labels(rack, source).set(1)
 
     def pod_asked(self, outcome: str) -> None:
-        """The Kubernetes API was asked for a member's address."""
+        """Counts a request to the Kubernetes API for a member's address."""
         self._pod_questions.labels(outcome).inc()
 
     def exposition(self) -> bytes:
-        """The text format of Prometheus."""
+        """Returns all metrics in Prometheus' text format."""
         return generate_latest(self.registry)

@@ -1,4 +1,4 @@
-"""Prometheus' view of money and findings: read from the report and the totals at each scrape."""
+"""Prometheus metrics of money and findings: computed from the report and the totals at each scrape."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from agent.traffic.metrics import OTHER
 from agent.traffic.model import FlowKey
 
 _VERDICT_SECONDS: Final = 60.0
-"""Findings of a scrape may be that old: a verdict over thousands of groups takes longer than a scrape should."""
+"""Findings of a scrape may be this old: a verdict over thousands of groups takes longer than a scrape should."""
 _Labels: TypeAlias = tuple[str, str, str, str]
 _FLOW_LABELS: Final = ("group", "topic", "client_rack", "replica_rack")
 
 
 class MoneyCollector(Collector):
-    """The families of this room."""
+    """Collects the metric families of this module."""
 
     def __init__(
         self,
@@ -38,9 +38,9 @@ class MoneyCollector(Collector):
 
         Args:
             reports: The report.
-            ledger: Money since the agent began.
-            max_series: So many topics have series of their own.
-            active: Whether this agent counts any group; a standby tells no findings, as it is not told others' racks.
+            ledger: Money since the agent's start.
+            max_series: Most series; further flows are summed under one topic.
+            active: Whether this agent counts any group; a standby shows no findings, as it lacks the racks from others.
         """
         self._active = active
         self._reports = reports
@@ -49,7 +49,7 @@ class MoneyCollector(Collector):
         self._own: dict[_Labels, _Labels] = {}
 
     def collect(self) -> Iterator[Metric]:
-        """All families from one report."""
+        """Yields all families from one report."""
         report = self._reports.report()
         yield self._cross_rack_dollars()
         yield self._own_dollars()
@@ -73,7 +73,7 @@ class MoneyCollector(Collector):
         return family
 
     def _series(self, key: FlowKey) -> _Labels:
-        """The series of a flow: its own, or beyond the bound the one of all other topics, and always the same."""
+        """Returns the series of a flow, always the same: its own, or beyond the limit that of all other topics."""
         mine = (key.group, key.topic, key.client_rack, key.replica_rack)
         if mine not in self._own:
             beyond = len(self._own) >= self._most

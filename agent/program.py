@@ -1,4 +1,4 @@
-"""The running agent: builds the parts from settings, starts their threads, and ends them on SIGTERM or Ctrl-C."""
+"""The agent process: builds the parts from settings, starts their threads, and ends them on SIGTERM or Ctrl-C."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ from common.settings import Settings
 log = structlog.get_logger("agent")
 
 STOP_SECONDS = 3.0
-"""Everything must have ended by then: SIGTERM promises five seconds, and librdkafka takes one to close."""
+"""Everything must have ended by then: the agent promises to stop within five seconds of SIGTERM, and librdkafka takes
+one second to close."""
 _LAST_LOOK_SECONDS = 1.0
 _STALE_SECONDS = 30.0
 _KNOCK_SECONDS = 3.0
@@ -75,11 +76,11 @@ class Agent:
     """All parts of one agent."""
 
     def __init__(self, settings: Settings) -> None:
-        """Build everything that can fail because of wrong input.
+        """Build all parts; wrong settings fail here.
 
         Raises:
             SettingsError: No group is named, or a client refuses a Kafka setting.
-            AgentError: The port is taken.
+            AgentError: The port is in use.
         """
         self._kafka = settings.kafka
         for_kafka_python(self._kafka)  # raises before anything is started
@@ -132,7 +133,7 @@ class Agent:
             TrafficCollector(self.traffic, max_series=settings.traffic.max_series, mine=partial(_counts, standing))
         )
         self.on_presence: Callable[[], None] = lambda: None
-        """Called when brokers know the agent by another id, which the supervisor has to know at once."""
+        """Called when the agent's member ids change, which the supervisor must know at once."""
         takeover_lock = TakeoverLock()
         self._poller = GroupPoller(Wire(for_kafka_python(settings.kafka)), seconds=settings.watch.waiting_seconds)
         kept = path_of(settings)
@@ -219,14 +220,14 @@ class Agent:
         )
 
     def _in_rack(self, settings: Settings) -> Settings:
-        """The settings with the rack of this pod, where it is known and none is set."""
+        """Returns the settings with the rack of this pod, if it is known and none is set."""
         own = own_rack(settings.pod)
         self.metrics.in_rack(own.rack or "", own.source or "none")
         self._answers = {answer.source: answer.detail for answer in own.answers}
         return with_own_rack(settings, own)
 
     def _known_hosts(self) -> Hosts:
-        """What other agents and the Kubernetes API say of hosts."""
+        """Returns what other agents and the Kubernetes API know about hosts."""
         pods = self._pods.hosts() if self._pods is not None else NO_HOSTS
         election = self.election
         if election is None:
@@ -245,7 +246,7 @@ class Agent:
         return {status.group: status.role for status in self.metrics.board.all()}
 
     def status(self) -> dict[str, Any]:
-        """What brokers can do, and what the agent is to each group, and why where it is not what it could be."""
+        """Returns what the brokers support, and the agent's role in each group with what prevents a better one."""
         troubles = {leader.group: leader.trouble for leader in self._leaders}
         groups = [
             {"group": one.group, "role": one.role, "state": one.state, "trouble": troubles.get(one.group, "")}
@@ -254,18 +255,18 @@ class Agent:
         return {"brokers": self._versions.summary(), "groups": groups}
 
     def presences(self) -> frozenset[Membership]:
-        """Every id by which brokers know the agent in the groups that it leads or is to lead."""
+        """Returns every member id of the agent in the groups that it leads or is to lead."""
         return frozenset(one for leader in self._leaders for one in leader.presences())
 
     def _tell_presence(self) -> None:
         self.on_presence()
 
     def is_well(self) -> bool:
-        """Whether no group waits for a plan that is overdue."""
+        """Returns whether no group waits for an overdue plan."""
         return not any(leader.is_overdue() for leader in self._leaders)
 
     def _gaps(self) -> tuple[Gap, ...]:
-        """What the brokers do not allow, beside questions of measuring."""
+        """Returns what the brokers do not allow, apart from traffic measurement."""
         gaps = self._publisher.gaps() if self._publisher is not None else ()
         gaps += self._writer.gaps() if self._writer is not None else ()
         refused = [(leader.group, leader.trouble) for leader in self._leaders if leader.refused and leader.trouble]
@@ -283,7 +284,7 @@ class Agent:
         return gaps
 
     def unhealthy(self) -> dict[str, str]:
-        """Parts whose thread has ended."""
+        """Returns the parts whose thread has ended."""
         threads: dict[str, threading.Thread] = {"watch": self._watch, "poller": self._poller}
         threads |= {f"group {leader.group}": leader for leader in self._leaders}
         if self._pods is not None:
@@ -299,7 +300,7 @@ class Agent:
         return {name: "its thread has ended" for name, thread in threads.items() if not thread.is_alive()}
 
     def unready(self) -> dict[str, str]:
-        """Parts that do not do their work at the moment."""
+        """Returns the parts that do not work at the moment, with the reason."""
         wrong = self.unhealthy()
         if unseen := self._unseen_cluster():
             wrong.setdefault("watch", unseen)
@@ -315,7 +316,7 @@ class Agent:
         return wrong
 
     def _unseen_cluster(self) -> str:
-        """Why the cluster is not known as it is now; nothing while it is."""
+        """Returns why the agent has no current metadata of the cluster; empty if it has."""
         if self._watch.refused:
             return self._watch.trouble
         if time.monotonic() - self._watch.last_look <= _STALE_SECONDS:
@@ -327,7 +328,7 @@ class Agent:
         return f"{since}; {self._watch.trouble}" if self._watch.trouble else since
 
     def probe_brokers(self) -> None:
-        """Connect to the brokers once: whoever starts an agent that they refuse had better know at once.
+        """Connects to the brokers once, so that an agent that they refuse fails at its start.
 
         Raises:
             RefusedError: TLS or SASL fails.
@@ -341,7 +342,7 @@ class Agent:
             log.warning("kafka-away", error=str(error))
 
     def start(self) -> None:
-        """Start all threads."""
+        """Starts all threads."""
         if self._writer is not None:
             self._writer.start()
         self.web.start()
@@ -360,12 +361,12 @@ class Agent:
             leader.start()
 
     def stop(self) -> None:
-        """Hand every group over or leave it, and end all threads within STOP_SECONDS."""
+        """Hands every group over or leaves it, and ends all threads within STOP_SECONDS."""
         deadline = time.monotonic() + STOP_SECONDS
         for leader in self._leaders:
             leader.stop(hand_over_seconds=min(self._hand_over_seconds, STOP_SECONDS / 2))
         if self.election is not None:
-            self.election.stop()  # the others elect, and take the memberships over while the leaders still wait
+            self.election.stop()  # other agents elect and take the memberships over while the leaders still wait
         self._watch.stop()
         self._poller.stop()
         self._versions.stop()
@@ -374,15 +375,15 @@ class Agent:
         if self._measuring is not None:
             self._measuring.stop()
             if self._publisher is not None:
-                self._measuring.join(_LAST_LOOK_SECONDS)  # what it counts last is published too
+                self._measuring.join(_LAST_LOOK_SECONDS)  # so that its last measurement is published too
         if self._publisher is not None:
             self._publisher.stop()
-        self.web.end()  # connections that stay open take a second, which need not come after all else
+        self.web.end()  # open connections take a second to close, which runs in parallel with the rest
         for part in (*self._leaders, self.election, self._publisher):
             if part is not None:
                 part.join(max(0.1, deadline - time.monotonic()))
         if self._writer is not None:
-            self._writer.stop()  # after whoever may have something to tell
+            self._writer.stop()  # after all parts that may still add events
             self._writer.join(max(0.1, deadline - time.monotonic()))
         self.web.stop()
 
@@ -397,9 +398,9 @@ def _observing(settings: Settings) -> Settings:
 
 
 def _presence(settings: Settings) -> Advertisement:
-    """What this agent says of itself in the election."""
+    """Returns what this agent advertises in the election."""
     groups = settings.groups
-    name = f"{settings.web.port} {' '.join(groups)}"  # several agents on a host differ in either
+    name = f"{settings.web.port} {' '.join(groups)}"  # agents on one host differ in the port or the groups
     return Advertisement(
         identity=settings.election.identity or f"{socket.gethostname()}-{crc32(name.encode()):08x}",
         rack=settings.traffic.rack,
@@ -409,18 +410,18 @@ def _presence(settings: Settings) -> Advertisement:
 
 
 def get_ready() -> None:
-    """Do what takes a while and needs no settings, before there is work."""
+    """Does the slow work that needs no settings, before the agent starts."""
     planner.warm_up()
 
 
 def run(settings: Settings, *, line: socket.socket, observing: bool, why: str = "") -> None:
-    """Run an agent until SIGTERM or SIGINT, or until its supervisor is gone.
+    """Runs an agent until SIGTERM or SIGINT, or until its supervisor has ended.
 
     Args:
         settings: All settings.
-        line: The line to the supervisor.
-        observing: Join no group, and measure those that would be led.
-        why: Why this process takes another's place; empty if it takes none.
+        line: The socket to the supervisor.
+        observing: Join no group, and measure the groups that would be led.
+        why: Why this process replaces another one; empty if it does not.
 
     Raises:
         SettingsError, AgentError: See `Agent`.
@@ -431,7 +432,7 @@ def run(settings: Settings, *, line: socket.socket, observing: bool, why: str = 
     def on_signal(number: int, _: FrameType | None) -> None:
         log.info("stopping", signal=signal.Signals(number).name)
         if probing:
-            raise SystemExit(0)  # nothing has begun, and brokers that are away would keep it for seconds
+            raise SystemExit(0)  # nothing is started, and unreachable brokers would delay the end for seconds
         stop.set()
 
     agent = Agent(_observing(settings) if observing else settings)
@@ -454,5 +455,5 @@ def run(settings: Settings, *, line: socket.socket, observing: bool, why: str = 
     stop.wait()
     agent.stop()
     with suppress(OSError):
-        lifeline.tell()  # what is not left by now is the supervisor's to leave
+        lifeline.tell()  # the supervisor leaves the memberships that are still in a group
     log.info("stopped")

@@ -1,4 +1,4 @@
-"""Whose rack is what: RackId (KIP-881), the agent beside the member, its tags, the configured maps, then Kubernetes.
+"""Finds members' racks: RackId (KIP-881), an agent next to the member, its tags, the configured maps, then Kubernetes.
 
 Also warns of racks that can never match: names that differ only in case, or members and brokers without a common one.
 """
@@ -22,7 +22,7 @@ _GENERATED_SUFFIX: Final = re.compile(r"-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRack:
-    """A member's rack, where it was learned, and whether the member's fetches carry it."""
+    """A member's rack, its source, and whether the member's fetches contain it."""
 
     rack: str | None
     source: Source
@@ -30,7 +30,7 @@ class MemberRack:
 
 
 RackOfHost = Callable[[str], str | None]
-"""The rack of a client host's address, from memory."""
+"""Returns the rack of a client host's address, from memory."""
 
 
 def _unknown(_: str) -> str | None:
@@ -39,12 +39,12 @@ def _unknown(_: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hosts:
-    """What others know of client hosts.
+    """What other sources know about client hosts.
 
     Attributes:
-        agents: what the agents that run beside members say of their own hosts.
-        kubernetes: what the Kubernetes API says of pods.
-        version: equal as long as the answers of both are.
+        agents: racks that agents next to members report for their own hosts.
+        kubernetes: racks of pods from the Kubernetes API.
+        version: returns an equal value as long as the results of both are equal.
     """
 
     agents: RackOfHost = _unknown
@@ -53,11 +53,11 @@ class Hosts:
 
 
 NO_HOSTS: Final = Hosts()
-"""Nobody knows any."""
+"""No racks of hosts are known."""
 
 
 def client_id_of(member_id: str) -> str:
-    """The client id in a broker-made member id (`CLIENT_ID-UUID`); of a static member it is the instance id."""
+    """Returns the client id in a member id made by a broker (`CLIENT_ID-UUID`); for a static member the instance id."""
     return _GENERATED_SUFFIX.sub("", member_id)
 
 
@@ -70,7 +70,7 @@ def member_rack(  # noqa: PLR0913 - all that is known of a member
     tags: Iterable[tuple[str, str]] = (),
     hosts: Hosts = NO_HOSTS,
 ) -> MemberRack:
-    """The rack of one member from the first source that knows it; `tags` are a Kafka Streams client's."""
+    """Returns the rack of one member from the first source that knows it; `tags` are a Kafka Streams client's."""
     if subscription is not None and subscription.rack:
         return MemberRack(rack=subscription.rack, source="subscription", fetches_with_rack=True)
     fetches = any(fnmatchcase(client_id, pattern) for pattern in settings.fetch_with_rack)
@@ -105,7 +105,7 @@ def _by_network(host: str, networks: tuple[tuple[str, str], ...]) -> str | None:
 
 
 def rack_warnings(member_racks: Iterable[str], broker_racks: Iterable[str]) -> tuple[str, ...]:
-    """What an operator should know of two sets of rack names; empty where they meet or either side has none."""
+    """Returns warnings about two sets of rack names; empty if they match or one of them is empty."""
     members, brokers = set(member_racks), set(broker_racks)
     warnings = []
     folded: dict[str, str] = {rack.casefold(): rack for rack in sorted(brokers)}

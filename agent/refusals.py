@@ -1,6 +1,6 @@
-"""Who refuses whom when a connection is made, in words: from either client's error to one cause and one cure.
+"""Explains errors of both clients when a connection is refused: one cause and one cure for each.
 
-A refusal is no outage: TLS or SASL failed because of what one side is or shows, and trying again soon changes nothing.
+A refusal is no outage: TLS or SASL failed because of what one side is or sends, and a retry soon changes nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from common.errors import AgentError
 
 LEAST_SECONDS: Final = 2.0
 MOST_SECONDS: Final = 60.0
-"""How long to leave brokers alone that refuse: twice as long after each refusal, within these limits."""
+"""Limits of the pause before connecting again to brokers that refuse; it doubles after each refusal."""
 
 _UNTRUSTED: Final = (
     "the broker's certificate is signed by an authority that is not trusted here; set kafka.ssl.ca.location to the "
@@ -38,7 +38,7 @@ _CERTIFICATES: Final[Mapping[int, str]] = {
     62: _OTHER_NAME,
     64: _OTHER_NAME,
 }
-"""By OpenSSL's number of what it found (X509_V_ERR_...)."""
+"""Texts by OpenSSL's error number (X509_V_ERR_...)."""
 _ALERTS: Final = ("CERTIFICATE", "UNKNOWN_CA", "HANDSHAKE_FAILURE", "ACCESS_DENIED")
 _SHOW: Final = (
     "set kafka.ssl.certificate.location and kafka.ssl.key.location to a certificate that the brokers trust and that "
@@ -64,17 +64,17 @@ _PASSWORD: Final = "check kafka.sasl.username and kafka.sasl.password"  # noqa: 
 
 
 class NotAcceptedError(kafka_errors.KafkaError):  # type: ignore[misc]  # the library is untyped
-    """A connection that came to nothing because one side refuses the other; the text is cause and cure."""
+    """A connection failed because one side refuses the other; the text has cause and cure."""
 
     def __str__(self) -> str:
-        return str(self.args[0])  # the library would put the class in front
+        return str(self.args[0])  # the library would prepend the class name
 
 
 def refusal(error: BaseException | None, config: Mapping[str, Any]) -> str:
-    """Cause and cure where an error of kafka-python is a refusal, else nothing.
+    """Returns cause and cure if an error of kafka-python is a refusal, else an empty text.
 
     Args:
-        error: Why a connection failed; what it was caused by is looked at as well.
+        error: Why a connection failed; its causes are checked as well.
         config: kafka-python's settings.
     """
     seen: set[int] = set()
@@ -116,12 +116,12 @@ def _of_tls(reason: str) -> str:
 
 
 def is_refusal(error: BaseException) -> bool:
-    """Whether brokers refuse who asks or what is asked, so that asking again soon changes nothing."""
+    """Returns whether brokers refuse the agent or its request, so that a retry soon changes nothing."""
     return isinstance(error, (RefusedError, NotAllowedError, NotAcceptedError, kafka_errors.AuthorizationError))
 
 
 def explained(error: BaseException) -> str:
-    """A failure in one line; where somebody can mend it, with the cure."""
+    """Returns a failure in one line, with a cure if one is known."""
     if isinstance(error, (AgentError, NotAcceptedError)):
         return str(error)
     said = f"{type(error).__name__}: {error}"
@@ -130,5 +130,5 @@ def explained(error: BaseException) -> str:
 
 
 def next_pause(last: float) -> float:
-    """Seconds to leave brokers alone after a refusal, given the pause before (0 at first)."""
+    """Returns the pause in seconds after a refusal, given the previous pause (0 at first)."""
     return min(MOST_SECONDS, max(LEAST_SECONDS, 2 * last))

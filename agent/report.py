@@ -1,6 +1,6 @@
-"""What the agent shows of bytes and money, as values that travel as JSON between the agent and its readers.
+"""The report of bytes and money, as values that the agent sends as JSON.
 
-The page, `samerack cost` and `samerack top` are drawn from these.
+The page, `samerack cost` and `samerack top` show these values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from common.money import PriceTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairCost:
-    """What went from replicas in one rack to clients in another; "" is an unknown rack, which costs nothing here."""
+    """Bytes from replicas in one rack to clients in one rack; "" is an unknown rack, which costs nothing here."""
 
     client_rack: str
     replica_rack: str
@@ -37,35 +37,35 @@ class TopicCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCost:
-    """One group in the window. Shares are between 0 and 1, None where nothing is known.
+    """One group in the window. Shares are between 0 and 1, None if not known.
 
     Attributes:
         group: its name.
         kind: its protocol: classic, consumer (KIP-848), streams-classic, streams (KIP-1071), other.
         state: as the brokers name it.
-        assignor: that the group uses.
-        role: what the agent is to it, "" where it only measures.
-        members: how many.
-        members_without_rack: those whose rack no source knows.
-        partitions: that it reads.
-        wire_bytes: read in the window.
-        cross_rack_bytes: of them from another rack.
-        unknown_bytes: of them with a rack unknown on either side; neither near nor across.
-        bytes_per_second: wire bytes; None before anything was measured.
-        dollars: for what crossed in the window.
-        dollars_per_month: the same rate for a month; None before anything was measured, and while no rack is known.
-        share: across racks, by bytes where they are known, else by partitions.
-        share_by: which of the two.
-        optimal_share: of the best balanced plan.
-        random_share: of placement without regard to racks.
-        own_share: of what the group's own assignor would deal.
-        saved_dollars_per_month: what the agent saves against the group's own assignor; None where it does not lead.
-        topic_share: the topic of which one member has most; None where no topic is shared.
-        busiest: the member that reads most; None where rates are not known.
+        assignor: the assignor that the group uses.
+        role: the agent's role in it, "" if it only measures.
+        members: number of members.
+        members_without_rack: members whose rack no source knows.
+        partitions: number of partitions that it reads.
+        wire_bytes: bytes read in the window.
+        cross_rack_bytes: those from another rack.
+        unknown_bytes: those with an unknown rack on either side; neither near nor across.
+        bytes_per_second: wire bytes per second; None before the first measurement.
+        dollars: cost of the cross-rack bytes in the window.
+        dollars_per_month: the same rate for a month; None before the first measurement, and while no rack is known.
+        share: cross-rack share, by bytes if they are known, else by partitions.
+        share_by: bytes or partitions.
+        optimal_share: cross-rack share of the best balanced plan.
+        random_share: cross-rack share of an assignment that ignores racks.
+        own_share: cross-rack share of a plan of the group's own assignor.
+        saved_dollars_per_month: what the agent saves against the group's own assignor; None if it does not lead.
+        topic_share: the topic of which one member has most; None if no topic is shared.
+        busiest: the member that reads most; None if rates are not known.
         exact: whether clients counted all of the bytes themselves.
-        pairs: by racks.
-        topics: by topic, the most expensive first.
-        blind_spots: what the figures cannot know, in sentences.
+        pairs: bytes and cost by pair of racks.
+        topics: bytes and cost by topic, the most expensive first.
+        blind_spots: limits of the figures, in sentences.
         note: why the group is not shown in full, or "".
     """
 
@@ -100,7 +100,7 @@ class GroupCost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """What could not be asked, and what the figures lack for it."""
+    """A failed request, and what the figures lack because of it."""
 
     what: str
     where: str
@@ -111,18 +111,18 @@ class Gap:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """Everything at one moment.
+    """All figures at one moment.
 
     Attributes:
-        prices: whose prices all dollars are by.
-        bootstrap: `bootstrap.servers` of whoever measured, so that readers know of which cluster this is.
-        racks: of brokers.
-        window_start: of bytes and dollars, in seconds since 1970.
-        window_end: its end; the same as its start before anything was measured.
+        prices: the price table of all dollars.
+        bootstrap: `bootstrap.servers` of the measured cluster, which identifies it for readers.
+        racks: racks of brokers.
+        window_start: start of the window of bytes and dollars, in seconds since 1970.
+        window_end: its end; the same as its start before the first measurement.
         cycle: number of the measuring cycle, 0 before the first.
-        groups: the most expensive first.
-        pairs: rack by rack over all groups.
-        gaps: what could not be asked.
+        groups: all groups, the most expensive first.
+        pairs: bytes and cost by pair of racks, over all groups.
+        gaps: requests that failed.
     """
 
     prices: PriceTable
@@ -137,7 +137,7 @@ class Report:
 
     @property
     def window_seconds(self) -> float:
-        """Length of the window."""
+        """The length of the window."""
         return self.window_end - self.window_start
 
 
@@ -145,14 +145,14 @@ _JSON: Final = TypeAdapter(Report)
 
 
 def to_json(report: Report) -> bytes:
-    """A report as `GET /v1/traffic` answers it and `samerack cost --json` prints it."""
+    """Returns a report as JSON, for `GET /v1/traffic` and `samerack cost --json`."""
     return _JSON.dump_json(report)
 
 
 def from_json(text: bytes | str) -> Report:
-    """The report of such a text.
+    """Returns the report in such a JSON text.
 
     Raises:
-        AgentError: It is none.
+        AgentError: The text contains none.
     """
     return read(_JSON, text, "is no report of traffic")

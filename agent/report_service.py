@@ -1,6 +1,6 @@
 """Computes report and verdict once per snapshot, for the page, the HTTP API and the metrics.
 
-Any thread may read; one computes a value and the others wait for it.
+Any thread may read; one thread computes a value and the others wait for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from common.money import PriceTable
 from common.settings import LeadingSettings
 
 _OWN_SECONDS: Final = 60.0
-"""A group's own assignor is run again after that long: bytes shift slowly, and it costs a plan."""
+"""A group's own assignor is run again after this time: traffic changes slowly, and a run computes a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class _Own:
 class ReportService:
     """Report and verdict of the latest snapshot."""
 
-    def __init__(  # noqa: PLR0913 - everything that is shown comes together here
+    def __init__(  # noqa: PLR0913 - it serves everything that is shown
         self,
         *,
         board: TrafficBoard,
@@ -52,18 +52,18 @@ class ReportService:
         more_gaps: Callable[[], tuple[Gap, ...]] = tuple,
         statuses: Callable[[], Iterable[GroupStatus]] = tuple,
     ) -> None:
-        """Nothing is worked out yet.
+        """Starts without computing anything.
 
         Args:
-            board: where snapshots come from.
-            roles: what the agent is to each group that it is to lead.
-            events: what it decided.
+            board: source of snapshots.
+            roles: the agent's role in each group that it is to lead.
+            events: the agent's events.
             prices: what a byte costs.
-            leading: how it would lead.
+            leading: the settings to lead.
             bootstrap: `bootstrap.servers` of the measured cluster.
-            own_rack: where the agent itself is; "" where unknown.
-            more_gaps: what is missing elsewhere than in measuring.
-            statuses: how it stands to each group that it is to lead.
+            own_rack: the agent's own rack; "" if unknown.
+            more_gaps: failed requests apart from traffic measurement.
+            statuses: the status of each group that the agent is to lead.
         """
         self.board = board
         self.events = events
@@ -81,15 +81,15 @@ class ReportService:
         self._own: dict[str, _Own] = {}
 
     def roles(self) -> Mapping[str, str]:
-        """What the agent is to each group that it is to lead, now."""
+        """Returns the agent's present role in each group that it is to lead."""
         return self._roles()
 
     def statuses(self) -> tuple[GroupStatus, ...]:
-        """How the agent stands to each group that it is to lead, now."""
+        """Returns the present status of each group that the agent is to lead."""
         return tuple(self._statuses())
 
     def report(self) -> Report:
-        """The report of the latest snapshot."""
+        """Returns the report of the latest snapshot."""
         snapshot, roles, gaps = self.board.latest(), self._roles(), self._more_gaps()
         with self._lock:
             last = self._report
@@ -101,7 +101,7 @@ class ReportService:
             return last[3]
 
     def verdict(self, *, at_most_seconds: float = 0.0) -> Verdict:
-        """What is wrong: of the latest snapshot, or as it was found in the last `at_most_seconds`."""
+        """Returns the findings of the latest snapshot, or those computed in the last `at_most_seconds`."""
         with self._lock:
             if self._verdict is not None and time.monotonic() - self._verdict_at < at_most_seconds:
                 return self._verdict[1]
@@ -115,7 +115,7 @@ class ReportService:
             return self._verdict[1]
 
     def curve(self, name: str) -> tuple[CurvePoint, ...]:
-        """What a group would read across racks if members could have more than a fair share; empty where unknown."""
+        """Returns what a group would read across racks if members could exceed a fair share; empty if unknown."""
         group = self.board.group(name)
         if group is None or group.problem is None:
             return ()
@@ -127,7 +127,7 @@ class ReportService:
         return curve_of(group.problem, known if group.problem.weights is not None else None)
 
     def own_share(self, group: GroupTraffic) -> float | None:
-        """The cross-rack share that the group's own assignor comes to, not older than a minute."""
+        """Returns the cross-rack share of the group's own assignor, at most a minute old."""
         members = group.problem.members if group.problem is not None else ()
         now = time.monotonic()
         with self._lock:

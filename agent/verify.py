@@ -1,6 +1,6 @@
-"""Looks for what makes traffic cross racks without need: pure checks over one snapshot of what was measured.
+"""Finds the causes of avoidable cross-rack traffic: pure checks of one snapshot of measured traffic.
 
-Each check is a function of the evidence and says nothing of what another one says better.
+Each check is a function of the evidence and does not report what another check reports more precisely.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from common.money import SECONDS_PER_MONTH
 from common.settings import LeadingSettings
 
 LEAST_SHARE: Final = 0.05
-"""Shares nearer to each other than this are taken for the same: five points, as `policy.min_saving` by default."""
+"""Shares that differ by less than this are treated as equal: five points, the default of `policy.min_saving`."""
 _NEAR_RANDOM: Final = 0.9
 """A share of at least this part of the random one counts as random."""
 _CONSUMER: Final = "consumer"
@@ -32,7 +32,7 @@ _SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """What the checks look at: the snapshot, its report, how the agent would lead, and where it is ("": unknown)."""
+    """The input of the checks: the snapshot, its report, the settings to lead, and the agent's rack ("": unknown)."""
 
     snapshot: TrafficSnapshot
     report: Report
@@ -41,7 +41,7 @@ class Evidence:
 
     @property
     def pairs(self) -> Iterator[tuple[GroupTraffic, GroupCost]]:
-        """Each group that has members, with what it costs."""
+        """Each group that has members, with its cost."""
         costs: Mapping[str, GroupCost] = {cost.group: cost for cost in self.report.groups}
         return ((group, costs[group.group]) for group in self.snapshot.groups if group.members)
 
@@ -52,7 +52,7 @@ class Evidence:
 
     @property
     def racks_complete(self) -> bool:
-        """Whether the rack of every broker that has a replica is known: none is away, none has no rack."""
+        """Whether the rack of every broker that has a replica is known: all brokers are present and have a rack."""
         cluster = self.snapshot.cluster
         placed = {broker for topic in cluster.topics.values() for partition in topic for broker in partition.replicas}
         return all(isinstance(cluster.brokers.get(broker), str) for broker in placed | cluster.brokers.keys())
@@ -62,7 +62,7 @@ Check = Callable[[Evidence], Iterator[Finding]]
 
 
 def verdict(evidence: Evidence) -> Verdict:
-    """Everything that is wrong, what costs most first."""
+    """Returns all findings, the most expensive first."""
     free = evidence.report.prices.dollars_per_byte == 0
     found = [finding for check in CHECKS for finding in check(evidence)]
     explained = {finding.where for finding in found}
@@ -85,7 +85,7 @@ def _at_no_cost(finding: Finding) -> Finding:
 
 
 def in_group(group: GroupTraffic) -> str:
-    """How findings name a group."""
+    """Returns the name of a group in findings."""
     return f"group {group.group}"
 
 
@@ -150,7 +150,7 @@ def _racks(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _own_rack(evidence: Evidence) -> Iterator[Finding]:
-    """This pod's rack, which applications beside it have too: from the same label, file or variable."""
+    """Checks this pod's rack, which applications next to it also use: from the same label, file or variable."""
     own = {evidence.own_rack} - {""}
     for name in rack_names(own, set(evidence.racks), complete=evidence.racks_complete):
         yield Finding(
@@ -168,7 +168,7 @@ def _at_random(evidence: Evidence) -> Iterator[Finding]:
         if shares.present_bytes is None or not shares.random or _avoidable_share(group) is None:
             continue
         if group.kind == _CONSUMER:
-            continue  # the brokers' doing, which has a finding of its own
+            continue  # the brokers assign it, which is another finding
         if shares.present_bytes >= _NEAR_RANDOM * shares.random and all(member.rack.rack for member in group.members):
             yield Finding(
                 code=Code.AT_RANDOM_BASELINE,
@@ -197,12 +197,12 @@ def _protocols(evidence: Evidence) -> Iterator[Finding]:
 
 
 def _how_to_share(assignor: str, offered: Sequence[str]) -> str:
-    """How a group comes to a protocol that the agent offers."""
+    """Returns how a group can change to a protocol that the agent offers."""
     change = (
         f"give all members a common assignor, {offered[0]} for instance (two rolling restarts: first with both names, "
         "then with the new one)"
     )
-    # no advice to offer another: leaders of some assignors die of a member without the user data that they expect
+    # does not suggest offering others: leaders with some assignors fail on a member without the expected user data
     return f"add {assignor!r} to leading.protocols, or {change}" if assignor in _SAFE_TO_OFFER else change
 
 
@@ -226,7 +226,7 @@ def _replicas(evidence: Evidence) -> Iterator[Finding]:
         if group.problem is None or (group.shares.optimal or 0.0) <= LEAST_SHARE:
             continue
         if not {member.rack.rack for member in group.members} & set(evidence.racks):
-            continue  # names that never meet are another fault
+            continue  # rack names that never match are another finding
         least = share_with_every_replica(group.problem)
         if least is not None and least > LEAST_SHARE:
             yield Finding(
@@ -279,14 +279,14 @@ CHECKS: Final[tuple[Check, ...]] = (
 
 
 def _present(group: GroupTraffic) -> float:
-    """What crosses racks at present, by bytes where the optimum is by bytes too."""
+    """Returns the share that crosses racks now, by bytes if the optimum is by bytes too."""
     shares = group.shares
     by_bytes = shares.present_bytes is not None and shares.optimal_by == "bytes"
     return (shares.present_bytes if by_bytes else shares.present_partitions) or 0.0
 
 
 def _avoidable_share(group: GroupTraffic) -> float | None:
-    """What crosses racks beyond the best plan, where that is worth a word."""
+    """Returns the share that crosses racks beyond the best plan; None if it is at most LEAST_SHARE."""
     if group.shares.optimal is None:
         return None
     saving = _present(group) - group.shares.optimal
@@ -298,7 +298,7 @@ def _avoidable_dollars(evidence: Evidence, group: GroupTraffic, cost: GroupCost)
 
 
 def _monthly(evidence: Evidence, crossing_bytes: float) -> float | None:
-    """Dollars a month for so many bytes in the window."""
+    """Returns dollars a month for so many bytes in the window."""
     window = evidence.snapshot.window_seconds
     return evidence.report.prices.dollars(crossing_bytes) / window * SECONDS_PER_MONTH if window > 0 else None
 

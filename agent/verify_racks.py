@@ -1,4 +1,4 @@
-"""Two sets of rack names that ought to match, and why they do not: other case, zone names against zone ids, unknown."""
+"""Why rack names of members and brokers do not match: other case, zone names against zone ids, or unknown names."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class RackNames:
 
 
 def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete: bool = True) -> Iterator[RackNames]:
-    """Why these member racks match no broker rack; nothing where each of them does, or either side has none.
+    """Yields why member racks match no broker rack; nothing if each of them does, or one of the sets is empty.
 
     Args:
         members: racks of members.
         brokers: racks of brokers.
-        complete: whether every broker's rack is known; a broker that is away may be the one in a rack of a member.
+        complete: whether every broker's rack is known; an absent broker may be the one in a member's rack.
     """
     strangers = members - brokers
     if not strangers or not brokers:
@@ -74,7 +74,7 @@ def rack_names(members: AbstractSet[str], brokers: AbstractSet[str], *, complete
 
 
 def scheme(racks: AbstractSet[str]) -> str:
-    """How all of these racks are named, "" where they follow no scheme that clouds use."""
+    """Returns the naming scheme of all these racks, "" if it is none of the schemes of cloud providers."""
     return next((name for name, pattern in _SCHEMES if all(pattern.fullmatch(rack) for rack in racks)), "")
 
 

@@ -1,4 +1,4 @@
-"""Whether the places of replicas allow locality at all: the best balanced plan if every replica could serve."""
+"""Whether the racks of replicas allow locality at all: the best balanced plan if every replica could serve reads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assignors.model import NOBODY, AssignmentError, Problem
 
 
 def share_with_every_replica(problem: Problem) -> float | None:
-    """The cross-rack share of the best balanced plan if members read from any replica in their rack."""
+    """Returns the cross-rack share of the best balanced plan if members read from any replica in their rack."""
     ideal = replace(problem, reads_any_replica=np.ones_like(problem.reads_any_replica))
     try:
         return share(evaluate(ideal, optimal.assign(ideal)))
@@ -22,7 +22,7 @@ def share_with_every_replica(problem: Problem) -> float | None:
 
 
 def worst_topics(problem: Problem, most: int = 3) -> str:
-    """The topics with the most partitions that lack a replica in some rack of a member, in words."""
+    """Returns a text with the topics that have most partitions without a replica in some rack of a member."""
     wanted = np.unique(problem.member_rack[problem.member_rack != NOBODY])
     lacking = ~problem.replica_racks[:, wanted].all(axis=1)
     counts = np.bincount(problem.topic_of[lacking], minlength=len(problem.topics))

@@ -1,6 +1,6 @@
-"""Asks every broker for its versions of requests, at start and now and then, and says once what is found.
+"""Asks every broker for its API versions, at start and periodically, and logs the result when it changes.
 
-What is needed and what follows from an answer is `agent.versions`'.
+`agent.versions` defines what is needed and what follows from the versions.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from common.kafka_config import for_kafka_python
 log = structlog.get_logger("versions")
 
 _ASK_SECONDS: Final = 300.0
-"""Brokers are replaced one by one: that takes longer."""
+"""Replacing brokers one by one takes longer than this."""
 _AGAIN_SECONDS: Final = 15.0
 _REQUEST_MILLISECONDS: Final = 5000
 
 
 def ask(client: KafkaNetClient) -> Versions:
-    """What all running brokers have.
+    """Returns the versions of all running brokers.
 
     Raises:
-        KafkaError: One does not answer.
+        KafkaError: A broker does not answer.
     """
     manager = client._manager  # noqa: SLF001 - there is no other way to ask one broker
 
@@ -50,10 +50,10 @@ def ask(client: KafkaNetClient) -> Versions:
 
 
 class VersionWatch(threading.Thread):
-    """Keeps the last answer."""
+    """Polls the brokers' versions and keeps the last result."""
 
     def __init__(self, kafka: Mapping[str, str]) -> None:
-        """Prepare; `start` begins to ask.
+        """Prepare; `start` starts polling.
 
         Args:
             kafka: How to reach the brokers.
@@ -64,11 +64,11 @@ class VersionWatch(threading.Thread):
         self.found: Versions | None = None
 
     def unsupported_reason(self) -> str:
-        """Why no group can be led; empty where one can, or nothing is known."""
+        """Returns why no group can be led; empty if groups can be led, or nothing is known."""
         return self.found.unsupported_reason if self.found is not None else ""
 
     def summary(self) -> dict[str, Any]:
-        """For `/v1/status`; releases are empty while nothing is known."""
+        """Returns the versions for `/v1/status`; releases are empty while nothing is known."""
         found = self.found or Versions(releases=(), missing=())
         return {
             "releases": list(found.releases),
@@ -82,16 +82,16 @@ class VersionWatch(threading.Thread):
         }
 
     def stop(self) -> None:
-        """End the thread."""
+        """Ends the thread."""
         self._stopping.set()
 
     def run(self) -> None:
-        """Ask, tell what is news, pause."""
+        """Polls, logs changes and pauses until stopped."""
         while not self._stopping.is_set():
             self._stopping.wait(_ASK_SECONDS if self.look() else _AGAIN_SECONDS)
 
     def look(self) -> bool:
-        """Ask once; whether there was an answer. Who does not answer is told by the watch."""
+        """Polls once; returns whether brokers answered. Unreachable brokers are reported by `agent.watch`."""
         try:
             client = connect(for_kafka_python(self._kafka))
             try:

@@ -1,6 +1,6 @@
-"""What the agent needs of brokers, and what it does without on older ones: one table, and what follows from an answer.
+"""The broker features that the agent needs, and what it lacks on older brokers: one table, and what follows from it.
 
-Features are told by what brokers answer to ApiVersions, not by a release's name.
+Features are derived from the ApiVersions response, not from the name of a release.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from typing import Final
 FLOOR: Final = "2.4"
 """The first release of Kafka that has everything required."""
 TESTED: Final = ("3.9", "4.3")
-"""Releases that the tests of leading run on."""
+"""Releases that the tests of leading groups run on."""
 
 Ranges = Mapping[int, tuple[int, int]]
-"""Least and greatest version by number of the API, as a broker tells them."""
+"""Lowest and highest version by API key, as a broker returns them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
-    """Something that brokers can do from some release on.
+    """A feature that brokers have since some release.
 
     Attributes:
-        name: in words.
+        name: its name for users.
         api: the request's name.
-        key: its number.
-        version: the least version of the request.
-        since: the release that has it first.
+        key: the API key.
+        version: the lowest version of the request.
+        since: the first release that has it.
         required: without it no group can be led.
-        without: what becomes of it on older brokers.
+        without: the consequence on older brokers.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Feature:
     without: str = "the agent leads no group"
 
     def is_in(self, ranges: Ranges) -> bool:
-        """Whether brokers that answer this have it."""
+        """Returns whether a broker with these versions has the feature."""
         return self.key in ranges and ranges[self.key][1] >= self.version
 
 
@@ -88,11 +88,11 @@ FEATURES: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """What the brokers of a cluster have.
+    """The releases and missing features of a cluster's brokers.
 
     Attributes:
-        releases: their releases, as far as they tell, oldest first.
-        missing: features that some broker lacks.
+        releases: their releases, as inferred from ApiVersions, oldest first.
+        missing: features that at least one broker lacks.
     """
 
     releases: tuple[str, ...]
@@ -100,7 +100,7 @@ class Versions:
 
     @property
     def unsupported_reason(self) -> str:
-        """Why no group can be led on them; empty where one can."""
+        """Why no group can be led on them; empty if groups can be led."""
         lacking = [f"{one.name} ({one.api} v{one.version})" for one in self.missing if one.required]
         if not lacking:
             return ""
@@ -109,10 +109,10 @@ class Versions:
 
 
 def versions_of(answers: Sequence[tuple[str, Ranges]]) -> Versions:
-    """What is true of all brokers.
+    """Returns the releases of all brokers and the features that not all of them have.
 
     Args:
-        answers: release and answer of each broker.
+        answers: release and API versions of each broker.
     """
     releases = sorted({release for release, _ in answers}, key=_number)
     missing = tuple(one for one in FEATURES if not all(one.is_in(ranges) for _, ranges in answers))

@@ -1,7 +1,7 @@
-"""The eye on the cluster: looks at brokers and at the topics that groups read, with confluent-kafka, on one thread.
+"""Polls the brokers and the topics that groups read, with confluent-kafka, on one thread.
 
-Publishes a SettledCluster that everybody reads without locks; what counts as a change is decided in `agent.cluster`.
-A failed look changes nothing and is counted: the last settled cluster stays in force.
+Publishes a SettledCluster that other threads read without locks; `agent.cluster` decides what counts as a change.
+A failed poll changes nothing and is counted: the last settled cluster stays in force.
 """
 
 from __future__ import annotations
@@ -46,16 +46,17 @@ _INITIAL_DELAY_KEY: Final = "group.initial.rebalance.delay.ms"
 _REQUEST_SECONDS: Final = 5.0
 _KNOCK_SECONDS: Final = 2.0
 _SURE_SECONDS: Final = 30.0
-"""Where librdkafka knows of a refusal the other client finds it too, however busy the machine, and says it better."""
+"""Timeout of kafka-python after librdkafka reported a refusal, long enough for a busy machine: it finds the refusal too
+and describes it better."""
 _HEED_SECONDS: Final = 0.1
-"""An answer is waited for in turns of so long, between which errors of connections are heeded."""
+"""How long one wait for a response takes; between two waits connection errors are handled."""
 _NOT_ACCEPTED: Final = frozenset({KafkaError._AUTHENTICATION, KafkaError._SSL})  # noqa: SLF001 - librdkafka's names
 _SELECTOR_SECONDS: Final = 300.0
 _SELECTOR_AGAIN_SECONDS: Final = 30.0
 _SHARE_OF_TIME: Final = 10
-"""A look may take a tenth of the time at most: the pause is that many times as long as looks take."""
+"""Polls take about a tenth of the time at most: the pause is this many times as long as a poll takes."""
 _LAST_LOOKS: Final = 5
-"""The quickest of so many looks tells what a look takes: others wait for a broker that restarts, and load nobody."""
+"""The fastest of this many polls is the duration of a poll: slower ones wait for a restarting broker without load."""
 _PATIENCE_SECONDS: Final = 3.0
 _AGAIN_SECONDS: Final = 0.2
 _COORDINATOR_MOVES: Final = frozenset(
@@ -74,43 +75,43 @@ class WatchMetrics(Protocol):
     """What the watch counts."""
 
     def looked(self, seconds: float) -> None:
-        """A look at the cluster took so long."""
+        """Records the duration of a poll of the cluster."""
 
     def watch_failed(self) -> None:
-        """A look at the cluster failed."""
+        """Counts a failed poll of the cluster."""
 
     def ignored(self, reason: str) -> None:
-        """Something was seen that does not count as a change."""
+        """Counts something that a poll found but that is not a change."""
 
 
 class _Refusals:
-    """What librdkafka tells beside the answers: only here does it say that TLS or SASL failed."""
+    """What librdkafka reports apart from responses: only here does it report that TLS or SASL failed."""
 
     def __init__(self) -> None:
         self.text = ""
 
     def heed(self, error: KafkaError) -> None:
-        """One error that librdkafka reports of a connection."""
+        """Stores a connection error of librdkafka if it is a refusal."""
         if error.code() in _NOT_ACCEPTED:
             self.text = error.str()
 
 
 class Admin(AdminClient):
-    """librdkafka's client; knows whether it was refused, which its answers do not tell."""
+    """librdkafka's client; knows whether it was refused, which its responses do not show."""
 
     def __init__(self, kafka: Mapping[str, str]) -> None:
         self.kafka = kafka
-        self.refusals = _Refusals()  # apart, so that nothing keeps a client alive that nobody uses
+        self.refusals = _Refusals()  # a separate object, so that the callback does not keep an unused client alive
         settings = {**for_librdkafka(kafka), "error_cb": self.refusals.heed}
         get_token(settings)
         super().__init__(settings, logger=_Quiet())
 
     def answer(self, question: Future[Any]) -> Any:
-        """Waits for an answer, no longer than until a refusal is known: librdkafka would go on trying.
+        """Waits for a response, at most until a refusal is known: librdkafka would continue to retry.
 
         Raises:
-            RefusedError: The brokers refuse the agent, or the agent them.
-            KafkaException, TimeoutError: As the question.
+            RefusedError: The brokers refuse the agent, or the agent refuses them.
+            KafkaException, TimeoutError: As raised by the request.
         """
         deadline = time.monotonic() + _REQUEST_SECONDS
         while True:
@@ -126,10 +127,10 @@ class Admin(AdminClient):
                     raise
 
     def _explain(self) -> None:
-        """Asks the other client, which sees refusals that this one does not, and says more precisely what they are.
+        """Connects with kafka-python, which detects more refusals than librdkafka and describes them more precisely.
 
         Raises:
-            RefusedError: One of the two is refused.
+            RefusedError: One of the two clients is refused.
         """
         try:
             close(connect(for_kafka_python(self.kafka), _SURE_SECONDS if self.refusals.text else _KNOCK_SECONDS))
@@ -143,11 +144,11 @@ class Admin(AdminClient):
 
 
 def open_admin(kafka: Mapping[str, str]) -> Admin:
-    """An AdminClient, quiet on its own: what matters comes back as exceptions.
+    """Returns an AdminClient that logs at debug level only: errors are raised as exceptions.
 
     Raises:
         SettingsError: librdkafka refuses a setting.
-        RefusedError: It needs a token, and none is to be had.
+        RefusedError: It needs a token and cannot get one.
     """
     try:
         return Admin(kafka)
@@ -160,15 +161,15 @@ def open_admin(kafka: Mapping[str, str]) -> Admin:
 
 
 class _Quiet:
-    """librdkafka's own log lines, at debug level."""
+    """Logs librdkafka's own log lines at debug level."""
 
     def log(self, level: int, message: str, *args: object) -> None:
-        """Pass one line on."""
+        """Logs one line."""
         log.debug("librdkafka", level=level, line=message % args if args else message)
 
 
 def look(admin: Admin, topics: Collection[str]) -> ClusterView:
-    """One look at all brokers and at these topics; one that does not exist is not taken for one that may not be seen.
+    """Polls all brokers and these topics once; distinguishes absent topics from those that may not be described.
 
     Raises:
         RefusedError: TLS or SASL failed.
@@ -208,12 +209,12 @@ def _topic(described: Any) -> tuple[PartitionView, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerConfigs:
-    """What the agent reads of the brokers' configuration.
+    """What the agent reads from the brokers' configuration.
 
     Attributes:
         rack_aware: every broker has a rack-aware replica selector (KIP-392).
-        initial_delay_seconds: the least `group.initial.rebalance.delay.ms` of all brokers, in seconds (KIP-134); None
-            where one does not say.
+        initial_delay_seconds: the lowest `group.initial.rebalance.delay.ms` of all brokers, in seconds (KIP-134); None
+            if a broker does not return it.
     """
 
     rack_aware: bool
@@ -221,15 +222,15 @@ class BrokerConfigs:
 
 
 def read_broker_configs(admin: Admin, brokers: Iterable[int]) -> BrokerConfigs:
-    """Asks every broker for its configuration.
+    """Reads the configuration of every broker.
 
     Raises:
-        NotAllowedError: Not allowed.
-        AgentError: No answer.
+        NotAllowedError: The agent may not read it.
+        AgentError: No response.
     """
     questions = [
         [ConfigResource(ConfigResource.Type.BROKER, str(broker))] for broker in brokers
-    ]  # librdkafka takes one broker a call
+    ]  # librdkafka accepts one broker per call
     selectors: list[str] = []
     delays: list[str] = []
     try:
@@ -255,9 +256,10 @@ def _value(entries: Mapping[str, Any], key: str) -> str:
 
 
 def ask_selector(settings: Settings) -> Callable[[], bool]:
-    """Asks once whether brokers serve from the reader's rack, unless settings say it; the answer is a function.
+    """Asks once whether brokers serve from the reader's rack, unless the settings define it; returns a function.
 
-    It tells, or raises NotAllowedError or another AgentError that says why it is not known.
+    The function returns whether they do, or raises NotAllowedError or another AgentError with the reason why that is
+    not known.
 
     Raises:
         AgentError: No broker answers.
@@ -280,9 +282,9 @@ def ask_selector(settings: Settings) -> Callable[[], bool]:
 
 
 def find_group_type(kafka: Mapping[str, str], group: str, *, patience: float = _PATIENCE_SECONDS) -> str:
-    """As `group_type`, while the group may be on its way from one coordinator to another.
+    """Returns `group_type`; retries while the group moves from one coordinator to another.
 
-    Each question has a client of its own: librdkafka goes on asking a broker that coordinates the group no more.
+    Each request has its own client: librdkafka continues to ask a broker that no longer coordinates the group.
     """
     deadline = time.monotonic() + patience
     while True:
@@ -295,12 +297,12 @@ def find_group_type(kafka: Mapping[str, str], group: str, *, patience: float = _
 
 
 def group_type(admin: Admin, group: str) -> str:
-    """The type of a group: "classic", "consumer" (KIP-848) or another, "unknown" where brokers do not say.
+    """Returns the type of a group: "classic", "consumer" (KIP-848) or another; "unknown" if brokers do not return it.
 
     Raises:
         CoordinatorMovesError: The group has no coordinator at the moment, or another one.
-        NotAllowedError: Not allowed.
-        AgentError: No answer.
+        NotAllowedError: The agent may not describe the group.
+        AgentError: No response.
     """
     try:
         described = admin.answer(admin.describe_consumer_groups([group], request_timeout=_REQUEST_SECONDS)[group])
@@ -312,7 +314,7 @@ def group_type(admin: Admin, group: str) -> str:
 
 
 def _kind(error: KafkaException | TimeoutError) -> type[AgentError]:
-    """What the one who asked has to do about it."""
+    """Returns the error class by which the caller decides how to react."""
     code = error.args[0].code() if isinstance(error, KafkaException) else None
     if code in _COORDINATOR_MOVES:
         return CoordinatorMovesError
@@ -323,14 +325,14 @@ _SILENCE: Final = frozenset({KafkaError._TIMED_OUT, KafkaError._TIMED_OUT_QUEUE}
 
 
 def _text(error: KafkaException | TimeoutError) -> str:
-    """What went wrong; whoever's clock ran out first, ours or librdkafka's, silence names the same cure."""
+    """Returns the error's text; the text of a timeout is the same whether the agent or librdkafka timed out first."""
     if isinstance(error, KafkaException) and error.args[0].code() not in _SILENCE:
         return f"{error.args[0].name()}: {error.args[0].str()}"
     return f"no answer in {_REQUEST_SECONDS:.0f} s; check bootstrap.servers and security.protocol"
 
 
 class ClusterWatch(threading.Thread):
-    """Looks in turns and publishes what settled; `cluster` is replaced as a whole, never changed."""
+    """Polls the cluster periodically and publishes what settled; `cluster` is replaced as a whole, never changed."""
 
     def __init__(
         self,
@@ -341,15 +343,15 @@ class ClusterWatch(threading.Thread):
         selector: str,
         metrics: WatchMetrics,
     ) -> None:
-        """Prepare; `start` begins to look.
+        """Prepare; `start` starts polling.
 
         Args:
-            opened: Makes a client to look with, and another when a look has failed: librdkafka waits for the broker
-                that it takes for the controller, for five minutes if need be, and with KRaft that is any broker.
-            pause: Seconds between two looks.
+            opened: Creates a client for polling, and another one after a failed poll: librdkafka waits up to five
+                minutes for the broker that it considers the controller, and with KRaft that can be any broker.
+            pause: Seconds between two polls.
             times: How long changes must persist.
             selector: `auto`, `rack-aware` or `leader` (setting racks.replica_selector).
-            metrics: What to tell of the looks.
+            metrics: Counts polls and failures.
 
         Raises:
             SettingsError: The client refuses a setting.
@@ -368,7 +370,7 @@ class ClusterWatch(threading.Thread):
         self._lock = threading.Lock()
         self._looked = threading.Condition()
         self._absent: frozenset[str] = frozenset()
-        """Topics that the last look was told do not exist."""
+        """Topics that do not exist according to the last poll."""
         self._wake = threading.Event()
         self._took: deque[float] = deque(maxlen=_LAST_LOOKS)
         self._state = Settling()
@@ -376,18 +378,18 @@ class ClusterWatch(threading.Thread):
         self.cluster = SettledCluster()
         self.rack_aware_fetch = selector == "rack-aware"
         self.initial_delay_seconds: float | None = None
-        """`group.initial.rebalance.delay.ms` of the brokers in seconds; None while it is not known."""
+        """`group.initial.rebalance.delay.ms` of the brokers, in seconds; None while it is not known."""
         self._selector_error: AgentError | None = None
         self._refused: Mapping[str, float] = {}
         self.last_look = float("-inf")
         self._selector_at = float("-inf")
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` (quick, from the watch's thread) after each look that changed the settled cluster."""
+        """Calls `listener` on the watch's thread after each poll that changed the settled cluster; it must be quick."""
         self._listeners.append(listener)
 
     def show_interest(self, group: str, topics: frozenset[str]) -> None:
-        """Look at these topics for this group from now on; a topic that is new makes the next look come at once."""
+        """Polls these topics for this group from now on; a new topic starts the next poll at once."""
         with self._lock:
             known = frozenset().union(*self._interest.values()) if self._interest else frozenset()
             self._interest[group] = topics
@@ -395,30 +397,30 @@ class ClusterWatch(threading.Thread):
             self._wake.set()
 
     def unknown(self, topics: AbstractSet[str], owned: AbstractSet[str] = frozenset()) -> frozenset[str]:
-        """Those of the topics for which nobody can plan: no look has shown them, nor that they do not exist.
+        """Returns the topics that cannot be planned: no poll has found them or found that they do not exist.
 
         Args:
             topics: What a group subscribes to.
-            owned: Topics of which its members own partitions. Where a broker says that one of these does not exist, it
-                may have just started, and that has to last as long as any deletion before it counts.
+            owned: Topics of which its members own partitions. If a broker says that one of these does not exist, it
+                may have just started, and the topic must stay absent as long as for any deletion before it counts.
         """
         return frozenset(topics - self.cluster.topics.keys() - (self._absent - owned))
 
     def wait_for(
         self, topics: AbstractSet[str], seconds: float, owned: AbstractSet[str] = frozenset()
     ) -> frozenset[str]:
-        """Wait until these topics, which somebody shows interest in, are known; the answer is which are not.
+        """Waits until these topics, passed to `show_interest` before, are known; returns those that are not.
 
-        A topic that is known from an earlier look is not waited for, nor one that the agent may not see.
+        It does not wait for a topic that is known from an earlier poll, nor for one that the agent may not describe.
         """
         with self._looked:
             self._looked.wait_for(lambda: not self.unknown(topics, owned) - self._refused.keys(), seconds)
         return self.unknown(topics, owned)
 
     def unseen(self, group: str) -> frozenset[str]:
-        """The group's topics that the agent may not see and knows nothing of, or nothing new for too long.
+        """Returns the group's topics that the agent may not describe and does not know, or not for too long.
 
-        Nobody may plan for them: what is not seen would be given to nobody.
+        The agent must not plan for them: partitions that it does not see would be assigned to no member.
         """
         refused = self._refused
         if not refused:
@@ -428,22 +430,22 @@ class ClusterWatch(threading.Thread):
         return frozenset(one for one in topics if refused[one] < latest or not self.cluster.topics.get(one))
 
     def selector(self) -> bool:
-        """Whether brokers serve from the reader's rack, where that is known.
+        """Returns whether brokers serve from the reader's rack.
 
         Raises:
-            NotAllowedError, AgentError: Why it is not known.
+            NotAllowedError, AgentError: It is not known, with the reason.
         """
         if self._selector_error is not None and self._selector == "auto":
             raise self._selector_error
         return self.rack_aware_fetch
 
     def stop(self) -> None:
-        """End the thread within one request's time."""
+        """Ends the thread within the time of one request."""
         self._stopping.set()
         self._wake.set()
 
     def run(self) -> None:
-        """Look, settle, publish, pause."""
+        """Polls, settles changes, publishes and pauses until stopped."""
         refused_pause = 0.0
         while not self._stopping.is_set():
             self._wake.clear()
@@ -455,7 +457,7 @@ class ClusterWatch(threading.Thread):
                 self._fail(error)
                 self.refused = isinstance(error, RefusedError)
                 refused_pause = next_pause(refused_pause) if self.refused else 0.0
-            except Exception as error:  # one bad look must not end the watch of every group
+            except Exception as error:  # one bad poll must not end the watch of every group
                 self._metrics.watch_failed()
                 log.exception("look-failed", error=str(error))
             took = time.monotonic() - started
@@ -467,7 +469,7 @@ class ClusterWatch(threading.Thread):
                 self._wake.wait(max(self._pause, min(self._took) * _SHARE_OF_TIME))
 
     def _fail(self, error: AgentError) -> None:
-        """Count a failed look, say so unless it is said already, and let go of the client: it would go on trying."""
+        """Counts a failed poll, logs it unless logged before, and drops the client, which would continue to retry."""
         self._metrics.watch_failed()
         if str(error) != self.trouble:
             log.warning("look-failed", error=str(error))
@@ -475,10 +477,10 @@ class ClusterWatch(threading.Thread):
         self._admin = None
 
     def look_once(self) -> None:
-        """One look and what follows from it.
+        """Polls once and applies the result.
 
         Raises:
-            AgentError: The look failed.
+            AgentError: The poll failed.
         """
         with self._lock:
             topics = frozenset().union(*self._interest.values()) if self._interest else frozenset()
@@ -507,14 +509,14 @@ class ClusterWatch(threading.Thread):
                 listener()
 
     def _see_refused(self, refused: frozenset[str], now: float) -> None:
-        """Remember since when topics may not be seen, and say so once."""
+        """Stores since when the agent may not describe topics, and logs it once."""
         before = self._refused
         if refused - before.keys():
             log.error("topics-refused", topics=sorted(refused), cure="allow DESCRIBE on these topics")
         self._refused = {topic: before.get(topic, now) for topic in refused}
 
     def _read_configs(self, admin: Admin, view: ClusterView) -> None:
-        """Learn which replicas serve; where that fails, what was known stays true (at first: only leaders)."""
+        """Reads which replicas serve reads; on failure the last known value stays valid (at first: leaders only)."""
         try:
             configs = read_broker_configs(admin, view.brokers)
         except AgentError as error:

@@ -1,6 +1,6 @@
-"""The agent's HTTP port: `/metrics` for Prometheus, `/healthz` and `/readyz` for whoever runs it. On loopback.
+"""The agent's HTTP server: `/metrics` for Prometheus, `/healthz` and `/readyz` for probes. By default on loopback.
 
-Other rooms bring their own routes.
+Other modules add their own routes.
 """
 
 from __future__ import annotations
@@ -25,22 +25,22 @@ from common.errors import AgentError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HEAD_SECONDS: Final = 10.0
-"""How often each connection is looked at; one without a request since the last look is closed."""
+"""How often each connection is checked; one without a request since the last check is closed."""
 Check = Callable[[], dict[str, str]]
-"""What is wrong, by part; empty when the agent is healthy."""
+"""Returns what is wrong, by part; empty if the agent is healthy."""
 
 
 def application(
     metrics: Metrics, *, healthy: Check, ready: Check, more: Iterable[BaseRoute] = (), hosts: Collection[str] = ()
 ) -> Starlette:
-    """The routes over one set of metrics and two checks, and those of other rooms.
+    """Returns the application with the routes of this module and those of other modules.
 
     Args:
         metrics: what /metrics shows.
-        healthy: what /healthz asks.
-        ready: what /readyz asks.
-        more: routes of other rooms.
-        hosts: further names by which the agent may be asked.
+        healthy: the check of /healthz.
+        ready: the check of /readyz.
+        more: routes of other modules.
+        hosts: further host names that requests to the agent may use.
     """
 
     def show_metrics(_: Request) -> Response:
@@ -65,10 +65,10 @@ def application(
 
 
 class _Impatient(H11Protocol):
-    """As uvicorn's, but a connection over which no request has come for a while is closed, whatever came of one."""
+    """Uvicorn's protocol, but closes a connection without a new request for a while, even if part of one arrived."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as its base's
-        """Begin to look."""
+        """Starts the checks."""
         super().connection_made(transport)
         self._last: object = None
         self.loop.call_later(HEAD_SECONDS, self._look)
@@ -85,14 +85,14 @@ class _Impatient(H11Protocol):
 
 
 class WebServer:
-    """Uvicorn on a thread of its own; the port is bound before `start` returns."""
+    """Uvicorn on a thread; the constructor binds the port."""
 
     def __init__(self, app: Starlette, *, host: str, port: int) -> None:
         self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind((host, port))
-            self._socket.listen()  # two programs may bind one port; only one may listen
+            self._socket.listen()  # two programs may bind the same port, but only one may listen
         except OSError as error:
             self._socket.close()
             raise AgentError(
@@ -110,15 +110,15 @@ class WebServer:
         self._server.run(sockets=[self._socket])
 
     def start(self) -> None:
-        """Begin to serve."""
+        """Starts serving."""
         self._thread.start()
 
     def end(self) -> None:
-        """Take no more requests; those under way have a second."""
+        """Accepts no more requests; those under way have one second."""
         self._server.should_exit = True
 
     def stop(self) -> None:
-        """End within about a second."""
+        """Ends within about a second."""
         self.end()
         self._thread.join(2.0)
         self._socket.close()

@@ -1,6 +1,6 @@
-"""What the agent answers as JSON: `/v1/traffic`, `/v1/findings`, `/v1/events`, `/v1/policy`, `/v1/status`, `/v1/racks`.
+"""The agent's JSON API: `/v1/traffic`, `/v1/findings`, `/v1/events`, `/v1/policy`, `/v1/status`, `/v1/racks`.
 
-Read only. `samerack cost`, `top`, `verify` and `plan` read these.
+Read-only. `samerack cost`, `top`, `verify` and `plan` use it.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ POLICY: Final = (
     "saved_bytes_per_second",
     "saved_dollars_per_day",
 )
-"""What of a group's status tells whether and when the agent rebalances it."""
+"""The fields of a group's status that show whether and when the agent rebalances it."""
 
 
 def routes(reports: ReportService, *, status: Callable[[], Mapping[str, Any]] = dict) -> list[Route]:
-    """The routes over what is shown.
+    """Returns the routes of the API.
 
     Args:
         reports: Traffic, findings and events.
-        status: What brokers can do, and what the agent is to its groups.
+        status: What brokers support, and the agent's role in its groups.
     """
 
     def traffic(_: Request) -> Response:

@@ -1,6 +1,6 @@
-"""Reads the bodies of requests within bounds: what type, how many bytes, how long, and how many at the same time.
+"""Reads request bodies within limits: content type, number of bytes, time, and number at the same time.
 
-Whoever reaches the port may open connections and send slowly: that must cost neither the memory nor the time that
+Any client that reaches the port may open connections and send slowly: that must not use up the memory or time that
 others need.
 """
 
@@ -23,36 +23,36 @@ _LONGEST_REASON: Final = 500
 
 
 class RequestError(Exception):
-    """A request that changes nothing: the status that it is answered with, and why."""
+    """A rejected request: the HTTP status of the response, and the reason."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
 
     def answer(self) -> Response:
-        """The answer."""
+        """Returns the response."""
         return refusal(self.status, str(self))
 
 
 def refusal(status: int, reason: str) -> Response:
-    """A JSON object with the reason; what it repeats of a request is cut, and no character of it steers a terminal."""
+    """Returns a JSON object with the reason, cut to a maximum length and without terminal control characters."""
     text = plain(reason)
     text = text if len(text) <= _LONGEST_REASON else f"{text[:_LONGEST_REASON]}..."
-    # the rest of a body that did not come in time is not waited for
+    # after a timeout, close the connection instead of waiting for the rest of the body
     headers = {"connection": "close"} if status == 408 else None
     return JSONResponse({"error": text}, status_code=status, headers=headers)
 
 
 class BodyReader:
-    """Reads the bodies of one route; to be used from one event loop."""
+    """Reads the bodies of one route; for use in one event loop."""
 
     def __init__(self, *, max_bytes: int, seconds: float = _SECONDS, at_once: int = _AT_ONCE) -> None:
         """Prepare.
 
         Args:
-            max_bytes: how long a body may be.
-            seconds: how long all of it may take to arrive.
-            at_once: how many may be under way at the same time.
+            max_bytes: most bytes of a body.
+            seconds: how long the whole body may take to arrive.
+            at_once: how many may be read at the same time.
         """
         self._max_bytes = max_bytes
         self._seconds = seconds
@@ -60,7 +60,7 @@ class BodyReader:
 
     @asynccontextmanager
     async def read(self, request: Request) -> AsyncIterator[bytes]:
-        """The body, whatever its header says of its length; until the context ends it counts as being read.
+        """Yields the body, whatever length its header claims; it counts as being read until the context ends.
 
         Raises:
             RequestError: It is not JSON by its content type (415), too long (413), late (408), cut off (400), or one

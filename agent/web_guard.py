@@ -1,9 +1,9 @@
-"""Who may change anything over the agent's port, and by which names it may be asked at all.
+"""Which requests may change anything over the agent's port, and which host names requests may use at all.
 
-Changes are for programs on this machine: the peer is a loopback address, the Host header names one (a page whose name
-was rebound to 127.0.0.1 names another), and there is no Origin header, which browsers add to what pages send. Reading
-is for whoever reaches the port, under a name that is no stranger's: a page whose own name was rebound to the agent's
-address could else read it as its own.
+Only programs on this machine may make changes: the peer is a loopback address, the Host header names one (a page whose
+name was rebound to 127.0.0.1 sends another name), and there is no Origin header, which browsers add to requests of
+pages. Any client that reaches the port may read, with a known host name: otherwise a page whose own name was rebound to
+the agent's address could read it as its own origin.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from agent.web_body import refusal
 
 _LOCAL: Final = "localhost"
 _CLUSTER: Final = (".svc", ".cluster.local", ".localhost")
-"""Names that no one can register: of Kubernetes services, and of this machine."""
+"""Suffixes that cannot be registered: of Kubernetes services, and of this machine."""
 
 
 def refused_change(request: Request, cure: str) -> str:
-    """Why this request may change nothing; empty where it may.
+    """Returns why this request must not change anything; empty if it may.
 
     Args:
         request: the request.
-        cure: what somebody on another machine can do instead.
+        cure: what a user on another machine can do instead.
     """
     if request.client is None or not _is_here(request.client.host):
         return f"only programs on this machine may ask; {cure}"
@@ -41,20 +41,20 @@ def refused_change(request: Request, cure: str) -> str:
 
 
 class KnownHosts:
-    """Lets a request through whose Host is an address, a name without dots, of a service, or one of the settings."""
+    """Accepts requests whose Host is an address, a name without dots, of a service, or one of the settings."""
 
     def __init__(self, app: ASGIApp, *, names: Collection[str]) -> None:
-        """Around an application.
+        """Wraps an application.
 
         Args:
             app: the application.
-            names: further names by which it may be asked.
+            names: further host names that requests may use.
         """
         self._app = app
         self._names = frozenset(name.lower() for name in names)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer 403 under a stranger's name."""
+        """Answers 403 if the host name is not known."""
         if scope["type"] == "http":
             host = _host(Request(scope).headers.get("host", ""))
             if not self._is_known(host):
@@ -74,7 +74,7 @@ class KnownHosts:
 
 
 def _host(header: str) -> str:
-    """The name of a Host header, without a port; empty where it makes no sense."""
+    """Returns the name in a Host header, without port; empty if it is not valid."""
     try:
         return (urlsplit(f"//{header}").hostname or "").rstrip(".")
     except ValueError:
@@ -86,5 +86,5 @@ def _is_here(host: str) -> bool:
         address = ip_address(host.partition("%")[0])
     except ValueError:
         return False
-    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None  # a server on :: sees IPv4 so
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None  # how a server on :: sees IPv4
     return (mapped or address).is_loopback

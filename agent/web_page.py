@@ -1,6 +1,6 @@
-"""The page: `/` for the whole cluster, `/group?name=…` for one group. HTML made here, no script, nothing from outside.
+"""The web page: `/` for the whole cluster, `/group?name=…` for one group. Plain HTML, no scripts, no external content.
 
-Everything that comes from Kafka is escaped by the templates.
+The templates escape everything that comes from Kafka.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _WAITS: Final[Mapping[str, str]] = {
     Reason.HOURLY_CAP.value: "a rebalance waits, as there were enough in the last hour",
     Reason.PROPOSED.value: "a rebalance is proposed, and in mode propose not triggered",
 }
-"""Reasons why a rebalance that would save something is not made, in words."""
+"""Texts for the reasons why a rebalance that would save something is not made."""
 _EVENTS_SHOWN: Final = 30
 _GROUPS_SHOWN: Final = 200
 _REFRESH_SECONDS: Final = 10
@@ -47,7 +47,7 @@ _HEADERS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One field of the matrix; `kind` is near, across or unknown, `heat` from 0 (nothing) to 5 (the most)."""
+    """One cell of the matrix; `kind` is near, across or unknown, `heat` from 0 (nothing) to 5 (the most)."""
 
     wire_bytes: int
     dollars: float
@@ -64,7 +64,7 @@ class Matrix:
 
 
 def matrix(pairs: Iterable[PairCost], racks: Iterable[str]) -> Matrix:
-    """The field of every pair of racks, of brokers and of whoever reads, the unknown ones last."""
+    """Returns a cell for every pair of a client rack and a replica rack, unknown racks last."""
     found = {(pair.client_rack, pair.replica_rack): pair for pair in pairs}
     known = set(racks) | {rack for pair in found for rack in pair if rack}
     columns = (*sorted(known), *([""] if any(replica == "" for _, replica in found) else []))
@@ -87,7 +87,7 @@ def matrix(pairs: Iterable[PairCost], racks: Iterable[str]) -> Matrix:
 
 
 def environment() -> Environment:
-    """The templates, escaping whatever they are given."""
+    """Returns the templates, which escape all values."""
     made = pages.environment("agent")
     made.filters.update(rate=words.rate, when=words.when)
     made.filters.update(duration=duration, happened=happened, reason=reason)
@@ -97,7 +97,7 @@ def environment() -> Environment:
 
 
 def totals(report: Report) -> dict[str, Any]:
-    """The figures at the top."""
+    """Returns the figures at the top of the page."""
     window = report.window_seconds
     crossing = sum(group.cross_rack_bytes for group in report.groups)
     known = sum(group.wire_bytes - group.unknown_bytes for group in report.groups)
@@ -111,7 +111,7 @@ def totals(report: Report) -> dict[str, Any]:
 
 
 def routes(reports: ReportService) -> list[Route]:
-    """The page's routes over what is shown."""
+    """Returns the routes of the page."""
     templates = environment()
     style = templates.get_template("page.css").render()
 

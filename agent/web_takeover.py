@@ -1,7 +1,7 @@
-"""`POST /v1/takeover` asks the agent to take the lead of a group over, `GET` tells how that stands.
+"""`POST /v1/takeover` asks the agent to take the lead of a group over, `GET` returns the progress.
 
-It heeds programs on this machine (`agent.web_guard`) that send JSON by its content type, which no page of another
-origin may send unasked.
+POST accepts only programs on this machine (`agent.web_guard`) that send the content type of JSON, which a page of
+another origin may not send without a preflight request.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _MOST_BYTES: Final = 4096
 
 
 class Takes(Protocol):
-    """Who leads one group."""
+    """The leader of one group."""
 
     @property
     def takeover(self) -> Progress:
-        """How its last takeover stands."""
+        """The progress of its last takeover."""
 
     def take_over(self, *, dry_run: bool) -> Progress:
-        """Ask for one."""
+        """Requests a takeover."""
 
 
 def routes(leaders: Mapping[str, Takes]) -> list[Route]:
-    """The route over those who lead, by group."""
+    """Returns the routes for the leaders by group."""
     bodies = BodyReader(max_bytes=_MOST_BYTES)
 
     async def ask(request: Request) -> Response:
@@ -64,10 +64,10 @@ def routes(leaders: Mapping[str, Takes]) -> list[Route]:
 
 
 def _question(body: bytes) -> tuple[str, bool]:
-    """The group that is asked for, and whether it is only a question.
+    """Returns the requested group, and whether it is a dry run.
 
     Raises:
-        RequestError: It makes no sense; the message says what would.
+        RequestError: The body is not valid; the message says what is expected.
     """
     try:
         asked: Any = json.loads(body)

@@ -1,1 +1,1 @@
-"""Leading one consumer group: being in it, planning for it, deciding about it, and telling what was done."""
+"""Leads one consumer group: membership, planning, decisions about rebalances, and reporting."""

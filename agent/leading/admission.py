@@ -1,6 +1,6 @@
-"""Which groups the agent may join: a pure rule over one look at the group, with the reason when it may not.
+"""Which groups the agent may join: a pure rule over one description of the group, with the reason for a refusal.
 
-`Admission` asks the rule, and the brokers where the look does not tell, once per state of the group.
+`Admission` applies the rule, and asks the brokers what the description does not contain, once per state of the group.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from common.settings import LeadingSettings
 from common.settings.leading import STREAMS_PROTOCOLS
 
 NO_PLACE: Final = "its leader would give partitions to a member without topics, whatever its place"
-"""Why the agent keeps out of a group with a sticky assignor until its members have other ids."""
+"""Why the agent stays out of a group with a sticky assignor until its members have other ids."""
 _CLASSIC: Final = frozenset({"classic", "unknown"})
 
 
 def no_reason() -> str:
-    """Nothing speaks against these brokers."""
+    """Returns an empty reason: these brokers are supported."""
     return ""
 
 
 class Admission:
-    """Whether the agent may be in one group."""
+    """Decides whether the agent may be in one group."""
 
-    def __init__(  # noqa: PLR0913 - there are as many reasons against it
+    def __init__(  # noqa: PLR0913 - there are that many possible reasons against joining
         self,
         *,
         group: str,
@@ -44,16 +44,16 @@ class Admission:
         unsupported_reason: Callable[[], str] = no_reason,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing has been asked yet.
+        """Starts without a decision.
 
         Args:
             group: The group's name.
             leading: Protocol names, the agent's instance id.
-            watch: What the agent may see.
-            group_type: The type of a group by name, for telling classic groups from those that brokers assign.
-            reporter: Reports reasons against it.
-            foreign_protocols: Which protocol the group used last, where the agent does not offer it.
-            unsupported_reason: Why nobody can be led on these brokers; nothing where that is possible.
+            watch: Knows which topics the agent may describe.
+            group_type: The type of a group by name, to tell classic groups from those that brokers assign.
+            reporter: Reports reasons against joining.
+            foreign_protocols: The last protocol of the group, if the agent does not offer it.
+            unsupported_reason: Why groups on these brokers cannot be led; empty if they can.
             clock: Seconds, monotonic.
         """
         self.back_off = BackOff(clock)
@@ -71,15 +71,15 @@ class Admission:
 
     @property
     def is_troubled(self) -> bool:
-        """Whether the agent stays out of a group that it is told to lead."""
+        """Whether the agent stays out of a group that it is configured to lead."""
         return bool(self._refusal) or self.back_off.is_out
 
     def forget(self) -> None:
-        """Ask anew at the next look."""
+        """Makes the next `admits` decide again."""
         self._judged = None
 
     def admits_at_birth(self) -> bool:
-        """Whether the agent may join the group while it forms, when nobody sees which protocols its members offer."""
+        """Returns whether the agent may join while the group forms and the protocols of its members are not visible."""
         if self.back_off.is_out or self._watch.unseen(self._group) or self._unsupported_reason():
             return False
         protocol = self._foreign_protocols.of(self._group)
@@ -89,7 +89,7 @@ class Admission:
         return not protocol
 
     def admits(self, view: GroupView) -> bool:
-        """Whether the rule and the brokers let the agent in; a group that has not settled yet does not."""
+        """Returns whether the rule and the brokers allow joining; False while the group has not settled."""
         if view.stable and view.protocol_type == CONSUMER:
             known = view.protocol in self._leading.protocols
             self._foreign_protocols.note(self._group, view.protocol, foreign=not known)
@@ -128,15 +128,15 @@ class Admission:
 
 
 def is_settled(view: GroupView) -> bool:
-    """Whether the group is not in the middle of a rebalance: only then does it show what the rule looks at."""
+    """Returns whether the group is not rebalancing: only then does its description have what the rule needs."""
     return view.stable or view.state in EMPTY_STATES
 
 
 def refusal(view: GroupView, leading: LeadingSettings) -> str:
-    """Why the agent stays out of this group; empty when it may join.
+    """Returns why the agent stays out of this group; empty if it may join.
 
-    It joins only groups of protocol type `consumer` that share a protocol name with it and whose present leader bears a
-    member without topics. Whether brokers assign the group is not seen here (`agent.watch.group_type`).
+    It joins only groups of protocol type `consumer` that share a protocol name with it and whose present leader
+    supports a member without topics. This does not check whether brokers assign the group (`agent.watch.group_type`).
     """
     if view.protocol_type not in ("", CONSUMER):
         return f"its protocol type is {view.protocol_type!r}, not consumer"
@@ -159,7 +159,7 @@ def refusal(view: GroupView, leading: LeadingSettings) -> str:
 
 
 def unsound(protocol: str) -> str:
-    """Why the agent never follows a leader with this assignor; empty where it may."""
+    """Returns why the agent never follows a leader with this assignor; empty if it may."""
     if protocol not in UNSOUND_PROTOCOLS:
         return ""
     return (
@@ -169,10 +169,10 @@ def unsound(protocol: str) -> str:
 
 
 def _foreign_protocol(protocol: str) -> str:
-    """Why the agent stays out of a group with a protocol that it does not offer.
+    """Returns why the agent stays out of a group with a protocol that it does not offer.
 
-    No advice to offer the name: the leaders of some assignors, Kafka Streams' among them, die of a member without the
-    user data that they expect.
+    It does not suggest offering the name: leaders with some assignors, such as Kafka Streams', fail on a member
+    without the user data that they expect.
     """
     if protocol in STREAMS_PROTOCOLS:
         return "it is a Kafka Streams application, which assigns its tasks itself"
@@ -180,15 +180,16 @@ def _foreign_protocol(protocol: str) -> str:
 
 
 def foreign(view: GroupView, leading: LeadingSettings, member_id: str = "") -> str:
-    """Which member is another agent, in words; empty where there is none.
+    """Returns a text that names another agent in the group; empty if there is none.
 
-    That is a member without topics and without our instance id: with it, joining would just take that membership over.
-    In groups whose protocol is sound agents are static members; another there is a consumer whose topics do not exist.
+    Another agent is a member without topics and with another instance id: with the same id, joining would just take
+    that membership over. In groups with a sound protocol agents are static members; a dynamic member without topics
+    there is a consumer whose topics do not exist.
 
     Args:
         view: The group without the agent itself.
         leading: The agent's instance id.
-        member_id: Ask about this member only.
+        member_id: Check this member only.
     """
     for member in view.members:
         if (

@@ -1,10 +1,10 @@
-"""The leader's duty between JoinGroup and SyncGroup: a plan for everybody, from memory, on the network thread.
+"""The leader's work between JoinGroup and SyncGroup: plans for all members, from memory, on the network thread.
 
-One thing is waited for, within the deadline: the first look at topics that this process has never seen. A plan covers
-every member and every subscribed topic, or none is made: an agent that cannot do so leaves, and the group leads itself.
+It waits only, within the deadline, for the first poll of topics that this process has never seen. A plan covers every
+member and every subscribed topic, or none is made: an agent that cannot plan leaves, and the group leads itself.
 
-The group's thread tells what it sees of the group; the network thread asks for a plan. A lock keeps the two from
-losing each other's news. Nothing is logged here: the group's thread tells afterwards what was sent.
+The group's thread passes descriptions of the group; the network thread asks for a plan. A lock prevents lost updates
+between the two. Nothing is logged here: the group's thread reports afterwards what was sent.
 """
 
 from __future__ import annotations
@@ -32,30 +32,30 @@ from protocol.errors import ProtocolError
 from protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions
 
 Weigh = Callable[[str], Weights | None]
-"""The weights of a group's partitions by topic, from memory; None while they are not known."""
+"""Returns the weights of a group's partitions by topic, from memory; None while they are not known."""
 
 _MOST_ROUNDS: Final = 4
 _PLANNING_SECONDS: Final = 1.0
-"""Of the deadline, so much is left for planning when topics have to be looked at, but never more than half of it."""
+"""This part of the deadline is kept for planning while topics are polled, but never more than half of the deadline."""
 _LEAST_SECONDS: Final = 0.00001
 _EMPTY_ASSIGNMENT: Final = encode_assignment(Assignment(version=0, partitions=NO_PARTITIONS))
 
 
 class NoConsumersError(AgentError):
-    """The group has no member but the agent, which has to leave before SyncGroup makes it Stable.
+    """The agent is the only member and must leave before SyncGroup makes the group Stable.
 
-    In a Stable group committed offsets expire by their own age, in one that is being emptied they do not (KIP-211).
+    Committed offsets expire by their own age in a Stable group, but not in one that becomes Empty (KIP-211).
     """
 
 
 def unweighed(_: str) -> Weights | None:
-    """Every partition counts alike."""
+    """Returns None: every partition has the same weight."""
     return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A plan that went to the group, and what it was made from: `subscriptions` are topics by member id."""
+    """A plan that was sent to the group, and its input: `subscriptions` are topics by member id."""
 
     generation: int
     plan: planner.Plan
@@ -65,13 +65,13 @@ class Sent:
     subscriptions: Mapping[str, frozenset[str]]
     cooperative: bool = False
     rounds: tuple[tuple[int, Mapping[str, str]], ...] = ()
-    """The latest generations, this one last, with client ids by instance id or member id: of one that another
-    overtook nobody else knows who was in it."""
+    """The latest generations, this one last, with client ids by instance id or member id: the members of a generation
+    that another one replaced at once are known only here."""
     weights: Weights | None = None
 
 
 class Assigning:
-    """What is known for planning one group, and the last plan made of it."""
+    """What is known for planning one group, and the last plan made for it."""
 
     def __init__(
         self,
@@ -93,10 +93,10 @@ class Assigning:
         self._rounds: deque[tuple[int, Mapping[str, str]]] = deque(maxlen=_MOST_ROUNDS)
         self.sent: Sent | None = None
         self.since: float | None = None
-        """When the plan that is being made was asked for (monotonic); None while none is."""
+        """When the plan that is being made was requested (monotonic); None while no plan is being made."""
 
     def see(self, others: GroupView) -> None:
-        """Take note of a look at the group without the agent itself."""
+        """Stores a description of the group without the agent itself."""
         with self._lock:
             self._view = others
             owned = {member.id: member.assigned for member in others.members} | {
@@ -104,7 +104,7 @@ class Assigning:
             }
             if others.stable:
                 self._owned = owned
-            elif not self._owned:  # in a rebalance the broker still shows the assignments of the generation before
+            elif not self._owned:  # in a rebalance the broker still shows the assignments of the previous generation
                 self._owned = {member: partitions for member, partitions in owned.items() if len(partitions)}
         if others.stable:
             self._watch.show_interest(
@@ -112,9 +112,9 @@ class Assigning:
             )
 
     def may_be_of(self, generation: int, others: GroupView) -> bool:
-        """Whether a look can be of this generation: if its plan was made here, it was made for just these members.
+        """Returns whether a description can be of this generation: one planned here must have exactly its members.
 
-        A coordinator that has just taken the group over may describe a former generation, as stable, until the other
+        A coordinator that has just taken the group over may describe an earlier generation as stable until the other
         brokers have followed it.
         """
         sent = self.sent
@@ -127,20 +127,20 @@ class Assigning:
         }
 
     def mode(self, protocol: str) -> planner.Mode:
-        """How to plan for a group that uses this protocol."""
+        """Returns how to plan for a group that uses this protocol."""
         return planner.mode_of(protocol, self._settings.leading, rack_aware_fetch=self._watch.rack_aware_fetch)
 
     def weights(self) -> Weights | None:
-        """The measured weights where they are to count and known; the same object while they are the same."""
+        """Returns the measured weights if they are used and known; the same object while they do not change."""
         return self._weigh(self._group) if self._settings.leading.weigh_by == "bytes" else None
 
     def assign(self, joined: Joined) -> dict[str, bytes]:
-        """The plan for everybody in the JoinGroup answer.
+        """Returns the encoded assignment of every member in the JoinGroup response.
 
         Raises:
-            NoConsumersError: The agent is alone.
-            BackOffError: A member cannot be read, a topic could not be looked at, or somebody would get nothing.
-            AssignmentError: No plan passes the check. After any of these errors the agent has to leave.
+            NoConsumersError: The agent is the only member.
+            BackOffError: A subscription cannot be read, a topic could not be polled, or a member would get nothing.
+            AssignmentError: No plan passes the check. After any of these errors the agent must leave.
         """
         self.since = time.monotonic()
         try:
@@ -197,7 +197,7 @@ class Assigning:
         return {member: encoded.get(member, _EMPTY_ASSIGNMENT) for member, _, _ in joined.members}
 
     def _wait_for(self, topics: frozenset[str], members: Sequence[planner.PlanMember], deadline: float) -> None:
-        """Wait until all topics are known, or known not to exist."""
+        """Waits until all topics are known, or known not to exist."""
         spare = min(_PLANNING_SECONDS, self._settings.leading.deadline_seconds / 2)
         unknown = self._watch.wait_for(
             topics,
@@ -211,10 +211,10 @@ class Assigning:
 
 
 def _subscriptions(joined: Joined) -> list[tuple[str, str | None, Subscription]]:
-    """What everybody but the agent subscribes to: member id, instance id, subscription.
+    """Returns member id, instance id and subscription of every member except the agent.
 
     Raises:
-        BackOffError: One cannot be read.
+        BackOffError: A subscription cannot be read.
     """
     subscriptions = []
     for member, instance, metadata in joined.members:

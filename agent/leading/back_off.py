@@ -14,22 +14,22 @@ from typing import Final
 from common.errors import AgentError
 
 CALM_SECONDS: Final = 600.0
-"""A pause begins anew once the agent has been back for so long, or for as long as its last pause if that is longer."""
+"""After this time since the last pause, or the length of that pause if longer, pauses have the first length again."""
 MOST_FAILED: Final = 3
-"""So many plans in a row that were not the optimal one: the group's own leader would do as well."""
+"""After so many fall-back plans in a row the group's own leader would plan as well."""
 MOST_REJECTED: Final = 3
 SOON_SECONDS: Final = 10.0
-"""A rebalance so soon after a plan, of the same members with the same subscriptions and not asked for by the agent, is
-held against the plan."""
+"""A rebalance so soon after a plan, with the same members and subscriptions and not asked for by the agent, counts as a
+rejection of the plan."""
 REFRESH_SECONDS: Final = 600.0
-"""Within twice the clients' default `metadata.max.age.ms` each member has found what changed in the cluster."""
+"""Within twice the clients' default `metadata.max.age.ms` every member has seen a change of the cluster."""
 MOST_LOST: Final = 3
 LOST_SECONDS: Final = 600.0
-"""So many lost memberships in that time are no accident."""
+"""After MOST_LOST lost memberships in this time the agent backs off."""
 
 
 class Cause(StrEnum):
-    """Why the agent is out."""
+    """Why the agent backs off."""
 
     FENCED = "fenced"
     CONVERTED = "converted"
@@ -50,13 +50,13 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What follows from one cause.
+    """The rule of one cause.
 
     Attributes:
         seen: what the agent sees.
-        first_seconds: its first pause.
-        most_seconds: the longest; a pause is twice the one before it.
-        gone: what has to be gone as well, beside the end of the pause; empty where the agent just tries again.
+        first_seconds: the first pause.
+        most_seconds: the longest pause; each is twice the one before it.
+        gone: the condition for a return besides the end of the pause; empty if the agent just tries again.
     """
 
     seen: str
@@ -156,7 +156,7 @@ RULES: Final[Mapping[Cause, Rule]] = MappingProxyType(
 
 
 class BackOffError(AgentError):
-    """The agent had better be outside a group for a while; it leaves properly and says why."""
+    """The agent must stay out of a group for a while; it leaves properly and reports why."""
 
     def __init__(self, cause: Cause, reason: str = "") -> None:
         super().__init__(reason or RULES[cause].seen)
@@ -176,23 +176,23 @@ class Pause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackOffState:
-    """What is remembered of one group: the last pause for each cause, and the last cause."""
+    """The state of one group: the last pause for each cause, and the last cause."""
 
     pauses: Mapping[Cause, Pause] = field(default_factory=dict)
     last: Cause | None = None
 
     def is_out(self, now: float) -> bool:
-        """Whether a pause lasts."""
+        """Returns whether a pause is in effect."""
         return any(now < pause.until for pause in self.pauses.values())
 
     def seconds(self, cause: Cause) -> float:
-        """Length of the last pause for a cause."""
+        """Returns the length of the last pause for a cause."""
         pause = self.pauses.get(cause)
         return pause.seconds if pause is not None else 0.0
 
 
 def backed_off(standing: BackOffState, cause: Cause, now: float) -> BackOffState:
-    """The standing after a cause has come, for the first time or again."""
+    """Returns the state after a cause has occurred, for the first time or again."""
     rule, last = RULES[cause], standing.pauses.get(cause)
     again = last is not None and now - last.until < max(CALM_SECONDS, last.seconds)
     seconds = min(rule.most_seconds, 2 * last.seconds) if last is not None and again else rule.first_seconds
@@ -209,12 +209,12 @@ class PlanRecord:
     Attributes:
         at: when, in seconds.
         subscriptions: topics by id of the members that it was for. Members with a pattern rejoin once each when a topic
-            appears, as each finds it at a metadata refresh of its own: no answer to the plan.
-        failed: it is the fall-back's.
-        withheld: partitions were withheld for a round that follows it.
+            appears, each after its own metadata refresh: that is no rejection of the plan.
+        failed: it is a plan of the fall-back.
+        withheld: partitions were withheld for the next round.
         asked: the agent itself had asked for the rebalance.
-        changed: partitions or replicas of its topics are others than for the plan before. Each member of librdkafka
-            rejoins once for that too, at a metadata refresh of its own, with an unchanged subscription.
+        changed: partitions or replicas of its topics differ from the plan before. Each librdkafka member rejoins once
+            for that too, after its own metadata refresh, with an unchanged subscription.
     """
 
     at: float
@@ -227,15 +227,15 @@ class PlanRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanHealth:
-    """How it goes with one group.
+    """How the plans and memberships of one group succeed.
 
     Attributes:
         failed: plans in a row that were the fall-back's.
         rejected: plans in a row after each of which the group rebalanced soon.
         expected: rebalances that members may still start because partitions or replicas have changed.
-        expected_until: when that ends.
+        expected_until: until when they are expected.
         last: the last plan.
-        lost: when the membership was lost.
+        lost: when memberships were lost.
     """
 
     failed: int = 0
@@ -247,7 +247,7 @@ class PlanHealth:
 
     @property
     def cause(self) -> Cause | None:
-        """What is wrong with it."""
+        """The cause to back off, or None."""
         if self.failed >= MOST_FAILED:
             return Cause.PLANS_FAILED
         if self.rejected >= MOST_REJECTED:
@@ -256,7 +256,7 @@ class PlanHealth:
 
 
 def planned(course: PlanHealth, sent: PlanRecord) -> PlanHealth:
-    """The course after a plan."""
+    """Returns the health after a plan."""
     last = course.last
     rejected = (
         last is not None
@@ -281,7 +281,7 @@ def planned(course: PlanHealth, sent: PlanRecord) -> PlanHealth:
 
 
 def lost(course: PlanHealth, now: float) -> PlanHealth:
-    """The course after the membership was lost without the agent's doing."""
+    """Returns the health after the membership was lost although the agent did not leave."""
     return replace(course, lost=(*(one for one in course.lost if now - one < LOST_SECONDS), now))
 
 
@@ -289,10 +289,10 @@ def lost(course: PlanHealth, now: float) -> PlanHealth:
 
 
 class BackOff:
-    """What is remembered of one group for as long as the agent runs."""
+    """Back-offs and plan health of one group for as long as the agent runs."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        """Nothing is held against the group yet.
+        """Starts without pauses and failures.
 
         Args:
             clock: Seconds, monotonic.
@@ -305,12 +305,12 @@ class BackOff:
 
     @property
     def is_out(self) -> bool:
-        """Whether a pause lasts."""
+        """Whether a pause is in effect."""
         return self._standing.is_out(self._clock())
 
     @property
     def is_wary(self) -> bool:
-        """Whether the agent last made room for a foreign agent, so that it stays out of groups that have one."""
+        """Whether the agent last backed off because of a foreign agent, so that it stays out while there is one."""
         return self._standing.last is Cause.FOREIGN_AGENT
 
     @property
@@ -319,25 +319,25 @@ class BackOff:
         return self._standing.last is Cause.TOPICS_UNKNOWN
 
     def start(self, cause: Cause, reason: str) -> float:
-        """The agent is out because of this; the answer is for how many seconds at least."""
+        """Starts a pause for this cause; returns its length in seconds."""
         self._standing = backed_off(self._standing, cause, self._clock())
         self._course = replace(self._course, failed=0, rejected=0, expected=0, last=None, lost=self._course.lost[1:])
         self.reason = reason
         return self._standing.seconds(cause)
 
     def planned(self, sent: PlanRecord) -> None:
-        """A plan went to the group.
+        """Records a plan that was sent to the group.
 
         Raises:
-            BackOffError: It was one too many.
+            BackOffError: Too many plans in a row failed or were rejected.
         """
         self._heed(planned(self._course, sent))
 
     def lost(self) -> None:
-        """The membership was lost without the agent's doing.
+        """Records that the membership was lost although the agent did not leave.
 
         Raises:
-            BackOffError: It was one time too many.
+            BackOffError: That happened too often.
         """
         self._heed(lost(self._course, self._clock()))
 

@@ -1,9 +1,10 @@
 """Takes the lead of a group that is just forming, before its first generation.
 
 When the first consumer joins an empty group, its coordinator holds the first rebalance open for
-`group.initial.rebalance.delay.ms` (KIP-134), and again as long when others join meanwhile. Nobody owns anything yet.
-The agent joins in that time and then leaves in the name of all who came before it: their JoinGroups are answered
-UNKNOWN_MEMBER_ID, they join again at once, and the agent, alone for that moment, leads generation 1.
+`group.initial.rebalance.delay.ms` (KIP-134), and for the same time again if others join meanwhile. No member owns
+partitions yet. The agent joins in that time and then removes all members that joined before it with one LeaveGroup:
+their JoinGroups are answered UNKNOWN_MEMBER_ID, they join again at once, and the agent, alone at that moment, leads
+generation 1.
 """
 
 from __future__ import annotations
@@ -20,24 +21,24 @@ from agent.leading.member import Member
 
 _MAX_EVICTIONS: Final = 3
 _SAFE_PART: Final = 0.8
-"""Of the delay: what is left has to do for the way of a request."""
+"""The part of the delay that is used; the rest is reserved for the latency of a request."""
 _SLOW_RETRY_SECONDS: Final = 5.0
-"""After a JoinGroup that failed, segmentio/kafka-go waits so long (`JoinGroupBackoff`); others join again at once."""
+"""How long segmentio/kafka-go waits after a failed JoinGroup (`JoinGroupBackoff`); other clients rejoin at once."""
 _RETRY_SLACK_SECONDS: Final = 0.05
 _LATE_SECONDS: Final = 1.0
-"""So much later than the retry a member may join again, on a busy machine."""
+"""How much later than its retry a member may join again on a busy machine."""
 
 
 def is_forming(view: GroupView, *, empty_at: float | None, delay_seconds: float | None, now: float) -> bool:
-    """Whether the group's members certainly wait for their first generation, so that nobody owns anything.
+    """Returns whether the group's members certainly wait for their first generation, so that none owns partitions.
 
-    The description alone is no proof: a rebalance that follows another before its SyncGroup empties all assignments
-    too, and cooperative members own partitions then.
+    The description alone is no proof: a rebalance that follows another one before its SyncGroup also clears all
+    assignments, and cooperative members own partitions then.
 
     Args:
         view: The group.
-        empty_at: When it was last seen without members, monotonic seconds; None where it was not.
-        delay_seconds: `group.initial.rebalance.delay.ms` in seconds; None where it is not known.
+        empty_at: When it was last seen without members, monotonic seconds; None if it was not.
+        delay_seconds: `group.initial.rebalance.delay.ms` in seconds; None if it is not known.
         now: Monotonic seconds.
     """
     if empty_at is None or not delay_seconds or now - empty_at >= _SAFE_PART * delay_seconds:
@@ -55,20 +56,20 @@ def _awaits_generation(view: GroupView) -> bool:
 
 
 def safe_until(empty_at: float, delay_seconds: float) -> float:
-    """Until when the first rebalance of a group is held open for sure, in monotonic seconds.
+    """Returns until when the first rebalance of a group certainly stays open, in monotonic seconds.
 
     The first consumer joined after `empty_at`; since another member, the agent, joined within the delay, the
-    coordinator waits for a second one.
+    coordinator waits for a second delay.
     """
     return empty_at + (1 + _SAFE_PART) * delay_seconds
 
 
 def earliest_eviction(empty_at: float, seen_at: float, delay_seconds: float) -> float:
-    """The earliest time to evict members, in monotonic seconds, so that no client's retry prolongs the first rebalance.
+    """Returns when to evict members at the earliest, in monotonic seconds, so that no retry extends the rebalance.
 
     A member that joins in the second delay makes the coordinator wait for a third one. Clients that retry at once must
     be evicted in the first delay; clients that retry after `_SLOW_RETRY_SECONDS` so late in it that they join after the
-    second. Where no moment suits both, or any moment does, members are evicted at once.
+    second. If no time suits both, or any time does, members are evicted at once.
 
     Args:
         empty_at: When the group was last seen without members, monotonic seconds.
@@ -85,18 +86,18 @@ class Birth:
     def __init__(
         self, *, begin: float, until: float, clock: Callable[[], float], log: FilteringBoundLogger, own_client_id: str
     ) -> None:
-        """The agent is about to send its JoinGroup.
+        """Prepare, before the agent sends its JoinGroup.
 
         Args:
-            begin: Nobody is evicted before, see `earliest_eviction`.
-            until: As long as that the coordinator certainly holds the rebalance open, see `safe_until`.
+            begin: No member is evicted before this time, see `earliest_eviction`.
+            until: Until when the coordinator certainly holds the rebalance open, see `safe_until`.
             clock: Seconds, monotonic.
             log: The group's log.
             own_client_id: `client.id` of agents.
         """
         self._clock = clock
         self.begin = begin
-        """Nobody is evicted before (monotonic seconds)."""
+        """No member is evicted before this time (monotonic seconds)."""
         self._until = until
         self._log = log
         self._own_client_id = own_client_id
@@ -105,11 +106,11 @@ class Birth:
 
     @property
     def is_open(self) -> bool:
-        """Whether somebody may be evicted now."""
+        """Whether members may be evicted now."""
         return self.begin <= self._clock() < self._until and self._evictions < _MAX_EVICTIONS
 
     def turn(self, member: Member, look: GroupView) -> bool:
-        """Evict whoever may lead rather than the agent; True where somebody was evicted.
+        """Evicts the members that may lead instead of the agent; returns whether any was evicted.
 
         Args:
             member: The agent's membership, its JoinGroup parked.
@@ -123,7 +124,7 @@ class Birth:
         rivals = self._rivals(look, mine)
         if not rivals:
             return False
-        if not self._evictions:  # whoever is evicted after them, they are back by then
+        if not self._evictions:  # the time covers later evictions too: the members of this one are back by then
             member.await_return(_SLOW_RETRY_SECONDS + _LATE_SECONDS)
         self._evictions += 1
         self._evicted = Counter(_key(one) for one in look.members if one is not mine)
@@ -132,7 +133,7 @@ class Birth:
         except kafka_errors.UnknownMemberIdError:
             pass  # one of them has left by itself meanwhile
         except kafka_errors.KafkaError as error:
-            # whoever leads now, the group is healthy: the agent continues as a member like others
+            # the group is healthy, whichever member leads: the agent continues as an ordinary member
             self._log.warning("birth-failed", error=f"{type(error).__name__}: {error}")
             self._evictions = _MAX_EVICTIONS
             return False
@@ -140,11 +141,12 @@ class Birth:
         return True
 
     def _rivals(self, look: GroupView, mine: MemberView) -> tuple[MemberView, ...]:
-        """The members that came before the agent.
+        """Returns the members that joined before the agent.
 
-        At first these are all. After an eviction those evicted are there again under new ids, behind the agent whatever
-        their place in the order. One that joined between the look and the eviction is not behind it: there are more
-        members of its client then than were evicted, and only a member before the agent in the order can lead.
+        Before the first eviction these are all. After it the evicted members are in the group again with new ids, and
+        joined after the agent, whatever their place in the order. A member that joined between the description and the
+        eviction joined before it: then its client has more members than were evicted, and only a member before the
+        agent in the order can lead.
         """
         others = tuple(one for one in look.members if one is not mine)
         if not self._evictions:
@@ -154,7 +156,7 @@ class Birth:
         return tuple(_before(look.members, mine))
 
     def _has_other_agent(self, look: GroupView, mine: MemberView) -> bool:
-        """Whether another agent is at the same: two that evict each other would go on for ever."""
+        """Returns whether another agent is in the group: two agents would evict each other forever."""
         return any(is_agent(one, self._own_client_id) for one in look.members if one is not mine)
 
 

@@ -1,7 +1,7 @@
-"""What a plan has to cover: every member and every subscribed topic, or no plan may be sent.
+"""What a plan must cover: every member and every subscribed topic, or no plan may be sent.
 
-A member that cannot be read, and a topic that nobody could look at, would be given nothing, and nothing in the plan
-would show it. So this is found out beside the plan; where it fails the agent leaves the group, which then leads itself.
+A member whose subscription cannot be read, and a topic that could not be polled, would get nothing, and the plan would
+not show it. So this is checked apart from the plan; on failure the agent leaves the group, which then leads itself.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from protocol.model import Subscription, TopicPartitions
 
 
 def coverage(subscriptions: Iterable[Subscription], cluster: SettledCluster) -> dict[str, int]:
-    """Partition counts of all subscribed topics that exist."""
+    """Returns the partition counts of all subscribed topics that exist."""
     return {topic: len(cluster.topics[topic]) for topic in sorted(topics_of(subscriptions) & cluster.topics.keys())}
 
 
 def owned_topics(owned: Iterable[TopicPartitions]) -> frozenset[str]:
-    """Topics of which somebody owns a partition: one that says they do not exist may just not know them yet."""
+    """Returns the topics of which a member owns partitions: a broker that denies such a topic may not know it yet."""
     return frozenset(owned_counts(owned))
 
 
 def owned_counts(owned: Iterable[TopicPartitions]) -> dict[str, int]:
-    """By topic of which somebody owns a partition, how many there have to be at least."""
+    """Returns the least number of partitions that each topic must have, as members own them."""
     counts: dict[str, int] = {}
     for one in owned:
         for topic, numbers in zip(one.topics, one.numbers, strict=True):
@@ -38,11 +38,11 @@ def owned_counts(owned: Iterable[TopicPartitions]) -> dict[str, int]:
 
 
 def starved(plan: Plan, mode: Mode) -> tuple[str, ...]:
-    """Members that would get nothing of their topics although there are partitions enough.
+    """Returns the members that would get no partition although there are enough.
 
-    That is where another member has two partitions or more (beyond the allowed skew), one of them of a topic of
-    theirs. Where co-partitioned topics stay together, it needs two of that topic: Kafka's range deals topic by topic,
-    and leaves members without partitions too where topics have fewer partitions than members.
+    There are enough if another member has two partitions or more (beyond the allowed skew), one of them of a topic of
+    such a member. If co-partitioned topics stay together, it needs two of that topic: Kafka's range assigns topic by
+    topic, and leaves members without partitions too if topics have fewer partitions than members.
 
     Complexity: O(P) in numpy.
     """
@@ -62,21 +62,21 @@ def starved(plan: Plan, mode: Mode) -> tuple[str, ...]:
     return tuple(problem.members[index] for index in np.flatnonzero(wants & (loads == 0)))
 
 
-# why the agent must not lead a group, in words; nothing where it may
+# reasons why the agent must not lead a group; empty if it may
 
 
 def blind(unseen: frozenset[str]) -> str:
-    """The agent may not see these topics."""
+    """Returns the reason that the agent may not describe these topics."""
     return f"may not see topics {', '.join(sorted(unseen))}; allow DESCRIBE on them" if unseen else ""
 
 
 def unlooked(unknown: frozenset[str]) -> str:
-    """These topics could not be looked at."""
+    """Returns the reason that these topics could not be polled."""
     return f"topics {', '.join(sorted(unknown))} could not be looked at in time" if unknown else ""
 
 
 def illegible(view: GroupView) -> str:
-    """A member's subscription cannot be read."""
+    """Returns the reason that a member's subscription cannot be read."""
     return next(
         (f"member {one.id}: {one.unreadable}" for one in view.members if one.unreadable and one.subscription is None),
         "",

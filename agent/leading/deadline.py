@@ -1,8 +1,8 @@
-"""Plans in time: no group makes an assignor run beyond its deadline.
+"""Plans within the deadline: no group makes an assignor run longer.
 
-The solver cannot be interrupted, and while it runs no other thread of its process does. So what is small enough to be
-done long before the deadline is planned here and now, and everything else in a process of its own that is killed when
-time is up. Idle processes are kept for the next plan.
+The solver cannot be interrupted, and while it runs no other thread of its process does. So a group that is small enough
+to be planned long before the deadline is planned in this process, and any other in a separate process that is killed at
+the deadline. Idle processes are kept for the next plan.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ from assignors.model import NOBODY, AssignmentError, Int32Array, Problem
 FALL_BACK: Final = "range"
 DEADLINE_SECONDS: Final = 5.0
 ARCS_PER_SECOND: Final = 40_000
-"""Planned here are groups of so many arcs for each second of the deadline: 25 microseconds for an arc, where the
-slowest of docs/benchmarks.md takes 2."""
+"""Groups with at most so many arcs per second of the deadline are planned in this process: 25 microseconds per arc,
+while the slowest in docs/benchmarks.md takes 2."""
 STEPS_PER_SECOND: Final = 200_000
 """Steps that Kafka's range takes while it matches racks, on a slow machine."""
 GREATEST_COST: Final = 2.0**58
-"""Of a weight times the nodes: beyond, the solver's integers may not suffice, and a much slower one takes over."""
+"""Limit of weight times arcs: beyond it the solver's integers may overflow, and a much slower solver is used."""
 LEAST_RESERVE: Final = 0.2
 RESERVE_PER_PARTITION: Final = 3e-6
-"""Seconds that are left to the fall-back, but never more than half of the deadline."""
+"""Seconds that are reserved for the fall-back, but never more than half of the deadline."""
 
 
 class LateError(Exception):
-    """There is no plan within the deadline; the message says which deadline."""
+    """There is no plan within the deadline; the message contains the deadline."""
 
 
 def assign_in_time(
     name: str, problem: Problem, options: Options, *, seconds: float = DEADLINE_SECONDS
 ) -> tuple[Int32Array, int]:
-    """The plan of an assignor, and the nanoseconds that it took, within the deadline.
+    """Returns the plan of an assignor within the deadline, and the nanoseconds that it took.
 
     Args:
-        name: of the assignor.
+        name: the assignor's name.
         problem: the group.
-        options: what the group asks for.
-        seconds: the deadline, of which a part is left to the fall-back.
+        options: the options of the plan.
+        seconds: the deadline, of which a part is reserved for the fall-back.
 
     Raises:
-        LateError: there is none in time.
-        AssignmentError: as the assignor.
+        LateError: there is no plan in time.
+        AssignmentError: as raised by the assignor.
     """
     small = (
         range_steps(problem) < STEPS_PER_SECOND * seconds if ASSIGNORS[name].as_kafka else is_small(problem, seconds)
@@ -67,7 +67,7 @@ def assign_in_time(
 
 
 def fall_back(problem: Problem, *, seconds: float = DEADLINE_SECONDS) -> Int32Array:
-    """The plan of Kafka's range, in what is left of the deadline; in vast groups it pays no regard to racks.
+    """Returns the plan of Kafka's range within the reserved part of the deadline; ignores racks in very large groups.
 
     Args:
         problem: the group.
@@ -79,12 +79,12 @@ def fall_back(problem: Problem, *, seconds: float = DEADLINE_SECONDS) -> Int32Ar
 
 
 def range_steps(problem: Problem) -> int:
-    """How many steps range takes at most to match racks: one for each partition or, where these are fewer, member."""
+    """Returns the most steps that range takes to match racks: by topics and members, or by partitions if more."""
     size = np.bincount(problem.subscription_of, minlength=len(problem.subscriptions))
     consumers = size @ problem.subscriptions
     partitions = np.bincount(problem.topic_of, minlength=len(problem.topics))
     alone = int(np.where(partitions > 0, consumers, 0).sum())
-    alike = len(np.unique(partitions)) < len(partitions)  # topics that may be dealt together, partition by partition
+    alike = len(np.unique(partitions)) < len(partitions)  # topics that may be assigned together, partition by partition
     return max(alone, len(problem.owner) if alike else 0)
 
 
@@ -93,7 +93,7 @@ def _reserve(problem: Problem, seconds: float) -> float:
 
 
 def is_small(problem: Problem, seconds: float) -> bool:
-    """Whether any plan of the group is surely made within the seconds, by the most arcs that its flow can have."""
+    """Returns whether the group is certainly planned within the seconds, by the most arcs that its flow can have."""
     columns = min(len(problem.members), 2 * len(problem.racks) + 1)
     arcs = len(problem.owner) * (columns + 1) + problem.subscriptions.size * columns + len(problem.members)
     if arcs > ARCS_PER_SECOND * seconds:
@@ -111,14 +111,14 @@ class _Worker:
         )
 
     def ask(self, question: tuple[str, Problem, Options, float], seconds: float) -> Any:
-        """The answer, or None when time is up or the process died; it is of no use any more then."""
+        """Returns the answer, or None at the deadline or if the process died; then this worker cannot be used again."""
         answers: list[Any] = []
         talk = threading.Thread(target=self._talk, args=(question, answers), daemon=True)
         talk.start()
         talk.join(seconds)
         if not answers:
             self._process.kill()
-            talk.join()  # with the process gone nothing keeps it
+            talk.join()  # it ends at once, as the process has ended
             self.end()
         return answers[0] if answers else None
 
@@ -129,15 +129,15 @@ class _Worker:
         with suppress(OSError, EOFError, ValueError, pickle.UnpicklingError):  # it was killed meanwhile
             pickle.dump(question, process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
             process.stdin.flush()
-            answers.append(pickle.load(process.stdout))  # noqa: S301 - from a process of our own
+            answers.append(pickle.load(process.stdout))  # noqa: S301 - from a process that this one started
 
     def end(self) -> None:
-        """Kill it; nothing can be left half done."""
+        """Kills the process; it has no state to lose."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
-                with suppress(OSError):  # what was not written yet cannot be
+                with suppress(OSError):  # closing fails if buffered data cannot be written any more
                     pipe.close()
 
 

@@ -1,8 +1,8 @@
 """Remembers groups whose members last used a protocol that the agent does not offer, also across restarts.
 
-While a group forms nobody outside sees which protocols its members offer. The agent could then force a group of a
-custom assignor onto another one, so it stays out of groups that it last saw with a foreign protocol until it sees
-them with one of its own.
+While a group forms, the protocols that its members offer are not visible from outside. The agent could then force a
+group with a custom assignor to use another one, so it stays out of groups that it last saw with a foreign protocol
+until it sees them with one of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ForeignProtocols:
     """The last foreign protocol by group; shared by all leaders of an agent."""
 
     def __init__(self, path: Path | None) -> None:
-        """Read what an earlier agent has seen.
+        """Reads what an earlier agent has stored.
 
         Args:
             path: The file; None remembers in memory only.
@@ -34,11 +34,11 @@ class ForeignProtocols:
         self._protocols = _read(path) if path is not None else {}
 
     def of(self, group: str) -> str:
-        """The foreign protocol that the group used last, "" where there is none."""
+        """Returns the foreign protocol that the group used last, "" if there is none."""
         return self._protocols.get(group, "")
 
     def note(self, group: str, protocol: str, *, foreign: bool) -> None:
-        """Remember a group's protocol where it is foreign, forget an earlier one where it is not."""
+        """Stores a group's protocol if it is foreign; removes an earlier one if not."""
         with self._lock:
             if self._protocols.get(group, "") == (protocol if foreign else ""):
                 return

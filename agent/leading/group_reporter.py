@@ -29,7 +29,7 @@ from common.words import when
 OUTSIDE: Final = "outside"
 STANDBY: Final = "standby"
 WAITING: Final = "waiting"
-"""The group has no consumers; the agent enters with the first of them."""
+"""The group has no consumers; the agent joins when the first of them joins."""
 OBSERVING: Final = "observing"
 FOLLOWING: Final = "following"
 LEADING: Final = "leading"
@@ -40,7 +40,7 @@ INSIDE: Final = frozenset({FOLLOWING, LEADING})
 class GroupReporter:
     """Reports what happens with one group."""
 
-    def __init__(  # noqa: PLR0913 - everybody who wants to know comes together here
+    def __init__(  # noqa: PLR0913 - it reports to this many parts
         self,
         *,
         group: str,
@@ -50,14 +50,14 @@ class GroupReporter:
         rebalances: Rebalances | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is reported yet.
+        """Starts in role outside.
 
         Args:
             group: The group's name.
             settings: All settings.
-            metrics: Where to count and publish.
-            events: Where decisions and plans are kept for people.
-            rebalances: The record of the group's rebalances.
+            metrics: Metrics and status board.
+            events: Store of decisions and plans for users.
+            rebalances: The record of the group's rebalances; by default a new one.
             clock: Seconds, monotonic.
         """
         self._group = group
@@ -75,12 +75,12 @@ class GroupReporter:
         self._observes_for = ""
         """Why the agent observes; empty in other roles."""
         self.trouble = ""
-        """What keeps the agent from its work at the moment; empty while nothing does."""
+        """What prevents the agent from leading the group at the moment; empty while nothing does."""
         self.refused = False
         """Whether the trouble is that the brokers do not allow something."""
 
     def become(self, role: str) -> None:
-        """What the agent is to the group from now on."""
+        """Sets and reports the agent's role in the group."""
         detail = self.trouble if role == OBSERVING else ""
         if (role, detail) == (self.role, self._observes_for):
             return
@@ -95,7 +95,7 @@ class GroupReporter:
     # what goes wrong
 
     def failed(self, kind: str, error: Exception, retry_seconds: float) -> None:
-        """Count a failure, and say it unless it is said already."""
+        """Counts a failure, and logs it unless logged before."""
         self.metrics.failed(self._group, kind)
         text = explained(error)
         if text != self.trouble or (kind == "refused") != self.refused:
@@ -103,12 +103,12 @@ class GroupReporter:
         self.trouble, self.refused = text, kind == "refused"
 
     def broke(self, error: Exception, retry_seconds: float) -> None:
-        """A mistake of ours."""
+        """Counts and logs an error in the agent."""
         self.metrics.failed(self._group, "internal")
         self.log.exception("failed", kind="internal", error=str(error), retry_seconds=retry_seconds)
 
     def backs_off(self, error: BackOffError, seconds: float) -> None:
-        """The agent leaves the group alone for a while."""
+        """Reports that the agent stays out of the group for a while."""
         self.metrics.backed_off(self._group, error.cause)
         self.log.error("backs-off", cause=error.cause.value, reason=str(error), seconds=seconds)
         self.trouble, self.refused = str(error), error.cause is Cause.NOT_ALLOWED
@@ -118,7 +118,7 @@ class GroupReporter:
         self.become(OBSERVING)
 
     def is_fenced(self) -> None:
-        """Another agent has the membership, and nobody handed it over."""
+        """Reports that another agent has taken the membership without a handover."""
         self.become(FENCED)
         self.metrics.backed_off(self._group, Cause.FENCED)
         self._events.add("back-off", self._group, action="fenced", reason="another agent runs with this instance id")
@@ -132,12 +132,12 @@ class GroupReporter:
     # what is done
 
     def joined(self, *, generation: int, leader: str) -> None:
-        """The agent is in the group again, without a plan of its own."""
+        """Reports that the agent has joined the group without sending a plan."""
         self.observer.joined(generation)
         self.log.info("joined", role=self.role, generation=generation, leader=leader)
 
     def planned(self, sent: Sent) -> None:
-        """A plan went to the group."""
+        """Reports a plan that was sent to the group."""
         plan = sent.plan
         self.observer.planned(sent)
         self.metrics.planned(self._group, plan.assignor, sent.seconds)
@@ -173,7 +173,7 @@ class GroupReporter:
         )
 
     def decided(self, decision: Decision) -> None:
-        """The policy follows a trigger, proposes to, or would not."""
+        """Reports a decision of the policy: to rebalance, to propose it, or to suppress it."""
         until = when(decision.until) if decision.until is not None else None
         self._events.add(
             "decision",
@@ -201,7 +201,7 @@ class GroupReporter:
             self.metrics.suppressed(self._group, decision.reason.value)
 
     def broken(self, outlook: Outlook) -> None:
-        """Say when the breaker has opened, again after a bad trial too, or closed."""
+        """Reports that the breaker has opened (also again after a failed trial) or closed."""
         breaker = outlook.breaker
         if breaker.opened == self._broken:
             return
@@ -219,13 +219,13 @@ class GroupReporter:
         )
 
     def takeover(self, action: str, *, reason: str = "", seconds: float | None = None, detail: str = "") -> None:
-        """A step of a takeover, or its end."""
+        """Reports a step of a takeover, or its end."""
         self.log.info("takeover", action=action, reason=reason or None, seconds=seconds, detail=detail or None)
         self._events.add("takeover", self._group, action=action, reason=reason, seconds=seconds, detail=detail)
 
-    # how it is
+    # its status
 
-    def publish(  # noqa: PLR0913 - all that a status is made of
+    def publish(  # noqa: PLR0913 - a status has this many inputs
         self,
         view: GroupView,
         *,
@@ -235,15 +235,15 @@ class GroupReporter:
         hosts: Hosts,
         outlook: Outlook,
     ) -> None:
-        """The group's status, for the board.
+        """Publishes the group's status on the board.
 
         Args:
             view: The group without the agent.
             first: Whether the agent is next to lead it.
-            situation: What its assignment costs and could cost, where that is known.
+            situation: The present and the possible cost of its assignment; None if not known.
             cluster: The settled cluster.
-            hosts: What others know of client hosts.
-            outlook: How the policy stands to it.
+            hosts: What other sources know about client hosts.
+            outlook: The policy's state for the group.
         """
         decision = outlook.decision
         waits = decision is not None and (decision.action is Action.SUPPRESS or decision.reason is Reason.PROPOSED)

@@ -1,7 +1,7 @@
-"""The agent's position in the join order of a group that another member leads: next to lead where that is safe.
+"""The agent's position in the join order of a group that another member leads: next to lead if that is safe.
 
-Which position is good is decided by `agent.leading.order`. Here a static membership gets new member ids until its
-position is good, which causes no rebalance. The agent never keeps partitions.
+`agent.leading.order` decides which position is good. Here a static membership gets new member ids until its position
+is good, which causes no rebalance. The agent never keeps partitions.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from agent.metrics import Metrics
 
 _MAX_REJOINS: Final = 64
 _REJOINS_FOR_EACH: Final = 24
-"""After so many rejoins one more member before the agent will do."""
+"""After every so many rejoins a position with one more member before the agent is accepted."""
 _CHOOSE_SECONDS: Final = 3.0
-"""A place is chosen for so long: a reserved id holds every rebalance up, and brokers forget it after six seconds."""
+"""Time to choose a position: a reserved id delays every rebalance, and brokers drop it after six seconds."""
 _MOST_RETURNS: Final = 3
 
 
@@ -55,15 +55,15 @@ class JoinPosition:
         self._returned = 0
 
     def reconsider(self) -> None:
-        """After a rebalance the order is another one: try again at once."""
+        """Allows the next attempt at once: after a rebalance the order is different."""
         self._retry_at = float("-inf")
 
     def enter(self, membership: Member, look: GroupView) -> None:
-        """Choose a safe place before joining a group whose leader is not sound to members without topics.
+        """Chooses a safe position before joining a group whose leader may give partitions to members without topics.
 
-        A static member gets its place only by joining, which starts a rebalance that may give it partitions; so here
-        member ids are reserved until one would stand behind the first member, or at least behind some. Groups with
-        sound protocols, and those where this instance id is a member already, are joined as a static member.
+        A static member gets its position only by joining, which starts a rebalance that may give it partitions; so
+        here member ids are reserved until one would come right after the first member, or at least after some. Groups
+        with sound protocols, and those where this instance id is a member already, are joined as a static member.
 
         Raises:
             BackOffError: No id is safe.
@@ -85,14 +85,14 @@ class JoinPosition:
         if not chosen:
             raise BackOffError(Cause.NO_PLACE)
         membership.adopt(chosen)
-        self._notify_supervisor()  # should this process die before its next sign of life, it is the only one to know
+        self._notify_supervisor()  # else the id would be lost if this process ended before its next sign of life
         self._log.info("place-chosen", members_before=members_before(look, chosen))
 
     def keep(self, membership: Member, look: GroupView) -> bool:
-        """Take the best place that can be had, and give back partitions; whether the membership has changed thereby.
+        """Takes the best available position and gives partitions back; returns whether the membership has changed.
 
         Raises:
-            BackOffError: No place is safe, or the group's leader goes on giving partitions to the agent.
+            BackOffError: No position is safe, or the group's leader gives partitions to the agent again and again.
         """
         exposed = is_exposed(look, membership.member_id)
         if not exposed and (self._clock() < self._retry_at or _in_place(look, membership, front=True)):
@@ -122,16 +122,18 @@ class JoinPosition:
         return True
 
     def approach(self, membership: Member, look: GroupView, *, most: int, rejoins: int) -> bool:
-        """Roll to a safe place with few members before it, the leader aside: none, or one where the front is taken.
+        """Rejoins until at a safe position with few members before it, not counting the leader.
+
+        The aim is none, or one if the first position is taken; it grows with the number of rejoins.
 
         Args:
             membership: The membership, static.
             look: The group, stable.
-            most: So many members may come before it where no better place was found soon.
-            rejoins: So many places are tried.
+            most: Most members that may come before it if no better position was found soon.
+            rejoins: How many positions are tried.
 
         Returns:
-            Whether there is nothing more to try; not so where the group has begun a rebalance meanwhile.
+            Whether there is nothing more to try; False if the group has started a rebalance meanwhile.
         """
         aim = 0 if front_is_free(look, membership.member_id, membership.leader_id) else 1
         for tries in range(rejoins):
@@ -155,7 +157,7 @@ class JoinPosition:
         self._log.info("front-taken", rejoins=rejoins, retry_seconds=self._retry_seconds)
 
     def _return_partitions(self, membership: Member) -> bool:
-        """Have partitions that the group's leader gave to the agent given to somebody who reads them."""
+        """Asks for a new assignment if the group's leader gave partitions to the agent, so that consumers get them."""
         count = len(membership.assigned)
         if not count:
             self._returned = 0
@@ -170,7 +172,7 @@ class JoinPosition:
 
 
 def _in_place(look: GroupView, membership: Member, *, front: bool) -> bool:
-    """Whether the agent stands where it wants to: next to lead, or else behind enough others."""
+    """Returns whether the agent's position is good: next to lead, or else behind enough other members."""
     mine = membership.member_id
     if is_exposed(look, mine):
         return False

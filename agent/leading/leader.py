@@ -1,7 +1,7 @@
-"""One group, one thread: memberships one after the other, for as long as this agent is the one to be in the group.
+"""One thread per group: runs one membership after the other while this agent is the active one for the group.
 
-What is done in a membership is `agent.leading.session`'s; here are connections, pauses after failures, giving way to
-another agent, and the end.
+`agent.leading.session` has the logic within a membership; this module has connections, pauses after failures, handing
+over to another agent, and stopping.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ _USELESS: Final = (
     kafka_errors.GroupMaxSizeReachedError,
     kafka_errors.UnsupportedVersionError,
 )
-"""Answers that prove a membership to be of no use, beside those for want of permission."""
+"""Errors after which a membership is of no use, apart from missing permissions."""
 
 
 class GroupLeader(threading.Thread):
-    """Leads one consumer group whenever leadership comes its way."""
+    """Leads one consumer group whenever this agent is elected for it."""
 
     def __init__(  # noqa: PLR0913 - it brings all parts of leading one group together
         self,
@@ -84,24 +84,24 @@ class GroupLeader(threading.Thread):
         lock: TakeoverLock | None = None,
         notify_supervisor: Callable[[], None] = lambda: None,
     ) -> None:
-        """Prepare; `start` begins.
+        """Prepare; `start` starts the thread.
 
         Args:
             group: The group's name.
             settings: All settings.
-            watch: Where settled clusters come from.
-            poller: Who describes the group as long as the agent is outside for want of consumers.
+            watch: Source of settled clusters.
+            poller: Describes the group while the agent stays outside because it has no consumers.
             foreign_protocols: Groups that last used a protocol that the agent does not offer.
-            group_type: The type of a group by name, for telling classic groups from those that brokers assign.
-            metrics: Where to count and publish.
-            events: Where decisions and plans are kept for people.
+            group_type: The type of a group by name, to tell classic groups from those that brokers assign.
+            metrics: Metrics and status board.
+            events: Store of decisions and plans for users.
             weigh: The measured weights of the group's partitions.
-            standing: Whether this agent or another is to lead the group; without it, this one.
-            hosts: What others know of client hosts.
-            unsupported_reason: Why nobody can be led on these brokers; nothing where that is possible.
-            measured: What is measured of the group.
-            rebalances: Who keeps book of the group's rebalances.
-            lock: Who may take over in this agent; without it, this group at any time.
+            standing: Whether this agent or another one leads the group; without it, this agent.
+            hosts: What other sources know about client hosts.
+            unsupported_reason: Why groups on these brokers cannot be led; empty if they can.
+            measured: What is measured for the group.
+            rebalances: The record of the group's rebalances.
+            lock: Which group may take over in this agent; without it, this group at any time.
             notify_supervisor: Sends the supervisor the agent's member ids.
         """
         super().__init__(name=f"group-{group}", daemon=True)
@@ -117,7 +117,7 @@ class GroupLeader(threading.Thread):
         self._membership: Membership | None = None
         self._unleft: frozenset[MemberIdentity] = frozenset()
         self._empty_at: float | None = None
-        """When the group was empty after this agent had left it, monotonic seconds; None where it was not."""
+        """When the group was empty after this agent had left it, monotonic seconds; None if it was not."""
         self._turns = Attempts()
         self._reporter = GroupReporter(
             group=group,
@@ -177,11 +177,11 @@ class GroupLeader(threading.Thread):
         watch.listen(self._wake.set)
         self._standing.listen(self._wake.set)
 
-    # what others ask
+    # called by other threads
 
     @property
     def trouble(self) -> str:
-        """What keeps the agent from leading the group; empty while nothing does."""
+        """What prevents the agent from leading the group; empty while nothing does."""
         return self._reporter.trouble
 
     @property
@@ -190,10 +190,10 @@ class GroupLeader(threading.Thread):
         return self._reporter.refused
 
     def stop(self, *, hand_over_seconds: float = 0.0) -> None:
-        """Ask the thread to leave the group and end.
+        """Asks the thread to leave the group and end.
 
         Args:
-            hand_over_seconds: How long to go on until another agent has taken the membership over, if there is one.
+            hand_over_seconds: How long to stay until another agent has taken the membership over, if there is one.
         """
         if self._reporter.role in INSIDE and self._standing.has_deputy(self._duty):
             self._hand_over_until = time.monotonic() + hand_over_seconds
@@ -205,17 +205,17 @@ class GroupLeader(threading.Thread):
 
     @property
     def takeover(self) -> Progress:
-        """How the last takeover of the group stands."""
+        """The progress of the last takeover of the group."""
         return self._takeovers.progress
 
     def take_over(self, *, dry_run: bool) -> Progress:
-        """Ask the thread to take the lead over, or only what that would bring; see `TakeoverController.ask`."""
+        """Asks the thread to take the lead over, or only for the gain of that; see `TakeoverController.ask`."""
         progress = self._takeovers.ask(dry_run=dry_run)
         self._wake.set()
         return progress
 
     def presences(self) -> frozenset[MemberIdentity]:
-        """The ids by which the brokers know the agent in this group at the moment, as far as it knows."""
+        """Returns the agent's current member ids in this group, as far as it knows them."""
         membership = self._membership
         pending = self._takeovers.orphans | (membership.pending if membership is not None else frozenset())
         ids = {MemberIdentity(group=self.group, member_id=one, pending=True) for one in pending}
@@ -225,7 +225,7 @@ class GroupLeader(threading.Thread):
         return frozenset(ids) | self._unleft
 
     def is_overdue(self) -> bool:
-        """Whether the group waits for a plan beyond the deadline, so that only a new process can help it."""
+        """Returns whether the group waits for a plan beyond the deadline, so that only a new process can help."""
         since = self._assigning.since
         return (
             since is not None and time.monotonic() - since > self._settings.leading.deadline_seconds + _OVERDUE_SECONDS
@@ -234,13 +234,13 @@ class GroupLeader(threading.Thread):
     # the thread
 
     def run(self) -> None:
-        """Stay with the group until stopped; whatever breaks is counted, logged and tried again."""
+        """Runs memberships until stopped; every error is counted, logged and followed by a retry."""
         while not self._stopping.is_set():
             pause = _RETRY_SECONDS
             try:
                 self._stay()
                 if self._reporter.role == WAITING:
-                    pause = TURN_SECONDS  # the next consumers may come soon
+                    pause = TURN_SECONDS  # the next consumers may join soon
             except BackOffError as error:
                 self._back_off(error)
             except AssignmentError as error:
@@ -264,7 +264,7 @@ class GroupLeader(threading.Thread):
         self._reporter.backs_off(error, self._parts.admission.back_off.start(error.cause, str(error)))
 
     def _stay(self) -> None:
-        """One membership, while this agent is wanted and the group has consumers."""
+        """Runs one membership, while this agent is the active one and the group has consumers."""
         poll = self._await_consumers()
         if poll is None:
             return
@@ -290,7 +290,7 @@ class GroupLeader(threading.Thread):
             close(client)
 
     def _membership_over(self, client: KafkaNetClient) -> Membership:
-        """A membership of the group over a client of its own; nothing is sent yet."""
+        """Returns a membership of the group on this client; nothing is sent yet."""
         return Membership(
             client,
             group=self.group,
@@ -300,12 +300,12 @@ class GroupLeader(threading.Thread):
         )
 
     def _turn(self, session: Session, membership: Membership) -> None:
-        """One turn and the pause after it; what says nothing against the membership costs a pause only.
+        """Runs one turn and the pause after it; an error after which the membership is still valid causes only a pause.
 
-        Leaving and joining again would be two rebalances of everybody.
+        Leaving and joining again would cost all members two rebalances.
 
         Raises:
-            KafkaError: The membership is of no use any more, or there is none yet.
+            KafkaError: The membership is no longer of use, or there is none yet.
         """
         try:
             pause = session.turn()
@@ -325,9 +325,9 @@ class GroupLeader(threading.Thread):
         self._wake.clear()
 
     def _await_consumers(self) -> GroupPoll | None:
-        """Wait outside the group until it has consumers; None where the agent is stopped, or another's turn it is.
+        """Waits outside the group until it has consumers; returns None if stopped or if another agent is active.
 
-        An agent that stayed in a group without consumers would keep it from being Empty: committed offsets would
+        An agent that stayed in a group without consumers would prevent the state Empty: committed offsets would
         expire by their own age (KIP-211), and applications with other protocols and tools would be refused.
 
         Raises:
@@ -363,10 +363,10 @@ class GroupLeader(threading.Thread):
         return False
 
     def _remove(self, own: Iterable[MemberView]) -> None:
-        """Leave in the name of a membership of this instance id that an earlier process has left behind.
+        """Removes memberships of this instance id that an earlier process did not leave.
 
         Raises:
-            KafkaError, AgentError: The brokers did not take it.
+            KafkaError, AgentError: The brokers did not accept it.
         """
         client = connect(for_kafka_python(self._settings.kafka))
         membership = self._membership_over(client)
@@ -387,7 +387,7 @@ class GroupLeader(threading.Thread):
         )
 
     def _is_wanted(self) -> bool:
-        """Whether this agent is the one to be in the group; says what it is if not."""
+        """Returns whether this agent is to be in the group; reports its role if not."""
         if self._fenced_in is not None and self._standing.term <= self._fenced_in:
             return False
         if not self._standing.is_active(self._duty):
@@ -399,12 +399,12 @@ class GroupLeader(threading.Thread):
         return True
 
     def _ends(self, membership: Membership) -> bool:
-        """Whether it is time to leave: stopped, and not waiting for another agent to take the membership over."""
+        """Returns whether to leave: stopped, and not waiting for another agent to take the membership over."""
         waits = membership.is_static and time.monotonic() < self._hand_over_until
         return self._stopping.is_set() and not waits
 
     def _give_way(self) -> None:
-        """Another agent has the membership: out, until an election after this one makes this agent active again."""
+        """Stays out after another agent has taken the membership, until a later election makes this one active."""
         self._fenced_in = self._standing.term
         if self._stopping.is_set():
             self._reporter.log.info("handed-over")
@@ -412,14 +412,14 @@ class GroupLeader(threading.Thread):
             self._reporter.is_fenced()
 
     def _leave(self, session: Session) -> None:
-        session.member.end_by(float("inf"))  # leaving is waited for, within its own bounds
+        session.member.end_by(float("inf"))  # wait for the leave within its own timeout
         try:
             session.leave()
             self._unleft = frozenset()
             if session.lacks_consumers and not self._stopping.is_set():
                 self._see_empty(session.member)
         except kafka_errors.KafkaError as error:
-            self._unleft = self.presences()  # for the supervisor, should this process end now
+            self._unleft = self.presences()  # for the supervisor, if this process ends now
             self._reporter.failed("leave", error, _RETRY_SECONDS)
         if session.lacks_consumers:
             self._reporter.become(WAITING)
@@ -427,7 +427,7 @@ class GroupLeader(threading.Thread):
             self._reporter.become(OUTSIDE)
 
     def _see_empty(self, member: Member) -> None:
-        """Look at the group that was just left: the next consumers may be there before the poller's first look."""
+        """Describes the group that was just left: the next consumers may join before the poller's first poll."""
         asked_at = time.monotonic()
         with suppress(kafka_errors.KafkaError):  # the poller sees it a little later
             if member.describe().state in EMPTY_STATES:
@@ -435,17 +435,17 @@ class GroupLeader(threading.Thread):
 
 
 def _is_useless(error: Exception) -> bool:
-    """Whether brokers do not take the agent as a member as it is."""
+    """Returns whether brokers do not accept the agent as a member with its settings."""
     return isinstance(error, _USELESS)
 
 
 def _ends(error: kafka_errors.KafkaError) -> bool:
-    """Whether a turn that failed like this is the last of its membership."""
+    """Returns whether this error ends the membership."""
     return _is_useless(error) or isinstance(error, (kafka_errors.FencedInstanceIdError, EndedError))
 
 
 def _triggered(events: EventLog, group: str, since: float) -> tuple[float, ...]:
-    """When the agent triggered rebalances for racks or traffic since then, before it was started."""
+    """Returns when an earlier process triggered rebalances for racks or traffic, from `since` on."""
     exempt = {reason.value for reason in EXEMPT}
     return tuple(
         event.at

@@ -1,6 +1,6 @@
-"""What measuring tells the policy: bytes per second of partitions, and what really crossed racks.
+"""What the policy knows from traffic measurement: bytes per second by partition, and what really crossed racks.
 
-Read from memory that the cycle of measuring keeps.
+It is read from memory that the measuring cycle updates.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def _nothing(_group: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Where figures of a group come from; either answers None while it has none.
+    """Functions that return a group's figures, or None while there are none.
 
     Attributes:
         rates: wire bytes per second by partition.
-        crossing: what crossed racks in the window of measuring.
+        crossing: what crossed racks in the measuring window.
     """
 
     rates: Callable[[str], Rates | None] = _nothing
@@ -47,7 +47,7 @@ UNMEASURED = Measured()
 
 
 def measured(board: TrafficBoard, weights: WeightBook) -> Measured:
-    """From what is measured."""
+    """Returns the functions that read the measured figures."""
 
     def crossing(name: str) -> Crossing | None:
         group = board.group(name)
@@ -58,7 +58,7 @@ def measured(board: TrafficBoard, weights: WeightBook) -> Measured:
 
 
 def shares_of(plan: Plan, rates: Rates | None) -> tuple[float, float]:
-    """The shares that cross racks as it is and by the plan: of the bytes where they were measured.
+    """Returns the cross-rack shares now and under the plan, of bytes if they were measured.
 
     Planning rounds its weights to powers of two, so that partitions with almost equal traffic may count as 1 and 2.
     """
@@ -67,27 +67,27 @@ def shares_of(plan: Plan, rates: Rates | None) -> tuple[float, float]:
 
 
 def weighed_shares(before: Cost, after: Cost, sums: ByteRates | None) -> tuple[float, float]:
-    """The same from sums; by the weights of planning where there are none, or nothing was read."""
+    """Returns the same shares from sums; by the weights of planning if there are none, or nothing was read."""
     if sums is None or not sums.whole:
         return share(before), share(after)
     return sums.present / sums.whole, sums.possible / sums.whole
 
 
 def share_of_owners(problem: Problem, owner: Int32Array, rates: Rates | None) -> float:
-    """The share that crosses racks where these own the partitions: of the bytes where they were measured."""
+    """Returns the cross-rack share with these owners of the partitions, of bytes if they were measured."""
     row = _row(problem, rates) if rates is not None else np.zeros(0)
     whole = float(row.sum())
     return float(row[cross_rack_mask(problem, owner)].sum()) / whole if whole else share(evaluate(problem, owner))
 
 
 def _row(problem: Problem, rates: Rates) -> FloatArray:
-    """[P] bytes per second of each partition."""
+    """Returns [P] bytes per second of each partition."""
     numbers = zip(problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)
     return np.array([rates.get((problem.topics[topic], number), 0.0) for topic, number in numbers], dtype=np.float64)
 
 
 def byte_rates(plan: Plan, rates: Rates) -> ByteRates:
-    """What the group reads, and reads across racks as it is and by the plan."""
+    """Returns what the group reads, and what it reads across racks now and under the plan."""
     problem = plan.problem
     row = _row(problem, rates)
     return ByteRates(
@@ -98,10 +98,10 @@ def byte_rates(plan: Plan, rates: Rates) -> ByteRates:
 
 
 def check_least_savings(settings: Settings, prices: PriceTable) -> None:
-    """That every least saving can be judged.
+    """Checks that every least saving can be computed.
 
     Raises:
-        SettingsError: Bytes are asked for that nobody measures, or dollars where bytes cost none.
+        SettingsError: A least saving needs bytes that are not measured, or dollars although bytes cost nothing.
     """
     for place, rules in (
         ("policy", settings.policy),

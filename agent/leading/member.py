@@ -1,4 +1,4 @@
-"""What leading asks of a membership, as a type: the real one speaks to brokers, another may stand for it in a model."""
+"""The interface of a membership: the real one talks to brokers; a model may replace it in tests."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from protocol.model import TopicPartitions
 
 
 class Hold(Enum):
-    """How far a membership is with holding its group where everybody waits and nobody has anything."""
+    """The state of holding a group in a rebalance in which all members wait and own no partitions."""
 
     NONE = "none"
     ASKED = "asked"
@@ -19,7 +19,7 @@ class Hold(Enum):
 
 
 class Member(Protocol):
-    """The agent in one consumer group; `agent.leading.membership` says what each part means."""
+    """The agent in one consumer group; `agent.leading.membership` documents each part."""
 
     leader_id: str
     assigned: TopicPartitions
@@ -32,7 +32,7 @@ class Member(Protocol):
 
     @property
     def group_instance_id(self) -> str | None:
-        """`group.instance.id` of this membership; None where it is a dynamic one."""
+        """`group.instance.id` of this membership; None if it is dynamic."""
 
     @property
     def member_id(self) -> str:
@@ -40,19 +40,19 @@ class Member(Protocol):
 
     @property
     def generation_id(self) -> int:
-        """The generation of the last JoinGroup answer."""
+        """The generation of the last JoinGroup response."""
 
     @property
     def is_outside(self) -> bool:
-        """Whether the agent is in the group neither now nor in a moment."""
+        """Whether the agent is neither in the group nor joining it."""
 
     @property
     def is_static(self) -> bool:
-        """Whether the membership is bound to the instance id."""
+        """Whether the membership has an instance id."""
 
     @property
     def leading(self) -> bool:
-        """Whether the last JoinGroup answer made this member the leader."""
+        """Whether the last JoinGroup response made this member the leader."""
 
     @property
     def fenced(self) -> bool:
@@ -60,56 +60,56 @@ class Member(Protocol):
 
     @property
     def hold_state(self) -> Hold:
-        """How far it is with holding the group; FAILED where the broker gave no id to hold it with."""
+        """The state of holding the group; FAILED if the broker gave no member id to hold it with."""
 
     @property
     def wants_join(self) -> bool:
-        """Whether `join` has something to do, or to tell."""
+        """Whether to call `join`: a join is needed, or one ended while no call waited for it."""
 
     def describe(self) -> GroupView:
-        """One look at the group."""
+        """Describes the group."""
 
     def await_return(self, seconds: float) -> None:
-        """While alone, do not sync for so many seconds: evicted members may need that long to join again."""
+        """Delays the sync while alone, for so many seconds: evicted members may need that long to join again."""
 
     def poll_heartbeat(self) -> None:
-        """Heed what the heartbeats brought."""
+        """Acts on the results of the heartbeats."""
 
     def join(self, timeout: float) -> bool:
-        """Join or rejoin where that is needed; False when the broker still waits for others."""
+        """Joins or rejoins if needed; returns False if the broker still waits for others."""
 
     def end_by(self, at: float) -> None:
-        """From this time on (seconds, monotonic) nothing is waited for but the answer to `leave`."""
+        """Ends every wait at this time (seconds, monotonic), except for the response to `leave`."""
 
     def leave(self) -> None:
-        """Leave by member id."""
+        """Leaves by member id."""
 
     def offer(self, present: str) -> None:
-        """Put the group's present protocol first."""
+        """Puts the group's present protocol first."""
 
     def trigger(self, reason: str) -> None:
-        """As the leader, start a rebalance with the next `join`."""
+        """Makes the next `join` start a rebalance, as the leader."""
 
     def nudge(self) -> None:
-        """As a follower, start a rebalance with the next `join`."""
+        """Makes the next `join` start a rebalance, as a follower."""
 
     def rejoin_for_position(self) -> None:
-        """Take a new member id of the same instance id with the next `join`."""
+        """Makes the next `join` take a new member id of the same instance id."""
 
     def reserve(self) -> str:
-        """A member id that the broker keeps; it holds up every rebalance until it joins or is released."""
+        """Returns a reserved member id, which delays every rebalance until it joins or is released."""
 
     def release(self, member_id: str) -> None:
-        """Give an id back."""
+        """Releases a member id."""
 
     def adopt(self, member_id: str) -> None:
-        """Join under a reserved id from now on, as a member without instance id."""
+        """Joins with a reserved id from now on, as a member without instance id."""
 
     def hold(self) -> None:
-        """At the end of the next JoinGroup that another leads, hold the group until `let_go`."""
+        """Holds the group from the end of the next JoinGroup that another member leads until `let_go`."""
 
     def let_go(self) -> None:
-        """Let the group go on: give every reserved id back."""
+        """Ends the hold of the group: releases every reserved id."""
 
     def evict(self, *member_ids: str) -> None:
-        """Leave in the name of other members, which join again by themselves."""
+        """Removes other members, which join again by themselves."""

@@ -1,7 +1,7 @@
 """The agent in one consumer group: a member with a plan instead of topics (KIP-54's userData, KIP-429, KIP-814).
 
-What leading other people's groups needs beyond being a member: a subscription without topics, offering the group's
-protocol first, a new place in the broker's order, and looks at the group.
+Adds to `agent.coordination` what the agent needs to lead groups of other consumers: a subscription without topics,
+offering the group's protocol first, a new position in the broker's order, holding the group, and descriptions of it.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from protocol.sticky import encode_cooperative_sticky, encode_sticky
 
 RESERVE_SECONDS: Final = 2.0
 RESERVED_SECONDS: Final = 6.0
-"""A reserved id is given up by the broker after so long: the shortest session that it allows by default.
+"""The broker drops a reserved id after this time: the shortest session timeout that it allows by default.
 
-Brokers list no such ids (DescribeGroups names members only), so one whose answer is lost can be found by nobody."""
+Brokers do not list such ids (DescribeGroups names members only), so an id whose response is lost cannot be found."""
 _AGAIN_SECONDS: Final = 0.2
 _ALONE_SECONDS: Final = 0.1
-"""While everybody else is about to join again, it is asked this often whether somebody has."""
+"""While all other members are about to join again, the agent joins this often to see whether one has."""
 
 
 def user_data(protocol: str, nudges: int) -> bytes | None:
-    """User data that differs each time, and tells the assignor of a group's leader nothing.
+    """Returns user data that differs each time and means nothing to the assignor of the group's leader.
 
-    Sticky assignors read former partitions and their generation there, or the generation alone. It has to be
-    well-formed: aiokafka's leader died of a list of length -1, which others take for no data.
+    Sticky assignors read former partitions and their generation in it, or the generation alone. It must be
+    well-formed: aiokafka's leader fails on a list of length -1, which others read as no data.
 
     Args:
-        protocol: whose user data it is.
+        protocol: the protocol that the user data is for.
         nudges: how many times the agent has asked for an assignment.
     """
     if not nudges:
         return None
-    generation = NO_GENERATION - nudges  # below that of members who have nothing: nobody's claims count less for it
+    generation = NO_GENERATION - nudges  # below that of members without partitions, so no member's claims lose to it
     return (
         encode_cooperative_sticky(generation)
         if protocol == COOPERATIVE_STICKY
@@ -74,10 +74,10 @@ class Membership(GroupMember):
         """Prepare; nothing is sent before `ensure_active_group`.
 
         Args:
-            client: A client of this group's own (a parked JoinGroup holds its connection).
+            client: A client for this group alone (a parked JoinGroup holds its connection).
             group: The group.
             settings: Instance id, timeouts, protocol names.
-            assign: Called when this member leads.
+            assign: Called when this member leads the group.
             wake: Called from the network thread when the group has to be rejoined.
         """
         super().__init__(
@@ -97,24 +97,25 @@ class Membership(GroupMember):
         self._parked = False
         self._return_until = float("-inf")
         self._once_more: Any = None
-        """A future of the answer to a JoinGroup that is on its way behind the one whose answer comes next."""
+        """A future of the response to a JoinGroup that was sent right after the one that is answered next."""
         self._reserved_ms = min(round(RESERVED_SECONDS * 1000), self.config["session_timeout_ms"])
         self.parked_id = ""
-        """The id of this static member while its first JoinGroup is not answered, as far as the group shows it."""
+        """The id of this static member before the response to its first JoinGroup, if DescribeGroups shows it."""
         self.pending: frozenset[str] = frozenset()
         self.assigned = NO_PARTITIONS
 
-    # what the base class asks
+    # what the base class requires
 
     def protocol_type(self) -> str:
-        """The agent is a consumer like the others."""
+        """Returns the protocol type of consumers."""
         return CONSUMER
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
-        """The offered names, the group's present one first, each with an empty subscription.
+        """Returns the offered names, the group's present one first, each with an empty subscription.
 
-        Of version 0, which has all that the agent has to say: leaders such as kafka-go's refuse bytes behind the user
-        data, and Java's sticky assignors plan the same for it as for newer versions (2.8, 3.4 and 4.3).
+        The subscription has version 0, which contains all that the agent needs: leaders such as kafka-go's refuse bytes
+        after the user data, and Java's sticky assignors plan the same with it as with newer versions (2.8, 3.4 and
+        4.3).
         """
         return [
             (name, encode_subscription(Subscription(version=0, topics=(), user_data=user_data(name, self._nudges))))
@@ -124,25 +125,25 @@ class Membership(GroupMember):
     def _take(self, content: bytes) -> None:
         self.assigned = decode_assignment(content).partitions if content else NO_PARTITIONS
 
-    # what the leader does with it
+    # called by `agent.leading`
 
     @property
     def is_outside(self) -> bool:
-        """Whether the agent is in the group neither now nor in a moment."""
+        """Whether the agent is neither in the group nor joining it."""
         return self.state is MemberState.UNJOINED and not self.rejoining
 
     @property
     def is_static(self) -> bool:
-        """Whether the membership is bound to the instance id, so that it can take another place without a rebalance."""
+        """Whether the membership has an instance id, so that it can change its position without a rebalance."""
         return self.group_instance_id is not None
 
     def reserve(self) -> str:
-        """A member id that the broker keeps for us without a rebalance, for a membership without instance id.
+        """Reserves a member id at the broker without a rebalance, for a membership without instance id; returns it.
 
-        It holds up every rebalance of the group until it joins or is released, for RESERVED_SECONDS at most.
+        It delays every rebalance of the group until it joins or is released, for RESERVED_SECONDS at most.
 
         Raises:
-            KafkaError: There is none. Should its answer come late, the id is released then.
+            KafkaError: The broker gave none. If its response arrives late, the id is released then.
         """
 
         async def exchange() -> str:
@@ -154,7 +155,7 @@ class Membership(GroupMember):
     async def _reserve(self) -> str:
         request = self._join_request("", None, "")
         request.session_timeout_ms = self._reserved_ms
-        # a request that times out costs its connection, and the answer with it: wait longer than anybody cares for it
+        # a request that times out closes its connection and loses the response: wait until the id has expired
         patience = self._reserved_ms + 1000
         future = self._manager.send(request, node_id=self._coordinator_broker, request_timeout_ms=patience)
         try:
@@ -169,22 +170,22 @@ class Membership(GroupMember):
             self.pending |= {member_id}
             return member_id
         if error is kafka_errors.InvalidSessionTimeoutError and self._reserved_ms < self.config["session_timeout_ms"]:
-            self._reserved_ms = self.config["session_timeout_ms"]  # these brokers demand longer sessions
+            self._reserved_ms = self.config["session_timeout_ms"]  # these brokers require longer sessions
             return await self._reserve()
         self._heed_coordinator(error)
         raise error(self.group_id) if error is not kafka_errors.NoError else AgentError("joined without being asked")
 
     def _release_late(self, response: Any) -> None:
-        """The answer to a reservation that nobody waits for any more; runs on the network thread."""
+        """Releases an id whose response arrived after the reservation had failed; runs on the network thread."""
         if kafka_errors.for_code(response.error_code) is kafka_errors.MemberIdRequiredError:
             leaving = self._leave_request({str(response.member_id): None})
             self._manager.send(leaving, node_id=self._coordinator_broker)
 
     def release(self, member_id: str, instance_id: str | None = None) -> None:
-        """Give an id back; it need not be of this membership.
+        """Releases a member id, which may belong to another membership.
 
         Raises:
-            KafkaError: The brokers did not take it.
+            KafkaError: The brokers did not accept it.
         """
         answer = self._send_beside(self._leave_request({member_id: instance_id}), LEAVE_SECONDS)
         error = left_error(answer)
@@ -194,14 +195,14 @@ class Membership(GroupMember):
         self.pending -= {member_id}
 
     def _heed_coordinator(self, error: Any) -> None:
-        """Look for the coordinator anew where the one that was asked says that it is none."""
+        """Finds the coordinator again if the broker that was asked is not the coordinator."""
         if error in (kafka_errors.NotCoordinatorError, kafka_errors.CoordinatorNotAvailableError):
             self.coordinator_dead(error())
 
     def leave(self) -> None:
-        """Leave by member id. A static member learns its id only as its first JoinGroup ends: before, it looks it up.
+        """Leaves by member id; a static member looks its id up if its first JoinGroup has no response yet.
 
-        The id at our instance id is ours while our JoinGroup is parked: another agent would have ended that.
+        The id with this instance id is its own while its JoinGroup is parked: another agent would have ended that.
 
         Raises:
             KafkaError: The brokers did not answer.
@@ -221,25 +222,25 @@ class Membership(GroupMember):
         return parked and self.is_static and not self.member_id
 
     def adopt(self, member_id: str) -> None:
-        """Join under a reserved id from now on, as a member without instance id."""
+        """Joins with a reserved id from now on, as a member without instance id."""
         self.config["group_instance_id"] = None
         self.pending -= {member_id}
         with self._lock:
             self._generation = Generation(DEFAULT_GENERATION_ID, member_id, None)
 
     def offer(self, present: str) -> None:
-        """Put the group's present protocol first, so that joining does not change the vote."""
+        """Puts the group's present protocol first, so that joining does not change the vote."""
         rest = tuple(name for name in self._offered if name != present)
         self._protocols = (present, *rest) if present in self._offered else self._offered
 
     def nudge(self) -> None:
-        """Make the next `join` start a rebalance although this member follows: its metadata has changed."""
+        """Makes the next `join` start a rebalance although this member follows: its metadata has changed."""
         self._nudges += 1
         self._reason = "asks for a new assignment"
         self.request_rejoin()
 
     def rejoin_for_position(self) -> None:
-        """Rejoin under a new member id of the same instance id: a new place in the broker's order, no rebalance."""
+        """Rejoins with a new member id and the same instance id: a new position in the broker's order, no rebalance."""
         with self._lock:
             self._generation = Generation.NO_GENERATION
             self.state = MemberState.UNJOINED
@@ -250,33 +251,33 @@ class Membership(GroupMember):
 
     @property
     def hold_state(self) -> Hold:
-        """How far it is with that."""
+        """The state of holding the group."""
         return self._hold
 
     def hold(self) -> None:
-        """Do not sync at the end of the next JoinGroup that another member leads; join again behind a pending member.
+        """Does not sync after the next JoinGroup that another member leads, but joins again with a pending member.
 
-        Everybody has given up their partitions by then and joins again at once, and so waits in JoinGroup with nothing
-        to lose: until `let_go`, for RESERVED_SECONDS at most.
+        By then all members have revoked their partitions and join again at once; so they wait in JoinGroup without
+        partitions until `let_go`, for RESERVED_SECONDS at most.
         """
         self._hold = Hold.ASKED
         self._net.call_soon_threadsafe(self._have_ready)
 
     def let_go(self) -> None:
-        """Let the group go on: every reserved id is given back, and no more are asked for.
+        """Ends the hold of the group: releases every reserved id and reserves no more.
 
         Raises:
-            KafkaError: The brokers did not take one; it is still in `pending`.
+            KafkaError: The brokers did not accept one; it is still in `pending`.
         """
         self._hold = Hold.NONE
         for member_id in self.pending:
             self.release(member_id)
 
     def evict(self, *member_ids: str) -> None:
-        """Leave in the name of other members, at one stroke; they join again by themselves.
+        """Removes other members with one LeaveGroup; they join again by themselves.
 
         Raises:
-            KafkaError: The brokers did not take it.
+            KafkaError: The brokers did not accept it.
         """
         error = left_error(
             self._send_beside(
@@ -288,7 +289,7 @@ class Membership(GroupMember):
             raise error(self.group_id)
 
     def await_return(self, seconds: float) -> None:
-        """While alone, do not sync for so many seconds: evicted members may need that long to join again.
+        """Delays the sync while alone, for so many seconds: evicted members may need that long to join again.
 
         A group that has synced is Stable, and committed offsets expire by their own age in it (KIP-211).
         """
@@ -296,7 +297,7 @@ class Membership(GroupMember):
 
     def _send_join(self) -> Any:
         if not self.is_static and not self.member_id:
-            # the coordinator does not know the id that was chosen for its place; the library would join under any other
+            # the coordinator does not know the id that was chosen for its position; the library would join with another
             raise BackOffError(Cause.PLACE_LOST)
         joining = super()._send_join()
         self._parked, self._once_more = True, None
@@ -304,10 +305,10 @@ class Membership(GroupMember):
         return joining
 
     def _have_ready(self) -> None:
-        """Have the second JoinGroup wait at the broker behind the one that is parked.
+        """Sends the second JoinGroup, which waits at the broker behind the one that is parked.
 
-        A broker takes up a connection's next request as soon as it has answered the one before: the second is ahead of
-        the plan of the group's leader then, however slow the agent's machine is. The group has to know the member id.
+        A broker handles a connection's next request as soon as it has answered the one before, so the second arrives
+        before the plan of the group's leader, even if the agent's machine is slow. The group must know the member id.
         """
         if self._hold is Hold.ASKED and self._parked and self._once_more is None and self.member_id:
             self._once_more = self._send_once_more()
@@ -325,14 +326,14 @@ class Membership(GroupMember):
             self._parked = False
 
     async def _before_sync(self, response: Any) -> Any:
-        # where the others were faster than the pending member, another leads the second rebalance too: on to the next
+        # if the others were faster than the pending member, another member leads the second rebalance too: join again
         while self._once_more or (response.leader != response.member_id and self._hold in (Hold.ASKED, Hold.HELD)):
             joining, self._once_more = self._once_more or self._send_once_more(), None
             if response.leader != response.member_id and self._hold is Hold.ASKED:
                 await self._reserve_pending_member()
             response = await self._answered(joining)
         while _is_alone(response) and time.monotonic() < self._return_until:
-            # the coordinator answers at once with the same generation, until others join: then it waits for them
+            # the coordinator answers at once with the same generation until others join; then it waits for them
             await self._net.sleep(_ALONE_SECONDS)
             response = await self._answered(self._send_join())
         self._return_until = float("-inf")
@@ -346,14 +347,14 @@ class Membership(GroupMember):
             return
         if self._hold is Hold.ASKED:
             self._hold = Hold.HELD
-        else:  # it was given up meanwhile
+        else:  # the hold was ended meanwhile
             leaving = self._leave_request({pending_member: None})
             future = self._manager.send(leaving, node_id=self._coordinator_broker)
             if left_error(await self._answer_of(future, LEAVE_SECONDS)) in LEFT:
                 self.pending -= {pending_member}
 
     def describe(self, timeout: float = 5.0) -> GroupView:
-        """One look at the group, over a connection that no parked JoinGroup holds.
+        """Describes the group, over a connection that no parked JoinGroup blocks.
 
         Raises:
             KafkaError: The coordinator did not answer or refused.
@@ -375,11 +376,11 @@ class Membership(GroupMember):
         return view
 
     def _own_id(self, view: GroupView) -> str:
-        """The member at our instance id: ours while our JoinGroup is parked, another agent would have ended that."""
+        """Returns the id of the member with this instance id: the agent's own while its JoinGroup is parked."""
         return next((one.id for one in view.members if one.instance_id == self.group_instance_id), "")
 
     def describe_patiently(self, patience: float = 3.0) -> GroupView:
-        """As `describe`, asking again for a while where the group is on its way from one coordinator to another."""
+        """Describes the group; retries for a while if it moves from one coordinator to another."""
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -391,5 +392,5 @@ class Membership(GroupMember):
 
 
 def _is_alone(response: Any) -> bool:
-    """Whether the answer to JoinGroup names nobody but the member that leads."""
+    """Returns whether the JoinGroup response names only the member that leads."""
     return bool(response.members) and all(one.member_id == response.member_id for one in response.members)

@@ -1,7 +1,7 @@
-"""Views -> plan: builds the assignment problem of a group, solves it, checks it, falls back, encodes it. Memory only.
+"""Builds a group's assignment problem, solves it, checks the plan, falls back if needed, and encodes it.
 
-This is what runs between JoinGroup and SyncGroup, while every member of the group waits: no I/O may enter, and within
-the deadline there is a plan (`agent.leading.deadline`).
+This runs between JoinGroup and SyncGroup, while every member of the group waits: it must do no I/O, and there must be
+a plan within the deadline (`agent.leading.deadline`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NO_GENERATION: Final = -1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanMember:
-    """A member as planning needs it; `owned` is what it owns at present, claimed in `generation`."""
+    """A member as planning needs it; `owned` is what it owns now, claimed in `generation`."""
 
     id: str
     instance_id: str | None
@@ -47,12 +47,12 @@ class PlanMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mode:
-    """How a group wants to be planned.
+    """How a group is to be planned.
 
     Attributes:
         cooperative: Members rebalance incrementally (KIP-429).
         keep_copartitioned: Partition i of co-partitioned topics stays together.
-        rack_aware_fetch: Which replicas may serve: any in the member's rack, or leaders only.
+        rack_aware_fetch: Whether replicas in the member's rack may serve reads, or leaders only.
         max_skew: Partitions beyond its fair share that a member may have for locality; not with keep_copartitioned.
         spread_moves: Partitions beyond the fewest that may move so that topics are spread.
         deadline_seconds: How long planning may take.
@@ -71,10 +71,10 @@ class Plan:
     """A checked plan.
 
     Attributes:
-        problem: What was asked; its members are sorted.
+        problem: The assignment problem; its members are sorted.
         final: [P] owner per partition once everything has moved.
-        sent: [P] owner per partition of this round: NOBODY where a partition is withheld.
-        assignor: Whose plan it is; `range` where the optimal one failed.
+        sent: [P] owner per partition of this round: NOBODY if a partition is withheld.
+        assignor: The assignor that made the plan; `range` if the optimal one failed.
         before: Cost of the present assignment.
         after: Cost of `final`.
         failure: Why the fall-back was needed, or None.
@@ -90,12 +90,12 @@ class Plan:
 
     @property
     def withheld(self) -> int:
-        """Partitions that wait for their present owner to let go."""
+        """Partitions that wait until their present owner revokes them."""
         return int(np.count_nonzero(self.sent != self.final))
 
 
 def warm_up() -> None:
-    """Load what planning loads lazily (the solver takes a quarter of a second), before a group waits for it."""
+    """Loads what planning loads lazily (the solver takes a quarter of a second), before a group waits for it."""
     member = PlanMember(
         id="warm-up",
         instance_id=None,
@@ -109,7 +109,7 @@ def warm_up() -> None:
 
 
 def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
-    """How to plan for a group whose members chose this protocol name. Bundles of partitions know no skew."""
+    """Returns how to plan for a group whose members chose this protocol name; bundles of partitions have no skew."""
     keep = leading.keep_copartitioned
     together = keep == "always" or (keep == "auto" and protocol == "range")
     return Mode(
@@ -123,7 +123,7 @@ def mode_of(protocol: str, leading: LeadingSettings, *, rack_aware_fetch: bool) 
 
 
 def members_of_view(group: GroupView, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> tuple[PlanMember, ...]:
-    """The members of a stable group with what the group's leader last assigned to them."""
+    """Returns the members of a stable group with what the group's leader last assigned to them."""
     return tuple(
         PlanMember(
             id=member.id,
@@ -153,17 +153,17 @@ def members_of_join(  # noqa: PLR0913 - all that is known of a group while it jo
     hosts: Hosts = NO_HOSTS,
     protocol: str = "",
 ) -> tuple[PlanMember, ...]:
-    """The members that a JoinGroup answer names: (member id, instance id, subscription).
+    """Returns the members that a JoinGroup response names.
 
     Args:
-        joined: What the broker answered.
-        group: The latest look at the group, for client ids and hosts.
+        joined: Member id, instance id and subscription of each member in the response.
+        group: The latest description of the group, for client ids and hosts.
         remembered: Partitions by member id or instance id from the assignment in force; eager members own those.
-        cooperative: Cooperative members own what they claim in their subscription.
-        protocol: Name of the protocol; `sticky` members tell in their user data what they own, which counts as long as
+        cooperative: Whether the protocol is cooperative; then members own what they claim in their subscription.
+        protocol: Name of the protocol; `sticky` members send in their user data what they own, which counts as long as
             nothing is remembered (KIP-54: "the new leader has access to the most recent partition assignment").
-        racks: Where racks come from.
-        hosts: What others know of client hosts.
+        racks: How racks are found.
+        hosts: What other sources know about client hosts.
     """
     seen = {member.id: member for member in group.members} if group is not None else {}
     members = []
@@ -203,9 +203,9 @@ def problem_of(
     *,
     weights: Mapping[str, Sequence[int]] | None = None,
 ) -> Problem:
-    """The assignment problem of these members on this cluster, weighed by measured byte rates where those are given.
+    """Returns the assignment problem of these members on this cluster, weighted by measured byte rates if given.
 
-    Topics that the cluster does not show are left out; which those may be is decided by `agent.leading.coverage`.
+    Topics that are not in the cluster are left out; `agent.leading.coverage` decides which those may be.
     """
     topics = {
         topic: replica_racks(cluster, topic)
@@ -240,13 +240,13 @@ def _by_topic(owned: TopicPartitions, topics: AbstractSet[str]) -> dict[str, Int
 def make_plan(
     problem: Problem, mode: Mode, *, prefer: AssignorName = "optimal", cover: Mapping[str, int] | None = None
 ) -> Plan:
-    """The best plan that passes the check and is there in time: the preferred assignor's, else range's.
+    """Returns the plan of the preferred assignor if it passes the check in time, else that of range.
 
     Args:
         problem: The group.
-        mode: How it wants to be planned.
-        prefer: Whose plan to try first.
-        cover: Partition counts of all topics that the plan has to cover, where they are known apart from the problem.
+        mode: How it is to be planned.
+        prefer: The assignor to try first.
+        cover: Partition counts of all topics that the plan must cover, if they are known apart from the problem.
 
     Raises:
         AssignmentError: Not even range's plan passes; nothing may be sent then.
@@ -288,7 +288,7 @@ def _checked(  # noqa: PLR0913 - what is checked, against what
 
 
 def encode(plan: Plan, members: Sequence[PlanMember]) -> dict[str, bytes]:
-    """The assignment of every member in bytes, in the newest version that all of them know."""
+    """Returns the encoded assignment of every member, in the newest version that all of them support."""
     version = min((member.subscription.version for member in members), default=MAX_VERSION)
     problem = plan.problem
     encoded = encode_assignments(
@@ -303,7 +303,7 @@ def encode(plan: Plan, members: Sequence[PlanMember]) -> dict[str, bytes]:
 
 
 def sent_partitions(plan: Plan) -> dict[str, TopicPartitions]:
-    """What every member owns once the plan is applied, by member id and by instance id."""
+    """Returns what every member owns once the plan is applied, by member id and by instance id."""
     problem = plan.problem
     result: dict[str, TopicPartitions] = {}
     order = np.argsort(plan.sent, kind="stable")
@@ -327,7 +327,7 @@ def _runs(problem: Problem, partitions: Int32Array | np.ndarray[tuple[int], np.d
 
 
 def partitions_changed(problem: Problem, members: Sequence[PlanMember], cluster: SettledCluster) -> bool:
-    """Whether the assignment in force lacks partitions that exist or has some that are gone, of topics looked at."""
+    """Returns whether, for known topics, the present assignment lacks partitions or has some that no longer exist."""
     seen: BoolArray = np.array([topic in cluster.topics for topic in problem.topics], dtype=np.bool_)
     read: BoolArray = np.any(problem.subscriptions[np.unique(problem.subscription_of)], axis=0, keepdims=True)[0]
     if bool(np.any((seen & read)[problem.topic_of] & (problem.owner == NOBODY))):

@@ -1,4 +1,4 @@
-"""How far a takeover is and what it would bring, as values; their JSON is what HTTP and the command line share."""
+"""The progress of a takeover and what it would gain, as values; HTTP and the command line use them as JSON."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent.answers import read
 
 
 class Outcome(Enum):
-    """How a takeover stands. ASKED and RUNNING go on; WOULD answers a dry run that nothing speaks against."""
+    """The state of a takeover. ASKED and RUNNING are not final; WOULD is the result of a successful dry run."""
 
     NONE = "none"
     ASKED = "asked"
@@ -29,19 +29,19 @@ GOOD: Final = frozenset({Outcome.LEADS, Outcome.WOULD})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gain:
-    """What it is for, and what it costs; None where that is not known.
+    """What a takeover gains and costs; None if that is not known.
 
     Attributes:
-        members: how many would pause: in an eager group everybody.
+        members: how many would pause: in an eager group all of them.
         cross_rack_now: partitions read across racks.
         cross_rack_then: the same under the agent's plan.
         share_now: what is read across racks, as a share of all that is read.
         share_then: the same under the agent's plan.
         saved_bytes_per_second: measured bytes that would stay in their rack.
         saved_dollars_per_day: the same in dollars.
-        rejoin_seconds: how long the members took to rejoin in a rebalance that the agent began.
-        held_seconds_at_most: how long the pending member may make them wait beyond that.
-        pause_seconds_at_most: how long they pause in all, by these figures.
+        rejoin_seconds: the longest time that the members took to rejoin in recent rebalances.
+        held_seconds_at_most: how long the pending member may make them wait in addition.
+        pause_seconds_at_most: how long they pause in total, by these figures.
     """
 
     members: int
@@ -58,7 +58,7 @@ class Gain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Did:
-    """A step that is over, and how long it took."""
+    """A finished step, and how long it took."""
 
     step: str
     seconds: float
@@ -66,19 +66,19 @@ class Did:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How one takeover stands.
+    """The progress of one takeover.
 
     Attributes:
-        group: whose.
-        number: counts the takeovers and questions of one agent and group.
-        outcome: how it stands.
+        group: the group's name.
+        number: counts the takeovers and dry runs of one agent and group.
+        outcome: its state.
         reason: why it was refused or undone.
-        dry_run: whether it was only a question.
-        step: what is being done; "" before and after.
-        did: the steps that are over.
-        seconds: how long all of it took so far.
-        held_seconds: how long the pending member was held.
-        gain: what it would bring, as soon as that is worked out.
+        dry_run: whether only the gain was requested.
+        step: the present step; "" before and after.
+        did: the finished steps.
+        seconds: how long it has taken so far.
+        held_seconds: how long the pending member held the group.
+        gain: what it would gain; None before that is computed.
     """
 
     group: str
@@ -97,14 +97,14 @@ _PROGRESS: Final = TypeAdapter(Progress)
 
 
 def to_json(progress: Progress) -> bytes:
-    """One takeover, as `POST /v1/takeover` and `samerack lead --json` tell it."""
+    """Returns the JSON that `POST /v1/takeover` and `samerack lead --json` show."""
     return _PROGRESS.dump_json(progress)
 
 
 def from_json(text: bytes | str) -> Progress:
-    """The takeover of such a text.
+    """Returns the progress in such a JSON text.
 
     Raises:
-        AgentError: It is none.
+        AgentError: The text contains none.
     """
     return read(_PROGRESS, text, "tells of no takeover")

@@ -1,6 +1,6 @@
-"""How the agent comes to lead a running group, in words: what was measured, and no more than that.
+"""Describes, as text, how the agent will come to lead a running group, based on simulations only.
 
-The numbers are those of `scripts/simulate --deploys 200`, which docs/leading.md shows.
+The results are those of `scripts/simulate --deploys 200`, which docs/leading.md shows.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _BIRTH: Final = "with its first consumers once all have been stopped"
 
 
 def prospect(view: GroupView, leading: LeadingSettings) -> str:
-    """How an agent comes to lead this group.
+    """Returns how an agent comes to lead this group.
 
     Args:
         view: the group, stable, with or without the agent.
-        leading: how the agent leads.
+        leading: the settings to lead.
     """
     if reason := refusal(view, leading):
         return f"not while it runs: {reason}"

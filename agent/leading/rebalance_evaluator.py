@@ -35,7 +35,7 @@ from common.money import price_table
 from common.settings import Settings
 
 _RATES_SECONDS: Final = 5.0
-"""Rates of all partitions are summed up anew after that long: it takes a loop over them."""
+"""Rates of all partitions are summed again after this time: that takes a loop over all partitions."""
 _HOUR_SECONDS: Final = 3600.0
 
 
@@ -50,19 +50,19 @@ class Evaluation:
     plan: planner.Plan
     situation: GroupCondition
     rates_at: float = float("-inf")
-    """When the rates of the situation were summed up."""
+    """When the rates of the situation were summed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """How the policy stands to a group.
+    """The policy's state for a group.
 
     Attributes:
         mode: act or propose.
-        decision: The last one about the group as it is; None while the agent does not lead it, or it rebalances.
-        tokens: What is left of the bucket.
-        breaker: What became of the last rebalances.
-        saved_bytes_per_second: What a rebalance now would keep in its rack; None while it is not measured.
+        decision: The last decision about the group as it is; None while the agent does not lead it, or it rebalances.
+        tokens: What is left in the token bucket.
+        breaker: The circuit breaker, with the results of the last rebalances.
+        saved_bytes_per_second: Bytes that a rebalance now would keep in their rack; None while not measured.
         saved_dollars_per_day: The same in dollars.
     """
 
@@ -81,7 +81,7 @@ def _never(_since: float) -> Iterable[float]:
 class RebalanceEvaluator:
     """Evaluates rebalances of one group."""
 
-    def __init__(  # noqa: PLR0913 - everything that a rebalance is decided by comes together here
+    def __init__(  # noqa: PLR0913 - a decision has this many inputs
         self,
         *,
         settings: Settings,
@@ -94,19 +94,19 @@ class RebalanceEvaluator:
         measured: Measured = UNMEASURED,
         recent: Callable[[float], Iterable[float]] = _never,
     ) -> None:
-        """A judge with a full bucket.
+        """Starts with a full token bucket.
 
         Args:
             settings: All settings.
-            watch: Where settled clusters come from.
+            watch: Source of settled clusters.
             assigning: What is known for planning the group, and the last plan sent.
-            hosts: What others know of client hosts.
+            hosts: What other sources know about client hosts.
             clock: Seconds, monotonic.
-            group: The group's name, by which it may have rules of its own.
+            group: The group's name, which selects its rules.
             wall: Seconds since 1970.
-            measured: What is measured of the group.
-            recent: When an earlier process triggered rebalances for racks or traffic since a moment; both in seconds
-                since 1970.
+            measured: What is measured for the group.
+            recent: Returns when an earlier process triggered rebalances for racks or traffic since a given time; both
+                in seconds since 1970.
         """
         self._settings = settings
         self._watch = watch
@@ -129,18 +129,18 @@ class RebalanceEvaluator:
         self._conditions = 0
         self._under: tuple[object, ...] = ()
         self._most: dict[str, int] = {}
-        """The most partitions of each topic that a cluster has had."""
+        """The highest number of partitions of each topic that any settled cluster has had."""
         self._doubted: dict[str, float] = {}
-        """Topics of which the group has partitions that no cluster has had, and since when."""
+        """Topics of which the group has partitions that no settled cluster has had, and since when."""
 
     @property
     def situation(self) -> GroupCondition | None:
-        """What was last worked out, unless it is forgotten."""
+        """The last computed condition; None after `forget`."""
         return self._evaluation.situation if self._evaluation is not None else None
 
     @property
     def outlook(self) -> Outlook:
-        """How the policy stands to the group now."""
+        """The policy's state for the group now."""
         rates = self.situation.rates if self.situation is not None else None
         saved = max(0.0, rates.saving) if rates is not None else None
         return Outlook(
@@ -153,16 +153,16 @@ class RebalanceEvaluator:
         )
 
     def forget(self) -> None:
-        """What was worked out is of the past."""
+        """Drops the last evaluation and decision."""
         self._evaluation = None
         self._decision = None
 
     def planned(self, sent: Sent) -> None:
-        """A plan went to the group."""
+        """Records a plan that was sent to the group."""
         self._rounds = self._rounds + 1 if sent.plan.withheld else 0
 
     def decide(self, evaluation: Evaluation) -> tuple[Decision, bool]:
-        """What to do about the group that the agent leads, and whether that is to be told."""
+        """Returns what to do about the group that the agent leads, and whether that is to be reported."""
         now, wall = self._clock(), self._wall()
         self._measure(evaluation, now)
         self._state, decision = decide(self._state, evaluation.situation, now, wall, self._rules)
@@ -177,18 +177,18 @@ class RebalanceEvaluator:
         return decision, news != last_reported
 
     def dry_run(self, evaluation: Evaluation) -> Decision:
-        """As `decide`, but nothing is spent, and nothing remembered: for who asks what would be done."""
+        """Returns what `decide` would return, without spending from the budget or changing state."""
         now = self._clock()
         self._measure(evaluation, now)
         return decide(self._state, evaluation.situation, now, self._wall(), self._rules)[1]
 
     def evaluate(self, view: GroupView, *, leading: bool, generation: int = 0) -> tuple[Evaluation | None, bool]:
-        """The situation of a stable group, None while not all its topics are known; and whether it was worked out anew.
+        """Returns the evaluation of a stable group, or None while not all its topics are known, and whether it is new.
 
         Args:
             view: The group without the agent.
             leading: Whether the agent leads it.
-            generation: The group's, where it is known.
+            generation: The group's generation, if known.
         """
         cluster, weights, hosts = self._watch.cluster, self._assigning.weights(), self._hosts.version()
         last = self._evaluation
@@ -233,9 +233,9 @@ class RebalanceEvaluator:
         return self._evaluation, True
 
     def _is_in_doubt(self, counts: Mapping[str, int], cluster: SettledCluster) -> bool:
-        """Whether the group has partitions of which it is too early to say that they are gone.
+        """Returns whether the group has partitions that may exist although the cluster does not show them.
 
-        The watch lets deletions settle, but its first look may have gone to a broker that was behind.
+        The watch lets deletions settle, but a broker with old metadata may have answered its first poll.
         """
         now = self._clock()
         has = {topic: len(cluster.topics.get(topic, ())) for topic in counts}
@@ -249,7 +249,7 @@ class RebalanceEvaluator:
         return any(now - since < settling for since in self._doubted.values())
 
     def _measure(self, evaluation: Evaluation, now: float) -> None:
-        """Put what is measured now into the situation."""
+        """Updates the situation with what is measured now."""
         situation, rates = evaluation.situation, evaluation.situation.rates
         if now - evaluation.rates_at >= _RATES_SECONDS:
             known = self._measured.rates(self._group)
@@ -258,20 +258,20 @@ class RebalanceEvaluator:
         evaluation.situation = replace(situation, rates=rates, crossing=self._measured.crossing(self._group))
 
     def _see_conditions(self, *conditions: object) -> None:
-        """Number the conditions under which the group is planned: members, cluster and what is known of hosts."""
+        """Counts changes of the conditions for planning: members, cluster and what is known about hosts."""
         if conditions != self._under:
             self._under, self._conditions = conditions, self._conditions + 1
 
     def _recall(self) -> None:
-        """Count for the hour what was triggered before this judge began: by this agent before a restart."""
+        """Adds rebalances that this agent triggered before a restart to those of the last hour."""
         since = self._wall() - _HOUR_SECONDS
         former = [_ago(at, self._began_wall) for at in self._recent(since)]
         self._state = remembering(self._state, (self._began - ago for ago in former))
 
 
 def _ago(at: float, now: float) -> float:
-    """Seconds since a moment. One of the future was before the clock was set back: it counts as if it were just now.
+    """Returns the seconds since a time; one in the future, as the clock was set back, counts as just now.
 
-    Microseconds keep several of them apart.
+    Differences of microseconds keep several such times distinct.
     """
     return now - at if at <= now else (at - now) * 1e-6

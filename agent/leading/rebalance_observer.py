@@ -21,10 +21,10 @@ class RebalanceObserver:
     def __init__(
         self, rebalances: Rebalances, *, leading: LeadingSettings, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Nothing has been seen yet.
+        """Starts without observations.
 
         Args:
-            rebalances: who keeps book.
+            rebalances: the record of the group's rebalances.
             leading: the agent's instance id, names of cooperative protocols.
             clock: seconds, monotonic.
         """
@@ -34,19 +34,20 @@ class RebalanceObserver:
         self._clients: dict[str, str] = {}
         self._quiet = False
         self._rejoining = False
-        """Since JoinGroup was sent. A look that shows the group Stable is older than that, or newer than the plan."""
+        """True from JoinGroup on. A poll that shows the group Stable is then older than JoinGroup or newer than the
+        plan."""
         self._stable_at = float("-inf")
         self._last_reported = sys.maxsize
 
     def begins(self, ours: str) -> None:
-        """The agent begins a rebalance, and why."""
+        """Records that the agent starts a rebalance, and why."""
         self._rebalances.begins(self._clock(), ours=ours)
 
     def rejoins(self, *, expected: bool) -> None:
-        """The agent sends JoinGroup, or is about to; `expected`: the group has a place for its instance id."""
+        """Records that the agent sends JoinGroup, or is about to; `expected`: the group has its instance id."""
         self._rejoining = True
         if self._rebalances.inside:
-            # the coordinator told it with the last heartbeat, but not with the one before
+            # the last heartbeat reported the rebalance, the one before it did not
             self._rebalances.begins(max(self._clock() - self._leading.heartbeat_seconds, self._stable_at))
             return
         self._rebalances.enters()
@@ -54,19 +55,19 @@ class RebalanceObserver:
         self._rebalances.begins(self._clock(), ours="" if expected else "joined")
 
     def loses(self) -> None:
-        """The brokers have given the agent's membership up."""
+        """Records that the brokers have removed the agent from the group."""
         self._rejoining = False
         self._rebalances.loses(self._clock())
 
     def joined(self, generation: int) -> None:
-        """The agent follows, or has its place again."""
+        """Records that the agent has joined without a plan of its own."""
         self._rejoining = False
         self._stable_at = self._clock()
         self._last_reported = generation
         self._rebalances.joined(generation, self._stable_at, quiet=self._quiet)
 
     def planned(self, sent: Sent) -> None:
-        """The agent gave the group a plan."""
+        """Records a plan that the agent sent to the group."""
         plan = sent.plan
         self._rejoining = False
         self._stable_at = self._clock()
@@ -88,7 +89,7 @@ class RebalanceObserver:
         )
 
     def sees(self, view: GroupView, *, situation: GroupCondition | None, cluster: SettledCluster) -> None:
-        """A look at the group, without the agent; what it costs where that is worked out."""
+        """Records a description of the group without the agent, and its cost if that was computed."""
         clients = clients_of(view.members, agent=self._leading.instance_id)
         if not (view.stable or view.state in EMPTY_STATES):
             self._clients |= clients
@@ -109,7 +110,7 @@ class RebalanceObserver:
         )
 
     def leaves(self, *, member: bool) -> None:
-        """The agent is out; `member`: it was in, so that the group rebalances."""
+        """Records that the agent has left; `member`: it was a member, so that the group rebalances."""
         now = self._clock()
         self._rejoining = False
         self._rebalances.leaves(now)

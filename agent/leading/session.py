@@ -1,7 +1,7 @@
-"""One membership of the agent in one group, turn by turn: look, join or stay out, lead, or keep a good place.
+"""One membership of the agent in one group, in turns: poll, join or stay out, lead, or keep a good position.
 
-A turn never waits for long and says when the next is due; whoever drives it owns time and threads. What is known of
-the group beyond this membership is with `agent.leading.rebalance_evaluator` and `agent.leading.assigning`.
+A turn never waits for long and returns when the next is due; the caller owns time and threads. State of the group that
+outlives this membership is in `agent.leading.rebalance_evaluator` and `agent.leading.assigning`.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ from common.settings import Settings
 
 TURN_SECONDS: Final = 0.2
 _PARKED_SECONDS: Final = 0.15
-"""While JoinGroup is parked the group is described this often: only there do hosts of new members show."""
+"""While JoinGroup is parked the group is described this often: only the description has the hosts of new members."""
 _JOIN_SECONDS: Final = 0.15
 _TAKING_SECONDS: Final = 0.02
-"""While a takeover holds the group up, it is looked at in between so often."""
+"""How long one wait for the JoinGroup response takes while a takeover delays the group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
-    """What leading one group is made of, for as long as the agent runs.
+    """The parts that lead one group, for as long as the agent runs.
 
     Attributes:
         group: the group's name.
         settings: all settings.
-        watch: where settled clusters come from.
-        reporter: Reports what happens.
+        watch: source of settled clusters.
+        reporter: reports what happens.
         admission: whether the agent may be in the group.
         assigning: what is known for planning the group.
-        evaluator: what is worth a rebalance.
-        position: the place among the members.
-        takeovers: takeovers on request.
-        hosts: what others know of client hosts.
+        evaluator: whether a rebalance is worth it.
+        position: the agent's position in the join order.
+        takeovers: takeovers of the lead.
+        hosts: what other sources know about client hosts.
         clock: seconds, monotonic.
     """
 
@@ -74,16 +74,16 @@ class Parts:
 
 
 class Session:
-    """One membership, from the first look to leaving."""
+    """One membership, from the first poll to leaving."""
 
     def __init__(self, parts: Parts, member: Member, *, seen_at: float, empty_at: float | None = None) -> None:
-        """Nothing is known of the group yet.
+        """Starts without knowledge of the group.
 
         Args:
             parts: What outlives this membership.
-            member: The membership; it is left by `leave`.
+            member: The membership; `leave` leaves it.
             seen_at: When the group was seen with consumers, monotonic seconds.
-            empty_at: When it was last seen without members; None where it was not.
+            empty_at: When it was last seen without members; None if it was not.
         """
         self._seen_at, self._empty_at = seen_at, empty_at
         self._parts = parts
@@ -101,10 +101,10 @@ class Session:
 
     @property
     def lacks_consumers(self) -> bool:
-        """Whether the group was last seen without consumers, so that the agent has no business in it.
+        """Whether the group was last seen without consumers, so that the agent must not stay in it.
 
-        Two agents that do not know of each other must not keep each other in it. Not in a rebalance: consumers that
-        the agent has evicted from a forming group are about to join again.
+        Two agents that do not know of each other must not keep each other in it. Not true during a rebalance:
+        consumers that the agent has evicted from a forming group are about to join again.
         """
         if self._alone:
             return True
@@ -115,10 +115,10 @@ class Session:
         return look.state in EMPTY_STATES or (look.stable and not self.member.wants_join)
 
     def leave(self) -> None:
-        """Leave the group by member id.
+        """Leaves the group by member id.
 
         Raises:
-            KafkaError: The brokers did not take it.
+            KafkaError: The brokers did not accept it.
         """
         member = self.member
         self._parts.takeovers.end(member)
@@ -126,23 +126,23 @@ class Session:
         member.leave()
 
     def sees_no_consumers(self) -> None:
-        """The answer to JoinGroup names nobody but the agent."""
+        """Records that the JoinGroup response names only the agent."""
         self._alone = True
 
     def recover(self) -> None:
-        """After a turn that failed: undo what was under way, and look anew before anything is decided."""
+        """Undoes a takeover under way after a failed turn, and drops what was seen: the next turn polls first."""
         self._parts.takeovers.end(self.member)
-        well_at = self._well_at  # what failed may be how the agent hears that its membership was taken from it
+        well_at = self._well_at  # the failure may be the first sign that the brokers removed the agent
         self._forget_looks()
         self._well_at = well_at
 
     def turn(self) -> float:
-        """One turn; the answer is how many seconds to wait for the next unless something happens.
+        """Runs one turn; returns how many seconds to wait for the next one unless something happens.
 
         Raises:
             FencedInstanceIdError: Another agent has taken the membership over.
-            BackOffError: The agent had better not be in the group for a while.
-            KafkaError, AgentError: It failed; begin a new session later.
+            BackOffError: The agent must stay out of the group for a while.
+            KafkaError, AgentError: It failed; start a new session later.
         """
         member = self.member
         takeovers = self._parts.takeovers
@@ -163,7 +163,7 @@ class Session:
         if member.wants_join:
             return self._rejoin()
         if self.lacks_consumers:
-            return 0.0  # whoever drives the session ends it
+            return 0.0  # the caller ends the session
         if self._look is None or self._others is None or not self._look.stable:
             return _PARKED_SECONDS
         if unseen := self._parts.watch.unseen(self._parts.group):
@@ -176,7 +176,7 @@ class Session:
         return self._follow(self._look, self._others)
 
     def _release_orphans(self) -> None:
-        """Give back what a former membership could not; where that fails, at the next turn."""
+        """Releases reserved ids that a former membership could not; retries at the next turn if that fails."""
         try:
             self._parts.takeovers.release_orphans(self.member)
         except kafka_errors.KafkaError as error:
@@ -185,7 +185,7 @@ class Session:
             self._reporter.failed("leave", error, TURN_SECONDS)
 
     def _follow(self, look: GroupView, others: GroupView) -> float:
-        """Another member leads a stable group: take over where that is asked for, and keep a good place."""
+        """Runs a turn of a stable group that another member leads: takes over if asked, and keeps a good position."""
         member = self.member
         if other := foreign(others, self._parts.settings.leading, member.leader_id):
             raise BackOffError(Cause.FOREIGN_AGENT, other)
@@ -210,12 +210,12 @@ class Session:
         return TURN_SECONDS
 
     def _give_back(self) -> None:
-        """Tell where the seat was kept by asking the group's leader to take partitions back."""
+        """Reports a rebalance if the agent asked the group's leader to reassign partitions given to the agent."""
         if self.member.wants_join and len(self.member.assigned):
             self._reporter.observer.begins("gives partitions back")
 
     def _take_over(self) -> float:
-        """A turn of a takeover: its rebalances end as others do, but for what is done meanwhile."""
+        """Runs a turn of a takeover: its rebalances end like others, with the takeover's steps in between."""
         member, takeovers = self.member, self._parts.takeovers
         self._heed_heartbeats()
         if not member.member_id:
@@ -232,7 +232,7 @@ class Session:
             raise kafka_errors.FencedInstanceIdError(self._parts.group)
 
     def _forget_looks(self) -> None:
-        """What was seen is of the past: look anew before anything is decided."""
+        """Drops what was seen, so that the group is polled again before anything is decided."""
         self._look = self._others = self._well_at = None
         self._look_at = float("-inf")
         self._parts.evaluator.forget()
@@ -245,7 +245,7 @@ class Session:
         return (self._is_expected(look) and not admission.back_off.is_out) or admission.admits(others)
 
     def _begins_at_birth(self, look: GroupView) -> bool:
-        """Whether the group is just forming and the agent may lead it from its first generation."""
+        """Returns whether the group is just forming and the agent may lead it from its first generation."""
         delay, empty_at = self._parts.watch.initial_delay_seconds, self._empty_at
         if not is_forming(look, empty_at=empty_at, delay_seconds=delay, now=self._parts.clock()):
             return False
@@ -261,7 +261,7 @@ class Session:
         return True
 
     def _heed_loss(self) -> None:
-        """A membership that was well a moment ago and is gone was taken from the agent."""
+        """Counts a lost membership: one that was in a stable group a moment ago and is gone."""
         if self._well_at is None or self.member.member_id:
             return
         well_at, self._well_at = self._well_at, None
@@ -271,7 +271,7 @@ class Session:
             self._parts.admission.back_off.lost()
 
     def _is_expected(self, look: GroupView) -> bool:
-        """Whether the group has this instance id and waits for it: an agent that died here is to take its place up."""
+        """Returns whether the group has this instance id and waits for it, so a restarted agent continues there."""
         instance_id = self._parts.settings.leading.instance_id
         return any(member.instance_id == instance_id for member in look.members)
 
@@ -287,20 +287,20 @@ class Session:
         if self._birth is None or not self._birth.is_open:
             self._look_at = min(self._look_at, self._parts.clock() + _PARKED_SECONDS)
             return 0.0
-        # what was seen before the wait is too old: whoever came since might lead when those before it are evicted
+        # what was seen before the wait is too old: a member that joined since could lead once those before it are gone
         if (look := self._look_again()) is not None:
             self._birth.turn(self.member, look)
         return 0.0
 
     def _join_seconds(self) -> float:
-        """How long to wait for the answer to JoinGroup at a stretch: not beyond the moment for an eviction."""
+        """Returns how long to wait for the JoinGroup response at a time: not beyond the time of an eviction."""
         now = self._parts.clock()
         if self._birth is None or self._birth.begin <= now:
             return _JOIN_SECONDS
         return min(_JOIN_SECONDS, self._birth.begin - now)
 
     def _joined(self) -> None:
-        """After SyncGroup: say what happened."""
+        """Reports the result after SyncGroup."""
         member, parts, reporter = self.member, self._parts, self._reporter
         self._forget_looks()
         parts.position.reconsider()
@@ -318,7 +318,7 @@ class Session:
         parts.takeovers.joined(member)
 
     def _answer_for(self, sent: Sent, before: Sent | None) -> None:
-        """Hold a plan against what the group did after the one before."""
+        """Passes a plan to the back-off, which counts plans that the group did not accept."""
         asked, self._asked = self._asked, False
         plan = sent.plan
         self._parts.admission.back_off.planned(
@@ -332,20 +332,20 @@ class Session:
             )
         )
 
-    # looking
+    # polling
 
     def _look_again(self) -> GroupView | None:
-        """One look at the group; where that fails for the moment, the last one holds: leaving costs a rebalance.
+        """Polls the group once; after a temporary failure the last poll stays valid, as leaving costs a rebalance.
 
         Returns:
-            What was seen; None where the look failed.
+            The description; None if the poll failed.
         """
         pause = self._parts.settings.watch.group_seconds
         self._look_at = self._parts.clock() + pause
         try:
             look = self.member.describe()
         except kafka_errors.KafkaError as error:
-            # the group may wait for this member meanwhile: it has to go on heeding its heartbeats, and to join
+            # the group may wait for this member meanwhile: it must still handle its heartbeats and join
             if is_refusal(error) or isinstance(error, (kafka_errors.FencedInstanceIdError, EndedError)):
                 raise
             self._reporter.failed("kafka", error, pause)
@@ -360,7 +360,7 @@ class Session:
             self._reporter.log.info("outdated-look", generation=member.generation_id, members=len(others.members))
             return
         if others == self._others:
-            others = self._others  # the same object keeps what was worked out for it
+            others = self._others  # results are cached by object identity
         self._look, self._others = look, others
         if self._reporter.role in (*INSIDE, OBSERVING) and not self._parts.admission.is_troubled:
             self._reporter.trouble = ""

@@ -1,11 +1,11 @@
 """The rules of a clean takeover: when the agent may take the lead of a running eager group, and when a step is done.
 
-A rebalance that the agent starts ends like any other: all members have given up their partitions and wait in JoinGroup,
+A rebalance that the agent starts ends like any other: all members have revoked their partitions and wait in JoinGroup,
 which only the response proves. Before the group's leader has sent its plan, the agent has joined once more and reserves
-a member id that keeps the rebalance open (the pending member): a second rebalance, in which no member has anything to
-lose, since the brokers show every assignment empty. Then the agent removes the leader, and members that would lead
-before the agent, from the group; they join again at once, and the agent leads. When all members are back the agent
-removes the pending member.
+a member id that keeps the rebalance open (the pending member): a second rebalance, in which no member owns partitions,
+since the brokers show every assignment empty. Then the agent removes the leader, and members that would lead before
+the agent, from the group; they join again at once, and the agent leads. When all members are back the agent removes
+the pending member.
 """
 
 from __future__ import annotations
@@ -23,30 +23,30 @@ from common.settings import LeadingSettings
 
 PREPARING: Final = "PreparingRebalance"
 _ON_THE_WAY: Final = frozenset({"CompletingRebalance", "Stable"})
-"""The others joined again before the pending member: the agent joins once more and holds that rebalance open."""
+"""States after the others joined again before the pending member: the agent joins again and holds that rebalance."""
 EAGER: Final = frozenset({"range", "roundrobin", "sticky"})
-"""Protocols whose members give up all partitions before they join."""
+"""Protocols whose members revoke all partitions before they join."""
 MOST_TRIES: Final = 4
-"""Rebalances in which the agent joins once more before the plan of the group's leader is in force, until it has; each
-costs the group one more."""
+"""Rebalances in which the agent tries to join once more before the plan of the group's leader is in force; each try
+costs the group one more rebalance."""
 MOST_AHEAD: Final = 3
-"""Members that are evicted beside the leader because they would lead next; as a rule there are none, or one."""
+"""Members that are evicted besides the leader because they would lead next; usually there are none, or one."""
 MAX_REJOINS: Final = 256
-"""Places that are tried for one with so few members before it."""
+"""Positions that are tried to find one with so few members before it."""
 _LEAST_CHANCES: Final = 5.0
-"""Of those places as many have to be good on average: then one takeover in 150 finds none."""
+"""So many of those positions must be good on average: then one takeover in 150 finds none."""
 _LATER: Final = "once members have come or gone, their order is another one"
 HELD_SECONDS: Final = 4.0
-"""The group is held no longer: well below the least session timeout that brokers allow by default (6 s)."""
+"""The longest hold of the group: well below the shortest session timeout that brokers allow by default (6 s)."""
 _BEGIN_SECONDS: Final = 1.0
-"""In which members that have their partitions fetch offsets and read."""
+"""Members that have their partitions need this time to fetch offsets and start reading."""
 BACK_SECONDS: Final = 0.3
-"""Of several that were evicted, the next is waited for so long: a follower on librdkafka needs a second more than the
-leader. Who comes later joins in a rebalance of its own, which takes the group less than to wait."""
+"""If several members were evicted, the agent waits so long for the next one: a librdkafka follower needs a second more
+than the leader. A later one joins in another rebalance, which costs the group less time than waiting."""
 
 
 class Step(Enum):
-    """What is being done; `docs/takeover.md` describes each."""
+    """The steps of a takeover; `docs/takeover.md` describes each."""
 
     GATHER = "gather"
     HOLD = "hold"
@@ -56,12 +56,12 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TakeoverParties:
-    """Who is who in the group.
+    """The agent and the leader of the group.
 
     Attributes:
         me: the agent's member id.
         leader: the member id of the present leader.
-        static: whether the agent's membership is bound to an instance id.
+        static: whether the agent's membership has an instance id.
     """
 
     me: str
@@ -70,17 +70,17 @@ class TakeoverParties:
 
 
 def standing_of(member: Member) -> TakeoverParties:
-    """Who is who, by what a membership knows."""
+    """Returns the parties that a membership knows."""
     return TakeoverParties(me=member.member_id, leader=member.leader_id, static=member.is_static)
 
 
 def refusal(look: GroupView, standing: TakeoverParties, leading: LeadingSettings) -> str:
-    """Why the lead of this group is not to be taken cleanly, whatever the agent's place; empty when it may be.
+    """Returns why a clean takeover of this group is not possible from any position; empty if it is.
 
     Args:
         look: the group as its brokers describe it.
-        standing: who is who.
-        leading: which protocols are cooperative, and how the agent is called.
+        standing: the agent and the leader.
+        leading: which protocols are cooperative, and the agent's instance id.
     """
     if not look.stable:
         return f"it is {look.state}, not Stable; try again when it has settled"
@@ -103,10 +103,10 @@ def refusal(look: GroupView, standing: TakeoverParties, leading: LeadingSettings
 
 
 def outlook_refusal(look: GroupView, standing: TakeoverParties) -> str:
-    """Why the agent will not be made the leader from a place that it can have; empty when it will.
+    """Returns why the agent cannot become the leader from any position that it can take; empty if it can.
 
-    A static member may take another place without a rebalance (`agent.leading.join_position`), a dynamic one has to
-    stay.
+    A static member may take another position without a rebalance (`agent.leading.join_position`); a dynamic one must
+    keep its position.
     """
     if not standing.static or not ahead(look, standing.me, standing.leader):
         return place_refusal(look, standing)
@@ -116,7 +116,7 @@ def outlook_refusal(look: GroupView, standing: TakeoverParties) -> str:
 
 
 def place_refusal(look: GroupView, standing: TakeoverParties) -> str:
-    """Why the agent cannot be made the leader by evicting the present one and who is ahead; empty when it can."""
+    """Returns why evicting the leader and the members ahead cannot make the agent the leader; empty if it can."""
     before = ahead(look, standing.me, standing.leader)
     if static := [f"{one.client_id} ({one.instance_id})" for one in before if one.instance_id is not None]:
         return f"static members would lead next, and are never evicted: {', '.join(sorted(static))}"
@@ -126,18 +126,18 @@ def place_refusal(look: GroupView, standing: TakeoverParties) -> str:
 
 
 def longest_pause(rejoin_seconds: float | None) -> float | None:
-    """How long a takeover keeps the group from reading at most, in seconds: forecast from its own rebalances.
+    """Returns for how long, in seconds, a takeover stops the group's reading at most, estimated from its rebalances.
 
-    Its members rejoin twice, wait for those who are evicted, and begin to read again.
+    Its members rejoin twice, wait for the evicted members, and start to read again.
 
     Args:
-        rejoin_seconds: how long they took to rejoin lately; None where that is not known.
+        rejoin_seconds: how long they took to rejoin recently; None if that is not known.
     """
     return None if rejoin_seconds is None else 2 * rejoin_seconds + HELD_SECONDS + _BEGIN_SECONDS
 
 
 def slow_refusal(waited_seconds: float, most_seconds: float) -> str:
-    """Why members take too long to rejoin; empty when they do not."""
+    """Returns why the members take too long to rejoin; empty if they do not."""
     if waited_seconds <= most_seconds:
         return ""
     return (
@@ -149,13 +149,13 @@ def slow_refusal(waited_seconds: float, most_seconds: float) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a look in the middle of it says.
+    """The result of a poll during a takeover.
 
     Attributes:
         go: the step is done.
         again: the group's leader was faster; nothing is lost, and it may be tried again in the rebalance under way.
-        missing: how many of those that were evicted are not back.
-        trouble: why it has to be undone, or "".
+        missing: how many evicted members are not back.
+        trouble: why the takeover must be undone, or "".
     """
 
     go: bool = False
@@ -165,12 +165,12 @@ class Verdict:
 
 
 def may_evict(before: GroupView, look: GroupView, standing: TakeoverParties) -> Verdict:
-    """Whether nobody has anything to lose any more, so that the leader may be evicted.
+    """Returns whether no member owns partitions any more, so that the leader may be evicted.
 
     Args:
-        before: the group as it was when it was stable.
+        before: the group when it was stable.
         look: the group now, held by the pending member.
-        standing: who is who now.
+        standing: the agent and the leader now.
     """
     if look.state in _ON_THE_WAY:
         return Verdict()
@@ -188,7 +188,7 @@ def may_evict(before: GroupView, look: GroupView, standing: TakeoverParties) -> 
 
 
 def is_back(before: GroupView, look: GroupView, evicted: frozenset[str]) -> Verdict:
-    """Whether everybody is in the group again after the eviction, the evicted members under other ids."""
+    """Returns whether all members are in the group again after the eviction, the evicted ones with new ids."""
     if look.state != PREPARING:
         return Verdict(trouble=f"the group is {look.state} instead of {PREPARING}")
     staying = {one.id for one in before.members} - evicted
@@ -199,12 +199,12 @@ def is_back(before: GroupView, look: GroupView, evicted: frozenset[str]) -> Verd
 
 
 def others(look: GroupView, me: str) -> tuple[MemberView, ...]:
-    """All members but the agent."""
+    """Returns all members except the agent."""
     return tuple(one for one in look.members if one.id != me)
 
 
 def member_of(look: GroupView, member_id: str) -> MemberView | None:
-    """The member with this id."""
+    """Returns the member with this id, or None."""
     return next((one for one in look.members if one.id == member_id), None)
 
 

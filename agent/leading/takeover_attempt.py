@@ -1,4 +1,4 @@
-"""One takeover attempt: step after step, each observed and limited in time, and undone when a step fails.
+"""One takeover attempt: runs one step after the other, each with a time limit, and undoes all if a step fails.
 
 The group's thread drives it, one short turn at a time. `agent.leading.takeover` has the rules of each step.
 """
@@ -25,7 +25,7 @@ _LEAD_SECONDS: Final = 10.0
 class TakeoverAttempt:
     """One takeover in progress; finished as soon as `progress.outcome` is not RUNNING."""
 
-    def __init__(  # noqa: PLR0913 - what it needs to know, whom to tell and what time it is
+    def __init__(  # noqa: PLR0913 - its inputs, its listeners and the clock
         self,
         *,
         progress: Progress,
@@ -36,15 +36,15 @@ class TakeoverAttempt:
         publish: Callable[[Progress], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Prepare; `begin` begins.
+        """Prepare; `begin` starts the attempt.
 
         Args:
-            progress: What it is the progress of.
+            progress: Group, number and gain of this takeover.
             before: The group, stable, as it was last seen.
             wait_seconds: How long the members may take to rejoin.
             reporter: Reports what happens.
             notify_supervisor: Sends the supervisor the agent's member ids; returns when it has them.
-            publish: Called with every progress.
+            publish: Called with every change of the progress.
             clock: Seconds, monotonic.
         """
         self._before = before
@@ -64,16 +64,16 @@ class TakeoverAttempt:
 
     @property
     def is_over(self) -> bool:
-        """Whether it has come to an end."""
+        """Whether the attempt has ended."""
         return self.progress.outcome is not Outcome.RUNNING
 
     def begin(self, member: Member) -> None:
-        """Ask for the rebalance."""
+        """Requests the rebalance."""
         member.hold()
         member.nudge()
 
     def turn(self, member: Member) -> None:
-        """Go on; what fails for the moment is tried again, as long as the group may be held.
+        """Runs one turn; retries after temporary failures while the group may be held.
 
         Raises:
             KafkaError: It failed; `undo` undoes it.
@@ -98,7 +98,7 @@ class TakeoverAttempt:
             self.undo(member, f"the rebalance did not end within {_LEAD_SECONDS:g} s")
 
     def joined(self, member: Member) -> None:
-        """A rebalance is over.
+        """Ends the attempt after a rebalance: the agent leads, or the attempt is undone.
 
         Raises:
             KafkaError: The pending member could not be released.
@@ -110,7 +110,7 @@ class TakeoverAttempt:
         self._finish(Outcome.LEADS, "")
 
     def undo(self, member: Member, reason: str) -> None:
-        """Release the pending member and end; what the members do then is an ordinary rebalance.
+        """Releases the pending member and ends; the members then complete an ordinary rebalance.
 
         Raises:
             KafkaError: The pending member could not be released.
@@ -163,7 +163,7 @@ class TakeoverAttempt:
             self._missing, self._missing_since = verdict.missing, self._clock()
         waited = self._clock() - self._missing_since
         some = 0 < verdict.missing < len(self._evicted) and waited > BACK_SECONDS
-        # who is not back by then joins in a rebalance of its own: the others have waited for long enough
+        # a member that is not back by then joins in another rebalance: the others have waited long enough
         if verdict.go or some or self._held() > HELD_SECONDS:
             self._let_go(member)
             self._go_on(Step.RELEASE)
@@ -173,7 +173,7 @@ class TakeoverAttempt:
     # its progress
 
     def _go_on(self, step: Step, *, did: str = "") -> None:
-        """The step is over; `did` says what it came to where that is not what it is for."""
+        """Ends the present step and starts the next; `did` names the result if it is not the step itself."""
         over = self._over(did or self._step.value)
         self._reporter.takeover(over.step, seconds=over.seconds)
         self._step, self._step_began = step, self._clock()

@@ -40,21 +40,21 @@ from agent.leading.takeover_attempt import TakeoverAttempt
 from common.settings import LeadingSettings
 
 _ASKED_SECONDS: Final = 5.0
-"""A question that the group's thread has not taken up by then is answered no."""
+"""A request that the group's thread has not started by then is refused."""
 _CALM_SECONDS: Final = 5.0
-"""Of its own accord the agent takes over only in a group that has been at peace for so long."""
+"""Without a request the agent takes over only a group that had no rebalance for so long."""
 _AGAIN_SECONDS: Final = (30.0, 60.0)
-"""Of its own accord the agent tries again what was undone after these pauses, then no more: each costs the group."""
+"""Without a request the agent retries an undone takeover after these pauses, then no more: each costs a rebalance."""
 _LOOK_SECONDS: Final = 0.02
 _REJOINS: Final = 5
-"""Rebalances that tell how long the members take to rejoin; one that others began shows a part of it only."""
+"""Rebalances from which the members' rejoin time is known; one that others started shows only a part of it."""
 
 
 class TakeoverLock:
     """Allows one takeover at a time in the whole agent."""
 
     def __init__(self) -> None:
-        """It is free."""
+        """The lock is free at first."""
         self._lock = threading.Lock()
         self._holder = ""
 
@@ -74,7 +74,7 @@ class TakeoverLock:
 class TakeoverController:
     """Takes over the lead of one group, on request or by the setting."""
 
-    def __init__(  # noqa: PLR0913 - it brings together what a takeover is decided by and whom it concerns
+    def __init__(  # noqa: PLR0913 - a takeover needs this many parts
         self,
         *,
         group: str,
@@ -86,15 +86,15 @@ class TakeoverController:
         notify_supervisor: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is under way.
+        """No takeover is under way at first.
 
         Args:
             group: The group's name.
-            leading: Whether to take over unasked, and the limits.
-            evaluator: What there is to gain.
-            position: The place among the members.
+            leading: Whether to take over without a request, and the limits.
+            evaluator: Computes the gain.
+            position: The agent's position in the join order.
             reporter: Reports what happens.
-            lock: Who may take over in this agent.
+            lock: Which group may take over in this agent.
             notify_supervisor: Sends the supervisor the agent's member ids; returns when it has them.
             clock: Seconds, monotonic.
         """
@@ -117,12 +117,12 @@ class TakeoverController:
         self._rejoins: deque[float] = deque(maxlen=_REJOINS)
         self._refused = ""
         self.orphans: frozenset[str] = frozenset()
-        """Reserved ids that could not be given back when their membership ended."""
+        """Reserved ids that could not be released when their membership ended."""
 
-    # what others ask, on any thread
+    # called by other threads
 
     def ask(self, *, dry_run: bool) -> Progress:
-        """Ask for a takeover, or only what it would bring; one that is under way already is the answer instead."""
+        """Requests a takeover, or only its gain; returns its progress, or that of one already under way."""
         with self._lock:
             if self._now().outcome in UNDER_WAY:
                 return self._progress
@@ -139,7 +139,7 @@ class TakeoverController:
 
     @property
     def progress(self) -> Progress:
-        """How the last one stands."""
+        """The progress of the last takeover."""
         with self._lock:
             return self._now()
 
@@ -150,20 +150,20 @@ class TakeoverController:
             self._progress = replace(self._progress, outcome=Outcome.REFUSED, reason=reason)
         return self._progress
 
-    # what the group's thread does
+    # called by the group's thread
 
     @property
     def is_under_way(self) -> bool:
-        """Whether steps are being taken."""
+        """Whether an attempt is running."""
         return self._run is not None
 
     def consider(self, member: Member, look: GroupView, evaluation: Evaluation) -> bool:
-        """Answer what was asked, and begin where nothing speaks against it; whether the membership has changed thereby.
+        """Answers a request, or starts an attempt if nothing prevents it; returns whether the membership has changed.
 
         Args:
             member: The membership, following.
             look: The group, stable.
-            evaluation: What the agent's plan would bring to it.
+            evaluation: What the agent's plan would gain.
         """
         progress = self.progress
         asked = progress.outcome is Outcome.ASKED
@@ -183,7 +183,7 @@ class TakeoverController:
             if standing.static and not self._approached and ahead(look, standing.me, standing.leader):
                 self._approached = self._position.approach(member, look, most=MOST_AHEAD, rejoins=MAX_REJOINS)
                 if self._approached:
-                    self._asked_at = self._clock()  # the question was taken up
+                    self._asked_at = self._clock()  # the request was started
                 return True
             reason = place_refusal(look, standing) or self._floor_refusal()
         if reason or dry_run:
@@ -193,7 +193,7 @@ class TakeoverController:
         return True
 
     def turn(self, member: Member) -> float:
-        """Go on with the steps; the answer is how many seconds to wait for the next turn.
+        """Continues the attempt; returns how many seconds to wait for the next turn.
 
         Raises:
             KafkaError: It failed; `end` undoes it.
@@ -204,7 +204,7 @@ class TakeoverController:
         return _LOOK_SECONDS
 
     def joined(self, member: Member) -> None:
-        """A rebalance is over, the agent's own or not.
+        """Handles the end of a rebalance, started by the agent or not.
 
         Raises:
             KafkaError: The pending member could not be released; `end` tries again.
@@ -219,7 +219,7 @@ class TakeoverController:
             self._tries, self._again_at = 0, float("-inf")
 
     def end(self, member: Member) -> None:
-        """The membership ends: undo what is under way, and give back what it reserved."""
+        """Undoes an attempt under way and releases reserved ids, as the membership ends."""
         try:
             if self._run is not None and not self._run.is_over:
                 self._run.undo(member, "the agent's membership ended")
@@ -231,19 +231,19 @@ class TakeoverController:
         self.orphans |= member.pending
 
     def release_orphans(self, member: Member) -> None:
-        """Give back what a former membership could not.
+        """Releases reserved ids that a former membership could not.
 
         Raises:
-            KafkaError: The brokers did not take it.
+            KafkaError: The brokers did not accept it.
         """
         for member_id in tuple(self.orphans):
             member.release(member_id)
             self.orphans -= {member_id}
 
-    # refusing and beginning
+    # refusing and starting
 
     def _is_due(self) -> bool:
-        """Whether the setting asks for a takeover: in peace, and after one that was undone not at once nor for ever."""
+        """Returns whether the setting asks for a takeover now: the group is calm, and no pause after an undone one."""
         now = self._clock()
         calm = now - self._joined_at >= _CALM_SECONDS
         return self._leading.takeover == "clean" and now >= self._again_at and calm
@@ -264,7 +264,7 @@ class TakeoverController:
 
     @property
     def _rejoin_seconds(self) -> float | None:
-        """How long the members took to rejoin lately; None where that was not seen."""
+        """The longest recent rejoin time of the members; None if none was seen."""
         return max(self._rejoins, default=None)
 
     def _gain(self, look: GroupView, evaluation: Evaluation) -> Gain:
@@ -291,7 +291,7 @@ class TakeoverController:
         self._refused = "" if asked else reason
 
     def _begin(self, member: Member, look: GroupView, evaluation: Evaluation, gain: Gain) -> None:
-        self._evaluator.decide(evaluation)  # it costs what a rebalance costs
+        self._evaluator.decide(evaluation)  # takes a token from the budget, as for a rebalance
         pause = _AGAIN_SECONDS[self._tries] if self._tries < len(_AGAIN_SECONDS) else float("inf")
         self._tries, self._again_at = self._tries + 1, self._clock() + pause
         progress = self._progress
@@ -309,7 +309,7 @@ class TakeoverController:
         self._run.begin(member)
 
     def _settle(self) -> None:
-        """After the end of a run, the next may have the floor."""
+        """Releases the takeover lock after the end of an attempt, for the next one."""
         if self._run is None or self._run.is_over:
             self._run = None
             self._takeover_lock.give(self._group)

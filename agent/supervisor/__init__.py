@@ -1,1 +1,1 @@
-"""The process that watches over the one that works: a death costs a group one rebalance at most, never its session."""
+"""The process that supervises the worker: if the worker dies, a group has one rebalance at most, never a timeout."""

@@ -1,6 +1,6 @@
-"""Leaves groups in the name of a process that can no longer do it itself: by member id.
+"""Leaves groups, by member id, for a process that can no longer do it itself.
 
-The supervisor has a process of its own do it, so as to need neither clients nor patience itself.
+The supervisor runs this in a separate process, so that it needs no clients and does not wait.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _AGAIN_SECONDS: Final = 0.2
 
 
 def leave(kafka: dict[str, str], present: frozenset[MemberIdentity]) -> list[str]:
-    """Leave with every id; the answer is what failed, in words.
+    """Leaves with every id; returns a text for each failure.
 
     Raises:
         AgentError: No broker can be reached.
@@ -48,10 +48,10 @@ def leave(kafka: dict[str, str], present: frozenset[MemberIdentity]) -> list[str
 
 
 def _release(membership: Membership, one: MemberIdentity) -> None:
-    """Leave with one id, also while the group is on its way from one coordinator to another.
+    """Leaves with one id; retries while the group moves from one coordinator to another.
 
     Raises:
-        KafkaError: The brokers did not take it in time.
+        KafkaError: The brokers did not accept it in time.
     """
     until = time.monotonic() + _PATIENCE_SECONDS
     while True:
@@ -64,7 +64,7 @@ def _release(membership: Membership, one: MemberIdentity) -> None:
 
 
 def leave_or_tell(kafka: dict[str, str], present: frozenset[MemberIdentity]) -> None:
-    """As `leave`, with what failed on standard error."""
+    """Leaves with every id, and writes failures to standard error."""
     try:
         failed = leave(kafka, present)
     except AgentError as error:

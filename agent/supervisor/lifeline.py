@@ -1,4 +1,4 @@
-"""The working process's end of the line to its supervisor: signs of life, and the end if nobody listens."""
+"""The worker's end of the socket to its supervisor: sends signs of life, and stops the worker without supervisor."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _MOST_HEARD: Final = 4096
 
 
 class Lifeline(threading.Thread):
-    """Beats while the process is healthy, and ends it properly when nobody listens any more.
+    """Sends signs of life while the process is healthy, and stops it properly when the supervisor has ended.
 
-    Only the end of the line proves that the supervisor is gone. One that is slow, or stopped, and lets the line fill
-    up is waited for: nothing is sent then until it reads on, and it hears what is true at that time.
+    Only a closed socket proves that the supervisor has ended. If a slow or stopped supervisor lets the socket fill up,
+    nothing is sent until it reads again; then it gets the state of that time.
     """
 
     def __init__(
@@ -30,14 +30,14 @@ class Lifeline(threading.Thread):
         received: Callable[[], str | None],
         lost: Callable[[], None],
     ) -> None:
-        """Prepare; `start` begins.
+        """Prepare; `start` starts the thread.
 
         Args:
-            end: this process's end of the line.
-            present: what brokers know the process by at the moment.
-            well: whether it gets on with its work; without that there is no sign of life.
-            received: how brokers received the process, see `agent.supervisor.line`; None while that is not known.
-            lost: called once, when the supervisor is gone.
+            end: this process's end of the socket.
+            present: the process's current member ids.
+            well: whether it makes progress; if not, no sign of life is sent.
+            received: whether brokers accept the process, see `agent.supervisor.line`; None while that is not known.
+            lost: called once, when the supervisor has ended.
         """
         super().__init__(name="lifeline", daemon=True)
         self._end = end
@@ -52,7 +52,7 @@ class Lifeline(threading.Thread):
         self._lock = threading.Lock()
 
     def run(self) -> None:
-        """Until the other end closes."""
+        """Sends until the other end closes."""
         heard = select.poll()
         heard.register(self._end, select.POLLIN)
         try:
@@ -67,15 +67,15 @@ class Lifeline(threading.Thread):
             self._lost()
 
     def tell(self) -> None:
-        """A sign of life, with what is new, as far as the line takes it; any thread may have it sent at once.
+        """Sends a sign of life or what is new, as far as the socket has space; any thread may call it.
 
         Raises:
-            OSError: The supervisor is gone.
+            OSError: The supervisor has ended.
         """
         with self._lock:
             try:
                 self._send()
-                self._unsent = self._news()  # only once the line has taken what was said before
+                self._unsent = self._news()  # only after everything before it is sent
                 self._send()
             except BlockingIOError:
                 return

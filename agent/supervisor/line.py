@@ -1,8 +1,7 @@
-"""What the working process tells the one that watches over it, line by line over a socket.
+"""The protocol from the worker to its supervisor, line by line over a socket.
 
-An empty line is a sign of life; any other is JSON: a list of everything that the worker is in groups by, so that
-somebody can leave for it, or a text, how brokers received it: empty once they let it in, before that why they refuse
-it.
+An empty line is a sign of life; any other is JSON: either a list of all member ids of the worker, so that another
+process can leave for it, or a text about whether brokers accept it: empty once they do, before that why they refuse it.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ ALIVE: Final = b"\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class MemberIdentity:
-    """One member id that brokers know the worker by.
+    """One member id of the worker.
 
     Attributes:
         group: the consumer group.
         member_id: the id.
         instance_id: `group.instance.id`, or None.
-        pending: reserved, not joined: it holds up every rebalance of the group until it is released.
+        pending: reserved, not joined: it delays every rebalance of the group until it is released.
     """
 
     group: str
@@ -33,20 +32,20 @@ class MemberIdentity:
 
 
 def encode(present: Iterable[MemberIdentity]) -> bytes:
-    """All presences as one line."""
+    """Returns all member ids as one line."""
     return json.dumps([asdict(one) for one in sorted(present, key=_order)]).encode() + b"\n"
 
 
 def encode_reception(text: str) -> bytes:
-    """How brokers received it, as one line."""
+    """Returns the text about whether brokers accept the worker, as one line."""
     return json.dumps(text).encode() + b"\n"
 
 
 def decode(line: bytes) -> frozenset[MemberIdentity] | str | None:
-    """What a line says; None for a mere sign of life.
+    """Returns the content of a line; None for a sign of life.
 
     Raises:
-        ValueError: It says nothing that makes sense.
+        ValueError: The line is not valid.
     """
     if not line.strip():
         return None

@@ -1,7 +1,7 @@
-"""How much memory a process holds, and how much its container allows, as the kernel tells.
+"""How much memory a process uses, and how much its container allows, as the kernel reports it.
 
-A container is a control group (cgroup), of version 1 or 2, which may lie in others: the tightest limit counts. In
-version 1 the path that the kernel tells may be the host's, and not to be seen in the container: what is there counts.
+A container is a control group (cgroup) of version 1 or 2, which may be inside others: the lowest limit counts. In
+version 1 the path from the kernel may be the host's and not visible in the container: then the visible folders count.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from typing import Final
 
 _ROOT: Final = Path("/")
 _NO_LIMIT: Final = 1 << 60
-"""Version 1 writes such a number where there is no limit, version 2 `max`."""
+"""Version 1 writes a number this large if there is no limit, version 2 writes `max`."""
 _WORKER_SHARE: Final = 0.75
-"""Of the container's memory: the rest is for the supervisor, for planning in a process of its own, and for commands."""
+"""The worker's share of the container's memory; the rest is for the supervisor, planning processes and commands."""
 _MIB: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """A limit on the memory of this process and of those beside it, and what they hold and the kernel cannot drop."""
+    """A memory limit of this process and others in its cgroup, and the memory in use that the kernel cannot drop."""
 
     limit_bytes: int
     used_bytes: int
 
     @property
     def left_bytes(self) -> int:
-        """What may still be taken."""
+        """How much may still be allocated."""
         return max(0, self.limit_bytes - self.used_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Files:
-    """Where one version keeps its figures; `cache` is the key of file pages that can be dropped."""
+    """The files of one cgroup version; `cache` is the key of file pages that the kernel can drop."""
 
     mount: Path
     limit: str
@@ -44,7 +44,7 @@ class _Files:
 
 
 def resident_bytes(process: int | str = "self") -> int:
-    """Resident memory of a process; 0 when it is gone.
+    """Returns the resident memory of a process; 0 if it has ended.
 
     Args:
         process: its id, or self.
@@ -53,7 +53,7 @@ def resident_bytes(process: int | str = "self") -> int:
 
 
 def anonymous_bytes(process: int | str = "self") -> int:
-    """That of its resident memory which is backed by no file: the kernel can drop none of it; 0 when it is gone."""
+    """Returns resident memory not backed by a file, which the kernel cannot drop; 0 if the process has ended."""
     resident, shared = _pages(process)
     return max(0, resident - shared) * os.sysconf("SC_PAGE_SIZE")
 
@@ -67,21 +67,21 @@ def _pages(process: int | str) -> tuple[int, int]:
 
 
 def limits(root: Path = _ROOT) -> tuple[Limit, ...]:
-    """Every limit on this process's memory; none outside of containers.
+    """Returns every limit on this process's memory; none outside of containers.
 
     Args:
-        root: of the file system.
+        root: root of the file system.
     """
     return tuple(_limits(root))
 
 
 def overgrown(process: int, *, most_mib: int, root: Path = _ROOT) -> str:
-    """Why a process holds more memory than it should; empty where it does not.
+    """Returns why a process uses too much memory; empty if it does not.
 
     Args:
         process: its id.
         most_mib: how much may be resident.
-        root: of the file system.
+        root: root of the file system.
     """
     resident = resident_bytes(process) / _MIB
     if resident > most_mib:
@@ -106,7 +106,7 @@ def _limits(root: Path) -> Iterator[Limit]:
 
 
 def _memberships(root: Path) -> Iterator[tuple[_Files, str]]:
-    """The control groups of this process, of the version that rules its memory."""
+    """Yields the control group of this process in the version that controls its memory."""
     groups = root / "sys" / "fs" / "cgroup"
     try:
         lines = (root / "proc" / "self" / "cgroup").read_text(encoding="utf-8", errors="replace").splitlines()
@@ -130,7 +130,7 @@ def _memberships(root: Path) -> Iterator[tuple[_Files, str]]:
 
 
 def _number(path: Path) -> int | None:
-    """The number in a file; None where it says `max` or is not there."""
+    """Returns the number in a file; None if it contains `max` or does not exist."""
     try:
         return int(path.read_text(encoding="ascii"))
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""Measures how long a process has given no sign of life although it could: on a busy machine, silence proves nothing.
+"""Measures how long a process has sent no sign of life although it could run: a busy machine also causes silence.
 
 The kernel counts for each thread how long it ran, and how long it was ready to run and had to wait for a processor.
 """
@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 _MEASURED_AFTER_SECONDS: Final = 0.4
-"""Two signs of life are missing: from here on it is measured whether the process is let run at all."""
+"""After two missing signs of life, whether the process gets processor time is measured too."""
 _MAX_STARVED_SECONDS: Final = 30.0
-"""So much is excused in one silence: more than any session, after which groups have gone on without the process."""
+"""Most waiting time that is subtracted from one silence: longer than session timeouts, after which groups no longer
+have the process as a member."""
 _RUNNABLE: Final = "R"
 
 
 class _Thread(NamedTuple):
-    """What the kernel tells of one thread: nanoseconds that it ran and waited, and whether it is ready to run."""
+    """The kernel's figures of one thread: nanoseconds that it ran and waited, and whether it is ready to run."""
 
     ran: int
     waited: int
@@ -24,13 +25,13 @@ class _Thread(NamedTuple):
 
 
 class Silence:
-    """The silence of one process, looked at in turns."""
+    """The silence of one process, measured at intervals."""
 
     def __init__(self, process: int | None, *, now: float) -> None:
-        """The process has just been started.
+        """Starts with a process that has just been started.
 
         Args:
-            process: Its id; None where it is gone already.
+            process: Its id; None if it has ended already.
             now: Monotonic seconds.
         """
         self._process = process
@@ -40,19 +41,19 @@ class Silence:
         self.seconds = 0.0
         """How long it has been silent although it could have run."""
         self.is_first = True
-        """Whether it has not given any sign of life yet."""
+        """Whether it has not sent any sign of life yet."""
 
     def end(self) -> None:
-        """A sign of life."""
+        """Ends the silence after a sign of life."""
         self.is_first = False
         self._forget()
 
     def look(self, now: float, *, expected: float) -> None:
-        """Add what has passed since the look before.
+        """Adds the time since the previous call.
 
         Args:
             now: Monotonic seconds.
-            expected: What should have passed at most. Where more has, this process was not let run either.
+            expected: The most time that should have passed. If more has, this process did not get to run either.
         """
         elapsed, self._looked_at = now - self._looked_at, now
         if elapsed > expected:
@@ -70,10 +71,10 @@ class Silence:
         self._threads = {}
 
     def _starved_seconds(self, elapsed: float) -> float:
-        """How much of the time since the look before the process was ready to run and was not let.
+        """Returns how long since the previous call the process was ready to run but got no processor.
 
-        That of the thread that waited longest: threads of Python wait for each other, too. A process that is stopped,
-        blocked or computing has not waited; where the kernel does not count, none has.
+        This is the time of the thread that waited longest: Python threads wait for each other, too. A process that is
+        stopped, blocked or computing has not waited; if the kernel does not count, none has.
         """
         before, self._threads = self._threads, _threads(self._process)
         starved = 0.0
@@ -82,7 +83,7 @@ class Silence:
                 continue
             starved = max(starved, (now.waited - then.waited) / 1e9)
             if now.runnable and then.runnable and now.ran == then.ran:
-                return elapsed  # the kernel counts a wait only when it is over
+                return elapsed  # the kernel counts a wait only after it has ended
         return min(elapsed, starved)
 
 

@@ -1,8 +1,8 @@
-"""Watches over the working process: replaces it when it dies, hangs or grows, and leaves groups when it cannot start.
+"""Supervises the worker: replaces it if it dies, hangs or grows too large, and leaves groups if it cannot start.
 
-A worker that is replaced comes back under the same instance ids, so that the groups keep its place; a rebalance under
-way goes on with its plan. Workers are forks of the supervisor, so a successor is there at once. One that dies again and
-again is kept out of the groups for a while.
+A replaced worker returns with the same instance ids, so that the groups keep its membership; a rebalance under way
+continues with its plan. Workers are forks of the supervisor, so a new one starts at once. A worker that dies repeatedly
+only observes for a while.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ log = structlog.get_logger("supervisor")
 
 _TURN_SECONDS: Final = 0.1
 _LATE_SECONDS: Final = 0.3
-"""Where the supervisor itself was not let run for so long, the worker was not either: no proof that it hangs."""
+"""If the supervisor itself did not run for so long, the worker may not have run either: no proof that it hangs."""
 _STOP_SECONDS: Final = 6.0
 _OVERDUE_SECONDS: Final = 2.5
-"""A worker that was told to end and is still in groups after so long may be stuck: they are left for it as well."""
+"""A worker that was asked to stop and is still in groups after so long may be stuck: another process leaves them."""
 _LEAVE_SECONDS: Final = 10.0
 _MEMORY_SECONDS: Final = 1.0
 _FREE_DEATHS: Final = 2
-"""So many deaths in a row are followed by a start at once; later ones by a pause that doubles."""
+"""After so many deaths in a row the worker is restarted at once; after later ones after a pause that doubles."""
 _MOST_PAUSE_SECONDS: Final = 30.0
 
 
 class Work(Protocol):
-    """What the working process does."""
+    """What the worker process does."""
 
     def __call__(self, line: socket.socket, /, *, observing: bool, why: str) -> None:
-        """Work, and end by SystemExit where something is wrong.
+        """Runs the worker; raises SystemExit if something is wrong.
 
         Args:
-            line: The line to the supervisor.
+            line: The socket to the supervisor.
             observing: Join no group.
-            why: Why this process takes another's place; empty if it takes none.
+            why: Why this process replaces another one; empty if it does not.
         """
 
 
@@ -61,8 +61,8 @@ class Supervisor:
 
         Args:
             settings: Limits.
-            work: What the working process does.
-            leave: Leaves groups in the name of one that cannot any more; called in a process of its own.
+            work: What the worker process does.
+            leave: Leaves groups for a worker that cannot do it any more; called in a separate process.
         """
         self._settings = settings
         self._work = work
@@ -75,10 +75,10 @@ class Supervisor:
         self._let_in = False
 
     def run(self) -> int:
-        """Until SIGTERM or SIGINT, or wrong input; the answer is the exit code.
+        """Runs until SIGTERM, SIGINT or wrong input; returns the exit code.
 
         Raises:
-            AgentError: Brokers refuse it, and never let it in.
+            AgentError: Brokers refuse the worker, and never accepted it.
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
@@ -95,11 +95,11 @@ class Supervisor:
                     raise AgentError(worker.reception)
                 code = worker.process.exitcode
                 if worker.present is not None:
-                    self._known = worker.present  # else brokers still know the one before it
+                    self._known = worker.present  # else the groups still have the previous worker's member ids
                 if code is None:
                     worker.kill()
                 elif code > 0 and not self._let_in:
-                    return code  # it has said why: wrong input, a port that is taken; trying again changes nothing
+                    return code  # it has reported why: wrong input, a port in use; a retry changes nothing
                 if reason != _CALM:
                     self._handle_worker_exit(reason)
                 why = f"{reason}; only observes" if self._observing else reason
@@ -116,10 +116,10 @@ class Supervisor:
         self._signal = number
 
     def _watch(self, worker: Worker) -> str:
-        """Watch until it has to be replaced or ended; the answer says why."""
+        """Watches the worker until it must be replaced or stopped; returns why."""
         measured = time.monotonic()
         while not self._signalled():
-            time.sleep(_TURN_SECONDS)  # a signal ends it
+            time.sleep(_TURN_SECONDS)
             now = time.monotonic()
             worker.listen()
             self._let_in = self._let_in or worker.reception == ""
@@ -150,14 +150,14 @@ class Supervisor:
         return _CALM
 
     def _handle_worker_exit(self, reason: str) -> None:
-        """After a death: release what holds groups up, and decide how the next one starts."""
+        """Releases what delays groups after a worker has died, and decides how the next worker starts."""
         now = time.monotonic()
         self._deaths.append(now)
         while self._deaths and now - self._deaths[0] > self._settings.restart_window_seconds:
             self._deaths.popleft()
         count = len(self._deaths)
         log.error("worker-died", reason=reason, deaths=count, groups=sorted({one.group for one in self._known}))
-        # a successor comes back under the same instance id: what has none would be waited for until its session ends
+        # the next worker has the same instance ids; groups would wait for members without one until their session ends
         lost = frozenset(one for one in self._known if one.pending or one.instance_id is None)
         self._leave(lost, wait=False)
         self._known -= lost
@@ -170,7 +170,7 @@ class Supervisor:
             )
         pause = 0.0 if count <= _FREE_DEATHS else min(_MOST_PAUSE_SECONDS, 2.0 ** (count - _FREE_DEATHS - 1))
         if pause or self._observing:
-            # there will be nobody to take the place up before its session ends: the groups had better not wait for it
+            # no worker will continue the membership before its session ends: the groups must not wait for it
             self._leave(self._known, wait=True)
             self._known = frozenset()
         until = time.monotonic() + pause
@@ -178,7 +178,7 @@ class Supervisor:
             time.sleep(_TURN_SECONDS)
 
     def _stop(self, worker: Worker) -> int:
-        """Pass the signal on; where that does not help, kill. What the worker has not left is left for it."""
+        """Passes the signal on, and kills the worker if it does not stop; leaves the groups that it has not left."""
         worker.process.terminate()
         began, asked = time.monotonic(), False
         while worker.process.exitcode is None and time.monotonic() < began + _STOP_SECONDS:
@@ -190,8 +190,8 @@ class Supervisor:
         if worker.process.exitcode is None:
             worker.kill()
             log.error("killed", reason=f"still running {_STOP_SECONDS:g} s after the signal")
-        worker.listen()  # its last words: what it is still in
-        # one that has told nothing was in no group yet: brokers may still know the one before it
+        worker.listen()  # its last message: which groups it is still in
+        # a worker that has sent nothing was in no group yet: the previous worker may still be
         self._leave(self._known if worker.present is None else worker.present, wait=True)
         code = worker.process.exitcode or 0
         return code if code >= 0 else 1

@@ -1,7 +1,7 @@
-"""Processes that the supervisor forks: the one that works, seen from outside, and those that leave groups for it.
+"""Processes that the supervisor forks: the worker, and those that leave groups for it.
 
-The supervisor has loaded everything that they need and runs no thread, so a fork is whole, there within milliseconds,
-and shares the supervisor's memory.
+The supervisor has loaded everything that they need and runs no thread, so a fork is complete within milliseconds and
+shares the supervisor's memory.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ _HANDLED: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def fork(work: Callable[[], None], *, drop: socket.socket | None = None) -> BaseProcess:
-    """Have a process of its own do some work; it knows nothing of this one's signals.
+    """Starts a process for some work; it has none of this process's signal handlers.
 
-    Ctrl-C reaches every process of a terminal; the supervisor is the one that acts on it.
+    Ctrl-C reaches every process of a terminal; only the supervisor acts on it.
 
     Args:
-        work: What it does; SystemExit gives its exit code.
-        drop: What it must not keep open.
+        work: What the process does; SystemExit sets its exit code.
+        drop: A socket that it must close.
     """
 
     def begin() -> None:
@@ -41,7 +41,7 @@ def fork(work: Callable[[], None], *, drop: socket.socket | None = None) -> Base
         work()
 
     process = _FORKING.Process(target=begin)
-    # one that comes meanwhile is neither lost nor taken for another's
+    # a signal during the fork is neither lost nor handled in the child by the supervisor's handler
     signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
     try:
         process.start()
@@ -51,14 +51,14 @@ def fork(work: Callable[[], None], *, drop: socket.socket | None = None) -> Base
 
 
 class Worker:
-    """One working process with its line."""
+    """One worker process with its socket."""
 
     def __init__(self, work: Callable[[socket.socket], None], *, now: float) -> None:
-        """Start it.
+        """Starts the process.
 
         Args:
-            work: What it does, given its end of the line.
-            now: The time.
+            work: What it does, given its end of the socket.
+            now: Monotonic seconds.
         """
         ours, theirs = socket.socketpair()
         with theirs:
@@ -68,12 +68,12 @@ class Worker:
         self._rest = b""
         self.silence = Silence(self.process.pid, now=now)
         self.present: frozenset[MemberIdentity] | None = None
-        """What brokers know it by; None before it has told."""
+        """Its member ids; None before it has sent them."""
         self.reception: str | None = None
-        """How brokers received it: empty once they let it in, before that why they refuse it, or None."""
+        """Whether brokers accept it: empty once they do, before that why they refuse it, or None."""
 
     def listen(self) -> None:
-        """Take in what it has told."""
+        """Reads what the worker has sent."""
         with suppress(BlockingIOError, ConnectionError):
             while heard := self._line.recv(65_536):
                 self.silence.end()
@@ -86,14 +86,14 @@ class Worker:
                         self.present = decoded
 
     def overgrown(self, most_mib: int) -> str:
-        """Why it holds more memory than it should; empty where it does not, or is gone."""
+        """Returns why the worker uses too much memory; empty if it does not, or has ended."""
         return "" if self.process.pid is None else memory.overgrown(self.process.pid, most_mib=most_mib)
 
     def kill(self) -> None:
-        """End it at once, also when it is stopped."""
+        """Kills the worker at once, also if it is stopped."""
         self.process.kill()
         self.process.join()
 
     def close(self) -> None:
-        """Give the line up."""
+        """Closes the socket."""
         self._line.close()

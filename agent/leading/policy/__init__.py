@@ -1,12 +1,12 @@
 """When the agent rebalances a group: a pure state machine. Time is an argument; nothing here touches the network.
 
-A trigger is worth acting on when the plan at hand would read less across racks than the present assignment, by more
-than every least saving; then windows, budget and breaker must allow it. Changed partitions and the second round of a
-cooperative rebalance are not a matter of cost: they are followed whatever those say, but for a group whose member
-gives up nothing round after round.
+A trigger is worth a rebalance if the new plan would read less across racks than the present assignment, by more than
+every least saving; then windows, budget and breaker must allow it. Changed partitions and the second round of a
+cooperative rebalance do not depend on cost: they always cause a rebalance, except in a group with a member that revokes
+nothing round after round.
 
-`model` has the values, `decide` the ladder, `budget` the bucket and the hour, `windows` the times that are allowed,
-`breaker` the trials of what was predicted.
+`model` has the values, `decide` the sequence of checks, `budget` the token bucket and the hourly cap, `windows` the
+allowed times, `breaker` the comparison of rebalances with their prediction.
 """
 
 from agent.leading.policy.breaker import Breaker

@@ -1,9 +1,9 @@
-"""The circuit breaker: after some rebalances in a row that did not bring what was predicted, there are none for a time.
+"""The circuit breaker: stops rebalances for some time after several in a row did not save what was predicted.
 
-Each rebalance for racks or traffic is on trial. It fails when the group, stable again, reads hardly less across racks
-by the assignment in force; when the bytes that are measured afterwards say so; or when the group rebalances again and
-again right after it. It succeeds when a minute has passed and nothing of that has come true. Where members, racks or
-replicas change meanwhile, what was predicted is void, and the trial ends without a verdict.
+Each rebalance for racks or traffic is on trial. It fails if the group, stable again, reads hardly less across racks
+with the assignment in force, if the bytes measured afterwards show that, or if the group rebalances again and again
+right after it. It succeeds if none of that has happened after a minute. If members, racks or replicas change meanwhile,
+the prediction is void, and the trial ends without a result.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ from agent.leading.policy.model import TOLERANCE, Crossing, GroupCondition, Rule
 
 CALM_SECONDS: Final = 60.0
 MOST_OTHERS: Final = 3
-"""So many rebalances of others may follow ours in that time: members that come or go with it, one by one."""
+"""So many rebalances of others may follow in that time: members that join or leave with it, one by one."""
 SETTLED_SECONDS: Final = 10.0
-"""A look at a group that is stable may be an old one for as long as its coordinator moves."""
+"""While its coordinator moves, a group described as stable may be out of date for so long."""
 PATIENCE_SECONDS: Final = 300.0
-"""A trial ends by then, whether or not bytes have been measured."""
+"""A trial ends after this time, whether or not bytes have been measured."""
 LEAST_PART: Final = 0.5
-"""The part of what was predicted that a rebalance must bring."""
+"""The part of the predicted saving that a rebalance must reach."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """A rebalance of ours that is watched.
+    """A rebalance by the agent whose result is checked.
 
     Attributes:
         at: When it was triggered (seconds, monotonic).
         before: Cross-rack share of the assignment in force then.
-        saving: What was predicted to go of it.
-        generation: The group's then; 0 where it was not known.
-        conditions: Under which the prediction was made.
-        crossed: The measured share then; None where it was not measured.
-        byte_saving: What was predicted to go of that.
-        byte_share: What was predicted to be left.
-        ours: Rebalances of ours since, this one among them.
+        saving: Predicted reduction of that share.
+        generation: The group's generation then; 0 if it was not known.
+        conditions: Number of the conditions of the prediction, see `GroupCondition`.
+        crossed: The measured cross-rack share then; None if it was not measured.
+        byte_saving: Predicted reduction of the cross-rack share of bytes.
+        byte_share: Predicted cross-rack share of bytes.
+        ours: Rebalances by the agent since, including this one.
         stable: When the group was first seen stable after it: monotonic, and in seconds since 1970.
-        brought: Whether the assignment in force has brought it.
-        calm: Whether no storm followed.
-        void: Whether the conditions are others.
+        brought: Whether the assignment in force has reached the predicted saving.
+        calm: Whether CALM_SECONDS have passed without too many rebalances of others.
+        void: Whether the conditions have changed.
     """
 
     at: float
@@ -61,7 +61,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Breaker:
-    """Failures in a row; when it opened, unless it is closed; what is on trial, and why the last one failed."""
+    """Failures in a row; when it opened, or None; the present trial, and why the last one failed."""
 
     failures: int = 0
     opened: float | None = None
@@ -70,19 +70,19 @@ class Breaker:
 
 
 def is_open(breaker: Breaker, now: float, rules: Rules) -> bool:
-    """Whether no rebalance is allowed: the time is not over, or the one that is allowed after it is still on trial."""
+    """Returns whether no rebalance is allowed: the pause is not over, or the first one after it is still on trial."""
     if breaker.opened is None:
         return False
     return now < breaker.opened + rules.breaker_seconds or breaker.trial is not None
 
 
 def reviewed(breaker: Breaker, situation: GroupCondition, now: float, wall: float, rules: Rules) -> Breaker:
-    """The breaker after a look at the group, which is stable."""
+    """Returns the breaker after a poll of the group, which is stable."""
     trial = breaker.trial
     if trial is None:
         return breaker
     if not trial.calm and now - trial.at >= PATIENCE_SECONDS:
-        return replace(breaker, trial=None)  # not led meanwhile: what happened since is not of its making
+        return replace(breaker, trial=None)  # the agent did not lead meanwhile: what happened since is not its result
     if trial.stable is None:
         trial = replace(trial, stable=(now, wall))
     trial = replace(trial, void=trial.void or situation.conditions != trial.conditions)
@@ -98,7 +98,7 @@ def reviewed(breaker: Breaker, situation: GroupCondition, now: float, wall: floa
 
 
 def superseded(breaker: Breaker, situation: GroupCondition, now: float, rules: Rules) -> Breaker:
-    """The breaker when the next rebalance is due before the trial of the last one is over."""
+    """Returns the breaker when the next rebalance is due before the last trial has ended."""
     trial = breaker.trial
     if trial is None:
         return breaker
@@ -108,7 +108,7 @@ def superseded(breaker: Breaker, situation: GroupCondition, now: float, rules: R
 
 
 def tried(breaker: Breaker, situation: GroupCondition, now: float) -> Breaker:
-    """The breaker after a rebalance for racks or traffic was triggered."""
+    """Returns the breaker after a rebalance for racks or traffic was triggered."""
     rates, before = situation.rates, share(situation.present)
     return replace(
         breaker,
@@ -126,7 +126,7 @@ def tried(breaker: Breaker, situation: GroupCondition, now: float) -> Breaker:
 
 
 def followed(breaker: Breaker) -> Breaker:
-    """The breaker after a rebalance of ours for another reason: it is not to be taken for one of others."""
+    """Returns the breaker after a rebalance by the agent for another reason, which must not count as one of others."""
     trial = breaker.trial
     return breaker if trial is None else replace(breaker, trial=replace(trial, ours=trial.ours + 1))
 
@@ -148,7 +148,7 @@ def _has_settled(trial: Trial, situation: GroupCondition, now: float) -> bool:
 
 
 def _concluded(breaker: Breaker, trial: Trial, crossing: Crossing | None, now: float, rules: Rules) -> Breaker:
-    """The breaker with the trial's verdict, where it is due."""
+    """Returns the breaker with the trial's result, if it is due."""
     if not trial.calm:
         return breaker
     if trial.void:
@@ -169,7 +169,7 @@ def _concluded(breaker: Breaker, trial: Trial, crossing: Crossing | None, now: f
 
 
 def _is_near_what_was_predicted(trial: Trial, crossed: float) -> bool:
-    """Whether as little crosses as it should; what crossed before says nothing of a change that has just happened."""
+    """Returns whether the share is near the prediction: the share before may not show a change that just happened."""
     return crossed <= trial.byte_share + (1 - LEAST_PART) * trial.byte_saving + TOLERANCE
 
 

@@ -1,4 +1,4 @@
-"""The rebalance budget: a token bucket for bursts, and a cap on any hour."""
+"""The rebalance budget: a token bucket for bursts, and a cap for any hour."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HOUR_SECONDS: Final = 3600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """`tokens` were there at time `at` (seconds, monotonic); `spent` are the times of the last hour's rebalances."""
+    """`tokens` at time `at` (seconds, monotonic), and `spent`, the times of the last hour's rebalances."""
 
     tokens: float
     at: float
@@ -21,17 +21,17 @@ class Budget:
 
 
 def full(rules: Rules, now: float) -> Budget:
-    """The budget at the start."""
+    """Returns the budget at the start."""
     return Budget(tokens=float(rules.burst), at=now)
 
 
 def remembering(budget: Budget, times: Iterable[float]) -> Budget:
-    """The budget, with rebalances that were triggered before it began: they count for the hour, not for the bucket."""
+    """Adds rebalances that were triggered before the start: they count for the hourly cap, not for the bucket."""
     return replace(budget, spent=tuple(sorted({*budget.spent, *times})))
 
 
 def refilled(budget: Budget, now: float, rules: Rules) -> Budget:
-    """The budget as it is now."""
+    """Returns the budget as it is now."""
     at = max(budget.at, now)
     return Budget(
         tokens=min(float(rules.burst), budget.tokens + (at - budget.at) / rules.refill_seconds),
@@ -41,7 +41,7 @@ def refilled(budget: Budget, now: float, rules: Rules) -> Budget:
 
 
 def refusal(budget: Budget, rules: Rules) -> tuple[Reason, float] | None:
-    """Why a refilled budget does not allow a rebalance, and until when; None where it does."""
+    """Returns why a refilled budget does not allow a rebalance, and until when; None if it does."""
     if len(budget.spent) >= rules.max_per_hour:
         return Reason.HOURLY_CAP, budget.spent[-rules.max_per_hour] + HOUR_SECONDS
     if budget.tokens < 1:
@@ -50,5 +50,5 @@ def refusal(budget: Budget, rules: Rules) -> tuple[Reason, float] | None:
 
 
 def spent(budget: Budget) -> Budget:
-    """What is left after a rebalance."""
+    """Returns the budget after a rebalance."""
     return replace(budget, tokens=budget.tokens - 1, spent=(*budget.spent, budget.at))

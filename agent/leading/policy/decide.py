@@ -1,4 +1,4 @@
-"""The ladder: from what is known of a group to what is done about it, and what is remembered for the next time."""
+"""Decides what to do about a group, in a sequence of checks, and keeps state for the next decision."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from agent.leading.policy.model import TOLERANCE, Action, Decision, GroupConditi
 from agent.leading.policy.windows import next_opening
 
 _Refusal: TypeAlias = tuple[Reason, float | None]
-"""Why not, and until when (seconds since 1970), as far as that is known."""
+"""Why not, and until when (seconds since 1970), if known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What one decision leaves to the next.
+    """The state between two decisions.
 
     Attributes:
-        budget: What may be spent.
-        breaker: What became of the last rebalances.
-        unmeasured: Since when bytes are waited for (seconds, monotonic).
-        proposed: The saving of the proposal that stands; None while none does.
+        budget: The rebalance budget.
+        breaker: The circuit breaker.
+        unmeasured: Since when the agent waits for measured bytes (seconds, monotonic).
+        proposed: The saving of the open proposal; None if there is none.
     """
 
     budget: Budget
@@ -35,17 +35,17 @@ class State:
 
 
 def fresh(rules: Rules, now: float) -> State:
-    """The state at the start: a full budget, a closed breaker."""
+    """Returns the state at the start: a full budget, a closed breaker."""
     return State(budget=budgets.full(rules, now), breaker=Breaker())
 
 
 def remembering(state: State, times: Iterable[float]) -> State:
-    """The state, with rebalances of the last hour that were triggered before it began (seconds, monotonic)."""
+    """Adds rebalances of the last hour that were triggered before the start (seconds, monotonic)."""
     return replace(state, budget=budgets.remembering(state.budget, times))
 
 
 def decide(state: State, situation: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
-    """One decision about a group in Stable that the agent leads, and the state after it.
+    """Decides about a Stable group that the agent leads; returns the state after it and the decision.
 
     Args:
         state: The state before it.
@@ -65,13 +65,13 @@ def decide(state: State, situation: GroupCondition, now: float, wall: float, rul
         if not situation.stuck:
             return _follow(state, situation, Reason.PARTITIONS_CHANGED)
         if budgets.refusal(state.budget, rules) is None:
-            # what is withheld has no owner, which looks like a new partition: followed for ever, but for the budget
+            # a withheld partition has no owner, like a new one: only the budget prevents endless rebalances
             return _follow(replace(state, budget=budgets.spent(state.budget)), situation, Reason.PARTITIONS_CHANGED)
     return _judge(state, situation, now, wall, rules)
 
 
 def _judge(state: State, situation: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
-    """What a rebalance would save, and whether that is enough."""
+    """Decides by what a rebalance would save, and whether that is enough."""
     saving = share(situation.present) - share(situation.possible)
     if saving <= TOLERANCE:
         return replace(state, proposed=None), _decision(situation, Action.NOTHING, Reason.NOTHING_TO_GAIN)
@@ -91,7 +91,7 @@ def _judge(state: State, situation: GroupCondition, now: float, wall: float, rul
 def _weigh(
     state: State, situation: GroupCondition, now: float, wall: float, rules: Rules
 ) -> tuple[State, _Refusal | None]:
-    """Why the saving in bytes is not enough; None where it is, does not matter or was waited for in vain."""
+    """Returns why the saving in bytes is not enough; None if it is, is not required, or was not measured in time."""
     if not rules.least_bytes_per_second:
         return state, None
     if situation.rates is not None:
@@ -105,7 +105,7 @@ def _weigh(
 def _barred(
     state: State, situation: GroupCondition, now: float, wall: float, rules: Rules
 ) -> tuple[State, _Refusal | None]:
-    """Why a rebalance that is worth it must wait, and until when; None where it need not."""
+    """Returns why a rebalance that is worth it must wait, and until when; None if it need not."""
     opening = next_opening(rules.windows, wall) if rules.windows else None
     if opening is not None:
         return state, (Reason.OUTSIDE_WINDOW, opening)
@@ -127,7 +127,7 @@ def _broken(breaker: Breaker, now: float, wall: float, rules: Rules) -> _Refusal
 
 
 def _act(state: State, situation: GroupCondition, now: float, rules: Rules) -> tuple[State, Decision]:
-    """Trigger a rebalance, or tell that one would be triggered."""
+    """Triggers a rebalance, or proposes it."""
     reason = _reason(situation)
     state = replace(state, budget=budgets.spent(state.budget))
     if rules.proposes:
@@ -138,7 +138,7 @@ def _act(state: State, situation: GroupCondition, now: float, rules: Rules) -> t
 
 
 def _reason(situation: GroupCondition) -> Reason:
-    """What makes the plan in force dearer than another."""
+    """Returns why another plan is cheaper than the one in force."""
     if situation.racks_changed is None:
         return Reason.CHEAPER_PLAN
     if situation.racks_changed:
@@ -147,7 +147,7 @@ def _reason(situation: GroupCondition) -> Reason:
 
 
 def _follow(state: State, situation: GroupCondition, reason: Reason) -> tuple[State, Decision]:
-    """Trigger a rebalance that the group needs."""
+    """Triggers a rebalance that the group needs."""
     state = replace(state, breaker=breakers.followed(state.breaker))
     return state, _decision(situation, Action.REBALANCE, reason)
 

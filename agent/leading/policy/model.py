@@ -1,4 +1,4 @@
-"""What the policy knows, rules by and answers: values without behaviour."""
+"""The policy's inputs, rules and decisions: values without behaviour."""
 
 from __future__ import annotations
 
@@ -41,25 +41,25 @@ class Action(Enum):
 
 
 EXEMPT: Final = frozenset({Reason.PARTITIONS_CHANGED, Reason.SECOND_ROUND})
-"""Followed whatever mode, windows, budget and breaker say."""
+"""Reasons that always cause a rebalance, whatever mode, windows, budget and breaker say."""
 MOST_ROUNDS: Final = 5
-"""A cooperative rebalance needs two rounds; a member that never gives up a partition must not cause them for ever."""
+"""A cooperative rebalance needs two rounds; a member that never revokes a partition must not cause endless rounds."""
 TOLERANCE: Final = 1e-9
-"""Shares are quotients of integers: a saving of exactly the least saving must not act because of rounding."""
+"""Shares are quotients of integers: rounding must not make a saving of exactly the least saving cause a rebalance."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """One group's rules: those of its settings, with both least savings in bytes and dollars as one of bytes.
+    """One group's rules: those of its settings, with the least savings in bytes and in dollars merged into bytes.
 
     Attributes:
-        proposes: Whether rebalances for racks and traffic are told instead of triggered.
+        proposes: Whether rebalances for racks and traffic are proposed instead of triggered.
         min_saving: As a share of partitions, by weight.
-        least_bytes_per_second: 0 where bytes do not matter.
+        least_bytes_per_second: 0 if no saving in bytes is required.
         unmeasured_seconds: How long to wait for bytes to be measured.
-        burst: The bucket's size.
+        burst: The size of the token bucket.
         refill_seconds: Seconds per new token.
-        max_per_hour: Rebalances within any hour.
+        max_per_hour: Most rebalances within any hour.
         windows: When rebalances may be triggered; none: always.
         breaker_failures: Failures in a row that open the breaker.
         breaker_seconds: How long it stays open.
@@ -78,7 +78,7 @@ class Rules:
 
 
 def rules_of(policy: PolicyRules, *, dollars_per_byte: float) -> Rules:
-    """The rules that settings and prices make."""
+    """Returns the rules for these settings and prices."""
     least_dollars = policy.min_saving_dollars_per_day
     least_priced = least_dollars / (SECONDS_PER_DAY * dollars_per_byte) if least_dollars else 0.0
     return Rules(
@@ -97,7 +97,7 @@ def rules_of(policy: PolicyRules, *, dollars_per_byte: float) -> Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ByteRates:
-    """Bytes per second, measured: all of a group's, those across racks by the assignment in force, and by the plan."""
+    """Measured bytes per second of a group: all, those across racks with the present assignment, and with the plan."""
 
     whole: float
     present: float
@@ -111,7 +111,7 @@ class ByteRates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Crossing:
-    """What was really seen to cross racks: a share of all bytes, since a moment (seconds since 1970) until now."""
+    """What was measured to cross racks: a share of all bytes, from `since` (seconds since 1970) until now."""
 
     share: float
     since: float
@@ -119,21 +119,21 @@ class Crossing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCondition:
-    """What is known of a led group in Stable.
+    """What is known of a Stable group that the agent leads.
 
     Attributes:
         present: Cost of the assignment in force, under the racks that count now.
         possible: Cost of the plan that a rebalance would bring.
         partitions_changed: Whether the assignment in force lacks partitions that exist, or has some that do not.
-        withheld: Partitions that the last cooperative round kept back.
-        rounds: Rounds in a row that kept something back.
-        racks_changed: Whether racks, replicas or leaders changed since the assignment was made; None where that is not
-            known, as the agent that leads has started since.
-        traffic_changed: Whether the weights of partitions did.
+        withheld: Partitions that the last cooperative round withheld.
+        rounds: Rounds in a row that withheld partitions.
+        racks_changed: Whether racks, replicas or leaders changed since the assignment was made; None if that is not
+            known, as this process did not make it.
+        traffic_changed: Whether the weights of partitions changed.
         rates: Bytes per second under either plan; None while they are not measured.
-        crossing: What crossed racks in the last minutes; None where it is not measured.
-        generation: The group's; 0 where it is not known.
-        conditions: Another number whenever members, racks or replicas are others than before.
+        crossing: What crossed racks in the last minutes; None if it is not measured.
+        generation: The group's generation; 0 if it is not known.
+        conditions: A number that changes whenever members, cluster or the racks of hosts change.
     """
 
     present: Cost
@@ -150,7 +150,7 @@ class GroupCondition:
 
     @property
     def stuck(self) -> bool:
-        """Whether something is withheld that more rounds will not bring."""
+        """Whether partitions are withheld that more rounds will not assign."""
         return bool(self.withheld) and self.rounds > MOST_ROUNDS
 
 
@@ -159,11 +159,11 @@ class Decision:
     """What to do and why.
 
     Attributes:
-        action: What.
+        action: What to do.
         reason: Why.
         before: Cross-rack share of the assignment in force.
-        after: The same of the plan.
-        until: When what it waits for ends (seconds since 1970), as far as that is known.
+        after: Cross-rack share of the plan.
+        until: When the wait ends (seconds since 1970), if known.
     """
 
     action: Action
@@ -174,5 +174,5 @@ class Decision:
 
 
 def share(cost: Cost) -> float:
-    """The cross-rack share of a plan, by weight, between 0 and 1."""
+    """Returns the cross-rack share of a plan, by weight, between 0 and 1."""
     return cost.cross_rack_weight / cost.assigned_weight if cost.assigned_weight else 0.0

@@ -1,7 +1,7 @@
-"""Times in which rebalances may be triggered: each opens as a crontab says, and stays open for some minutes.
+"""Windows in which rebalances may be triggered: each opens by a cron expression and stays open for some minutes.
 
-Crontabs are read as Debian's cron reads them, also where clocks change: what would open in an hour that is left out
-opens right after it, and what would open in an hour that comes twice opens once. The minutes are real ones.
+Cron expressions work as in Debian's cron, also at clock changes: a window in a skipped hour opens right after it, and
+one in a repeated hour opens once. The minutes are elapsed time.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from common.settings import WindowSettings
 
 
 def next_opening(windows: Iterable[WindowSettings], wall: float) -> float | None:
-    """When the next of them opens; None where one is open now.
+    """Returns when the next window opens; None if one is open now.
 
     Args:
         windows: At least one.
@@ -27,11 +27,11 @@ def next_opening(windows: Iterable[WindowSettings], wall: float) -> float | None
 
 
 def _opening(window: WindowSettings, wall: float) -> float:
-    """When the window opened that is open now, or when the next one opens."""
+    """Returns when the window that is open now opened, or else when the next one opens."""
     seconds = window.minutes * 60.0
     earliest = datetime.fromtimestamp(wall - seconds, UTC).astimezone(ZoneInfo(window.timezone))
     for start in CronSim(window.cron, earliest):
         opens = start.timestamp()
-        if opens + seconds > wall:  # in an hour that comes twice, a start may be earlier than asked for
+        if opens + seconds > wall:  # in a repeated hour CronSim may return a start before `earliest`
             return opens
     return float("inf")
