@@ -35,7 +35,7 @@ from agent.leading import planner
 from agent.leading.assigning import unweighed
 from agent.leading.foreign_protocols import ForeignProtocols
 from agent.leading.leader import GroupLeader
-from agent.leading.measured import UNMEASURED, check_least_savings, measured
+from agent.leading.measured import UNMEASURED, check_min_savings, measured
 from agent.leading.takeover_controller import TakeoverLock
 from agent.ledger import Ledger
 from agent.metrics import Metrics
@@ -85,7 +85,7 @@ class Agent:
         self._kafka = settings.kafka
         for_kafka_python(self._kafka)  # raises before anything is started
         prices = price_table(settings.money)
-        check_least_savings(settings, prices)
+        check_min_savings(settings, prices)
         planner.warm_up()
         self._hand_over_seconds = settings.election.hand_over_seconds
         self.metrics = Metrics()

@@ -97,7 +97,7 @@ def byte_rates(plan: Plan, rates: Rates) -> ByteRates:
     )
 
 
-def check_least_savings(settings: Settings, prices: PriceTable) -> None:
+def check_min_savings(settings: Settings, prices: PriceTable) -> None:
     """Checks that every least saving can be computed.
 
     Raises:
@@ -111,7 +111,7 @@ def check_least_savings(settings: Settings, prices: PriceTable) -> None:
         if needs_bytes and not settings.traffic.enabled:
             key = "bytes_per_second" if rules.min_saving_bytes_per_second else "dollars_per_day"
             raise SettingsError(
-                f"{place}.least_saving_{key}: needs measured bytes; set traffic.enabled to true, or leave this away"
+                f"{place}.min_saving_{key}: needs measured bytes; set traffic.enabled to true, or leave this away"
             )
         if rules.min_saving_dollars_per_day and not prices.dollars_per_byte:
             raise SettingsError(

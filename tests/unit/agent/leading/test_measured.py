@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from agent.leading.measured import UNMEASURED, check_least_savings, measured
+from agent.leading.measured import UNMEASURED, check_min_savings, measured
 from agent.leading.policy import Crossing
 from agent.traffic.board import TrafficBoard
 from agent.traffic.model import Shares
@@ -20,7 +20,7 @@ from tests.unit.agent.measured import group, publish, snapshot
 
 def check(flags: Mapping[str, Any], prices: str = "aws") -> None:
     """Check the settings of these flags."""
-    check_least_savings(load(flags={"kafka": {"bootstrap.servers": "x"}, **flags}, environment={}), shipped(prices))
+    check_min_savings(load(flags={"kafka": {"bootstrap.servers": "x"}, **flags}, environment={}), shipped(prices))
 
 
 def test_what_crossed_racks_is_of_the_window() -> None:
