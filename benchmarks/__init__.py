@@ -1,4 +1,4 @@
-"""How fast and how small the assignors are: scenarios, their measurement, and the page that shows it.
+"""Benchmarks of time and memory: scenarios, their measurement, and the pages with the results.
 
-Run by scripts/bench, never by the tests.
+`scripts/bench` runs them, the tests never do.
 """

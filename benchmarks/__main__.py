@@ -1,9 +1,9 @@
-"""`python -m benchmarks [SCENARIO...]`: measures each scenario in a process of its own and writes the page.
+"""`python -m benchmarks [SCENARIO...]`: measures each scenario in a separate process and writes the page.
 
-With names it prints their results and writes nothing; `streams` measures tasks beside Kafka and writes its own page.
-`consumers` does so for groups, beside Kafka and franz-go; `parity` counts how plans compare with Kafka's.
-`traffic` measures how well the agent measures, on a real Kafka; `pipeline` how fast the fleet is on Spark; `election`
-what the election of 2,000 agents costs a real broker.
+With scenario names it prints their results and writes nothing. `streams` compares tasks with Kafka and writes its own
+page; `consumers` does so for groups, with Kafka and franz-go; `parity` counts how plans compare with Kafka's. `traffic`
+measures the accuracy of the agent's measurement on a real Kafka, `pipeline` the speed of the fleet pipeline on Spark,
+`election` what the election of 2,000 agents costs a real broker.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ DOCS = Path(__file__).parents[1] / "docs"
 BY_NAME = {scenario.name: scenario for scenario in SCENARIOS}
 _ALONE = (["streams"], ["consumers"])
 _WITH_MORE = (["parity"], ["pipeline"], ["election"])
-"""Modules of these names, loaded when asked for: only they need Java, Go or Spark."""
+"""Modules of these names are imported only when named: only they need Java, Go or Spark."""
 
 
 def main(arguments: list[str]) -> int:
-    """Measure what is named, or everything."""
+    """Measure the named scenarios, or all."""
     if arguments in _ALONE:
         return int(import_module(f"benchmarks.{arguments[0]}").main())
     if arguments[:1] in _WITH_MORE:
@@ -48,14 +48,14 @@ def main(arguments: list[str]) -> int:
         "scenarios": {name: _in_a_process(name) for name in arguments or BY_NAME},
     }
     if arguments:
-        print(json.dumps(results, indent=2))  # noqa: T201 - what was asked for
+        print(json.dumps(results, indent=2))  # noqa: T201 - the requested output
         return 0
     _write({**_written(), **results})
     return 0
 
 
 def _traffic() -> int:
-    """Measure the measuring, on a real Kafka; only its section of the page is written anew."""
+    """Measure accuracy and scale of the agent's measurement on a real Kafka; rewrites only that section of the page."""
     from benchmarks import traffic, traffic_scale  # noqa: PLC0415 - only this needs brokers and clients
 
     results = _written().get("traffic", {}) | {"machine": machine()}
@@ -68,7 +68,7 @@ def _traffic() -> int:
 
 
 def _written() -> dict[str, Any]:
-    """The results that the page shows now."""
+    """Returns the results that the page shows now."""
     path = DOCS / "benchmarks.json"
     return dict(json.loads(path.read_text())) if path.exists() else {}
 
@@ -79,7 +79,7 @@ def _write(results: dict[str, Any]) -> None:
 
 
 def _in_a_process(name: str) -> dict[str, Any]:
-    """Memory that one scenario took must not count for the next."""
+    """Measure a scenario in a separate process: its memory must not count for the next."""
     sys.stderr.write(f"{name} ... ")
     sys.stderr.flush()
     command = [sys.executable, "-m", "benchmarks", "--one", name]

@@ -1,6 +1,6 @@
-"""`scripts/bench consumers`: groups of Kafka's grid put to ours, to Kafka's Java and to franz-go, side by side.
+"""`scripts/bench consumers`: measures our assignor, Kafka's Java and franz-go on groups of Kafka's grid.
 
-Every rival gets the same group in one run. Writes docs/benchmarks-consumers.json, .md and .svg.
+All three get the same group in one run. Writes docs/benchmarks-consumers.json, .md and .svg.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ DOCS: Final = Path(__file__).parents[1] / "docs"
 JAVA_SECONDS: Final = 20.0
 FRANZ_SECONDS: Final = 60.0
 LARGE: Final = 200_000
-"""Partitions from which a group is run three times instead of nine."""
+"""From this number of partitions on a group is run three times instead of nine."""
 
 
 def main() -> int:
-    """Measure and write."""
+    """Measure all groups and write the three documents."""
     with Franz() as franz:
         own = franz.own_benchmark()
         given_up: set[str] = set()
@@ -52,7 +52,7 @@ def main() -> int:
 
 
 def _in_order(cells: Iterable[Cell]) -> list[Cell]:
-    """Small ones first, so that a rival who takes too long is not asked for more of the kind."""
+    """Returns the cells, smallest first: once Java takes too long, it gets no larger group of the same kind."""
     return sorted(dict.fromkeys(cells), key=lambda cell: (cell.total, cell.members))
 
 
@@ -73,7 +73,7 @@ def _measure(cell: Cell, franz: Franz, given_up: set[str]) -> dict[str, Any]:
 
 
 def _ours(group: Group, runs: int) -> dict[str, Any]:
-    """Medians of the later half, as for the others: from names to the plan, to the plan alone, and to bytes."""
+    """Returns our medians over the later half of the runs, as for the others: build of arrays, plan, encoding."""
     stages: dict[str, list[float]] = {"build": [], "seconds": [], "encode": []}
     for _ in range(runs):
         start = time.perf_counter()
@@ -96,7 +96,7 @@ def _ours(group: Group, runs: int) -> dict[str, Any]:
 
 
 def _theirs(problem: Any, answer: Answer) -> dict[str, Any]:
-    """A rival's time, and what its plan costs unless it withholds partitions for a round."""
+    """Returns a rival's time, and the cost of its plan unless the plan withholds partitions for a round."""
     owner = owners(problem, answer)
     whole = not (owner == NOBODY).any()
     return {"seconds": answer["nanos"] / 1e9, "cost": asdict(evaluate(problem, owner)) if whole else None}

@@ -1,4 +1,4 @@
-"""The results of `benchmarks.consumers` as a page and a plot for people."""
+"""Writes the results of `benchmarks.consumers` as a page and a plot."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ COLOURS: Final = {"ours": "#1b7837", "ours with names": "#7fbf7b", "java": "#b21
 
 
 def page(results: dict[str, Any]) -> str:
-    """The page of one run."""
+    """Returns the page of one run."""
     cells = results["cells"]
     return PAGE.format(
         franz_version=results["franz_version"],
@@ -82,7 +82,7 @@ def _summary(cells: list[dict[str, Any]]) -> str:
 
 
 def _worse(cells: list[dict[str, Any]]) -> str:
-    """How the costs of the others' plans compare."""
+    """Returns a sentence that compares the costs of the others' plans with ours."""
     found = []
     for rival, name in (("java", "Java's"), ("franz", "franz-go's")):
         both = [(_rank(cell["ours"]), _rank(cell[rival])) for cell in cells if cell[rival] and cell[rival]["cost"]]
@@ -122,7 +122,7 @@ def _row(cell: dict[str, Any]) -> str:
 
 
 def plot(results: dict[str, Any]) -> str:
-    """Seconds against partitions, both logarithmic, as SVG."""
+    """Returns a plot of seconds against partitions, both logarithmic, as SVG."""
     cells = results["cells"]
     series: dict[str, list[tuple[float, float]]] = {
         "ours": [(cell["total"], _plan(cell)) for cell in cells],

@@ -1,6 +1,6 @@
-"""Thousands of agents in one election on one real broker: bytes of the group's record, seconds, requests a second.
+"""Measures thousands of agents in one election on one real broker: record bytes of the group, seconds, requests/s.
 
-The agents are in a few processes (`benchmarks.election_agents`).
+The agents run in a few processes (`benchmarks.election_agents`).
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ class AgentsProcess:
         )
 
     def send(self, do: str, **arguments: object) -> None:
-        """Have it do something; `answer` waits until that is done."""
-        assert self._process.stdin is not None  # noqa: S101 - a pipe was asked for
+        """Send a command to the process; `answer` waits until it is done."""
+        assert self._process.stdin is not None  # noqa: S101 - Popen was called with a pipe
         self._process.stdin.write(json.dumps({"do": do, **arguments}) + "\n")
         self._process.stdin.flush()
 
     def answer(self) -> dict[str, Any]:
-        """What came of the last command."""
-        assert self._process.stdout is not None  # noqa: S101 - a pipe was asked for
+        """Returns the answer to the last command."""
+        assert self._process.stdout is not None  # noqa: S101 - Popen was called with a pipe
         line = self._process.stdout.readline()
         if not line:
             raise SystemExit("a process with agents has ended")
@@ -62,21 +62,21 @@ class AgentsProcess:
         return answer
 
     def ask(self, do: str, **arguments: object) -> dict[str, Any]:
-        """Have it do something, and what came of it."""
+        """Send a command and return its answer."""
         self.send(do, **arguments)
         return self.answer()
 
     def kill(self) -> None:
-        """End it with SIGKILL."""
+        """End the process with SIGKILL."""
         self._process.kill()
         self._process.wait()
 
     def __enter__(self) -> Self:
-        """Returns itself: it runs already."""
+        """Returns itself; the process runs already."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kills it."""
+        """Kills the process."""
         self.kill()
 
 
@@ -94,11 +94,11 @@ class Fleet:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Kills all of them."""
+        """Kills all processes."""
         self._stack.close()
 
     def start(self, first: int, count: int, *, per_second: float, candidates: bool = True) -> float:
-        """Start agents, and when that began."""
+        """Start agents; returns the time of the first start."""
         width = len(self.processes)
         for index, process in enumerate(self.processes):
             mine = [number for number in range(first, first + count) if number % width == index]
@@ -113,25 +113,25 @@ class Fleet:
         return min(float(process.answer()["begun"]) for process in self.processes)
 
     def status(self) -> list[dict[str, Any]]:
-        """What each process says."""
+        """Returns the status of each process."""
         for process in self.processes:
             process.send("status")
         return [process.answer() for process in self.processes]
 
     def total(self, key: str) -> int:
-        """The sum of a number over all processes."""
+        """Returns the sum of one number of the status over all processes."""
         return sum(int(one[key]) for one in self.status())
 
     def active(self) -> dict[int, dict[str, Any]]:
-        """The agents that are active for something, by number."""
+        """Returns the agents that are active for a duty, by number."""
         return {int(number): one for status in self.status() for number, one in status["active"].items()}
 
     def stop(self, number: int) -> float:
-        """End an agent in good order, and when."""
+        """Shut an agent down in order; returns the time."""
         return float(self.processes[number % len(self.processes)].ask("stop", number=number)["at"])
 
     def took_over(self, duty: str, *, since: float) -> float | None:
-        """When another agent became active for a duty, after a moment."""
+        """Returns when another agent became active for a duty, after the time `since`."""
         times = [
             float(change["at"])
             for status in self.status()
@@ -141,17 +141,17 @@ class Fleet:
         return min(times, default=None)
 
     def requests(self) -> Counter[str]:
-        """Requests that were sent until now, by kind."""
+        """Returns the number of requests sent until now, by kind."""
         return sum((Counter(one["requests"]) for one in self.status()), Counter())
 
     def known(self, number: int, of: list[int]) -> int:
-        """Of how many others an active agent knows the rack."""
+        """Returns for how many of the agents `of` an active agent knows the rack."""
         answer = self.processes[number % len(self.processes)].ask("knows", number=number, of=of)
         return int(answer["known"])
 
 
 def wait(holds: Callable[[], bool], what: str, *, seconds: float) -> float:
-    """Wait until something holds; the time when it did."""
+    """Wait until a condition holds; returns that time."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
@@ -161,7 +161,7 @@ def wait(holds: Callable[[], bool], what: str, *, seconds: float) -> float:
 
 
 def group_records(bootstrap: str) -> dict[str, list[int]]:
-    """The bytes of every record that a broker wrote of a group as a whole, by group."""
+    """Returns the bytes of each group metadata record in `__consumer_offsets`, by group."""
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -193,7 +193,7 @@ def group_records(bootstrap: str) -> dict[str, list[int]]:
         consumer.close()
 
 
-def measure(  # noqa: PLR0913 - what a run is made of
+def measure(  # noqa: PLR0913 - one parameter for each property of a run
     *,
     agents: int = AGENTS,
     apps: int = APPS,
@@ -203,16 +203,16 @@ def measure(  # noqa: PLR0913 - what a run is made of
     rest_seconds: float = REST_SECONDS,
     tell: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """One run: all start, rest, more come that lead nothing, an active agent ends, another is killed.
+    """Measure one run: all start, rest, more join that lead nothing, an active agent stops, another is killed.
 
     Args:
-        agents: how many there are at first.
-        apps: by how many groups to lead they differ.
+        agents: number at the start.
+        apps: number of different groups that they can lead.
         per_second: how many start a second.
-        processes: in which they are.
-        newcomers: how many come later.
-        rest_seconds: for how long requests are counted at rest.
-        tell: is told how far it is.
+        processes: number of processes that they run in.
+        newcomers: how many join later.
+        rest_seconds: how long requests are counted at rest.
+        tell: called with progress messages.
     """
     with (
         Cluster({1: "rack-a"}, heap_megabytes=1024) as cluster,
@@ -275,7 +275,7 @@ def measure(  # noqa: PLR0913 - what a run is made of
             seconds=120,
         )
         tell(f"another agent is active {handed_over:.2f} s after one ended")
-        wait_settled(fleet)  # another comes in for it: two elections at once are another question
+        wait_settled(fleet)  # a waiting agent takes the free place: this run measures one election at a time
         (held,) = next(iter(doomed.ask("status")["active"].values()))["held"]
         killed = time.time()
         doomed.kill()
@@ -316,7 +316,7 @@ def measure(  # noqa: PLR0913 - what a run is made of
 
 
 def wait_settled(fleet: Fleet) -> int:
-    """How many agents take part once that has not changed for five seconds."""
+    """Returns how many agents take part, once that number has been stable for five seconds."""
     inside, since = fleet.total("inside"), time.monotonic()
     while time.monotonic() - since < 5:
         time.sleep(0.5)
@@ -327,13 +327,13 @@ def wait_settled(fleet: Fleet) -> int:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure and write the document; with a number of agents, only print."""
+    """Measure and write the document; with a number of agents as argument, only print."""
 
     def tell(what: str) -> None:
         sys.stderr.write(f"{what}\n")
 
     if arguments:
-        print(json.dumps(measure(agents=int(arguments[0]), tell=tell), indent=2))  # noqa: T201 - what was asked for
+        print(json.dumps(measure(agents=int(arguments[0]), tell=tell), indent=2))  # noqa: T201 - the requested output
         return 0
     DOCUMENT.write_text(json.dumps(measure(tell=tell), indent=2) + "\n", encoding="utf-8")
     return 0

@@ -1,9 +1,9 @@
-"""Many agents in one process, as far as their election goes: `python -m benchmarks.election_agents BOOTSTRAP APPS`.
+"""Runs the election of many agents in one process: `python -m benchmarks.election_agents BOOTSTRAP APPS`.
 
 Reads one JSON command a line and answers with one JSON object a line. Each agent that takes part is the program's own
-election with its own threads and connections; one that waits outside sends what such an election would
-(`benchmarks.election_outside`), or is one where it is asked for. What an agent would do besides (leading, measuring) is
-left out. Requests are counted where they are sent.
+election with its own threads and connections. An agent that waits outside only sends the requests of such an election
+(`benchmarks.election_outside`), unless `whole` asks for a real one. The agents do not lead groups or measure traffic.
+Requests are counted where they are sent.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _count_requests() -> None:
 
 
 def address(number: int) -> str:
-    """The address of an agent's host."""
+    """Returns the address of an agent's host."""
     return f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
 
 
@@ -58,18 +58,18 @@ class Agents:
         self.changes: list[dict[str, Any]] = []
         self._held: dict[int, frozenset[str]] = {}
 
-    def start(  # noqa: PLR0913 - what they are
+    def start(  # noqa: PLR0913 - one parameter for each property of the agents
         self, *, first: int, count: int, step: int, per_second: float, candidates: bool = True, whole: bool = False
     ) -> dict[str, Any]:
-        """Start agents, as many a second.
+        """Start agents at a fixed rate.
 
         Args:
-            first: number of the first.
+            first: number of the first agent.
             count: how many.
-            step: between two numbers.
+            step: difference between two numbers.
             per_second: how many a second.
             candidates: whether they have a group to lead.
-            whole: whether they are real also while they wait outside.
+            whole: whether they run a real election also while they wait outside.
         """
         begun = time.time()
         for index in range(count):
@@ -107,14 +107,14 @@ class Agents:
             self.changes.append({"at": time.time(), "number": number, "held": sorted(held)})
 
     def stop(self, *, number: int) -> dict[str, Any]:
-        """End one agent, as on SIGTERM."""
+        """Stop one agent, as on SIGTERM."""
         at = time.time()
         self.agents[number].stop()
         self.agents.pop(number).join(10)
         return {"at": at}
 
     def status(self) -> dict[str, Any]:
-        """Where the agents are, and what those know that are active."""
+        """Returns how many agents are inside and outside, counters, and what the active ones know."""
         agents, light = dict(self.agents), list(self._light.values())
         return {
             "inside": sum(one.agents > 0 for one in agents.values()),
@@ -138,13 +138,13 @@ class Agents:
         }
 
     def knows(self, *, number: int, of: list[int]) -> dict[str, Any]:
-        """Whether an active agent knows the rack of others."""
+        """Returns for how many of the agents `of` an active agent knows the rack."""
         racks = self.agents[number].racks
         return {"known": sum(racks.get(address(one)) == _RACKS[one % len(_RACKS)] for one in of)}
 
 
 def main() -> None:
-    """Do what the lines of standard input say."""
+    """Execute the commands from standard input."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     _count_requests()
     settings = load(flags={"kafka": {"bootstrap.servers": sys.argv[1]}}, environment={})

@@ -1,8 +1,8 @@
-"""Agents that wait outside the election, thousands in one process: they send what a real one would, without threads.
+"""Agents that wait outside the election, thousands in one process: they send a real agent's requests without threads.
 
-A real agent has three threads and its own clients, of which one machine holds a few hundred. What is the program's own
-here: where an agent is to be, the groups, what is said in them, and the times. An agent that is needed in the election
-is handed over to whoever makes a real one of it.
+A real agent has three threads and its own clients; one machine holds a few hundred of them. These agents use the
+program's own code for the place of an agent, the groups, the metadata sent in them, and the times. When an agent is
+needed in the election, it leaves its waiting group and calls `needed`, which starts a real agent.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Connection:
         self._reader, self._writer = await asyncio.open_connection(*self._address)
 
     async def ask(self, request: Any) -> Any:
-        """The answer to one request."""
+        """Send one request and return its answer."""
         self._sent[type(request).__name__.removesuffix("Request").partition("_")[0]] += 1
         self._protocol.send_request(request)
         self._writer.write(self._protocol.send_bytes())
@@ -64,7 +64,7 @@ class Connection:
 
 
 class WaitingAgent:
-    """One agent, from its first look on."""
+    """One agent, from its first look at the election on."""
 
     def __init__(
         self, connection: Connection, *, election: str, presence: Advertisement, needed: Callable[[], None]
@@ -72,10 +72,10 @@ class WaitingAgent:
         """Prepare.
 
         Args:
-            connection: Its own, not open yet.
+            connection: The agent's own, not open yet.
             election: The election's group.
-            presence: What it says of itself.
-            needed: Called when it is to take part; it has left its group then.
+            presence: What the agent advertises.
+            needed: Called when the agent must take part; it has left its waiting group by then.
         """
         self._connection = connection
         self._election = election
@@ -88,7 +88,7 @@ class WaitingAgent:
         self.registered = False
 
     async def run(self) -> None:
-        """Wait outside until needed."""
+        """Wait outside until the agent is needed."""
         await self._connection.open()
         while not await self._is_needed():
             look_at = time.monotonic() + look_pause(self._members, random.random())  # noqa: S311 - no secret

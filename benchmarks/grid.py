@@ -1,4 +1,4 @@
-"""The groups on which consumers are measured beside others: Kafka's own grid, sampled, and the greatest groups.
+"""The groups of the consumer benchmark: a sample of Kafka's own grid, franz-go's sizes, and the largest groups.
 
 Kafka's `ClientSideAssignorBenchmark` crosses members, partitions per member, topics, racks, equal or five disjoint
 subscriptions, and a fresh group or one that a member joins.
@@ -31,16 +31,16 @@ FRANZS: Final[tuple[Subscriptions, ...]] = ("equal", "one extra")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """A group.
+    """The shape of a group.
 
     Attributes:
         members: how many.
         topics: how many.
         partitions: of each topic.
-        subscriptions: all alike; five disjoint buckets; all alike but for one more member of one topic (franz-go's
-            "imbalance"); or half of the topics at random, for each member others.
+        subscriptions: all equal; five disjoint buckets; all equal plus one more member with one topic (franz-go's
+            "imbalance"); or a random half of the topics, different for each member.
         racks: whether members and replicas have racks; one replica each, in turn.
-        joining: the last member joins a group that has the plan without it; else nobody owns anything.
+        joining: the last member joins a group that has the plan without it; otherwise no partition has an owner.
     """
 
     members: int
@@ -52,12 +52,12 @@ class Cell:
 
     @property
     def total(self) -> int:
-        """Partitions of all topics."""
+        """Returns the number of partitions of all topics."""
         return self.topics * self.partitions
 
 
 def grid() -> Iterator[Cell]:
-    """The sample: corners of the grid and its middle, all subscriptions and both histories; racks off in the middle."""
+    """Yields the sample: corners and middle of the grid, all subscriptions, both histories; racks off in the middle."""
     for members in (100, 1_000, 10_000):
         sizes = [(ratio, topics) for ratio, topics in product((5, 50), (10, 1_000))]
         for ratio, topics in [(10, 100), *sizes]:
@@ -86,12 +86,12 @@ GREATEST: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A cell's group in names: what every rival is given.
+    """A cell's group by names: the input of every rival.
 
     Attributes:
         topics: racks of the replicas of each partition.
         subscriptions: the distinct ones.
-        subscription_of: which of them each member has.
+        subscription_of: index of each member's subscription.
         racks: rack of each member.
         owned: partitions of each topic that each member owns.
     """
@@ -103,7 +103,7 @@ class Group:
     owned: list[dict[str, Int32Array]]
 
     def members(self) -> list[MemberInput]:
-        """The members as the assignors take them."""
+        """Returns the members as the assignors take them."""
         return [
             MemberInput(
                 id=f"c{number:05}",
@@ -116,11 +116,11 @@ class Group:
         ]
 
     def problem(self) -> Problem:
-        """The group as arrays."""
+        """Returns the group as arrays."""
         return build_problem(topics=self.topics, members=self.members())
 
     def question(self, runs: int) -> dict[str, Any]:
-        """The group in JSON, as the peers in Java and Go read it."""
+        """Returns the group as JSON values, as the peers in Java and Go read it."""
         nodes = {rack: number for number, rack in enumerate((*RACKS, None))}
         return {
             "assignor": "cooperative-sticky",
@@ -142,7 +142,7 @@ class Group:
 
 
 def make(cell: Cell) -> Group:
-    """The cell's group."""
+    """Returns the cell's group."""
     names = [f"t{number:04}" for number in range(cell.topics)]
     racks = RACKS if cell.racks else (None,)
     rows: list[tuple[str | None, ...]] = [(racks[number % len(racks)],) for number in range(cell.partitions)]
@@ -171,7 +171,7 @@ def _subscriptions(cell: Cell, names: list[str]) -> tuple[list[tuple[str, ...]],
 
 
 def _joined(group: Group) -> Group:
-    """The group whose last member is new: the others have the plan that they had without it."""
+    """Returns the group with its last member new: the others own the plan that they had without it."""
     before = Group(
         topics=group.topics,
         subscriptions=group.subscriptions,

@@ -1,4 +1,4 @@
-"""Measures one scenario in this process: seconds of each stage, and memory beyond the problem itself."""
+"""Measures one scenario in this process: seconds of each stage, and memory with the problem and at the peak."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ STATUS: Final = Path("/proc/self/status")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """Medians of several runs after one that is not counted.
+    """Medians of several runs, after a first one that is not counted.
 
     Attributes:
         assign_seconds: From the problem's arrays to the owner of every partition.
         encode_seconds: From there to the bytes of every member's assignment.
-        total_seconds: Both in one go.
-        fastest_seconds: The least of the totals.
-        problem_bytes: Resident memory with the problem at hand and everything imported.
+        total_seconds: Both together.
+        fastest_seconds: The lowest total.
+        problem_bytes: Resident memory with the problem built and everything imported.
         peak_bytes: Highest resident memory while assigning and encoding.
         encoded_bytes: All assignments together.
-        cost: What the plan costs.
+        cost: The cost of the plan.
     """
 
     assign_seconds: float
@@ -46,7 +46,7 @@ class Measurement:
 
 
 def measure(scenario: Scenario) -> dict[str, Any]:
-    """The measurement as JSON values."""
+    """Returns the measurement as JSON values."""
     problem = scenario.prepare(scenario.shape)
     _forget_peak()
     before = _peak_bytes()
@@ -81,14 +81,14 @@ def measure(scenario: Scenario) -> dict[str, Any]:
 
 
 def _forget_peak() -> None:
-    """Let the kernel count the highest resident memory anew (Linux); elsewhere making the problem counts too."""
+    """Reset the kernel's peak of resident memory (Linux); elsewhere the peak includes building the problem."""
     reset = Path("/proc/self/clear_refs")
     if reset.exists():
         reset.write_text("5")
 
 
 def _peak_bytes() -> int:
-    """Highest resident memory of this process."""
+    """Returns the highest resident memory of this process."""
     if STATUS.exists():
         found = re.search(r"VmHWM:\s*(\d+) kB", STATUS.read_text())
         if found:

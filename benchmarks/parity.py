@@ -1,7 +1,7 @@
-"""`scripts/bench parity [CASES [HISTORIES]]`: random groups put to our assignors and to Kafka's, and what came of it.
+"""`scripts/bench parity [CASES [HISTORIES]]`: compares our assignors with Kafka's on random groups.
 
-Counts for docs/benchmarks.md: cases in which `range` and `roundrobin` decide otherwise, and in which `sticky` and
-`cooperative-sticky` are better or worse in (balance, cross-rack, moves). The cases are those of tests/parity.
+Counts for docs/benchmarks.md: cases in which `range` and `roundrobin` decide differently, and in which `sticky` and
+`cooperative-sticky` are better or worse in (balance, cross-rack, moves). The cases come from tests/parity.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OTHER: Final = (*SPREAD.values(), "worse", "not comparable")
 
 
 def main(arguments: list[str]) -> int:
-    """Compare and write; then `scripts/bench` shows it."""
+    """Compare and write the result; `scripts/bench` includes it in the page."""
     given = [int(one) for one in arguments]
     cases, histories = (*given, *(CASES, HISTORIES)[len(given) :])
     with Peer() as peer:
@@ -54,7 +54,7 @@ def _differs(peer: Peer, seed: int, name: str) -> bool:
 
 
 def _compare(peer: Peer, seed: int, name: str) -> str:
-    """The level at which ours is better, or what else is to be said."""
+    """Returns the level at which our plan is better, or one of the outcomes in `OTHER`."""
     case = random_case(seed, name)
     solution = ours(case)
     kafkas = kafkas_plan(peer, case, solution.problem)

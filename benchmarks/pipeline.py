@@ -23,14 +23,14 @@ PARTS: Final[Mapping[str, Callable[[], dict[str, Any]]]] = {
 
 
 def main(parts: list[str]) -> int:
-    """Measure what is named, or everything."""
+    """Measure the named parts, or all."""
     unknown = [part for part in parts if part not in PARTS]
     if unknown:
         sys.stderr.write(f"no part {unknown[0]!r}; there are {', '.join(PARTS)}\n")
         return 2
     for part in parts or PARTS:
         found = {**PARTS[part](), "machine": machine()}
-        # read only now: another part may have been measured meanwhile
+        # read after the measurement: another process may have written another part meanwhile
         results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         results[part] = found
         RESULTS.write_text(json.dumps(results, indent=2) + "\n")

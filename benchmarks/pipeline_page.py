@@ -1,4 +1,4 @@
-"""The pipeline's figures as a page: docs/benchmarks-pipeline.md, a section for each part that was measured."""
+"""Writes the pipeline's figures as docs/benchmarks-pipeline.md, with a section for each measured part."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WAYS: Final = ("aggregated", "kept")
 
 
 def page(results: Mapping[str, Any]) -> str:
-    """The page of the parts that were measured."""
+    """Returns the page of the parts that were measured."""
     return _OPENING + "".join(write(results[part]) for part, write in SECTIONS.items() if part in results)
 
 

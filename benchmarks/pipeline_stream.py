@@ -1,4 +1,4 @@
-"""How fast the stream is, on a real Kafka: reading and adding up alone, and with de-duplication and Delta."""
+"""Measures the speed of the stream on a real Kafka: only aggregation, and with de-duplication and Delta."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ DUPLICATES: Final = 0.05
 LATE: Final = 0.01
 MALFORMED: Final = 0.005
 _ALWAYS: Final = {"late_days": 36_500}
-"""The same records whenever it is measured."""
+"""No record is too old, so that every run measures the same records."""
 _TOPICS: Final[dict[Kind, str]] = {"sample": "samerack-traffic", "state": "samerack-states"}
 
 
 def measure() -> dict[str, Any]:
-    """Records per second and peak memory of both ways, from the same topics."""
+    """Returns records per second and peak memory of both ways, from the same topics."""
     with Cluster({1: "rack-a"}) as cluster, tempfile.TemporaryDirectory() as folder:
         with Admin(cluster.bootstrap) as admin:
             for topic in _TOPICS.values():
@@ -57,7 +57,7 @@ def _fleet() -> Fleet:
 
 
 def _fill(bootstrap: str) -> int:
-    """Put the first RECORDS of the fleet into Kafka; returns how many there are."""
+    """Send the first RECORDS of the fleet to Kafka; returns their number."""
     faults = Faults(duplicates=DUPLICATES, late=LATE, malformed=MALFORMED)
     count = 0
     sys.stderr.write("filling topics ... ")
@@ -72,7 +72,7 @@ def _fill(bootstrap: str) -> int:
 
 
 def _run(name: str, bootstrap: str, folder: Path) -> dict[str, Any]:
-    """One way in a process of its own, and the memory of that process and all of its children."""
+    """Measure one way in a separate process; the memory includes all of its child processes."""
     run = run_watched("benchmarks.pipeline_stream", name, bootstrap, str(folder))
     batches = run.lines
     warm = batches[1:-1] or batches  # Java compiles during the first, and the last one is not full
@@ -90,7 +90,7 @@ def _run(name: str, bootstrap: str, folder: Path) -> dict[str, Any]:
 
 
 def main(way: str, bootstrap: str, folder: str) -> None:
-    """Read everything once in one way; a line of JSON for each batch."""
+    """Read all records once in one way; prints one line of JSON for each batch."""
     from pipeline import session, stream_run  # noqa: PLC0415 - the parent process does without PySpark
 
     settings = load(
@@ -108,7 +108,7 @@ def main(way: str, bootstrap: str, folder: str) -> None:
 
 
 def _added_up(spark: Any, settings: Any, _writer: Any, *, to_the_end: bool) -> Any:
-    """Read, parse, judge and add up; nothing is remembered or kept."""
+    """Start a query that reads, parses, checks and aggregates; no ids are remembered, no tables written."""
     from pipeline import stream_run  # noqa: PLC0415 - see above
     from pipeline.stream import by_minute, parsed  # noqa: PLC0415 - see above
 

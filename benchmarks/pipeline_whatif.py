@@ -1,4 +1,4 @@
-"""How many groups a second the what-if works out, in all scenarios, from a file of states to the ranking."""
+"""Measures how many groups a second the what-if computes in all scenarios, from a file of states to the ranking."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CORES: Final = 2
 
 
 def measure() -> dict[str, Any]:
-    """Seconds, groups per second and peak memory for each number of groups."""
+    """Returns seconds, groups per second and peak memory for each number of groups."""
     return {
         "partitions": PARTITIONS,
         "members": MEMBERS,
@@ -31,7 +31,7 @@ def measure() -> dict[str, Any]:
 
 
 def _fleet(groups: int) -> dict[str, Any]:
-    """One fleet, worked out in a process of its own."""
+    """Measure one fleet in a separate process."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
         with folder(place) as sink:
@@ -55,7 +55,7 @@ def _fleet(groups: int) -> dict[str, Any]:
 
 
 def main(place: str) -> None:
-    """Work one fleet out; what took how long as a line of JSON."""
+    """Compute one fleet; prints the seconds of each step as a line of JSON."""
     from common.money import shipped  # noqa: PLC0415 - the parent process does without PySpark
     from common.settings.pipeline import PipelineSettings  # noqa: PLC0415 - see above
     from pipeline import session, whatif  # noqa: PLC0415 - see above

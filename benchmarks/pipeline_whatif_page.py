@@ -1,4 +1,4 @@
-"""The what-if's figures as a section of docs/benchmarks-pipeline.md."""
+"""Writes the what-if's figures as a section of docs/benchmarks-pipeline.md."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Measured on:
 
 
 def section(found: Mapping[str, Any]) -> str:
-    """The section of what was measured."""
+    """Returns the section with the measured figures."""
     return _SECTION.format(
         **{
             **found,

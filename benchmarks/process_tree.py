@@ -1,4 +1,4 @@
-"""Memory and processor time of a process with all of its children, as Spark's Java and Python workers are."""
+"""Measures memory and processor time of a process with all of its children, such as Spark's Java and Python workers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LOOK_SECONDS: Final = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watched:
-    """What a process has printed, a JSON object a line, and what it took."""
+    """The output of a process, a JSON object a line, and the time and memory that it used."""
 
     lines: tuple[dict[str, Any], ...]
     seconds: float
@@ -26,10 +26,10 @@ class Watched:
 
 
 def run_watched(module: str, *arguments: str) -> Watched:
-    """Run a module of ours in a process of its own.
+    """Run one of our modules in a separate process.
 
     Raises:
-        SystemExit: it failed.
+        SystemExit: the process failed.
     """
     begun = time.perf_counter()
     process = subprocess.Popen([sys.executable, "-m", module, *arguments], stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own module
@@ -49,11 +49,11 @@ def run_watched(module: str, *arguments: str) -> Watched:
 
 
 class TreeWatch(threading.Thread):
-    """Looks ten times a second until it is over.
+    """Samples a process tree ten times a second until `over` is set.
 
     Attributes:
         peak_bytes: highest resident memory of all processes together.
-        cpu_seconds: processor time of all of them, at the last look at which they lived.
+        cpu_seconds: processor time of all processes, each at the last sample in which it ran.
         over: to be set when the process has ended.
     """
 
@@ -66,11 +66,11 @@ class TreeWatch(threading.Thread):
 
     @property
     def cpu_seconds(self) -> float:
-        """User and system time."""
+        """User and system time of all processes."""
         return sum(self._seconds.values())
 
     def run(self) -> None:
-        """Look until it is over."""
+        """Sample until `over` is set."""
         while not self.over.wait(_LOOK_SECONDS):
             now = 0
             try:

@@ -1,4 +1,4 @@
-"""The results as a page for people: docs/benchmarks.md, from what stands in docs/benchmarks.json."""
+"""Writes docs/benchmarks.md from the results in docs/benchmarks.json."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ HEAD: Final = (
 
 
 def machine() -> dict[str, str]:
-    """What was measured on."""
+    """Returns a description of this machine."""
     cpuinfo = Path("/proc/cpuinfo")
     model = re.search(r"model name\s*: (.*)", cpuinfo.read_text()) if cpuinfo.exists() else None
     return {
@@ -108,7 +108,7 @@ def machine() -> dict[str, str]:
 
 
 def parity() -> str:
-    """The section on plans of Kafka's own, as far as they were compared."""
+    """Returns the section that compares with Kafka's plans; empty where no comparison was written."""
     if not PARITY.exists():
         return ""
     found = json.loads(PARITY.read_text())
@@ -131,7 +131,7 @@ def parity() -> str:
 
 
 def page(results: dict[str, Any]) -> str:
-    """The page of one run."""
+    """Returns the page of one run."""
     measured = results["scenarios"]
     rows = [_row(scenario, measured[scenario.name]) for scenario in SCENARIOS if scenario.name in measured]
     base = max(measurement["problem_bytes"] for measurement in measured.values())

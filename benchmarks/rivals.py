@@ -1,4 +1,4 @@
-"""Who else assigns: Kafka's Java in a JVM, franz-go's Go in a copy of its module; both in time, or not at all."""
+"""Runs the other assignors: Kafka's Java in a JVM, franz-go's Go in a copy of its module; both with a time limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Answer = dict[str, Any]
 
 
 def ask_java(question: Answer, *, seconds: float) -> Answer | None:
-    """Kafka's answer, or None where it takes longer or more memory than there is."""
+    """Returns Kafka's answer, or None where it needs more time or memory than it has."""
     with Peer(heap="4g") as peer:
         watch = threading.Timer(seconds, peer.kill)
         watch.start()
@@ -52,7 +52,7 @@ class Franz:
         _go("test", "-c", "-o", str(self._program), "./pkg/kgo/internal/sticky", folder=copy)
 
     def ask(self, question: Answer, *, seconds: float) -> Answer | None:
-        """Its answer, or None where it takes longer."""
+        """Returns franz-go's answer, or None where it takes longer."""
         asked, answered = self._folder / "questions", self._folder / "answers"
         asked.write_text(json.dumps(question) + "\n")
         environment = os.environ | {"QUESTIONS": str(asked), "ANSWERS": str(answered)}
@@ -69,7 +69,7 @@ class Franz:
         return answer
 
     def own_benchmark(self) -> dict[str, int]:
-        """Nanoseconds of its own `BenchmarkJava` with racks, by name."""
+        """Returns the nanoseconds of franz-go's own `BenchmarkJava` with racks, by name."""
         command = [
             str(self._program),
             "-test.run",
@@ -95,7 +95,7 @@ def _go(*arguments: str, folder: Path) -> str:
 
 
 def owners(problem: Problem, answer: Answer) -> Int32Array:
-    """An answer as owner of each partition; NOBODY where it names none."""
+    """Returns the owner of each partition in an answer; NOBODY where the answer names none."""
     counts = np.bincount(problem.topic_of, minlength=len(problem.topics))
     first = dict(zip(problem.topics, np.concatenate([[0], np.cumsum(counts)[:-1]]).tolist(), strict=True))
     owner = np.full(len(problem.topic_of), NOBODY, np.int32)

@@ -1,6 +1,6 @@
-"""The groups that are measured: arrays made by a seeded generator, and the assignor that each is put to.
+"""The groups that are measured: arrays from a seeded generator, and the assignor of each.
 
-A scenario is added here and nowhere else.
+To add a scenario, change only this module.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SEED: Final = 881
-"""After KIP-881; any other gives the same times."""
+"""Named after KIP-881; any other seed gives the same times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class Scenario:
 
     Attributes:
         name: Key in the results.
-        about: What the group has been through, for the page.
+        about: State of the group before the plan, for the page.
         shape: Its size.
         prepare: Makes the problem.
         assign: What is measured.
@@ -53,7 +53,7 @@ class Scenario:
 
 
 def fresh(shape: Shape) -> Problem:
-    """A group that has just formed: nobody owns anything; racks of replicas and members are random."""
+    """Returns a new group: no partition has an owner; racks of replicas and members are random."""
     dice = np.random.default_rng(SEED)
     order = np.argsort(dice.random((shape.partitions, shape.racks), np.float32), axis=1)[:, : shape.replication]
     replica_racks = np.zeros((shape.partitions, shape.racks), np.bool_)
@@ -82,13 +82,13 @@ def fresh(shape: Shape) -> Problem:
 
 
 def settled(shape: Shape) -> Problem:
-    """A group that owns the optimal plan."""
+    """Returns a group that owns the optimal plan."""
     problem = fresh(shape)
     return replace(problem, owner=optimal.assign(problem))
 
 
 def left(shape: Shape) -> Problem:
-    """A settled group without its member number 7."""
+    """Returns a settled group without its member number 7."""
     problem, gone = settled(shape), 7
     owner = np.where(problem.owner == gone, NOBODY, problem.owner - (problem.owner > gone)).astype(np.int32)
     return replace(
@@ -103,7 +103,7 @@ def left(shape: Shape) -> Problem:
 
 
 def scattered(shape: Shape) -> Problem:
-    """A group that another assignor dealt out at random: every member owns partitions of every kind."""
+    """Returns a group whose partitions have random owners: every member owns partitions of every kind."""
     problem = fresh(shape)
     owner = np.random.default_rng(SEED + 1).integers(0, shape.members, shape.partitions).astype(np.int32)
     allowed = problem.subscriptions[problem.subscription_of[owner], problem.topic_of]
@@ -111,7 +111,7 @@ def scattered(shape: Shape) -> Problem:
 
 
 def weighted(shape: Shape) -> Problem:
-    """A scattered group whose partitions weigh 1 to 1,000,000, most of them differently."""
+    """Returns a scattered group whose partitions have weights of 1 to 1,000,000, most of them different."""
     dice = np.random.default_rng(SEED + 2)
     return replace(scattered(shape), weights=dice.integers(1, 1_000_001, shape.partitions))
 

@@ -1,6 +1,6 @@
-"""`scripts/bench streams`: optimisation of active tasks beside Kafka's own Java, alone where Java is too slow.
+"""`scripts/bench streams`: compares the optimisation of active tasks with Kafka's Java; alone where Java is too slow.
 
-Both are asked the same questions in one run, with equal costs required. Writes docs/benchmarks-streams.md and .json.
+Both get the same input in one run and must reach equal costs. Writes docs/benchmarks-streams.md and .json.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ Measured on: {machine}
 
 
 def question(tasks: int, clients: int, strategy: str) -> dict[str, Any]:
-    """One application in the format of `samerack streams optimize --lines`."""
+    """Returns one application in the format of `samerack streams optimize --lines`."""
     rng = random.Random(tasks * clients)  # noqa: S311 - repeatable, not secret
     racks = [f"r{number}" for number in range(RACKS)]
     names = [f"c{number}" for number in range(clients)]
@@ -92,7 +92,11 @@ def question(tasks: int, clients: int, strategy: str) -> dict[str, Any]:
 
 
 def beside_java(peer: Peer, tasks: int, clients: int, strategy: str) -> dict[str, Any]:
-    """Seconds of both, and what our plan costs; Kafka's plan is priced by its reads across racks."""
+    """Returns the seconds of both and the cost of our plan.
+
+    Raises:
+        RuntimeError: Kafka's plan has another cost, computed from its reads across racks and its moves.
+    """
     asked = question(tasks, clients, strategy)
     begun = time.perf_counter()
     theirs = peer.ask({**asked, "cmd": OPTIMIZE})
@@ -120,7 +124,7 @@ def _cost(asked: dict[str, Any], plan: dict[str, list[str]]) -> int:
 
 
 def alone(tasks: int, clients: int, strategy: str) -> dict[str, Any]:
-    """The fastest run from arrays to arrays."""
+    """Returns the fastest run from arrays to arrays."""
     rng = np.random.default_rng(tasks)
     missing = rng.integers(0, RACKS, tasks)
     remote, remotes = remote_rows([(missing == rack).astype(np.int64) for rack in range(RACKS)])
@@ -142,7 +146,7 @@ def alone(tasks: int, clients: int, strategy: str) -> dict[str, Any]:
 def main() -> int:
     """Measure everything and write the page."""
     with Peer("StreamsPeer") as peer:
-        peer.ask({**question(20, 4, "min_traffic"), "cmd": OPTIMIZE})  # classes are loaded
+        peer.ask({**question(20, 4, "min_traffic"), "cmd": OPTIMIZE})  # Java loads its classes
         beside = [_told(beside_java(peer, *shape, name)) for name in STRATEGIES for shape in BESIDE_JAVA]
     lonely = [_told(alone(*shape, name)) for name in STRATEGIES for shape in ALONE]
     results = {"machine": machine(), "beside_java": beside, "alone": lonely}
@@ -157,7 +161,7 @@ def _told(result: dict[str, Any]) -> dict[str, Any]:
 
 
 def page(results: dict[str, Any]) -> str:
-    """The page of one run."""
+    """Returns the page of one run."""
     return _PAGE.format(
         size=SUBTOPOLOGIES,
         runs=RUNS,

@@ -1,7 +1,7 @@
-"""`scripts/bench traffic`: what the agent says was read, beside what the kernel counted, on a real three-rack Kafka.
+"""`scripts/bench traffic`: compares the agent's byte counts with the kernel's, on a real three-rack Kafka.
 
-Groups read live while record sizes change, with every codec and replication 1 and 2, and from a compacted topic. Truth
-is the kernel's count of bytes received on the sockets of each consumer's process, by broker.
+Groups read live while record sizes change, with every codec and replication 1 and 2, and from a compacted topic. The
+truth is the kernel's count of bytes received on the sockets of each consumer's process, by broker.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sandbox.sockets import Sockets
 LIVE_SECONDS: Final = 60.0
 _WARM_SECONDS: Final = 6.0
 _DRAIN_SECONDS: Final = 8.0
-"""Consumers commit every five seconds; by then the last offset is committed."""
+"""Consumers commit every five seconds; after this time the last offset is committed."""
 _SIZES: Final = (100, 2000, 500, 5000, 200, 1000)
 """Value bytes in turn, ten seconds each."""
 _BYTES_PER_SECOND: Final = 300_000
@@ -44,7 +44,7 @@ _PLACES: Final = {
     1: [[1], [2], [3], [1], [2], [3]],
     2: [[1, 3], [3, 1], [1, 3], [3, 1], [1, 3], [3, 1]],
 }
-"""With two replicas there is none in the second consumer's rack, so that something crosses."""
+"""With two replicas none is in the second consumer's rack, so that some reads cross racks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,7 @@ class Topic:
 
     @property
     def name(self) -> str:
-        """Topic and group."""
+        """Name of the topic and the group."""
         return f"{self.codec}-{self.replication}{'-compacted' if self.compacted else ''}"
 
 
@@ -68,7 +68,7 @@ TOPICS: Final = (
 
 
 class Feeder(threading.Thread):
-    """Writes to all topics until it is told to pause; the sizes of values change by the clock."""
+    """Writes to all topics until `pause`; the sizes of values change with time."""
 
     def __init__(self, bootstrap: str) -> None:
         super().__init__(name="feeder", daemon=True)
@@ -84,12 +84,12 @@ class Feeder(threading.Thread):
         self._text = b"".join(b"%x order placed by customer %d; " % (i * 7919, i * 31) for i in range(1000))
 
     def begin(self) -> None:
-        """Feed from the first size on."""
+        """Start to write, with the first size."""
         self._began = time.monotonic()
         self.feeding.set()
 
     def run(self) -> None:
-        """Twenty rounds a second."""
+        """Write twenty rounds a second."""
         while True:
             self.feeding.wait()
             started = time.monotonic()
@@ -104,7 +104,7 @@ class Feeder(threading.Thread):
             time.sleep(max(0.0, 0.05 - (time.monotonic() - started)))
 
     def pause(self) -> None:
-        """Stop and let everything out."""
+        """Stop writing, and flush all producers."""
         self.feeding.clear()
         time.sleep(0.1)
         for producer in self._producers.values():
@@ -112,7 +112,7 @@ class Feeder(threading.Thread):
 
 
 class Bench:
-    """Two measuring agents on one cluster: one that estimates, one that applications post to."""
+    """Two measuring agents on one cluster: one estimates, one gets statistics from applications."""
 
     def __init__(self, cluster: Cluster) -> None:
         settings = load(
@@ -136,7 +136,7 @@ class Bench:
         self.cycles: list[float] = []
 
     def wait(self, seconds: float) -> None:
-        """Look as an agent does, every five seconds; at sockets every second."""
+        """Measure as an agent does, every five seconds, and read the sockets every second."""
         until = time.monotonic() + seconds
         turn = 0
         while (left := until - time.monotonic()) > 0:
@@ -147,12 +147,12 @@ class Bench:
                 self.look()
 
     def look(self) -> None:
-        """Both agents look."""
+        """Run one measurement of both agents."""
         for watch in self.watches.values():
             self.cycles.append(watch.look().cycle_seconds)
 
     def totals(self) -> dict[str, dict[FlowKey, int]]:
-        """What the agents say, by board."""
+        """Returns the agents' byte counts, by board."""
         return {
             name: {key: volume.wire_bytes for key, volume in board.totals().items()}
             for name, board in self.boards.items()
@@ -161,7 +161,7 @@ class Bench:
 
 @contextmanager
 def _consumers(bootstrap: str, web: WebServer) -> Iterator[dict[int, tuple[str, str]]]:
-    """Two consumers for each topic; process id to (group, rack)."""
+    """Runs two consumers for each topic; yields process id to (group, rack)."""
     running: dict[int, tuple[str, str]] = {}
     processes = []
     try:
@@ -191,7 +191,7 @@ def _consumers(bootstrap: str, web: WebServer) -> Iterator[dict[int, tuple[str, 
 
 
 def measure(seconds: float = LIVE_SECONDS) -> dict[str, Any]:
-    """One live run; bytes by group: truth, estimate, exact, each whole and across racks."""
+    """Runs one live measurement; returns bytes by group: truth, estimate, exact, each in total and across racks."""
     _tell("starting three brokers")
     with Cluster(properties={"log.cleaner.backoff.ms": "1000"}) as cluster, Admin(cluster.bootstrap) as admin:
         for topic in TOPICS:
@@ -234,7 +234,7 @@ def _tell(text: str) -> None:
 
 
 def _reading(bench: Bench) -> tuple[dict[tuple[int, int], int], dict[str, dict[FlowKey, int]]]:
-    """Kernel and agents at one moment; statistics come every second, so the last second is waited for."""
+    """Returns the counts of kernel and agents; waits 1.5 s first, as statistics come every second."""
     time.sleep(1.5)
     bench.sockets.look()
     bench.look()

@@ -1,4 +1,4 @@
-"""A consumer in a process of its own for the traffic benchmark: it reads, commits, and posts its statistics.
+"""A consumer in a separate process for the traffic benchmark: it reads, commits, and posts its statistics.
 
 `python -m benchmarks.traffic_member '{"bootstrap.servers": ...}' TOPIC [URL]`; runs until it is killed.
 """
@@ -14,7 +14,7 @@ from confluent_kafka import Consumer
 
 
 def main(configuration: dict[str, str | int], topic: str, url: str) -> None:
-    """Read for ever."""
+    """Read until the process is killed."""
 
     def post(statistics: str) -> None:
         headers = {"Content-Type": "application/json"}
@@ -23,7 +23,7 @@ def main(configuration: dict[str, str | int], topic: str, url: str) -> None:
             with urllib.request.urlopen(request, timeout=5) as answer:  # noqa: S310 - see above
                 answer.read()
         except urllib.error.HTTPError as error:
-            with error:  # not a member yet, most likely
+            with error:  # probably not a member yet
                 error.read()
 
     consumer = Consumer({**configuration, "stats_cb": post})

@@ -1,4 +1,4 @@
-"""The section of the page that tells how well the agent measures."""
+"""Writes the section of the page about the accuracy and cost of the agent's measurement."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ scripts/bench traffic    # four minutes; writes this section
 
 
 def traffic_section(results: Mapping[str, Any]) -> str:
-    """The section of one run."""
+    """Returns the section of one run."""
     scale = results["scale"]
     cycles = scale["cycle_seconds"]
     return SECTION.format(
@@ -63,7 +63,7 @@ def traffic_section(results: Mapping[str, Any]) -> str:
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """Truth, estimate and error as a Markdown table."""
+    """Returns truth, estimate and error as a Markdown table."""
     head = (
         "| group (codec, replication) | truth MB | estimated | error | exact | error "
         "| across racks: truth MB | estimated | error | exact | error |\n|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|"

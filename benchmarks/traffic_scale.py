@@ -1,7 +1,7 @@
-"""The cost of one cycle: 2,000 groups that read 20,000 partitions of a real Kafka, seconds and memory.
+"""Measures seconds and memory of one cycle with 2,000 groups that read 20,000 partitions of a real Kafka.
 
-The groups are real, each with a member, an assignment and committed offsets, made by raw requests: two thousand
-consumers would not fit beside the brokers. The agent measures in a process of its own.
+The groups are real, each with a member, an assignment and committed offsets, created by raw requests: one machine
+cannot run two thousand consumers and the brokers. The agent measures in a separate process.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _VALUE: Final = bytes(500)
 
 
 def _group(number: int) -> tuple[str, str, list[int]]:
-    """A group's name, topic and partitions."""
+    """Returns a group's name, topic and partitions."""
     topic, part = divmod(number, PER_TOPIC // PER_GROUP)
     return f"group-{number:04}", f"topic-{topic:03}", list(range(part * PER_GROUP, (part + 1) * PER_GROUP))
 
@@ -67,7 +67,7 @@ class Groups:
         self._coordinators = {one.key: int(one.node_id) for one in found}
 
     def join(self) -> None:
-        """Everybody joins and gets its partitions."""
+        """Let all members join and get their partitions."""
         left = list(range(GROUPS))
         for attempt in range(20):  # a coordinator may still be loading its groups
             answers = _ask(self._wire, [self._to(number, _join(number)) for number in left])
@@ -82,7 +82,7 @@ class Groups:
         _ask(self._wire, [self._to(number, self._sync(number)) for number in range(GROUPS)])
 
     def commit(self, offset: int) -> None:
-        """Everybody commits this offset everywhere."""
+        """Commit this offset for all partitions of all groups."""
         _ask(self._wire, [self._to(number, self._commit(number, offset)) for number in range(GROUPS)])
 
     def _to(self, number: int, request: Any) -> Question:
@@ -123,12 +123,12 @@ def _join(number: int) -> Any:
         member_id="",
         protocol_type="consumer",
         protocols=[("range", subscription)],
-        max_version=3,  # newer ones ask for two requests
+        max_version=3,  # newer versions need two requests
     )
 
 
 def _feed(bootstrap: str) -> None:
-    """One record into each partition."""
+    """Send one record to each partition."""
     producer = Producer({"bootstrap.servers": bootstrap, "queue.buffering.max.messages": 200_000, "log_level": 0})
     for topic in range(TOPICS):
         for partition in range(PER_TOPIC):
@@ -139,7 +139,7 @@ def _feed(bootstrap: str) -> None:
 
 
 def measure() -> dict[str, Any]:
-    """Cycles of an agent that observes everything."""
+    """Returns the cost of cycles of an agent that observes all groups."""
     properties = {"log.index.size.max.bytes": "4096", "group.max.session.timeout.ms": str(_SESSION_MS)}
     with Cluster(properties=properties, heap_megabytes=900) as cluster, Admin(cluster.bootstrap, timeout=240) as admin:
         brokers = sorted(cluster.brokers)
@@ -168,13 +168,13 @@ def measure() -> dict[str, Any]:
 
 
 def _peak_bytes() -> int:
-    """The kernel's high-water mark of this program alone: getrusage would count what forked it, too."""
+    """Returns the kernel's peak memory of this program only: getrusage would include the process that forked it."""
     status = Path("/proc/self/status").read_text()
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def _agent(bootstrap: str) -> None:
-    """Look whenever a line comes in; tell the cost at the end."""
+    """Run a cycle for each input line; print the cost at the end."""
     settings = load(
         flags={"kafka": {"bootstrap.servers": bootstrap}, "groups": ["none"], "traffic": {"groups": ["*"]}},
         environment={},

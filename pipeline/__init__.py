@@ -1,4 +1,4 @@
-"""The fleet on Spark: agents' records from Kafka into tables, and reports and what-if questions on them.
+"""The fleet pipeline on Spark: writes agents' records from Kafka to tables, and computes reports and what-ifs.
 
-Builds on `assignors` and `common`, never on `agent`.
+It may import `assignors` and `common`, never `agent`.
 """

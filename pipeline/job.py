@@ -1,4 +1,4 @@
-"""The pipeline's commands by themselves, for spark-submit: as below `samerack pipeline`, and nothing of the agent."""
+"""The pipeline's commands as a separate program for spark-submit: those of `samerack pipeline`, without the agent."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ commands(app)
 
 
 def main() -> None:
-    """Run what the command line says."""
+    """Run the command line."""
     app()

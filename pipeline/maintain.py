@@ -1,6 +1,6 @@
-"""Keeping the tables small and quick: days past their time go, small files become large ones, old files are deleted.
+"""Maintains the tables: deletes days past their retention, compacts small files, and deletes old files.
 
-Safe while the stream writes: whoever comes second begins that piece anew.
+It may run while the stream writes: on a conflict the second writer repeats its operation.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 
 from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from common.settings.pipeline import PipelineSettings
 from pipeline import tables
@@ -20,14 +20,14 @@ from pipeline.schema import TABLES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kept:
-    """What was done to one table.
+    """The result of maintaining one table.
 
     Attributes:
         table: its name.
         kept_since: first day that it keeps.
-        days_deleted: days before that, which are gone.
+        days_deleted: number of earlier days that were deleted.
         files_before: data files of the table before.
-        files_after: and now.
+        files_after: data files now.
         bytes: their size now.
         seconds: how long it took.
     """
@@ -44,22 +44,22 @@ class Kept:
 def maintain(
     spark: SparkSession, settings: PipelineSettings, *, today: date, progress: Callable[[str], None]
 ) -> list[Kept]:
-    """Do it for every table.
+    """Maintain every table.
 
     Args:
         spark: The session.
-        settings: Where the tables lie, how many days they keep, and how long old files stay.
+        settings: Where the tables are, how many days they keep, and how long old files stay.
         today: Today in UTC.
-        progress: Is told what begins.
+        progress: Called with each step that starts.
 
     Raises:
-        AgentError: A table is missing or cannot be read, or another writer changes the same files again and again.
+        AgentError: A table is missing or cannot be read, or another writer changes the same files repeatedly.
     """
     return [_one(spark, settings, name, today, progress) for name in TABLES]
 
 
 def first_day(settings: PipelineSettings, name: str, today: date) -> date:
-    """The first day that a table keeps: as many days as its setting says, today among them."""
+    """Returns the first day that a table keeps; the number of days in its setting includes today."""
     days = {
         "traffic_by_minute": settings.traffic_days,
         "group_states": settings.states_days,
@@ -81,7 +81,7 @@ def _one(
         progress(f"{name}: deleting {gone} days before {since}")
         tables.patiently(lambda: table.delete(old))
     progress(f"{name}: compacting")
-    # today's files are those that the stream changes: meeting it there must not undo the work on all other days
+    # the stream changes today's files: a conflict there must not undo the compaction of all other days
     for days in (f"day < DATE'{today}'", f"day >= DATE'{today}'"):
         tables.patiently(lambda days=days: table.optimize().where(days).executeCompaction())  # type: ignore[misc]
     progress(f"{name}: deleting files that no version of the last {settings.vacuum_hours:g} hours needs")
@@ -99,6 +99,6 @@ def _one(
 
 
 def _size(spark: SparkSession, settings: PipelineSettings, name: str) -> tuple[int, int]:
-    """Files and bytes of a table as it stands."""
+    """Returns the current number of files and bytes of a table."""
     row = tables.opened(spark, settings, name).detail().select("numFiles", "sizeInBytes").head()
     return (0, 0) if row is None else (row["numFiles"], row["sizeInBytes"])

@@ -1,4 +1,4 @@
-"""The pipeline as files for spark-submit: a zip of what runs on the workers too, and the program that it is given."""
+"""Writes the files for spark-submit: a zip of the packages that the workers need too, and the program to submit."""
 
 from __future__ import annotations
 

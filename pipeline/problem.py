@@ -1,6 +1,6 @@
-"""A group's state -> an assignment problem, and what its plans read across racks in bytes.
+"""Converts a group's state to an assignment problem, and computes the bytes that its plans read across racks.
 
-A state comes from outside, so everything that it claims is looked at before an assignor sees it.
+A state comes from outside, so all of its values are checked before an assignor gets them.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from common.records import UNKNOWN, GroupState
 LEADABLE: Final = frozenset({"classic", "consumer"})
 """Kinds of groups that an agent leads, or could if the group used the classic protocol."""
 _GREATEST_RATE: Final = 1e15
-"""Bytes per second that no partition has; what is more is a mistake of the state, and would not fit into weights."""
+"""No partition has more bytes per second; a higher rate is an error of the state, and would not fit into weights."""
 
 
 class StateError(AgentError):
-    """A group's state that contradicts itself; the message says where."""
+    """A group's state contradicts itself; the message says where."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,8 +39,8 @@ class Group:
         rates: [P] wire bytes per second of each partition of the problem; 1 each where no rate is known at all, so that
             shares are shares of partitions then.
         broker_racks: [B] the brokers' racks, by name, as indices into the problem's racks.
-        tells_rack: [M] whether the member tells its rack in its subscription. Where the state of an older agent does
-            not say, who fetches with its rack is taken to tell it, which is so for every client but old ones.
+        tells_rack: [M] whether the member sends its rack in its subscription. States of older agents lack this; then a
+            member that fetches with its rack counts as sending it, which is true for all clients but old ones.
     """
 
     problem: Problem
@@ -54,9 +54,9 @@ class Crossing:
     """Wire bytes per second that one plan of a group reads.
 
     Attributes:
-        crossing: between two racks.
-        known: in all, where both racks are known: what `crossing` is a share of.
-        unknown: the rest of what is read.
+        crossing: read across two known racks.
+        known: all reads with both racks known; `share` is `crossing` divided by this.
+        unknown: the rest of the reads.
     """
 
     crossing: float
@@ -65,15 +65,15 @@ class Crossing:
 
     @property
     def share(self) -> float:
-        """What crosses racks, out of what is known; 0 where nothing is read."""
+        """Cross-rack part of the reads with known racks; 0 where there are none."""
         return min(1.0, self.crossing / self.known) if self.known else 0.0
 
 
 def group_of(state: GroupState) -> Group:
-    """The state as a problem.
+    """Returns the state as a problem.
 
     Raises:
-        StateError: an index points nowhere, lists of a topic differ in length, or a rate is no rate.
+        StateError: an index is out of range, lists of a topic differ in length, or a rate is invalid.
         AssignmentError: a member or topic occurs twice.
     """
     _check(state)
@@ -91,7 +91,7 @@ def group_of(state: GroupState) -> Group:
         members=[
             MemberInput(
                 id=member.id,
-                # who owns a partition reads its topic, whatever an old subscription says
+                # the owner of a partition reads its topic, even if an old subscription lacks it
                 topics=frozenset((*(state.topics[index].name for index in member.topics), *mine)),
                 rack=rack(member.rack),
                 reads_any_replica=bool(state.rack_aware_fetch) and member.fetches_with_rack,
@@ -117,11 +117,11 @@ def group_of(state: GroupState) -> Group:
 
 
 def _with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
-    """The problem with columns for these racks too, where neither a replica nor a member of the group stands yet."""
+    """Returns the problem with columns for these racks too, in which the group has no replica or member yet."""
     names = tuple(sorted({*problem.racks, *racks}))
     if names == problem.racks:
         return problem
-    position = np.array([*map(names.index, problem.racks), NOBODY], np.int32)  # the last one stands for NOBODY
+    position = np.array([*map(names.index, problem.racks), NOBODY], np.int32)  # the last entry is for NOBODY
     places = np.zeros((len(problem.replica_racks), len(names)), np.bool_)
     places[:, position[:-1]] = problem.replica_racks
     return replace(
@@ -134,12 +134,12 @@ def _with_racks(problem: Problem, racks: Sequence[str]) -> Problem:
 
 
 def weights_of(rates: FloatArray) -> Int64Array:
-    """Rates as the weights that assignors take."""
+    """Returns rates as the weights that assignors take."""
     return np.maximum(1, np.rint(rates)).astype(np.int64)
 
 
 def _rates(state: GroupState) -> FloatArray:
-    """[P] rates in the order of the problem: 0 in a topic without rates, but 1 everywhere where none is known."""
+    """Returns [P] rates in the order of the problem: 0 in a topic without rates, 1 everywhere if no rate is known."""
     rows = [
         topic.bytes_per_second or (0.0,) * len(topic.owner)
         for topic in sorted(state.topics, key=lambda topic: topic.name)
@@ -167,7 +167,7 @@ def _check(state: GroupState) -> None:
             )
         _within(topic.owner, members, f"owners of topic {topic.name!r}", "members")
         _within([rack for row in topic.replicas for rack in row], racks, f"replicas of topic {topic.name!r}", "racks")
-        # also false for what is not a number
+        # also false for NaN
         if not all(0 <= rate <= _GREATEST_RATE for rate in topic.bytes_per_second):
             raise StateError(f"rates of topic {topic.name!r}: expected bytes per second from 0 to {_GREATEST_RATE:g}")
 
@@ -179,11 +179,11 @@ def _within(indices: Sequence[int], count: int, what: str, of: str) -> None:
 
 
 def crossing(group: Group, owner: Int32Array) -> Crossing:
-    """What a plan reads across racks, by the group's byte rates.
+    """Returns what a plan reads across racks, by the group's byte rates.
 
     Args:
         group: the group.
-        owner: [P] owner of each partition, or NOBODY, who reads nothing.
+        owner: [P] owner of each partition, or NOBODY for one that is not read.
     """
     problem, rates = group.problem, group.rates
     assigned = owner != NOBODY
@@ -201,7 +201,7 @@ def crossing(group: Group, owner: Int32Array) -> Crossing:
 
 
 def _any_near(problem: Problem, owner: Int32Array, rack: Int32Array) -> BoolArray:
-    """[P] where a replica in the reader's rack serves it."""
+    """Returns [P] whether a replica in the reader's rack serves the partition."""
     if not problem.racks:
         return np.zeros(len(owner), np.bool_)
     near: BoolArray = (
@@ -211,12 +211,12 @@ def _any_near(problem: Problem, owner: Int32Array, rack: Int32Array) -> BoolArra
 
 
 def present(group: Group) -> Crossing:
-    """What the assignment in force reads."""
+    """Returns what the present assignment reads."""
     return crossing(group, group.problem.owner)
 
 
 def own(group: Group, assignor: str) -> Crossing | None:
-    """What the group's own assignor would make of it; None where that is not known here.
+    """Returns what a plan by the group's own assignor would read; None where that assignor is not known here.
 
     Raises:
         AssignmentError: as the assignor.
@@ -226,7 +226,7 @@ def own(group: Group, assignor: str) -> Crossing | None:
 
 
 def optimal(group: Group, *, max_skew: int = 0) -> Crossing:
-    """What the best plan reads, for byte rates.
+    """Returns what the best plan reads, for byte rates.
 
     Raises:
         AssignmentError: as the assignor.
@@ -235,7 +235,7 @@ def optimal(group: Group, *, max_skew: int = 0) -> Crossing:
 
 
 def led_plan(problem: Problem, assignor: str) -> Int32Array:
-    """The plan that an agent would lead the group with: the best, with co-partitioned topics kept together for `range`.
+    """Returns the plan of a leading agent: the best one; for `range` it keeps co-partitioned topics together.
 
     Raises:
         AssignmentError: as the assignor.

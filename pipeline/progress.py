@@ -1,4 +1,4 @@
-"""How far a job on Spark has come, on standard error."""
+"""Shows the progress of a Spark job on standard error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LOOK_SECONDS: Final = 0.3
 
 @contextmanager
 def shown(spark: SparkSession, what: str) -> Iterator[None]:
-    """While the block runs, a line with the tasks of Spark's present stages, where standard error is a terminal."""
+    """Shows the tasks of Spark's active stages while the block runs, where standard error is a terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield

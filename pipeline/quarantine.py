@@ -1,7 +1,7 @@
-"""What makes a record bad, each condition by name, and the rows of bad records.
+"""The rules for bad records, each with its reason in words, and the rows of the quarantine table.
 
-The rules are `common.records`' contract, and bounds that keep one publisher from spoiling sums, filling the tables with
-days of its own, or making a report too large to work out. docs/pipeline.md lists them.
+The rules are the contract of `common.records`, and bounds that keep one publisher from making sums wrong, filling the
+tables with invented days, or making a report too large to compute. docs/pipeline.md lists them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import StructType
 
 from common.records import SCHEMA
@@ -18,15 +18,15 @@ from common.settings.pipeline import PipelineSettings
 from pipeline.schema import GROUP_STATE, MEMBERS, QUARANTINE, TOPICS, TRAFFIC_SAMPLE
 
 Rules: TypeAlias = Iterator[tuple[Column, str | Column]]
-"""When a record is bad, and what is wrong with it then."""
+"""Pairs of a condition under which a record is bad, and the reason."""
 
 BROKEN: Final = "broken"
-"""Where Spark's parser puts the text of a record that it could not read whole."""
+"""The field in which Spark's parser puts the text of a record that it could not read completely."""
 BYTES_PER_SECOND: Final = 10**12
 """More than all members of a group read of one topic: ten network interfaces of 800 Gbit/s, the fastest Ethernet (IEEE
-802.3df, 2024), of 10^11 bytes a second each. As many records, and as much of one partition, are no more likely."""
+802.3df, 2024), of 10^11 bytes a second each. The same bound holds for records and for the rate of one partition."""
 LEAST_SECONDS: Final = 60
-"""A shorter window may hold as much as this one: what an agent finds out late counts in the window of that moment."""
+"""A shorter window may hold as much as one of this length: what an agent detects late counts in its current window."""
 LONGEST_NAME: Final = 1000
 """Characters of a name: of a cluster, group, member, client, rack, agent, election, assignor."""
 MOST_RACKS: Final = 1000
@@ -38,20 +38,20 @@ KINDS: Final = ("classic", "consumer", "streams-classic", "streams", "other")
 _LONGEST_ID: Final = 64
 _NAME: Final = rf"\A[^\p{{Cc}}\p{{Zl}}\p{{Zp}}]{{0,{LONGEST_NAME}}}\z"
 _TOPIC: Final = r"\A[a-zA-Z0-9._-]{1,249}\z"
-"""What Kafka takes for a topic's name (org.apache.kafka.common.internals.Topic)."""
+"""Topic names that Kafka accepts (org.apache.kafka.common.internals.Topic)."""
 _NO_NAME: Final = f"longer than {LONGEST_NAME} characters, or with control characters"
 _MAY_BE_NULL: Final = frozenset({"election", "rack_aware_fetch"})
 _MAY_BE_MISSING: Final = frozenset({"bytes_per_second", "tells_rack"})
 
 
 def reason(settings: PipelineSettings, *, is_sample: Column, raw: Column, record: Column, now: Column) -> Column:
-    """The first reason why a record is bad, or null.
+    """Returns the first reason why a record is bad, or null.
 
     Args:
         settings: The bounds.
         is_sample: Whether it came from the topic of samples.
         raw: Its bytes.
-        record: What was parsed of them.
+        record: The fields parsed from them.
         now: The stream's clock.
     """
     rules = [*_not_a_record(raw, record), *_of_all(record), *_of_samples(settings, is_sample, record, now)]
@@ -64,7 +64,7 @@ def reason(settings: PipelineSettings, *, is_sample: Column, raw: Column, record
 
 
 def quarantined(records: DataFrame) -> DataFrame:
-    """The bad ones among parsed records, as the table has them."""
+    """Returns the bad ones among parsed records, as rows of the table."""
     bad = records.where(F.col("wrong").isNotNull()).withColumnRenamed("wrong", "reason")
     return bad.withColumn("at", F.col("seen")).select(*QUARANTINE.names)
 
@@ -73,14 +73,14 @@ def _not_a_record(raw: Column, record: Column) -> Rules:
     text = raw.cast("string")
     broken = record.isNull() | record[BROKEN].isNotNull()
     yield raw.isNull() | (F.length(raw) == 0), "empty"
-    # the second parser is asked only where the first one stumbled
+    # the second parser runs only where the first one failed
     yield ~F.is_valid_utf8(raw) | (broken & F.try_parse_json(text).isNull()), "not JSON"
     yield ~F.ltrim(text).startswith("{"), "not a JSON object"
 
 
 def _of_all(record: Column) -> Rules:
     yield _missing(record, "schema")
-    # a field may mean something else there, so nothing of it counts
+    # a field may mean something else in an unknown version, so such a record is bad as a whole
     version = record["schema"]
     yield ~version.between(1, SCHEMA), F.concat(F.lit("schema: unknown version "), version.cast("string"))
     for name in ("id", "agent", "cluster", "group"):
@@ -128,7 +128,7 @@ def _of_states(settings: PipelineSettings, is_state: Column, record: Column, now
 
 
 def _sizes(record: Column) -> Iterator[tuple[Column, str]]:
-    """What an assignor could not hold; every field is there."""
+    """Yields rules against states too large for an assignor's memory; all fields exist by then."""
     racks, members, topics = (F.size(record[name]).cast("long") for name in ("racks", "members", "topics"))
     partitions = F.aggregate(
         record["topics"], F.lit(0).cast("long"), lambda count, topic: count + F.size(topic["owner"])
@@ -140,7 +140,7 @@ def _sizes(record: Column) -> Iterator[tuple[Column, str]]:
 
 
 def _within_lists(record: Column) -> Iterator[tuple[Column, str]]:
-    """Names and rates that are none; every field is there."""
+    """Yields rules against invalid names and rates within lists; all fields exist by then."""
     yield F.exists(record["racks"], lambda rack: ~rack.rlike(_NAME)), f"racks: {_NO_NAME}"
     yield F.exists(record["members"], lambda one: ~one["id"].rlike(_NAME)), f"members: id {_NO_NAME}"
     yield F.exists(record["members"], lambda one: ~one["client_id"].rlike(_NAME)), f"members: client_id {_NO_NAME}"
@@ -149,7 +149,7 @@ def _within_lists(record: Column) -> Iterator[tuple[Column, str]]:
 
 
 def _no_rate(rate: Column) -> Column:
-    """Negative, absurdly much, or not a number, which Spark takes for more than any."""
+    """Returns whether a rate is null, negative, too high, or NaN, which Spark orders above all numbers."""
     return rate.isNull() | ~rate.between(0.0, float(BYTES_PER_SECOND))
 
 
@@ -166,13 +166,13 @@ def _incomplete(element: StructType) -> Callable[[Column], Column]:
 
 
 def _own(shape: StructType) -> list[str]:
-    """The fields of one kind of record that it may not lack, beyond those of both kinds."""
+    """Returns the required fields of one kind of record, without those of both kinds."""
     common = {"schema", "id", "agent", "cluster", "group"}
     return [name for name in shape.names if name not in common | _MAY_BE_NULL]
 
 
 def _only(kind: Column, holds: Column, words: str) -> tuple[Column, str]:
-    """The rule for one kind of record."""
+    """Returns the rule, limited to one kind of record."""
     return kind & holds, words
 
 
@@ -185,7 +185,7 @@ def _no_name(record: Column, name: str) -> tuple[Column, str]:
 
 
 def _out_of_time(settings: PipelineSettings, moment: Column, now: Column) -> dict[str, Column]:
-    """Moments of which no agent tells any more, or yet."""
+    """Returns the rules against times too far in the future or in the past."""
     milliseconds = F.unix_millis(now)
     days = settings.late_days
     return {

@@ -1,7 +1,7 @@
-"""The shapes of all that the pipeline reads and keeps: the agents' two records, and the tables, each column in words.
+"""Spark schemas of all that the pipeline reads and keeps: the agents' two records, and the tables with column comments.
 
-`common.records` is the records' contract; a test holds the shapes here against it. docs/pipeline-tables.md is made from
-the tables here.
+`common.records` is the contract of the records; a test compares the schemas here with it. docs/pipeline-tables.md is
+generated from the tables here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 from pipeline.sums import FULL
 
 KEPT_BYTES: Final = 65_536
-"""Of a bad record: its place in Kafka names the whole."""
+"""How much is kept of a bad record; its topic, partition and offset identify the rest."""
 
 TEXT: Final = StringType()
 COUNT: Final = LongType()
@@ -104,7 +104,7 @@ TRAFFIC_BY_MINUTE: Final = _table(
     ("samples", COUNT, "Samples that were added up."),
     _DAY,
 )
-"""One row for each key (all columns before `bytes`); a sample that comes late is added to its row."""
+"""One row for each key (all columns before `bytes`); a late sample is added to its row."""
 
 GROUP_STATES: Final = _table(
     ("id", TEXT, "The record's id; a state that is sent again, byte for byte, is here once."),
@@ -149,4 +149,4 @@ QUARANTINE: Final = _table(
 
 TABLES: Final = {"traffic_by_minute": TRAFFIC_BY_MINUTE, "group_states": GROUP_STATES, "quarantine": QUARANTINE}
 KEY: Final = ("cluster", "group", "topic", "client_rack", "replica_rack", "method", "counted_by", "minute")
-"""What a row of `traffic_by_minute` is for."""
+"""The key of a row of `traffic_by_minute`."""

@@ -1,4 +1,4 @@
-"""A SparkSession from the settings, and what keeps one from starting, in words."""
+"""Starts a SparkSession from the settings, and explains why one does not start."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LEAST_JAVA: Final = 17
 REDACTED: Final = (
     r"(?i)secret|passw|passphrase|token|credential|(access|account|private|keystore)[._-]?key|jaas|[._]sas[._]"
 )
-"""Where a setting's or an option's name has this, Spark shows no value: on its pages, in its event log, in plans."""
+"""Spark hides the value of each setting or option whose name matches: on its pages, in its event log, in plans."""
 _CONNECT_SECONDS: Final = 5.0
 _ONE_PROCESS: Final = re.compile(r"local(?:\[(\d+|\*)(?:,\d+)?\])?")
 _ARGUMENTS: Final = "PYSPARK_SUBMIT_ARGS"
@@ -46,29 +46,29 @@ _ALWAYS: Final[Mapping[str, str]] = {
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
-    # with it the optimiser multiplies the rules for bad records until memory is full
+    # it makes the optimiser multiply the rules for bad records until memory is full
     "spark.sql.constraintPropagation.enabled": "false",
     # Delta reads its log with fifty tasks by default; these tables have thousands of files, not millions
     "spark.databricks.delta.snapshotPartitions": "2",
-    # a retention below a week is the user's to choose, and said in `pipeline.vacuum_hours`
+    # the user may choose a retention below a week, in `pipeline.vacuum_hours`
     "spark.databricks.delta.retentionDurationCheck.enabled": "false",
 }
 _LOCAL: Final[Mapping[str, str]] = {
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
-    # what Delta lists folders with: as many tasks, by default ten thousand
+    # the number of tasks with which Delta lists folders; the default is ten thousand
     "spark.sql.sources.parallelPartitionDiscovery.parallelism": "8",
 }
-"""One process needs no network, and many small tasks only cost it time."""
+"""For `local[N]`: one process needs no network, and many small tasks only cost time."""
 
 
 def options(settings: PipelineSettings, submitted: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings: ours, under what spark-submit says, under what the settings say.
+    """Returns Spark's settings: our defaults, overridden by spark-submit, overridden by `pipeline.conf`.
 
     Args:
-        settings: Ours.
-        submitted: What spark-submit or Spark's own files say already.
+        settings: Our settings.
+        submitted: Settings from spark-submit or Spark's own files.
 
     Raises:
         SettingsError: The jars are missing.
@@ -80,7 +80,7 @@ def options(settings: PipelineSettings, submitted: Mapping[str, str]) -> dict[st
         # a shuffle into more parts than there are cores costs a small batch most of its time
         cores = int(local[1]) if (local[1] or "*") != "*" else os.cpu_count() if local[1] else 1
         ours |= {**_LOCAL, "spark.sql.shuffle.partitions": str(cores)}
-    if _LOG.is_file():  # within a zipped package it is none that Java could read
+    if _LOG.is_file():  # Java cannot read it within a zipped package
         ours["spark.driver.extraJavaOptions"] = f"-Dlog4j2.configurationFile={_LOG.as_uri()}"
     if not {"spark.jars", "spark.jars.packages"} & said.keys():
         ours["spark.jars"] = ",".join(jars.find(settings.jars))
@@ -88,14 +88,14 @@ def options(settings: PipelineSettings, submitted: Mapping[str, str]) -> dict[st
 
 
 def start(settings: PipelineSettings, *, name: str) -> SparkSession:
-    """A session; the caller stops it.
+    """Start a session; the caller stops it.
 
     Args:
         settings: Where it runs.
-        name: What Spark's own pages call it.
+        name: Its name on Spark's own pages.
 
     Raises:
-        SettingsError: Java or the jars are missing, or the master's address is none that Spark understands.
+        SettingsError: Java or the jars are missing, or the master's address is not valid.
         AgentError: The master or its workers do not answer.
     """
     submitted = _submitted()
@@ -124,7 +124,7 @@ def start(settings: PipelineSettings, *, name: str) -> SparkSession:
 
 @contextmanager
 def opened(settings: PipelineSettings, *, name: str) -> Iterator[SparkSession]:
-    """As `start`, for a session that ends with the block."""
+    """Start a session that stops at the end of the block; otherwise as `start`."""
     spark = start(settings, name=name)
     try:
         yield spark
@@ -133,9 +133,9 @@ def opened(settings: PipelineSettings, *, name: str) -> Iterator[SparkSession]:
 
 
 def _launch(given: Mapping[str, str]) -> None:
-    """Start Java, unless it runs: what it is told stands in a file of this user's, not in its command line.
+    """Start Java, unless it runs; its settings are in a file of this user, not in its command line.
 
-    Everybody on the machine can read a command line, and PySpark would put all settings there, keys of storages too.
+    Every user of the machine can read a command line, and PySpark would put all settings there, storage keys included.
     """
     with TemporaryDirectory(prefix="samerack-") as folder:
         file = Path(folder) / "spark.properties"
@@ -156,12 +156,12 @@ def _launch(given: Mapping[str, str]) -> None:
 
 
 def _property(text: str) -> str:
-    """A key or value as a file of Java's properties has it."""
+    """Returns a key or value escaped for a Java properties file."""
     return "".join(_ESCAPED.get(character, character) for character in text)
 
 
 def _submitted() -> dict[str, str]:
-    """What spark-submit says; nothing where the program was started by itself."""
+    """Returns the settings from spark-submit; none where the program was started without it."""
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
         return {}
     SparkContext._ensure_initialized()  # noqa: SLF001 - SparkConf() reads Java's side only once this has run
@@ -185,7 +185,7 @@ def _check_java() -> None:
 
 
 def _check_master(master: str) -> None:
-    """Look at its form, and knock at a standalone master's door: Spark itself would knock for a minute."""
+    """Check the form of the address, and connect to a standalone master: Spark itself would retry for a minute."""
     if not master.startswith("spark://"):
         if not (_ONE_PROCESS.fullmatch(master) or master.startswith("k8s://") or master == "yarn"):
             raise SettingsError(
@@ -220,7 +220,7 @@ def _explained(master: str, error: Exception) -> AgentError:
 
 
 def _wait_for_workers(spark: SparkSession, master: str, seconds: float) -> None:
-    """A standalone master without free workers would keep every job waiting for ever."""
+    """Wait for a worker: on a standalone master without free workers every job would wait for ever."""
     if not master.startswith("spark://"):
         return
     deadline = time.monotonic() + seconds

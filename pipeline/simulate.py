@@ -1,7 +1,7 @@
-"""A fleet that does not exist, as the records that its agents would publish: the whole pipeline can be tried on it.
+"""Simulates the records that a fleet's agents would publish, to try the whole pipeline without a fleet.
 
 Samples and states agree: both follow from members, replicas, rates and an assignment that a real assignor made. Memory
-grows with the fleet, not with the time.
+grows with the size of the fleet, not with the simulated time.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from pipeline.simulate_cast import DAY, Fleet, Group, cast_of
 Kind: TypeAlias = Literal["sample", "state"]
 
 _DEALT_BY: Final = {"uniform": "sticky", "stream": "range", "streams": "range"}
-"""Which assignor deals for those that brokers or Kafka Streams have; none of them is rack-aware."""
+"""The assignor used in place of those of brokers or Kafka Streams; none of them is rack-aware."""
 _NOISE: Final = 0.1
 _END: Final = ',"election":"samerack"}'
-"""How every sample ends: with the election that agents take part in by default."""
+"""The end of every sample: the election that agents take part in by default."""
 
 
 class Message(NamedTuple):
-    """One record on its way.
+    """One record to be sent.
 
     Attributes:
-        kind: to which topic it goes.
+        kind: selects its topic.
         key: cluster and group, so that a group's records stay in order.
         value: JSON in UTF-8.
-        at: its own time: of a sample the window's start.
-        fault: "" for a good record, else what `pipeline.simulate_faults` did.
+        at: its own time; for a sample the window's start.
+        fault: "" for a good record, else the name of the fault that `pipeline.simulate_faults` added.
     """
 
     kind: Kind
@@ -56,10 +56,10 @@ class _Flow(NamedTuple):
 
 
 def messages(fleet: Fleet) -> Iterator[Message]:
-    """All records of the fleet, by time.
+    """Yields all records of the fleet, in order of time.
 
-    Each step every group's samples of the window that begins then; states at the start, at changes and from time to
-    time, before the samples that follow from them.
+    Each step yields the samples of every group for the window that starts then; states at the start, at changes and at
+    intervals, before the samples that follow from them.
 
     Complexity: about 2 µs for each sample.
     """
@@ -81,7 +81,7 @@ def messages(fleet: Fleet) -> Iterator[Message]:
 
 
 def _factors(fleet: Fleet, step: int, groups: int) -> list[float]:
-    """What each group's rates are multiplied with in this step: the time of the day, and noise."""
+    """Returns the factor of each group's rates in this step: the time of day, and noise."""
     hour = (fleet.start + step * fleet.step_seconds * 1000) % DAY / DAY
     noise = np.random.default_rng([fleet.seed, step]).random(groups)
     factors: list[float] = ((1.0 + 0.5 * sin(2 * pi * (hour - 0.25))) * (1.0 + _NOISE * (2 * noise - 1))).tolist()
@@ -89,7 +89,7 @@ def _factors(fleet: Fleet, step: int, groups: int) -> list[float]:
 
 
 class _Actor:
-    """One group in the course of time: its members, replicas and assignment as they are now."""
+    """One group with its current members, replicas and assignment."""
 
     def __init__(self, fleet: Fleet, index: int) -> None:
         self.cast = cast_of(fleet, index)
@@ -100,7 +100,7 @@ class _Actor:
         self.flows: tuple[_Flow, ...] = ()
 
     def act(self, step: int) -> bool:
-        """Let happen what is to happen at this step; whether anything did."""
+        """Apply the changes due at this step; returns whether there were any."""
         cast = self.cast
         moving = {topic.name for topic in cast.topics if topic.moves_at == step}
         losing, taken_over = cast.loses_at == step, cast.led_from == step
@@ -110,14 +110,14 @@ class _Actor:
         if losing:
             self._state = _without_racks(self._state, forgotten=cast.forgets_racks)
         self._led |= taken_over
-        # replicas that move rebalance nobody; members that restart do, and so does an agent
+        # moved replicas alone cause no rebalance; restarting members do, and so does a leading agent
         if self._led or losing or not step:
             self._state = _assigned(self._state, led=self._led)
         self.flows = _flows(self._state, self._id)
         return True
 
     def state_at(self, at: int, factor: float) -> GroupState:
-        """The state to publish."""
+        """Returns the state to publish."""
         topics = tuple(
             topic.model_copy(
                 update={"bytes_per_second": tuple(round(rate * factor, 3) for rate in topic.bytes_per_second)}
@@ -146,7 +146,7 @@ def _first_state(cast: Group) -> GroupState:
             MemberState(
                 id=member.id,
                 client_id=member.client_id,
-                # without `client.rack` the agent's maps still tell the racks of most groups
+                # without `client.rack` the agent still knows the racks of most groups from its maps
                 rack=member.rack if member.tells_rack or not cast.forgets_racks else UNKNOWN,
                 fetches_with_rack=member.tells_rack,
                 topics=everything,
@@ -167,7 +167,7 @@ def _first_state(cast: Group) -> GroupState:
 
 
 def _with_moved_replicas(state: GroupState, names: AbstractSet[str]) -> GroupState:
-    """Every replica of these topics is one rack further."""
+    """Returns the state with every replica of these topics moved to the next rack."""
     racks = len(state.racks)
 
     def moved(topic: TopicState) -> TopicState:
@@ -184,14 +184,14 @@ def _without_racks(state: GroupState, *, forgotten: bool) -> GroupState:
 
 
 def _assigned(state: GroupState, *, led: bool) -> GroupState:
-    """The state after a rebalance: by the agent where it leads, else by the group's own assignor."""
+    """Returns the state after a rebalance: by the agent where it leads, else by the group's own assignor."""
     group = group_of(state)
     if led:
         plan = led_plan(group.problem, state.assignor)
     else:
         told = group.tells_rack & (state.kind == "classic")
         dealt = own_plan(group.problem, _DEALT_BY.get(state.assignor, state.assignor), told)
-        assert dealt is not None  # noqa: S101 - the cast has no other assignors
+        assert dealt is not None  # noqa: S101 - simulated groups have no other assignors
         plan = dealt
     return state.model_copy(
         update={
@@ -205,7 +205,7 @@ def _assigned(state: GroupState, *, led: bool) -> GroupState:
 
 
 def _owners(state: GroupState, members: tuple[str, ...], plan: Int32Array) -> Iterator[tuple[int, ...]]:
-    """The plan of the problem, whose members and topics are sorted, by the state's own order."""
+    """Yields the owners of each topic in the state's order; the plan has members and topics sorted."""
     number = {member.id: index for index, member in enumerate(state.members)}
     owners = [number[members[owner]] for owner in plan.tolist()]
     starts, start = {}, 0
@@ -217,7 +217,7 @@ def _owners(state: GroupState, members: tuple[str, ...], plan: Int32Array) -> It
 
 
 def _flows(state: GroupState, prefix: str) -> tuple[_Flow, ...]:
-    """The state's bytes by topic and racks, with everything of their JSON that does not change."""
+    """Returns the state's bytes by topic and racks, with all parts of their JSON that do not change."""
     flows = []
     for number, topic in enumerate(state.topics):
         rates: dict[tuple[int, int], float] = {}
@@ -237,7 +237,7 @@ def _flows(state: GroupState, prefix: str) -> tuple[_Flow, ...]:
                 "method": "estimated",
             }
             body = json.dumps(fields, ensure_ascii=False, separators=(",", ":")).removeprefix("{").removesuffix("}")
-            # unknown racks count as -1: shifted, so that the id has no double minus
+            # an unknown rack is -1: plus 1, so that the id has no minus
             head = f'{{"schema":{SCHEMA},"id":"{prefix}.{number}.{client + 1}.{replica + 1}.'
             flows.append(_Flow(head, f'",{body},"window_start":', rate))
     return tuple(flows)

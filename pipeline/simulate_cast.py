@@ -1,6 +1,6 @@
-"""Who is in a simulated fleet: clusters, groups with members and topics, and what is to happen to each group.
+"""Draws the groups of a simulated fleet: cluster, members and topics of each, and the changes it will go through.
 
-Every group is drawn from a seed of its own, so that a larger fleet begins with the groups of a smaller one.
+Every group has its own seed, so that a larger fleet starts with the groups of a smaller one.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from common.errors import SettingsError
 _Value = TypeVar("_Value")
 
 START: Final = 1_793_491_200_000
-"""Where a simulated fleet begins unless told otherwise: 2026-11-01, always, so that a seed gives the same bytes."""
+"""Default first moment of a simulated fleet: 2026-11-01, fixed, so that a seed gives the same bytes."""
 DAY: Final = 86_400_000
 MOST_RACKS: Final = 50
 
@@ -27,9 +27,9 @@ _REPLICATION: Final = ((1, 10), (2, 30), (3, 60))
 _PARTITIONS: Final = ((6, 30), (12, 30), (24, 25), (48, 10), (96, 5))
 _TOPICS: Final = ((1, 55), (2, 30), (3, 15))
 _MEDIAN_RATE: Final = 13.8
-"""Logarithm of the bytes per second of a middling group: 1 MB/s."""
+"""Logarithm of the median group's bytes per second: 1 MB/s."""
 _READERS: Final = 10
-"""So many groups of a cluster pass until there is one more shared topic."""
+"""Number of groups of a cluster for each of its shared topics."""
 _WORDS: Final = ("orders", "payments", "clicks", "search", "fraud", "billing", "email", "audit", "stock", "ads", "geo")
 _JOBS: Final = ("sink", "loader", "enricher", "api", "report", "index", "alert", "copy")
 
@@ -42,16 +42,16 @@ class Fleet:
         groups: consumer groups, over all clusters.
         clusters: Kafka clusters.
         racks: racks of each cluster.
-        days: how much time passes; parts of a day are allowed.
+        days: simulated time; fractions are allowed.
         seed: the same seed gives the same records, byte for byte.
         start: first moment, milliseconds since 1970.
         step_seconds: length of a sample's window.
         state_seconds: time between two states of a group, a step at least; changes give one at once.
         partitions: partitions of each group's only topic; None draws topics and partitions.
         members: members of each group; None draws them.
-        led: share of classic groups that an agent leads, some of them from the beginning.
-        losing: share of groups that lose rack awareness on some day, as a careless deploy brings it about.
-        moving: share of topics whose replicas move on some day.
+        led: share of classic groups that an agent leads, some of them from the start.
+        losing: share of groups that lose rack awareness at some time, as after a faulty deployment.
+        moving: share of topics whose replicas move at some time.
         shared: share of groups that read a topic which other groups of the cluster read too.
     """
 
@@ -82,13 +82,13 @@ class Fleet:
 
     @property
     def steps(self) -> int:
-        """Windows in the whole time."""
+        """Number of windows in the simulated time."""
         return max(1, round(self.days * DAY / 1000 / self.step_seconds))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
-    """A member; `tells_rack`: it has `client.rack`, subscribes and fetches with it."""
+    """A member; `tells_rack`: it has `client.rack`, which it sends in subscriptions and fetches."""
 
     id: str
     client_id: str
@@ -115,7 +115,7 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A group as it begins, and its fate.
+    """A group at the start, and its later changes.
 
     Attributes:
         cluster: its cluster.
@@ -129,7 +129,7 @@ class Group:
         record_bytes: average size of a record.
         led_from: step from which an agent leads it, or None.
         loses_at: step at which members lose their `client.rack`, or None.
-        forgets_racks: whether nobody knows their racks then; else the agent's maps still tell them.
+        forgets_racks: whether their racks are unknown then; else the agent still knows them from its maps.
     """
 
     cluster: str
@@ -147,7 +147,7 @@ class Group:
 
 
 def cast_of(fleet: Fleet, index: int) -> Group:
-    """The group of this number."""
+    """Returns the group of this number."""
     draw = Random(f"{fleet.seed}/{index}")  # noqa: S311 - a simulation, not a secret
     cluster = index % fleet.clusters
     kind = _pick(draw, _KINDS)
@@ -158,7 +158,7 @@ def cast_of(fleet: Fleet, index: int) -> Group:
         name=name,
         kind=kind,
         assignor=_ASSIGNOR_OF_KIND.get(kind) or _pick(draw, _ASSIGNORS),
-        # every other cluster's brokers keep their default, which serves from leaders only
+        # brokers of every second cluster keep their default, which serves from leaders only
         rack_aware_fetch=cluster % 2 == 0,
         racks=rack_names(fleet.racks),
         members=_members(fleet, draw, name, max(len(topic.replicas) for topic in topics)),
@@ -171,7 +171,7 @@ def cast_of(fleet: Fleet, index: int) -> Group:
 
 
 def rack_names(count: int) -> tuple[str, ...]:
-    """Names of so many racks: rack-a, rack-b, rack-z, rack-aa, and so on."""
+    """Returns names for `count` racks: rack-a, rack-b, ... rack-z, rack-aa, and so on."""
     return tuple(f"rack-{'abcdefghijklmnopqrstuvwxyz'[n % 26] * (n // 26 + 1)}" for n in range(count))
 
 
@@ -182,19 +182,19 @@ def _pick(draw: Random, weighted: Sequence[tuple[_Value, int]]) -> _Value:
 
 
 def _some_step(fleet: Fleet, draw: Random, share: float) -> int | None:
-    """A step in the middle of the time, with this probability; draws alike in either case."""
+    """Returns a step in the middle of the time with this probability; draws the same numbers in either case."""
     chosen, when = draw.random() < share, draw.uniform(0.2, 0.8)
     return max(1, int(when * fleet.steps)) if chosen else None
 
 
 def _led_from(fleet: Fleet, draw: Random) -> int | None:
-    """From the beginning in two of five led groups, else from some day on."""
+    """Returns the step from which an agent leads: the start in two of five led groups, else a later one."""
     early, when = draw.random() < 0.4, _some_step(fleet, draw, fleet.led)
     return 0 if early and when is not None else when
 
 
 def _topics(fleet: Fleet, draw: Random, group: str) -> tuple[Topic, ...]:
-    """Topics of the group's own."""
+    """Returns the topics that only this group reads."""
     counts = [fleet.partitions] if fleet.partitions else [_pick(draw, _PARTITIONS) for _ in range(_pick(draw, _TOPICS))]
     volume = draw.lognormvariate(_MEDIAN_RATE, 1.5)
     parts = [draw.random() + 0.1 for _ in counts]
@@ -205,7 +205,7 @@ def _topics(fleet: Fleet, draw: Random, group: str) -> tuple[Topic, ...]:
 
 
 def _shared(fleet: Fleet, draw: Random, index: int) -> tuple[Topic, ...]:
-    """The topic that the group has in common with others of its cluster; of all clusters' first groups, the first."""
+    """Returns the topic, if any, that the group shares with others of its cluster; the first groups get the first."""
     reads, number = draw.random() < fleet.shared, draw.randrange(1 + index // fleet.clusters // _READERS)
     if fleet.partitions or not reads:
         return ()
@@ -225,9 +225,9 @@ def _topic(fleet: Fleet, draw: Random, name: str, count: int, volume: float) -> 
 
 
 def _replicas(racks: int, draw: Random, count: int) -> tuple[tuple[int, ...], ...]:
-    """Spread as Kafka does: leaders by turns, followers in the next racks, with a step that grows each round.
+    """Returns replicas spread as Kafka does: leaders in turn, followers in the next racks, with a growing step.
 
-    Leaders of every fourth topic have drifted to some racks, as they do when brokers restart.
+    Leaders of about every fourth topic are concentrated in some racks, as after broker restarts.
     """
     followers = min(_pick(draw, _REPLICATION), racks) - 1
     start, drifted = draw.randrange(racks), draw.random() < 0.25
@@ -241,7 +241,7 @@ def _replicas(racks: int, draw: Random, count: int) -> tuple[tuple[int, ...], ..
 
 
 def _rates(draw: Random, count: int, volume: float) -> tuple[float, ...]:
-    """Zipf's law with an exponent from none to strong, the ranks shuffled."""
+    """Returns rates by Zipf's law with an exponent from 0 to 1.1, in random order."""
     exponent = draw.uniform(0.0, 1.1)
     parts = [rank**-exponent for rank in range(1, count + 1)]
     draw.shuffle(parts)

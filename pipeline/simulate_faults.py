@@ -1,6 +1,6 @@
-"""What goes wrong between agents and a pipeline: records sent twice, late ones, and ones that are no records.
+"""Adds faults between agents and a pipeline: records sent twice, late records, and malformed ones.
 
-The good records all stay in the stream exactly once, so that their sums are known whatever is mixed in.
+Each good record stays in the stream exactly once, so that the sums stay known with any faults.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from common.errors import SettingsError
 from pipeline.simulate import Message
 
 _LATER: Final = 1000
-"""Within how many records a duplicate or a malformed one follows its original."""
+"""A duplicate or malformed record follows its original within so many records."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """How much goes wrong, as shares of the good records.
+    """How many faults to add, as shares of the good records.
 
     Attributes:
         duplicates: sent a second time, byte for byte, some records later.
-        late: samples that come later than they should.
-        late_seconds: how much later, in the time of the samples.
-        malformed: followed by something that is no record, of all sorts by turns.
+        late: samples that arrive late.
+        late_seconds: how late, in the time of the samples.
+        malformed: followed by a malformed record, of all sorts in turn.
         seed: the same seed gives the same faults.
     """
 
@@ -94,7 +94,7 @@ SORTS: Final = (*_ANY_BYTES, *_BY_KIND["sample"], *(sort for sort in _BY_KIND["s
 
 
 def malformed(message: Message, sort: str) -> bytes:
-    """The message's record, spoilt so; the sort must fit its kind."""
+    """Returns the message's record, malformed in this way; the sort must fit its kind."""
     if sort in _ANY_BYTES:
         return _ANY_BYTES[sort](message.value)
     spoilt = _BY_KIND[message.kind][sort](json.loads(message.value))
@@ -102,9 +102,9 @@ def malformed(message: Message, sort: str) -> bytes:
 
 
 def with_faults(messages: Iterable[Message], faults: Faults) -> Iterator[Message]:
-    """The messages with duplicates and malformed ones added, and late ones moved back.
+    """Yields the messages with duplicates and malformed ones added, and late ones delayed.
 
-    Memory: a thousand records, and what is late.
+    Memory: a thousand records, and the late ones.
     """
     if not (faults.duplicates or faults.late or faults.malformed):
         yield from messages

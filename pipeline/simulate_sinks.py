@@ -1,4 +1,4 @@
-"""Where simulated records go: a folder of JSON lines, standard output, or Kafka."""
+"""Writes simulated records to a folder of JSON lines, standard output, or Kafka."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _FULL_SECONDS: Final = 0.1
 
 @contextmanager
 def folder(path: Path) -> Iterator[Sink]:
-    """A file for each kind; a folder that is left before its end keeps what it had.
+    """Writes one file for each kind; after an error within the block the folder keeps its former files.
 
     Raises:
-        SettingsError: It cannot be written.
+        SettingsError: The folder cannot be written.
     """
     parts = {kind: path / (name + _PART) for kind, name in FILES.items()}
     try:
@@ -48,7 +48,7 @@ def folder(path: Path) -> Iterator[Sink]:
 
 @contextmanager
 def stdout() -> Iterator[Sink]:
-    """Both kinds, one record a line."""
+    """Writes both kinds to standard output, one record a line."""
     yield lambda message: _line(sys.stdout.buffer.write, message)
     sys.stdout.buffer.flush()
 
@@ -59,7 +59,7 @@ def _line(write: Callable[[bytes], Any], message: Message) -> None:
 
 @contextmanager
 def kafka(config: Mapping[str, str], topics: Mapping[Kind, str]) -> Iterator[Sink]:
-    """Kafka, as agents write to it: idempotent, keyed by group; waits while brokers are slow.
+    """Writes to Kafka as agents do: idempotent, keyed by group; waits while brokers are slow.
 
     Args:
         config: librdkafka's settings.

@@ -1,9 +1,9 @@
-"""Records from Kafka -> rows of the tables, as pure functions of data frames.
+"""Converts records from Kafka to rows of the tables, as pure functions of data frames.
 
-The same functions work on a stream and on data at rest. A record that comes late is a record like any other: it is
-added to its minute. Therefore the watermark, which bounds how long ids are remembered, runs on the stream's own clock
-and not on the records': by the records' clock, Spark would drop what an agent kept while Kafka was away, and the
-totals would be wrong for ever.
+The same functions work on a stream and on data at rest. A late record counts like any other: it is added to its
+minute. Therefore the watermark, which bounds how long keys are remembered, uses the stream's clock, not the records'
+times: with these, Spark would drop records that an agent buffered while Kafka was unavailable, and the totals would
+stay wrong.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import StringType, StructField, StructType
 
 from common.settings.pipeline import PipelineSettings
@@ -30,22 +30,22 @@ RECORD: Final = StructType(
         StructField(BROKEN, StringType()),
     ]
 )
-"""The fields of both kinds: one parser reads each record once; what it does not know it leaves out."""
+"""The fields of both kinds: one parser reads each record once and ignores unknown fields."""
 
 
 def parsed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
-    """Kafka's rows with every field of the record, what is wrong with it, and the key by which it counts once.
+    """Returns Kafka's rows with every field of the record, the reason if it is bad, and the key for de-duplication.
 
-    The key of a good record is a digest of its bytes, not its id: who may publish may say an id that somebody else is
-    going to use, and a record must not be taken for a repetition of another one. Of a bad record only the beginning of
-    its bytes stays, so that long ones fill no memory.
+    The key of a good record is a digest of its bytes, not its id: a publisher may use an id that another one is going
+    to use, and a record must not count as a repetition of another one. Of a bad record only the first bytes are kept,
+    so that long ones do not fill the memory.
 
     Args:
         raw: topic, partition, offset and value, as Spark's Kafka source gives them.
         settings: Topics and bounds.
 
     Returns:
-        sort (sample, state, bad), wrong, key, seen, day, where it stood in Kafka, `raw` for bad ones only, and the
+        sort (sample, state, bad), wrong, key, seen, moment, day, its place in Kafka, `raw` for bad ones only, and the
         record's fields, null for bad ones.
     """
     named = raw.select(
@@ -86,13 +86,13 @@ def parsed(raw: DataFrame, settings: PipelineSettings) -> DataFrame:
 
 
 def once(records: DataFrame, settings: PipelineSettings) -> DataFrame:
-    """Every record once, although it may come several times; for streams."""
+    """Returns every record once, even if it arrives several times; for streams."""
     horizon = f"{settings.repeat_seconds} seconds"
     return records.withWatermark("seen", horizon).dropDuplicatesWithinWatermark(["key"])
 
 
 def by_minute(records: DataFrame) -> DataFrame:
-    """The samples among parsed records, added up by minute: rows of `traffic_by_minute`."""
+    """Returns the samples among parsed records, summed by minute: rows of `traffic_by_minute`."""
     alone = F.coalesce(F.col("election"), F.lit("")) == ""
     made = {
         "minute": F.date_trunc("minute", F.col("moment")),
@@ -105,13 +105,13 @@ def by_minute(records: DataFrame) -> DataFrame:
 
 
 def states(records: DataFrame) -> DataFrame:
-    """The states among parsed records: rows of `group_states`."""
+    """Returns the states among parsed records: rows of `group_states`."""
     found = records.where(F.col("sort") == STATE).withColumn("at", F.col("moment"))
     return found.withColumn("topics", _with_rates()).select(*GROUP_STATES.names)
 
 
 def _with_rates() -> Column:
-    """Topics whose rates an agent did not know have an empty list of them."""
+    """Returns the topics, with an empty list of rates where the agent did not know them."""
     return F.transform(
         "topics",
         lambda topic: topic.withField(

@@ -1,4 +1,4 @@
-"""Kafka as Spark reads it: the settings' names in Java's, and whether the topics are there."""
+"""Converts Kafka settings from librdkafka's names to those of Spark's Kafka source, and checks that topics exist."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _FILES: Final[Mapping[str, tuple[str, str]]] = {
     "ssl.certificate.location": ("ssl.keystore.certificate.chain", "ssl.keystore.type"),
     "ssl.key.location": ("ssl.keystore.key", "ssl.keystore.type"),
 }
-"""Files here, texts there: a cluster's workers do not have the files."""
+"""librdkafka gets files, Spark their content: the workers of a Spark cluster do not have the files."""
 _LOGIN: Final[Mapping[str, str]] = {
     "PLAIN": "plain.PlainLoginModule",
     "SCRAM-SHA-256": "scram.ScramLoginModule",
@@ -44,11 +44,11 @@ _LOOK_SECONDS: Final = 15.0
 _STAMPED_BY: Final = "message.timestamp.type"
 _STAMPS_WITHIN: Final = ("message.timestamp.before.max.ms", "message.timestamp.after.max.ms")
 _GREATEST_STAMP: Final = 2**63 // 1000 - 10**13
-"""Milliseconds from now, either way, that Spark can still read: it counts in microseconds."""
+"""Milliseconds from now, in either direction, that Spark can still read: it counts in microseconds."""
 
 
 def source_options(kafka: Mapping[str, str]) -> dict[str, str]:
-    """Options of Spark's Kafka source for settings in librdkafka's names; what only librdkafka has is left out.
+    """Returns options of Spark's Kafka source for settings in librdkafka's names, without those only librdkafka has.
 
     Raises:
         SettingsError: A setting that secures the connection has no counterpart, or a file cannot be read.
@@ -92,14 +92,14 @@ def _login(mechanism: str, kafka: Mapping[str, str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    # a line that ends within a quoted text would end the text, and Java would show what comes then
+    # a line break within quotes would end the text, and Java's error would show the rest
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\r", "\\r")
     return f'"{escaped}"'
 
 
 @contextmanager
 def without_secrets(kafka: Mapping[str, str]) -> Iterator[None]:
-    """Errors of the block tell no password, key or token of these settings, whatever Java has put into them."""
+    """Removes passwords, keys and tokens of these settings from the block's errors, which may contain Java's text."""
     try:
         yield
     except AgentError as error:
@@ -110,11 +110,11 @@ def without_secrets(kafka: Mapping[str, str]) -> Iterator[None]:
 
 
 def check_topics(kafka: Mapping[str, str], topics: Iterable[str]) -> list[str]:
-    """Look for the topics: Spark would ask again and again, and say it in a hundred lines.
+    """Check that the topics exist: Spark would retry without end, and report it in a hundred lines.
 
     Returns:
-        Those whose records carry any timestamp that a publisher writes, where the brokers tell: Spark fails on the
-        absurd, and fails again at every restart.
+        Topics that accept any timestamp from a publisher, if the brokers show their configuration: Spark fails on an
+        absurd timestamp, and again at every restart.
 
     Raises:
         SettingsError: librdkafka refuses a setting.
@@ -141,7 +141,7 @@ def check_topics(kafka: Mapping[str, str], topics: Iterable[str]) -> list[str]:
 
 
 def _is_stamped_freely(client: AdminClient, topic: str) -> bool:
-    """Whether publishers may write any timestamp; False where the brokers do not tell."""
+    """Returns whether publishers may write any timestamp; False where brokers do not show the configuration."""
     asked = ConfigResource(ConfigResource.Type.TOPIC, topic)
     try:
         found = client.describe_configs([asked], request_timeout=_LOOK_SECONDS)[asked].result(_LOOK_SECONDS)

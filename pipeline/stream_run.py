@@ -1,7 +1,7 @@
-"""The stream as it runs: one query from both topics to the three tables, its progress, and its end in good order.
+"""Runs the stream: one query from both topics to the three tables, with progress and an orderly stop.
 
-One query and one batch function, because each query costs a reader and a checkpoint of its own, and each batch some
-tenths of a second.
+There is one query and one batch function, because each query needs its own reader and checkpoint, and each batch takes
+some tenths of a second.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.streaming.query import StreamingQuery
 
 from common.errors import AgentError
@@ -33,17 +33,17 @@ _QUERY: Final = "sql.streaming.queryId"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One batch that is in the tables.
+    """One batch that was written to the tables.
 
     Attributes:
-        number: its number; numbers go on after a restart.
+        number: its number; numbers continue after a restart.
         records: records read from Kafka.
         samples: samples among them that count.
         states: states that count.
         bad: records in quarantine.
-        repeats: records that had come before.
+        repeats: duplicates of earlier records.
         seconds: how long it took.
-        behind: records that waited in Kafka beyond it; None where Spark does not know.
+        behind: records in Kafka that were not read yet; None where Spark does not know.
     """
 
     number: int
@@ -57,15 +57,15 @@ class Batch:
 
     @property
     def records_per_second(self) -> float:
-        """Its speed."""
+        """Records per second of this batch."""
         return self.records / self.seconds if self.seconds else 0.0
 
 
 class Writer:
-    """Writes batches to the tables, each once; remembers what was in them until their progress is told."""
+    """Writes batches to the tables, each once; keeps their counts until the progress is shown."""
 
     def __init__(self, settings: PipelineSettings) -> None:
-        """Settings say where the tables lie."""
+        """Prepare; the settings say where the tables are."""
         self._settings = settings
         self._counts: dict[int, Mapping[str, int]] = {}
 
@@ -88,12 +88,12 @@ class Writer:
             records.unpersist()
 
     def counts(self, number: int) -> Mapping[str, int]:
-        """What was in a batch, by sort; asked once for each."""
+        """Returns and forgets the number of records of a batch by sort."""
         return self._counts.pop(number, {})
 
 
 def _found(records: DataFrame) -> dict[str, list[Row]]:
-    """What is in a batch: by sort, a row for each day with its first and last minute, as text in the session's zone."""
+    """Returns for each sort in a batch one row a day: count, first and last minute as text in the session's zone."""
     ends = (F.date_format(end("moment"), _MINUTE).alias(name) for name, end in (("first", F.min), ("last", F.max)))
     sums = (F.count(F.lit(1)).alias("count"), *ends)
     found: dict[str, list[Row]] = {}
@@ -103,7 +103,7 @@ def _found(records: DataFrame) -> dict[str, list[Row]]:
 
 
 def _within(days: Iterable[Row]) -> str:
-    """Where in `traffic_by_minute` the rows of a batch may have theirs: one late record must not make all be read."""
+    """Returns a condition on the rows of `traffic_by_minute` to read: a late record must not cause a full read."""
     parts = (
         f"(kept.day = DATE'{row['day']}' AND kept.minute BETWEEN TIMESTAMP'{row['first']}' "
         f"AND TIMESTAMP'{row['last']}')"
@@ -113,7 +113,7 @@ def _within(days: Iterable[Row]) -> str:
 
 
 def source(spark: SparkSession, settings: Settings) -> DataFrame:
-    """Both topics as a stream.
+    """Returns both topics as a stream.
 
     Raises:
         SettingsError: A Kafka setting that Spark has no counterpart for.
@@ -126,13 +126,13 @@ def source(spark: SparkSession, settings: Settings) -> DataFrame:
 
 
 def start(spark: SparkSession, settings: Settings, writer: Writer, *, to_the_end: bool) -> StreamingQuery:
-    """Begin to read, where the checkpoint says or at the topics' beginning.
+    """Start the query at the checkpoint, or at the start of the topics.
 
     Args:
         spark: The session.
         settings: Brokers, topics, tables.
-        writer: Takes the batches.
-        to_the_end: Stop at what is in Kafka now.
+        writer: Gets the batches.
+        to_the_end: Stop at the current end of the topics.
 
     Raises:
         SettingsError: A Kafka setting that Spark has no counterpart for.
@@ -168,9 +168,9 @@ def follow(query: StreamingQuery, writer: Writer, stop: Event, show: Callable[[B
                         show(_batch(progress, writer.counts(shown)))
             if ended:
                 return
-            # a batch that has begun is written to its end; one that begins meanwhile is begun anew next time
+            # the running batch is completed; one that starts meanwhile is repeated at the next start
             if asked and (shown > before or not query.status["isTriggerActive"]):
-                SparkSession.active().sparkContext.setLogLevel("OFF")  # a batch that is broken off is no failure
+                SparkSession.active().sparkContext.setLogLevel("OFF")  # an interrupted batch is no failure
                 query.stop()
                 return
             asked = stop.is_set()
@@ -193,7 +193,7 @@ def _batch(progress: Mapping[str, Any], counts: Mapping[str, int]) -> Batch:
 
 
 def _behind(sources: Iterable[Mapping[str, Any]]) -> int | None:
-    """Offsets between what was read and the latest; after a start Spark may not know the latest yet."""
+    """Returns the number of offsets not read yet; None where Spark does not know the latest, as after a start."""
     behind = 0
     for source in sources:
         latest, end = (json.loads(source[name] or "null") for name in ("latestOffset", "endOffset"))

@@ -1,4 +1,4 @@
-"""The pipeline's tables in Delta: where they lie, how they are made, read and written exactly once."""
+"""The pipeline's Delta tables: their location, and how they are created, read and written exactly once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from delta.tables import DeltaTable
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from common.errors import AgentError
 from common.settings.pipeline import PipelineSettings
@@ -31,7 +31,7 @@ _CONFLICTS: Final = (
     exceptions.DeltaConcurrentModificationException,
     exceptions.MetadataChangedException,
 )
-"""What Delta says to who comes second; in Python these are no kin."""
+"""Delta's errors for the second of two concurrent writers; in Python they have no common base class."""
 _ADDED: Final = ("bytes", "records", "samples")
 _WRITER: Final = "spark.databricks.delta.write.txnAppId"
 _NUMBER: Final = "spark.databricks.delta.write.txnVersion"
@@ -39,21 +39,21 @@ _NO_TABLE: Final = ("PATH_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE", "DELTA_TABLE_
 
 
 def location(settings: PipelineSettings, name: str) -> str:
-    """Where a table lies; of folders the whole path, because Delta takes a relative one for a table's name."""
+    """Returns the location of a table; folders as absolute paths, because Delta reads a relative one as a name."""
     place = settings.tables if ":/" in settings.tables else str(Path(settings.tables).absolute())
     return f"{place.rstrip('/')}/{name}"
 
 
 def checkpoint(settings: PipelineSettings) -> str:
-    """Where the stream keeps how far it has come."""
+    """Returns the location of the stream's checkpoint."""
     return settings.checkpoint or location(settings, "_checkpoint")
 
 
 def create(spark: SparkSession, settings: PipelineSettings) -> None:
-    """Make the tables that are not there yet, and give the columns that they lack to those of an older version.
+    """Create missing tables, and add missing columns to tables of an older version.
 
     Raises:
-        AgentError: The place cannot be written, or something else lies there.
+        AgentError: The location cannot be written, or has other content.
     """
     for name, shape in TABLES.items():
         with _explained(settings, name, "made"):
@@ -64,13 +64,13 @@ def create(spark: SparkSession, settings: PipelineSettings) -> None:
 
 
 def check_checkpoint(spark: SparkSession, settings: PipelineSettings) -> None:
-    """Look whether the stream knows how far tables with rows have come: without, it would count everything again.
+    """Check that tables with rows have a checkpoint: without it the stream would count everything again.
 
     Raises:
-        AgentError: The checkpoint is gone, or is another one.
+        AgentError: A table has rows, and there is no checkpoint.
     """
     place = checkpoint(settings)
-    java = spark.sparkContext._jvm  # noqa: SLF001 - any storage that Spark can read, and PySpark shows none of it
+    java = spark.sparkContext._jvm  # noqa: SLF001 - works for any storage of Spark; PySpark has no function for it
     file = java.org.apache.hadoop.fs.Path(f"{place}/metadata")  # type: ignore[union-attr]
     there = file.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).exists(file)  # noqa: SLF001 - see above
     if not there and not all(read(spark, settings, name).isEmpty() for name in TABLES):
@@ -81,10 +81,10 @@ def check_checkpoint(spark: SparkSession, settings: PipelineSettings) -> None:
 
 
 def read(spark: SparkSession, settings: PipelineSettings, name: str) -> DataFrame:
-    """A table as it stands now; columns that one of an older version lacks are null.
+    """Returns the current rows of a table; columns that an older version lacks are null.
 
     Raises:
-        AgentError: It is not there or cannot be read.
+        AgentError: It does not exist or cannot be read.
     """
     with _explained(settings, name, "read"):
         rows = spark.read.format("delta").load(location(settings, name))
@@ -93,10 +93,10 @@ def read(spark: SparkSession, settings: PipelineSettings, name: str) -> DataFram
 
 
 def opened(spark: SparkSession, settings: PipelineSettings, name: str) -> DeltaTable:
-    """A table to be changed.
+    """Returns a table to be changed.
 
     Raises:
-        AgentError: It is not there or cannot be read.
+        AgentError: It does not exist or cannot be read.
     """
     with _explained(settings, name, "read"):
         return DeltaTable.forPath(spark, location(settings, name))
@@ -104,9 +104,9 @@ def opened(spark: SparkSession, settings: PipelineSettings, name: str) -> DeltaT
 
 @contextmanager
 def transaction(spark: SparkSession, *, writer: str, number: int) -> Iterator[None]:
-    """Within the block a write to a table is left out if this writer has made the one of this number before.
+    """Within the block, Delta skips a write to a table if this writer has already made the write of this number.
 
-    One write to a table in a block: Delta takes a second one for a repetition.
+    A block may write to each table only once: Delta takes a second write for a repetition.
     """
     spark.conf.set(_WRITER, writer)
     spark.conf.set(_NUMBER, str(number))
@@ -129,8 +129,8 @@ def add(rows: DataFrame, settings: PipelineSettings, *, within: str) -> None:
 
     Args:
         rows: Sums, one row for each key.
-        settings: Where the table lies.
-        within: A condition on `kept` that holds for every row that may have a key of these; it bounds what is read.
+        settings: Where the table is.
+        within: A condition on `kept` that holds for every row that may have one of these keys; it limits what is read.
     """
     same = " AND ".join([*(f"kept.`{column}` = new.`{column}`" for column in KEY), within])
     # rows of older versions may hold more
@@ -145,10 +145,10 @@ def add(rows: DataFrame, settings: PipelineSettings, *, within: str) -> None:
 
 
 def patiently(write: Callable[[], object]) -> None:
-    """Write, and write anew where somebody else changed the same files meanwhile: the stream and maintenance may meet.
+    """Write, and retry if another writer changed the same files: the stream and maintenance may conflict.
 
     Raises:
-        AgentError: They met again and again.
+        AgentError: Every try had a conflict.
     """
     for attempt in range(1, _TRIES + 1):
         try:
@@ -165,7 +165,7 @@ def patiently(write: Callable[[], object]) -> None:
 
 
 def first_line(error: Exception) -> str:
-    """What Spark or Java says, without its hundred lines."""
+    """Returns the first line of an error of Spark or Java, which may have a hundred lines."""
     text = str(error.java_exception if isinstance(error, Py4JJavaError) else error)
     return next((line.strip() for line in text.splitlines() if line.strip()), type(error).__name__)
 

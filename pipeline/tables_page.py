@@ -1,4 +1,4 @@
-"""docs/pipeline-tables.md, made from the tables' shapes: `python -m pipeline.tables_page > docs/pipeline-tables.md`."""
+"""Writes docs/pipeline-tables.md from the schemas: `python -m pipeline.tables_page > docs/pipeline-tables.md`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ABOUT: Final = {
 
 
 def page() -> str:
-    """The page in Markdown."""
+    """Returns the page in Markdown."""
     parts = [_OPENING]
     for name, shape in TABLES.items():
         parts.append(f"## `{name}`\n\n{_ABOUT[name]}\n\n{_columns(shape)}\n")

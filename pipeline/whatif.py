@@ -1,6 +1,6 @@
-"""Every group of a fleet in every scenario, in parallel on Spark, and what each change would save.
+"""Computes every scenario of every group of a fleet in parallel on Spark, and what each change would save.
 
-Frames in, frames out; a group that cannot be worked out is a row that says why.
+Frames in, frames out; a group that cannot be computed becomes a row with the error.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from pipeline.simulate_sinks import FILES
 from pipeline.whatif_group import COPIES, LEAD, NEAR, NEAR_LEAD, PRESENT, Outcome, Questions, outcomes
 
 LEAST_DOLLARS: Final = 0.01
-"""A month's saving that is worth a line."""
+"""The smallest saving a month that is shown."""
 _TASKS_PER_CORE: Final = 8
 """Groups differ in size: small tasks keep all cores busy to the end, and show progress."""
 
@@ -66,15 +66,15 @@ OUTCOME: Final = StructType(
     ]
 )
 """One scenario of one group: bytes a second read, read across racks, of unknown rack, across racks without the change,
-and fetched across racks by new copies; `error` alone where the group could not be worked out."""
+and fetched across racks by new copies; only names, time and `error` where the group could not be computed."""
 _NAMES: Final = OUTCOME.fieldNames()
 
 
 def states_in_files(spark: SparkSession, path: Path) -> DataFrame:
-    """States as JSON (`value`): a folder that `samerack pipeline simulate` made, or one file of such lines.
+    """Returns states as JSON (`value`) from a folder of `samerack pipeline simulate`, or from one file of such lines.
 
     Raises:
-        SettingsError: there is none.
+        SettingsError: the file does not exist.
     """
     file = path / FILES["state"] if path.is_dir() else path
     if not file.is_file():
@@ -85,7 +85,7 @@ def states_in_files(spark: SparkSession, path: Path) -> DataFrame:
 
 
 def states_in_table(table: DataFrame) -> DataFrame:
-    """States as JSON (`value`) from the table `group_states`.
+    """Returns states as JSON (`value`) from the table `group_states`.
 
     Raises:
         SettingsError: columns are missing.
@@ -94,22 +94,22 @@ def states_in_table(table: DataFrame) -> DataFrame:
         F.unix_millis("at").alias("at") if name == "at" else F.col(f"`{name}`") for name in GROUP_STATE.fieldNames()
     ]
     try:
-        # a field that is null is a field all the same
+        # the contract requires fields that are null too
         return table.select(F.to_json(F.struct(*columns), {"ignoreNullFields": "false"}).alias("value"))
     except AnalysisException as error:
         raise SettingsError(f"group_states: is not a table of states ({str(error).splitlines()[0]})") from None
 
 
 def chosen(states: DataFrame, *, every: bool = False, since: int | None = None, until: int | None = None) -> DataFrame:
-    """The states to ask about: the latest of each group, or every one.
+    """Returns the states to compute: the latest of each group, or every one.
 
-    What is no record at all stays, so that it is seen.
+    Unreadable records are kept, so that they appear as errors.
 
     Args:
         states: as JSON.
-        every: every state of a group, not the latest alone.
-        since: first moment that counts, milliseconds since 1970.
-        until: the moment after the last.
+        every: every state of a group, not only the latest.
+        since: first moment to include, milliseconds since 1970.
+        until: first moment after the last to include.
     """
     key = F.from_json("value", "cluster string, `group` string, at long, id string")
     keyed = states.select("value", key.alias("key")).select("value", "key.*")
@@ -128,12 +128,12 @@ def chosen(states: DataFrame, *, every: bool = False, since: int | None = None, 
 
 
 def ask(states: DataFrame, questions: Questions, prices: PriceTable) -> DataFrame:
-    """Every scenario of every state, with what a month of it costs.
+    """Returns every scenario of every state, with its cost a month.
 
     Args:
         states: as JSON.
-        questions: what to ask.
-        prices: what a byte costs that crosses racks.
+        questions: parameters of the scenarios.
+        prices: the price of a cross-rack byte.
     """
 
     def work(batches: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
@@ -143,13 +143,13 @@ def ask(states: DataFrame, questions: Questions, prices: PriceTable) -> DataFram
 
     tasks = states.sparkSession.sparkContext.defaultParallelism * _TASKS_PER_CORE
     with warnings.catch_warnings():
-        # PySpark 4.2 says so of every pandas 3; texts in and numbers out are no part of pandas that has changed
+        # PySpark 4.2 warns for every pandas 3; text in and numbers out use no part of pandas that has changed
         warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
         return _priced(states.repartition(tasks).mapInPandas(work, OUTCOME), prices)
 
 
 def rows_of(text: str, questions: Questions) -> list[tuple[Any, ...]]:
-    """The rows of one state, or one that says why there are none."""
+    """Returns the rows of one state, or one row with the error."""
     state = None
     try:
         state = GroupState.model_validate_json(text)
@@ -159,7 +159,7 @@ def rows_of(text: str, questions: Questions) -> list[tuple[Any, ...]]:
         reason = f"no state: {'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"
     except (StateError, AssignmentError) as error:
         reason = str(error)
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with one group, the others are worked out
+    except Exception as error:  # noqa: BLE001 - an error in one group must not stop the others
         reason = f"{type(error).__name__}: {error}"
     known = {} if state is None else {"cluster": state.cluster, "group": state.group, "at": state.at}
     return [tuple({**known, "error": reason}.get(name) for name in _NAMES)]
@@ -194,7 +194,7 @@ def _row(state: GroupState, outcome: Outcome) -> tuple[Any, ...]:
 
 
 def _priced(rows: DataFrame, prices: PriceTable) -> DataFrame:
-    """Dollars a month beside bytes a second; where no rates are known there are neither, but a share of partitions."""
+    """Adds dollars a month to bytes a second; both are null without known rates, and `share` counts partitions."""
     month = F.lit(prices.dollars_per_byte * SECONDS_PER_MONTH)
     counted = {
         name: F.when(F.col("measured"), F.col(name)) for name in ("read", "across", "unknown", "before", "copying")
@@ -209,9 +209,9 @@ def _priced(rows: DataFrame, prices: PriceTable) -> DataFrame:
 
 
 def changes(rows: DataFrame) -> DataFrame:
-    """What could be changed: a row for each group and change, and one for each topic that could have more copies.
+    """Returns possible changes: a row for each group and change, and one for each topic that could have more copies.
 
-    A topic's copies are paid for once, whoever reads them: the savings of all groups count against the cost of one.
+    A topic's copies are paid once for all its readers: the savings of all groups are set against that one cost.
     """
     is_change = F.col("reference") != ""
     facts = ("kind", "assignor", "rack_aware_fetch", "members", "members_without_rack", "share", "moves")
@@ -234,14 +234,14 @@ def changes(rows: DataFrame) -> DataFrame:
 
 
 def ranked(found: DataFrame) -> DataFrame:
-    """Changes that save something, the most first."""
+    """Returns the changes that save at least `LEAST_DOLLARS`, the largest saving first."""
     return found.where(F.col("saves_dollars") >= LEAST_DOLLARS).orderBy(
         F.desc("saves_dollars"), "scenario", "cluster", "group", "topic"
     )
 
 
 def by_change(found: DataFrame) -> DataFrame:
-    """What each kind of change would save over the fleet, the most first; only where it saves something."""
+    """Returns the saving of each kind of change over the fleet, largest first; omits those below `LEAST_DOLLARS`."""
     return (
         found.where(F.col("saves_dollars") >= LEAST_DOLLARS)
         .groupBy("scenario")
@@ -253,7 +253,7 @@ def by_change(found: DataFrame) -> DataFrame:
 
 
 def totals(rows: DataFrame) -> DataFrame:
-    """One row: groups, what they read and what it costs now, and what leading and fetching near would save."""
+    """Returns one row: groups, their reads and present cost, and what leading and fetching near would save."""
     now = F.col("scenario") == PRESENT
     saved = F.col("saves_dollars")
     near = F.max(F.when(F.col("scenario") == NEAR, saved))

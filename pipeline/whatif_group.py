@@ -1,6 +1,6 @@
-"""One group under every plan and in every other world that is asked for: what it would read across racks.
+"""Computes what one group would read across racks in every scenario: with other plans, replicas or racks of members.
 
-Pure: a state in, outcomes out.
+Pure functions: a state in, outcomes out.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ MOVE: Final = "move"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Questions:
-    """What is asked of every group.
+    """Parameters of the scenarios, the same for every group.
 
     Attributes:
         max_skew: partitions beyond a fair share that a member may have for locality.
-        copies: racks that are to have a copy of every partition.
-        shares: parts of the members by rack; none means alike in every rack.
-        most_topics: topics of a group that are looked at one by one for more copies, the most expensive first.
+        copies: number of racks that get a copy of every partition.
+        shares: share of the members by rack; none means equal in every rack.
+        most_topics: number of topics of a group that are tried one by one for more copies, the most expensive first.
     """
 
     max_skew: int = 2
@@ -57,9 +57,9 @@ class Outcome:
 
     Attributes:
         scenario: which one.
-        reference: the scenario without this one change; "" for what is no change but only for comparison.
+        reference: the scenario without this change; "" for a scenario that is only a comparison.
         reads: wire bytes per second.
-        before: what the reference would read across racks; here members of whom no rack is known count with 1 - 1/R.
+        before: what the reference would read across racks; for `near`, reads of unknown rack count with 1 - 1/R.
         copying: bytes per second that new copies would fetch across racks.
         moves: partitions with another owner than now.
         topic: the only topic that is changed, or "".
@@ -75,11 +75,11 @@ class Outcome:
 
 
 def outcomes(state: GroupState, questions: Questions) -> tuple[Outcome, ...]:
-    """Every scenario of one group, the present one first; changes that cannot save anything are left out.
+    """Returns every scenario of one group, the present one first; changes that cannot save anything are left out.
 
     Raises:
         StateError: the state contradicts itself.
-        AssignmentError: no assignor can deal with it.
+        AssignmentError: an assignor cannot handle the group.
     """
     group = group_of(state)
     now = crossing(group, group.problem.owner)
@@ -95,7 +95,7 @@ def outcomes(state: GroupState, questions: Questions) -> tuple[Outcome, ...]:
 
 
 class _Asking:
-    """The scenarios of one group, one after the other; some build on what an earlier one came to."""
+    """Computes the scenarios of one group in order; some use the result of an earlier one."""
 
     def __init__(
         self, group: Group, state: GroupState, questions: Questions, now: Crossing, found: list[Outcome]
@@ -108,11 +108,11 @@ class _Asking:
         self._now = now
         self._found = found
         self._best = optimal.assign(group.problem)
-        # world, plan and outcome that the next change builds on
+        # world, plan and outcome on which the next change is based
         self._base = (group, group.problem.owner, found[0])
 
     def compare(self) -> None:
-        """Plans that nobody should bring about, but that tell what the present one is worth."""
+        """Add plans that are only compared with the present one."""
         group = self._group
         own = own_plan(group.problem, self._assignor, group.tells_rack)
         plans = {OWN: own, RANGE: range_assignor.assign(group.problem), OPTIMAL: self._best}
@@ -123,7 +123,7 @@ class _Asking:
             self._add(LEADERS, "", worlds.leaders_only(group), group.problem.owner, self._now.crossing)
 
     def lead(self) -> None:
-        """An agent that leads the group, and one that may deal unevenly."""
+        """Add an agent that leads the group, and one that may assign unequal numbers of partitions."""
         if not self._leadable:
             return
         group = self._group
@@ -136,19 +136,19 @@ class _Asking:
             self._add(SKEW, led.scenario, group, plan, led.reads.crossing)
 
     def spread(self) -> None:
-        """Members in other racks."""
+        """Add members in other racks."""
         base = self._base[2]
         if not base.reads.crossing:
             return
         try:
             world = worlds.moved(self._group, self._questions.shares)
-        except SettingsError:  # racks of another cluster: the question is not for this group
+        except SettingsError:  # racks of another cluster: the scenario does not apply to this group
             return
         if (world.problem.member_rack != self._group.problem.member_rack).any():
             self._add(MOVE, base.scenario, world, self._plan(world), base.reads.crossing)
 
     def come_near(self) -> None:
-        """Everybody tells racks and fetches with them, first with the assignment as it is, then with the best."""
+        """Add all members sending and fetching with their racks, first with the present assignment, then the best."""
         world = worlds.near(self._group)
         before = self._expected(self._now)
         if not before or self._group.problem.reads_any_replica.all():
@@ -161,7 +161,7 @@ class _Asking:
             self._base = (world, plan, self._add(NEAR_LEAD, NEAR, world, plan, as_it_is.reads.crossing))
 
     def copy(self) -> None:
-        """One topic after the other with copies in more racks, where everybody reads near."""
+        """Add copies in more racks, one topic at a time, where all members fetch near."""
         world, plan, base = self._base
         if not base.reads.crossing or self._questions.copies < 2:
             return
@@ -184,15 +184,15 @@ class _Asking:
                 )
 
     def _plan(self, world: Group) -> Int32Array:
-        """The agent's plan where it leads or could, else the assignment as it is."""
+        """Returns the agent's plan where an agent leads or could lead, else the present assignment."""
         return led_plan(world.problem, self._assignor) if self._leadable else world.problem.owner
 
     def _expected(self, reads: Crossing) -> float:
-        """What crosses racks, with 1 - 1/R of what is not known: what placement without regard to racks comes to."""
+        """Returns cross-rack reads plus 1 - 1/R of the unknown ones, as for a placement that ignores racks."""
         racks = len(self._group.broker_racks)
         return reads.crossing + (reads.unknown * (1 - 1 / racks) if racks else 0.0)
 
-    def _add(  # noqa: PLR0913 - an outcome has as many parts as it has
+    def _add(  # noqa: PLR0913 - one parameter for each part of an outcome
         self,
         scenario: str,
         reference: str,

@@ -1,4 +1,4 @@
-"""The answers of a what-if as tables for a terminal and as one JSON object."""
+"""Shows the results of a what-if as tables on a terminal and as one JSON object."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pipeline.whatif_words import Change, cure, title, why
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """The fleet as it is: bytes a second and dollars a month; `possible_dollars` by leading and fetching near."""
+    """The present fleet: bytes a second and dollars a month; `possible_dollars` by leading and fetching near."""
 
     groups: int
     failed: int
@@ -32,7 +32,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindOfChange:
-    """One kind of change over the fleet: places where it saves, groups that they concern, dollars a month."""
+    """One kind of change over the fleet: number of places where it saves, groups concerned, dollars a month."""
 
     scenario: str
     places: int
@@ -42,7 +42,7 @@ class KindOfChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A group that could not be worked out; the names are None where the record has none."""
+    """A group that could not be computed; the names are None where the record has none."""
 
     cluster: str | None
     group: str | None
@@ -51,7 +51,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Everything that is shown: `ranking` and `failures` begin with the first ones, `totals` count all."""
+    """Everything that is shown: `ranking` and `failures` hold only the first ones, `totals` count all."""
 
     totals: Totals
     kinds: Sequence[KindOfChange]
@@ -63,7 +63,7 @@ class Answer:
 
 
 def to_json(answer: Answer) -> dict[str, Any]:
-    """The answer as plain values; each change with its reason and what to do."""
+    """Returns the answer as JSON values; each change with its reason and what to do."""
     return {
         "prices": answer.prices.title,
         "questions": asdict(answer.questions),
@@ -78,7 +78,7 @@ def to_json(answer: Answer) -> dict[str, Any]:
 
 
 def show(answer: Answer, console: Console) -> None:
-    """The answer in two tables, and what they do not say."""
+    """Prints the answer as two tables, with explanations."""
     console.print(_opening(answer), highlight=False, markup=False)
     if answer.kinds:
         console.print(Group(_kinds(answer), _ranking(answer)))

@@ -1,4 +1,4 @@
-"""What each change is, why it saves and what to do for it, in words."""
+"""Texts for each change: what it is, why it saves and what to do."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ class Change:
     Attributes:
         scenario: which change.
         cluster: where.
-        group: whose; of a topic's copies one of the groups.
+        group: its group; for copies of a topic, one of the groups.
         topic: the topic that gets copies, or "".
         groups: how many groups it concerns.
-        saves_dollars: a month, its own cost taken off.
+        saves_dollars: a month, after its own cost.
         copying_dollars: that cost.
         kind: the group's kind.
         assignor: its assignor.
         rack_aware_fetch: whether brokers serve from the reader's rack.
         members: its members.
         members_without_rack: those that fetch without a rack.
-        share: what crosses racks after the change.
+        share: cross-rack share of the reads after the change.
         moves: partitions that change their owner.
     """
 
@@ -58,17 +58,17 @@ class _Words:
 
 
 def title(scenario: str) -> str:
-    """The change in a few words, for all groups."""
+    """Returns the change in a few words, the same for all groups."""
     return _OF[scenario].title
 
 
 def why(change: Change) -> str:
-    """Why it saves."""
+    """Returns why it saves."""
     return _OF[change.scenario].why(change)
 
 
 def cure(change: Change, questions: Questions) -> str:
-    """What to do."""
+    """Returns what to do."""
     return _OF[change.scenario].cure(change, questions)
 
 

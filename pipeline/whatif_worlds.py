@@ -1,6 +1,6 @@
-"""The same group in another world: other replicas may serve, topics have more copies, members run elsewhere.
+"""Changes one fact of a group: which replicas may serve, how many copies topics have, or where members run.
 
-Every function takes a group and gives one that differs in this alone.
+Every function takes a group and returns one that differs only in this.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pipeline.problem import Group
 
 
 def leaders_only(group: Group) -> Group:
-    """Brokers serve from leaders alone."""
+    """Returns the group with brokers that serve from leaders only."""
     problem = group.problem
     return replace(group, problem=replace(problem, reads_any_replica=np.zeros_like(problem.reads_any_replica)))
 
 
 def near(group: Group) -> Group:
-    """Every member tells its rack and fetches with it, and brokers serve from there where they can (KIP-392, KIP-881).
+    """Returns the group with all members sending and fetching with their rack, and brokers that serve from it.
 
-    Members whose rack nobody knows are taken to be spread evenly over the brokers' racks.
+    This is KIP-881 and KIP-392. Members of unknown rack are assumed to be spread evenly over the brokers' racks.
     """
     problem = group.problem
     racks = problem.member_rack.copy()
@@ -40,25 +40,25 @@ def near(group: Group) -> Group:
 
 
 def replicated(group: Group, copies: int, partitions: BoolArray) -> tuple[Group, FloatArray]:
-    """Partitions have copies in so many racks at least; new ones stand as Kafka would put them.
+    """Returns the group with copies of partitions in at least so many racks; new ones are placed as Kafka would.
 
-    That is in the next racks after the leader's, further on by one with every round of partitions, so that followers
-    are spread. A partition whose leader's rack is not known stays as it is.
+    That is in the next racks after the leader's, shifted by one with every round of partitions, so that followers are
+    spread. A partition with an unknown leader rack is not changed.
 
     Args:
         group: the group.
-        copies: racks that are to have a copy.
+        copies: racks that must have a copy.
         partitions: [P] which partitions may get more.
 
     Returns:
-        The group, and [P] bytes per second that the new copies would fetch across racks. What is written to a
-        partition is taken to be what the group reads of it.
+        The group, and [P] bytes per second that the new copies would fetch across racks. The bytes written to a
+        partition are assumed to equal those that the group reads of it.
     """
     problem, racks = group.problem, group.broker_racks
     count = len(racks)
     places = problem.replica_racks.copy()
     fetched = np.zeros(len(group.rates))
-    position = np.full(len(problem.racks) + 1, NOBODY)  # the last one stands for NOBODY
+    position = np.full(len(problem.racks) + 1, NOBODY)  # the last entry is for NOBODY
     position[racks] = np.arange(count)
     leader = position[problem.leader_rack]
     for step in range(1, count):
@@ -73,11 +73,11 @@ def replicated(group: Group, copies: int, partitions: BoolArray) -> tuple[Group,
 
 
 def moved(group: Group, shares: Mapping[str, float]) -> Group:
-    """Members run in racks in these shares; as many as can be stay where they are, and those whose rack nobody knows.
+    """Returns the group with members in racks by these shares; moves as few as possible, none of unknown rack.
 
     Args:
         group: the group.
-        shares: parts by rack, of any sum; none means alike in every rack of the brokers.
+        shares: parts by rack, with any sum; none means equal in every rack of the brokers.
 
     Raises:
         SettingsError: a rack is not one of the group's, or no share is positive.
@@ -98,7 +98,7 @@ def moved(group: Group, shares: Mapping[str, float]) -> Group:
 
 
 def _parts(group: Group, shares: Mapping[str, float]) -> FloatArray:
-    """[R] part of the members in each rack of the problem."""
+    """Returns [R] the share of the members in each rack of the problem."""
     names = group.problem.racks
     parts = np.zeros(len(names))
     if not shares:
@@ -114,7 +114,7 @@ def _parts(group: Group, shares: Mapping[str, float]) -> FloatArray:
 
 
 def _quota(parts: FloatArray, members: int) -> Int32Array:
-    """[R] members in each rack, by largest remainders; ties go to the first rack."""
+    """Returns [R] the number of members in each rack, by largest remainders; ties go to the first rack."""
     exact = parts * members
     quota = np.floor(exact + 1e-9).astype(np.int32)
     order = np.argsort(quota - exact, kind="stable")

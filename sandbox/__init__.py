@@ -1,1 +1,1 @@
-"""A three-rack Kafka on this machine: real brokers and clients for the demo and for trying things out."""
+"""A three-rack Kafka on this machine: real brokers and clients for the demo, tests and experiments."""

@@ -1,7 +1,7 @@
-"""What tests and the demo do to a cluster from outside: topics with explicit replicas, moves, elections, and waiting.
+"""Cluster administration for tests and the demo: topics with explicit replicas, moves, elections, and waiting.
 
-confluent-kafka's admin client does most of it: it takes a broker that is away in its stride. It cannot move replicas;
-kafka-python's client does that. Every function that changes something returns only when metadata shows it.
+Most of it uses confluent-kafka's admin client, which tolerates a missing broker. That client cannot move replicas;
+kafka-python's client does so. Every function that changes something returns only when metadata shows the change.
 """
 
 import time
@@ -24,7 +24,7 @@ _ANSWER_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replicas:
-    """Where one partition lives.
+    """The brokers of one partition.
 
     Attributes:
         leader: the leader's broker id; -1 while there is none.
@@ -41,16 +41,16 @@ def wait_until(holds: Callable[[], bool], what: str, *, timeout: float = 60.0, p
     """Waits until a condition holds; a Kafka error while asking counts as "not yet".
 
     Args:
-        holds: asks.
+        holds: returns whether the condition holds.
         what: the condition in words, for the error.
         timeout: seconds to wait.
-        pause: seconds between two questions.
+        pause: seconds between two checks.
 
     Returns:
         The seconds it took.
 
     Raises:
-        SandboxError: the time is over.
+        SandboxError: the condition does not hold in time.
     """
     begun = time.monotonic()
     last = ""
@@ -75,11 +75,11 @@ class Admin:
     """
 
     def __init__(self, bootstrap: str, *, timeout: float = 60.0) -> None:
-        """Prepares a client, which connects when it is asked something.
+        """Prepares a client, which connects on its first request.
 
         Args:
             bootstrap: `bootstrap.servers`.
-            timeout: seconds that any change may take until it shows.
+            timeout: seconds until metadata must show a change.
         """
         self._timeout = timeout
         self._client = _client(bootstrap)
@@ -104,13 +104,13 @@ class Admin:
         return {int(node.id): node.rack or None for node in sorted(nodes, key=lambda node: int(node.id))}
 
     def replicas(self, topics: Iterable[str]) -> dict[tuple[str, int], Replicas]:
-        """Returns where the partitions of these topics live; topics that do not exist are left out."""
+        """Returns the brokers of the partitions of these topics; topics that do not exist are left out."""
         asked = tuple(topics)
         found: dict[tuple[str, int], Replicas] = self._ask(lambda: _placed(self._client, asked))
         return found
 
     def ends(self, topics: Iterable[str]) -> dict[tuple[str, int], int]:
-        """Returns the offset behind the last record of every partition of these topics."""
+        """Returns the end offset of every partition of these topics."""
         latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(*partition): latest for partition in self.replicas(topics)}
 
@@ -124,10 +124,10 @@ class Admin:
     def create_topic(
         self, topic: str, assignment: Sequence[Sequence[int]], *, config: Mapping[str, str] | None = None
     ) -> None:
-        """Creates a topic whose partition i lives on the brokers `assignment[i]`, the leader first.
+        """Creates a topic with partition i on the brokers `assignment[i]`, the leader first.
 
         Raises:
-            SandboxError: it does not show in time.
+            SandboxError: metadata does not show it in time.
             KafkaException: the cluster refuses.
         """
         placed = [list(brokers) for brokers in assignment]
@@ -148,21 +148,21 @@ class Admin:
         self._wait_led({(topic, present + number): brokers for number, brokers in enumerate(added)})
 
     def move_replicas(self, moves: Mapping[tuple[str, int], Sequence[int]], *, elect: bool = True) -> float:
-        """Moves partitions to other brokers and waits until the data has followed.
+        """Moves partitions to other brokers and waits until their data is copied.
 
         Args:
             moves: (topic, partition) to its new brokers, the preferred leader first.
             elect: make the first broker of each list the leader.
 
         Returns:
-            The seconds until metadata showed all of it.
+            The seconds until metadata showed all moves.
 
         Raises:
-            SandboxError: a partition was refused, or the move does not show in time.
+            SandboxError: a partition was refused, or metadata does not show the move in time.
         """
         begun = time.monotonic()
         wanted = {MovedPartition(topic, number): list(brokers) for (topic, number), brokers in moves.items()}
-        # kafka-python has few annotations, and leaves sockets open when it knocks at a broker that is away.
+        # kafka-python has few annotations, and leaves sockets open when it connects to a stopped broker.
         mover: Any = KafkaAdminClient(bootstrap_servers=self._addresses())
         try:
             answers: dict[MovedPartition, type[Exception] | None] = mover.alter_partition_reassignments(wanted)
@@ -188,7 +188,7 @@ class Admin:
         """Makes the first replica of each partition its leader.
 
         Raises:
-            SandboxError: the cluster refuses, or it does not show in time.
+            SandboxError: the cluster refuses, or metadata does not show it in time.
         """
         wanted = list(partitions)
         asked = [TopicPartition(topic, number) for topic, number in wanted]
@@ -201,7 +201,7 @@ class Admin:
         topics = sorted({topic for topic, _ in wanted})
 
         def lead() -> bool:
-            # asked each time: the broker that answers may be behind the one that has just been asked
+            # read each time: the broker that answers may be behind the one that answered before
             placed = self.replicas(topics)
             return all(
                 (found := placed.get(partition)) is not None
@@ -213,7 +213,7 @@ class Admin:
         wait_until(lead, f"the first replicas of {len(wanted)} partitions of {topics} lead", timeout=self._timeout)
 
     def _ask(self, question: Callable[[], Any]) -> Any:
-        """Asks again while the broker that was asked is the one that has just been stopped."""
+        """Repeats a request until a broker answers: the first one may have just been stopped."""
         answers: list[Any] = []
 
         def answered() -> bool:
@@ -224,13 +224,13 @@ class Admin:
         return answers[0]
 
     def _wait_led(self, wanted: Mapping[tuple[str, int], Sequence[int]]) -> None:
-        """Waits until they are placed, and makes the first brokers lead: one that was late has been passed over."""
+        """Waits until partitions are placed, and elects the first brokers, which Kafka skips if they started late."""
         self._wait_placed(wanted, leaders=False)
         self.elect_leaders(wanted)
         self._wait_placed(wanted)
 
     def _wait_placed(self, wanted: Mapping[tuple[str, int], Sequence[int]], *, leaders: bool = True) -> None:
-        """Waits until every broker shows it: each has its own view, and the next question may go to any of them."""
+        """Waits until every broker shows it: each has its own view, and the next request may go to any of them."""
         topics = sorted({topic for topic, _ in wanted})
         showing: set[str] = set()
 
@@ -248,7 +248,7 @@ class Admin:
             if not shows(self._client):
                 return False
             living = set(self._addresses())
-            # a client that is new asks the broker that it was given; later it would ask any
+            # a new client asks its bootstrap broker; later it would ask any broker
             showing.update(address for address in living - showing if shows(_client(address)))
             return living <= showing
 
@@ -257,7 +257,7 @@ class Admin:
         )
 
     def _addresses(self) -> list[str]:
-        """Where the brokers that the cluster lists can be asked."""
+        """Returns the addresses of the brokers that the cluster lists."""
         brokers = self._ask(lambda: self._client.list_topics(timeout=_ANSWER_SECONDS)).brokers.values()
         return [f"{broker.host}:{broker.port}" for broker in brokers]
 
@@ -268,7 +268,7 @@ def _client(bootstrap: str) -> AdminClient:
             "bootstrap.servers": bootstrap,
             "client.id": "samerack-sandbox",
             "reconnect.backoff.max.ms": 200,
-            "log_level": 0,  # brokers come and go here; what matters is raised
+            "log_level": 0,  # brokers stop and start here; real errors are raised
         }
     )
 
@@ -294,7 +294,7 @@ def wait_for_racks(bootstrap: str, expected: Mapping[int, str | None], *, timeou
     """Waits until the broker at `bootstrap` lists exactly these brokers with these racks.
 
     Raises:
-        SandboxError: it does not in time.
+        SandboxError: it does not do so in time.
     """
     with Admin(bootstrap) as admin:
         wait_until(lambda: admin.racks() == expected, f"{bootstrap} lists {dict(expected)}", timeout=timeout)

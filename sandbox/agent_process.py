@@ -1,4 +1,4 @@
-"""`samerack run` as an operator would start it: a process of its own, seen through its log and its HTTP port only."""
+"""Runs `samerack run` as an operator would: a separate process, observed only through its log and its HTTP port."""
 
 import json
 import os
@@ -23,7 +23,7 @@ from sandbox.processes import end, spawn, tail
 
 _STOP_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.1
-"""Between two questions; each is work for the agent, too."""
+"""Pause between two requests, because each is work for the agent, too."""
 
 
 class AgentProcess:
@@ -34,7 +34,7 @@ class AgentProcess:
             agent.wait_role("leading")
     """
 
-    def __init__(  # noqa: PLR0913 - a command line has as many parts
+    def __init__(  # noqa: PLR0913 - one parameter for each part of a command line
         self,
         bootstrap: str,
         *,
@@ -44,15 +44,15 @@ class AgentProcess:
         config: Path | None = None,
         prefix: Sequence[str] = (),
     ) -> None:
-        """Starts it.
+        """Starts the agent.
 
         Args:
             bootstrap: `bootstrap.servers`.
-            groups: what it leads.
+            groups: the groups that it leads.
             log: file for its log, which is JSON lines.
             settings: dotted keys to values, as for `--set`.
             config: a file of settings.
-            prefix: a program that starts it, with the program's arguments.
+            prefix: a program that starts the agent, with that program's arguments.
         """
         self.groups = tuple(groups)
         self.log = log
@@ -60,7 +60,7 @@ class AgentProcess:
         given = {
             "web.port": 0,
             "log.format": "json",
-            # the agents of one test are among themselves, and two on one machine are two
+            # each test has its own election, and two agents on one machine have different identities
             "election.group": f"samerack-{'-'.join(groups)}",
             "election.identity": uuid4().hex,
             "events.path": str(log.with_suffix(".events.db")),
@@ -79,7 +79,7 @@ class AgentProcess:
         return self.process.poll() is None
 
     def events(self, name: str = "", **fields: object) -> list[dict[str, Any]]:
-        """Its log events until now, those of one name only if one is given, and only those with these fields."""
+        """Returns its log events until now, filtered by name, if given, and by fields."""
         found = []
         for line in self.log.read_text(encoding="utf-8").splitlines():
             try:
@@ -91,7 +91,7 @@ class AgentProcess:
         return found
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status and text of one page of its HTTP port; status 0 while it does not answer."""
+        """Returns status and text of one page of its HTTP port; status 0 while it does not answer."""
         if not self._url:
             started = self.events("started")
             if not started:
@@ -104,39 +104,39 @@ class AgentProcess:
             with error:
                 return error.code, error.read().decode()
         except OSError:
-            self._url = ""  # a busy machine may have had the working process replaced: the next has a port of its own
+            self._url = ""  # the supervisor may have replaced the worker: the new one has another port
             return 0, ""
 
     def metric(self, name: str, **labels: str) -> float | None:
-        """The value of one sample of /metrics; None when it does not show."""
+        """Returns the value of one sample of /metrics; None while it is missing."""
         return next((sample.value for sample in self.samples(name) if sample.labels == labels), None)
 
     def role(self, group: str = "") -> str:
-        """What it is to a group (its first): leading, following, standby, observing, fenced or outside."""
+        """Returns its role in a group (its first): leading, following, standby, observing, fenced or outside."""
         return self.roles().get(group or self.groups[0], "unknown")
 
     def roles(self) -> dict[str, str]:
-        """What it is to each group; nothing while it does not answer."""
+        """Returns its role in each group; empty while it does not answer."""
         return {sample.labels["group"]: sample.labels["role"] for sample in self.samples("samerack_group_role")}
 
     def samples(self, name: str) -> Iterator[Sample]:
-        """The samples of one name on /metrics; none while it does not answer.
+        """Yields the samples of one name on /metrics; none while the agent does not answer.
 
-        Others are not even parsed: this is asked many times a second.
+        Other lines are not parsed, because this runs many times a second.
         """
         lines = [line for line in self.get("/metrics")[1].splitlines() if line.startswith(name)]
         for family in text_string_to_metric_families("\n".join(lines)):
             yield from (sample for sample in family.samples if sample.name == name)
 
     def first_in_order(self, group: str = "") -> bool:
-        """Whether it says that it leads next."""
+        """Returns whether the agent reports that it is the next to lead."""
         return self.metric("samerack_first_in_order", group=group or self.groups[0]) == 1.0
 
     def wait(self, holds: Callable[[], bool], what: str, *, timeout: float = 60.0) -> float:
-        """Waits until a condition holds; the answer is the seconds it took.
+        """Waits until a condition holds; returns the seconds it took.
 
         Raises:
-            SandboxError: It takes too long, or the agent has ended; with the end of its log.
+            SandboxError: It takes too long, or the agent has ended; with the last lines of its log.
         """
 
         def asked() -> bool:
@@ -152,11 +152,11 @@ class AgentProcess:
             raise SandboxError(f"{error}\n{tail(self.log)}") from None
 
     def wait_role(self, role: str, group: str = "", *, timeout: float = 60.0) -> float:
-        """Waits until it is this to a group."""
+        """Waits until it has this role in a group."""
         return self.wait(lambda: self.role(group) == role, f"the agent is {role}", timeout=timeout)
 
     def reaches(self, holds: Callable[[], bool], *, seconds: float) -> bool:
-        """Whether a condition holds within so many seconds."""
+        """Returns whether a condition holds within so many seconds."""
         try:
             self.wait(holds, "it holds", timeout=seconds)
         except SandboxError:
@@ -164,31 +164,31 @@ class AgentProcess:
         return True
 
     def pause(self) -> None:
-        """Stops it in the middle of what it does (SIGSTOP), its supervisor as well."""
+        """Suspends it at any point (SIGSTOP), its supervisor as well."""
         os.killpg(self.process.pid, signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Lets it go on (SIGCONT)."""
+        """Continues it (SIGCONT)."""
         os.killpg(self.process.pid, signal.SIGCONT)
 
     def kill(self) -> None:
-        """Ends it with SIGKILL; returns when it is gone."""
+        """Ends it with SIGKILL; returns when it has ended."""
         end(self.process, kill=True)
 
     def stop(self) -> tuple[int, float]:
-        """Ends it with SIGTERM; its exit code and the seconds it took. SIGKILL follows after half a minute."""
+        """Ends it with SIGTERM; returns its exit code and the seconds it took. SIGKILL follows after half a minute."""
         begun = time.monotonic()
         code = end(self.process, timeout=_STOP_SECONDS)
         return code, time.monotonic() - begun
 
     def __enter__(self) -> Self:
-        """Returns itself: it runs already."""
+        """Returns itself; the process runs already."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Ends it."""
+        """Ends the process."""
         if self.running:
             self.resume()
         self.stop()

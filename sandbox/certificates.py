@@ -1,4 +1,4 @@
-"""Certificates for tests, made by OpenSSL's command: authorities, and keys with certificates that one has signed.
+"""Makes certificates for tests with the `openssl` command: authorities, and keys with certificates they have signed.
 
 All files are PEM, as Kafka and its clients read them.
 """
@@ -17,10 +17,10 @@ LOOPBACK: Final = ("DNS:localhost", "IP:127.0.0.1")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certificate:
-    """Somebody's certificate and key.
+    """The files of a certificate and its key.
 
     Attributes:
-        certificate: its file.
+        certificate: the certificate's file.
         key: the key's file.
         both: one file with both, the key first.
     """
@@ -32,7 +32,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Authority:
-    """Who signs certificates; `certificate` is what those set who trust it."""
+    """An authority that signs certificates; programs that trust it set `certificate`."""
 
     folder: Path
     certificate: Path
@@ -40,10 +40,10 @@ class Authority:
 
     @classmethod
     def new(cls, folder: Path, name: str = "authority") -> Self:
-        """Makes one, with its files in a folder of its own.
+        """Makes an authority, with its files in a separate folder.
 
         Raises:
-            SandboxError: OpenSSL fails; with what it said.
+            SandboxError: OpenSSL fails; with its output.
         """
         own = folder / name
         own.mkdir()
@@ -61,17 +61,17 @@ class Authority:
         Args:
             name: the subject's common name.
             names: subject alternative names, `DNS:...` or `IP:...`.
-            expired: it ended yesterday.
+            expired: whether it expired yesterday.
 
         Raises:
-            SandboxError: OpenSSL fails; with what it said.
+            SandboxError: OpenSSL fails; with its output.
         """
         base = self.folder / name
         request, extension = base.with_suffix(".csr"), base.with_suffix(".ext")
         certificate, key, both = base.with_suffix(".crt"), base.with_suffix(".key"), base.with_suffix(".pem")
         extension.write_text(f"subjectAltName={','.join(names)}\n", encoding="utf-8")
         _openssl("req", "-new", *_KEY, "-subj", f"/CN={name}", "-keyout", str(key), "-out", str(request))
-        # `openssl ca` alone can date a certificate into the past in version 3.0
+        # in version 3.0 only `openssl ca` can set an end date in the past
         end = datetime.now(UTC) + timedelta(days=-1 if expired else 7)
         config = base.with_suffix(".cnf")
         index = base.with_suffix(".index")
@@ -88,10 +88,10 @@ class Authority:
 
 
 def locked(certificate: Certificate, password: str) -> Path:
-    """A file with the same key, which only who knows the password can read.
+    """Writes a file with the same key, encrypted with the password; returns the file.
 
     Raises:
-        SandboxError: OpenSSL fails; with what it said.
+        SandboxError: OpenSSL fails; with its output.
     """
     key = certificate.key.with_suffix(".locked.key")
     _openssl(
@@ -120,7 +120,7 @@ def _date(moment: datetime) -> str:
 
 
 def _openssl(*arguments: str) -> None:
-    done = subprocess.run(  # noqa: S603 - the sandbox starts programs of its own choosing, without a shell
+    done = subprocess.run(  # noqa: S603 - a fixed program, without a shell
         ["openssl", *arguments],  # noqa: S607 - and finds them on the PATH
         capture_output=True,
         text=True,

@@ -1,7 +1,7 @@
-"""Listeners that want tokens as the brokers of clouds do; the classes that check them are compiled here.
+"""Listeners that require tokens as the brokers of clouds do; compiles the classes that check the tokens.
 
-`kafka/MskTokens.java` checks the signature as Amazon MSK has it checked, `kafka/GoogleTokens.java` the form that Google
-asks for. Tokens of Microsoft Entra are JWTs, which Kafka's own class checks (`sandbox.security.oauthbearer`).
+`kafka/MskTokens.java` checks the signature as Amazon MSK does, `kafka/GoogleTokens.java` the format that Google
+requires. Tokens of Microsoft Entra are JWTs, which Kafka's own class checks (`sandbox.security.oauthbearer`).
 """
 
 import subprocess
@@ -20,7 +20,7 @@ _SOURCES: Final = Path(__file__).parent / "kafka"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Msk:
-    """Whom brokers of Amazon MSK let in, and in which region they are.
+    """The credentials that brokers of Amazon MSK accept, and their region.
 
     Attributes:
         region: of the cluster.
@@ -35,22 +35,22 @@ class Msk:
     session: str = field(repr=False)
 
     def listener(self, *, reauthenticate_ms: int = 0) -> dict[str, str]:
-        """Properties of a listener with SASL OAUTHBEARER for such tokens.
+        """Returns the properties of a listener with SASL OAUTHBEARER for such tokens.
 
         Args:
-            reauthenticate_ms: how long a connection lasts without a new token; 0 is for ever.
+            reauthenticate_ms: how long a connection lasts without a new token; 0 is without limit.
         """
         return _listener("MskTokens", reauthenticate_ms)
 
     def options(self) -> tuple[str, ...]:
-        """Options of the JVMs."""
+        """Returns options of the JVMs."""
         known = {"region": self.region, "key": self.key, "secret": self.secret, "session": self.session}
         return _options("msk", known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GoogleKafka:
-    """Whom brokers of Google's Managed Service for Apache Kafka let in.
+    """The credentials that brokers of Google's Managed Service for Apache Kafka accept.
 
     Attributes:
         account: the service account.
@@ -61,19 +61,19 @@ class GoogleKafka:
     access: str = field(repr=False)
 
     def listener(self) -> dict[str, str]:
-        """Properties of a listener with SASL OAUTHBEARER for such tokens."""
+        """Returns the properties of a listener with SASL OAUTHBEARER for such tokens."""
         return _listener("GoogleTokens", 0)
 
     def options(self) -> tuple[str, ...]:
-        """Options of the JVMs."""
+        """Returns options of the JVMs."""
         return _options("google", {"account": self.account, "access": self.access})
 
 
 def compiled(folder: Path) -> Path:
-    """A jar with the classes that check tokens, for `sandbox.security.Security`.
+    """Compiles the classes that check tokens; returns their jar, for `sandbox.security.Security`.
 
     Raises:
-        SandboxError: Java's compiler fails; with what it said.
+        SandboxError: Java's compiler fails; with its output.
     """
     classes = folder / "cloud-classes"
     compiler = [
@@ -82,7 +82,7 @@ def compiled(folder: Path) -> Path:
         "-Werror",
         "-proc:none",
     ]
-    done = subprocess.run(  # noqa: S603 - a program of the sandbox's choosing, without a shell
+    done = subprocess.run(  # noqa: S603 - a fixed program, without a shell
         [*compiler, "-cp", class_path(), "-d", str(classes), *map(str, sorted(_SOURCES.glob("*.java")))],
         capture_output=True,
         text=True,

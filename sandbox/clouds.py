@@ -1,8 +1,8 @@
-"""Clouds on loopback: whoever gives credentials and tokens to what runs in them, each as strict as the real one.
+"""Simulates the credential and token services of clouds on loopback, as strict as the real ones.
 
-AWS: STS takes the token of one ServiceAccount for one role; containers show the token in their file (EKS Pod Identity);
-an instance's metadata (IMDSv2) want a token of their own first. Azure: Entra takes the token of one ServiceAccount for
-one identity; a machine's metadata give it to whoever says that they know whom they ask.
+AWS: STS accepts the token of one ServiceAccount for one role; containers send the token from their file (EKS Pod
+Identity); instance metadata (IMDSv2) first require their own token. Azure: Entra accepts the token of one
+ServiceAccount for one identity; a machine's metadata service answers requests with the header `Metadata: true`.
 """
 
 import json
@@ -26,10 +26,10 @@ _STS: Final = "https://sts.amazonaws.com/doc/2011-06-15/"
 
 
 class Aws(Server):
-    """STS, Pod Identity and the instance's metadata, which all give credentials of one role."""
+    """STS, Pod Identity and instance metadata, which all give credentials of one role."""
 
     def __init__(self, *, key: str, secret: str, session: str) -> None:
-        """Knows one role.
+        """Prepares a server for one role.
 
         Args:
             key: the access key's id.
@@ -39,14 +39,14 @@ class Aws(Server):
         super().__init__()
         self.key, self.secret, self.session = key, secret, session
         self.account_token = "of-the-account"  # noqa: S105 - of the sandbox
-        """What Kubernetes gives to the pod that may have the role."""
+        """The token that Kubernetes gives to the pod with the role."""
         self.seconds = 3600.0
-        """How long credentials last from now on."""
+        """How long credentials are valid."""
         self.given = 0
         """How often it gave credentials."""
 
     def for_web_identity(self, folder: Path) -> dict[str, str]:
-        """Variables of a pod with IRSA."""
+        """Returns the variables of a pod with IRSA."""
         file = _written(folder / "web-identity-token", self.account_token)
         return {
             "AWS_ROLE_ARN": ROLE,
@@ -56,7 +56,7 @@ class Aws(Server):
         }
 
     def for_container(self, folder: Path) -> dict[str, str]:
-        """Variables of a pod with EKS Pod Identity."""
+        """Returns the variables of a pod with EKS Pod Identity."""
         file = _written(folder / "eks-pod-identity-token", self.account_token)
         return {
             "AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{self.url}{_CONTAINER}",
@@ -65,11 +65,11 @@ class Aws(Server):
         }
 
     def for_instance(self) -> dict[str, str]:
-        """Variables of a machine whose metadata service is here."""
+        """Returns the variables of a machine with this metadata service."""
         return {"AWS_EC2_METADATA_SERVICE_ENDPOINT": self.url}
 
     def answer(self, asked: Asked) -> Answer:
-        """As the three do."""
+        """Answers as the three services do."""
         if asked.path == _CONTAINER:
             return self._container(asked)
         if asked.path == "/latest/api/token":
@@ -122,25 +122,25 @@ class Azure(Server):
     """Microsoft Entra for one federated credential, and a machine's metadata service for its one managed identity."""
 
     def __init__(self, token: Callable[[], str], *, client: str, scope: str) -> None:
-        """Knows one identity.
+        """Prepares a server for one identity.
 
         Args:
-            token: makes the tokens that it gives.
+            token: creates the tokens.
             client: the identity's client id.
-            scope: for whom tokens are.
+            scope: the scope of the tokens.
         """
         super().__init__()
         self._token = token
         self.client, self.scope = client, scope
         self.account_token = "of-the-account"  # noqa: S105 - of the sandbox
-        """What Kubernetes gives to the pod that may have the identity."""
+        """The token that Kubernetes gives to the pod with the identity."""
         self.seconds = 3600
-        """How long tokens are said to last."""
+        """The lifetime of tokens in answers."""
         self.given = 0
         """How often it gave a token."""
 
     def for_workload(self, folder: Path) -> dict[str, str]:
-        """Variables of a pod with a workload identity."""
+        """Returns the variables of a pod with a workload identity."""
         return {
             "AZURE_CLIENT_ID": self.client,
             "AZURE_TENANT_ID": _TENANT,
@@ -154,7 +154,7 @@ class Azure(Server):
         return f"{self.url}{_AZURE_METADATA}"
 
     def answer(self, asked: Asked) -> Answer:
-        """As both do."""
+        """Answers as both services do."""
         path, _, query = asked.path.partition("?")
         if (asked.method, path) == ("GET", _AZURE_METADATA):
             return self._machine(asked, query)
@@ -195,25 +195,25 @@ class Google(Server):
     """The metadata server of a machine or pod with one service account."""
 
     def __init__(self, *, account: str, access: str) -> None:
-        """Knows one service account.
+        """Prepares a server for one service account.
 
         Args:
-            account: its address.
+            account: its e-mail address.
             access: the access token that it gives.
         """
         super().__init__()
         self.account, self.access = account, access
         self.seconds = 3600
-        """How long tokens last."""
+        """The lifetime of tokens in answers."""
         self.given = 0
         """How often it gave a token."""
 
     def for_machine(self) -> dict[str, str]:
-        """Variables of a machine whose metadata server is here."""
+        """Returns the variables of a machine with this metadata server."""
         return {"GCE_METADATA_HOST": self.url.removeprefix("http://")}
 
     def answer(self, asked: Asked) -> Answer:
-        """As the real one does."""
+        """Answers as the real server does."""
         if asked.headers.get("Metadata-Flavor") != "Google":
             return Answer(status=HTTPStatus.FORBIDDEN, text="Missing Metadata-Flavor:Google header.")
         if asked.path == f"{_GOOGLE}email":

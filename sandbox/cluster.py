@@ -1,8 +1,8 @@
-"""A real three-broker, three-rack Kafka of JVM processes on this machine's loopback address.
+"""Runs a real three-broker, three-rack Kafka as JVM processes on this machine's loopback address.
 
-No container engine is needed. One controller and the brokers are processes of their own on ports of their own, with
-everything in one temporary folder. `close` ends them and removes the folder; should this program be killed, the
-kernel ends them (`sandbox.processes`), and the next cluster removes the folder that was left.
+No container engine is needed. The controller and each broker are separate processes with separate ports, and one
+temporary folder for all. `close` ends them and removes the folder. If this program is killed, the kernel ends them
+(`sandbox.processes`), and the next cluster removes the folder.
 """
 
 import os
@@ -29,7 +29,7 @@ _START_SECONDS: Final = 60.0
 
 
 def _remove_leftovers() -> None:
-    """Removes the folders of clusters whose program was killed: the process id stands in their names."""
+    """Removes the folders of clusters whose program was killed; their names contain its process id."""
     for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
         owner = folder.name.removeprefix(_PREFIX).partition("-")[0]
         if owner.isdigit() and not Path(f"/proc/{owner}").exists():
@@ -45,7 +45,7 @@ class Cluster:
             cluster.restart_broker(2, rack="rack-c")
     """
 
-    def __init__(  # noqa: PLR0913 - a cluster has as many sides
+    def __init__(  # noqa: PLR0913 - one parameter for each property of a cluster
         self,
         racks: Mapping[int, str | None] = RACKS,
         *,
@@ -62,10 +62,10 @@ class Cluster:
             racks: broker id to rack; None is a broker without a rack.
             rack_aware: brokers let consumers read from a replica of their rack (KIP-392).
             properties: broker properties that are added or replaced.
-            heap_megabytes: largest heap of each node; the sandbox's own is enough for a few thousand partitions.
-            security: listeners beside the open one, and an authorizer.
-            version: of the brokers' Kafka; scripts/setup brings 4.3.0 and what SANDBOX_KAFKA_VERSION names.
-            progress: is told what happens while the cluster starts.
+            heap_megabytes: maximum heap of each node; the default is enough for a few thousand partitions.
+            security: further listeners besides the open one, and an authorizer.
+            version: of the brokers' Kafka; scripts/setup installs 4.3.0 and the version in SANDBOX_KAFKA_VERSION.
+            progress: called with messages while the cluster starts.
         """
         if not racks or CONTROLLER in racks:
             raise SandboxError(
@@ -97,12 +97,12 @@ class Cluster:
         return ",".join(f"{HOST}:{self._ports[broker]}" for broker in self._racks)
 
     def secured(self, listener: str) -> str:
-        """`bootstrap.servers` by one of the further listeners."""
+        """Returns `bootstrap.servers` for one of the further listeners."""
         return ",".join(f"{HOST}:{self._secured[listener, broker]}" for broker in self._racks)
 
     @property
     def brokers(self) -> Mapping[int, Broker]:
-        """The brokers by id, as they stand now."""
+        """The brokers by id, in their present state."""
         return {
             broker: Broker(
                 id=broker, rack=rack, address=f"{HOST}:{self._ports[broker]}", running=self._is_running(broker)
@@ -125,7 +125,7 @@ class Cluster:
         self._secured = dict(zip(secured, ports[len(nodes) :], strict=True))
         begun = time.monotonic()
         try:
-            for broker in self._racks:  # they wait for the controller, which is formatted meanwhile
+            for broker in self._racks:  # they wait for the controller, which is formatted next
                 self._spawn(broker)
             properties = self._write(CONTROLLER)
             format_storage(properties, self._cluster_id, self._folder, version=self._version)
@@ -139,7 +139,7 @@ class Cluster:
             raise
 
     def close(self) -> None:
-        """Kills every process (their data goes too, so nothing is lost by haste) and removes the folder."""
+        """Kills every process and removes the folder; no orderly stop is needed, as all data is deleted."""
         for process in self._processes.values():
             with suppress(ProcessLookupError):
                 process.kill()
@@ -151,7 +151,7 @@ class Cluster:
             self._folder = None
 
     def stop_broker(self, broker: int, *, kill: bool = False) -> None:
-        """Ends a broker: in good order, or with SIGKILL when `kill` is set; returns when its process is gone.
+        """Ends a broker: in order, or with SIGKILL when `kill` is set; returns when its process has ended.
 
         Raises:
             SandboxError: it is not running.
@@ -175,7 +175,7 @@ class Cluster:
         self._wait_listed()
 
     def restart_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
-        """Stops a broker in good order and starts it again, in another rack if one is given."""
+        """Stops a broker in order and starts it again, in another rack if one is given."""
         self.stop_broker(broker)
         self.start_broker(broker, rack=rack)
 
@@ -201,7 +201,7 @@ class Cluster:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Closes."""
+        """Closes the cluster."""
         self.close()
 
     def _home(self) -> Path:

@@ -1,6 +1,6 @@
-"""What every test cluster can do, whoever runs its brokers.
+"""The protocol of every test cluster, independent of how its brokers run.
 
-The demo and quick trials use JVM processes (`sandbox.cluster`), the integration tests containers
+The demo and quick experiments use JVM processes (`sandbox.cluster`), the integration tests containers
 (`tests/integration/cluster.py`). Code written against this protocol runs on both.
 """
 
@@ -11,25 +11,25 @@ from types import TracebackType
 from typing import Final, Protocol, Self
 
 RACKS: Final[Mapping[int, str | None]] = {1: "rack-a", 2: "rack-b", 3: "rack-c"}
-"""Broker id to rack, as both clusters start by default."""
+"""Broker id to rack, the default of both clusters."""
 
 RACK_AWARE_SELECTOR: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 
 class Keep(Enum):
-    """Stands for "as it is now" where None already means "without a rack"."""
+    """Means "no change" where None already means "without a rack"."""
 
     RACK = "the rack it had"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broker:
-    """One broker as it stands now.
+    """The present state of one broker.
 
     Attributes:
         id: its node id.
         rack: its `broker.rack`; None when it has none.
-        address: `host:port` that clients reach it at; it stays the same over restarts.
+        address: `host:port` for clients; it does not change on restarts.
         running: whether its process is up.
     """
 
@@ -49,11 +49,11 @@ class KafkaCluster(Protocol):
 
     @property
     def brokers(self) -> Mapping[int, Broker]:
-        """The brokers by id, as they stand now."""
+        """The brokers by id, in their present state."""
         ...
 
     def stop_broker(self, broker: int, *, kill: bool = False) -> None:
-        """Ends a broker: in good order, or with SIGKILL when `kill` is set; returns when its process is gone."""
+        """Ends a broker: in order, or with SIGKILL when `kill` is set; returns when its process has ended."""
         ...
 
     def start_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
@@ -61,7 +61,7 @@ class KafkaCluster(Protocol):
         ...
 
     def restart_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
-        """Stops a broker in good order and starts it again, in another rack if one is given."""
+        """Stops a broker in order and starts it again, in another rack if one is given."""
         ...
 
     def log(self, broker: int, lines: int = 30) -> str:
@@ -83,5 +83,5 @@ class KafkaCluster(Protocol):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Closes."""
+        """Closes the cluster."""
         ...

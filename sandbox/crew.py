@@ -1,7 +1,7 @@
-"""The demo's consumer group: six members in three languages' clients, what they own, read, and read across racks.
+"""The demo's consumer group: six members on three clients, and what they own, read, and read across racks.
 
-Everything here is told by the members themselves or by the cluster's metadata; nothing is asked of the agent, so that
-what it claims can be held against what happened.
+All facts come from the members or from the cluster's metadata, none from the agent, so that the agent's results can be
+verified.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sandbox.members.process import Event, Member
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
-    """One place in the crew: the client, the rack it stands in, and whether its client is told of it."""
+    """One place in the group: the client, its rack, and whether the client is configured with it."""
 
     client: str
     rack: str
@@ -33,26 +33,26 @@ class Post:
 
     @property
     def name(self) -> str:
-        """Its client id; the agent's settings find the rack in it where the client does not tell."""
+        """Its client id; the agent's settings map it to the rack where the client does not send one."""
         return f"{self.client}-{self.rack}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Where partitions live: racks of brokers and replicas of partitions at one moment."""
+    """Racks of brokers and replicas of partitions at one moment."""
 
     racks: Mapping[int, str]
     replicas: Mapping[Partition, Replicas]
 
     def serving(self, post: Post, partition: Partition) -> frozenset[str]:
-        """The racks that serve a member: any replica's where it fetches with its rack, else the leader's."""
+        """Returns the racks that can serve a member: any replica's if it fetches with its rack, else the leader's."""
         placed = self.replicas[partition]
         brokers = placed.replicas if post.tells_rack else (placed.leader,)
         return frozenset(self.racks[broker] for broker in brokers)
 
 
 def layout(admin: Admin, topics: Sequence[str]) -> Layout:
-    """The layout now."""
+    """Returns the present layout."""
     return Layout(
         racks={broker: rack for broker, rack in admin.racks().items() if rack is not None},
         replicas=admin.replicas(topics),
@@ -82,26 +82,26 @@ class Crew:
         self._members[post] = Member.python(post.client, settings)
 
     def restart(self, post: Post) -> None:
-        """End the member of one post in good order and start another, as a deploy does."""
+        """End the member of one post in order and start a new one, as a deployment does."""
         member = self._members.pop(post)
         member.stop()
         self._former.append(member)
         self.start(post)
 
     def owned(self) -> dict[Post, frozenset[Partition]]:
-        """What each member says it has."""
+        """Returns the partitions that each member reports."""
         return {post: member.owned for post, member in self._members.items()}
 
     def complete(self, partitions: int) -> bool:
-        """Whether every partition has exactly one owner and no member is without any."""
+        """Returns whether every partition has exactly one owner and every member has a partition."""
         owned = list(self.owned().values())
         return all(owned) and sum(map(len, owned)) == partitions == len(frozenset().union(*owned))
 
     def wait_complete(self, partitions: int, *, timeout: float = 60.0) -> None:
-        """Wait until the group has settled: complete, and still so half a second later.
+        """Wait until the group has settled: complete, and unchanged half a second later.
 
         Raises:
-            SandboxError: It takes too long; with the members' last words.
+            SandboxError: It takes too long.
         """
 
         def settled() -> bool:
@@ -116,7 +116,7 @@ class Crew:
         wait_until(settled, f"all {partitions} partitions are assigned", timeout=timeout)
 
     def cross_rack_share(self, where: Layout) -> float:
-        """The share of partitions that are read from another rack, under a layout."""
+        """Returns the share of partitions that are read from another rack, under a layout."""
         owned = self.owned()
         cross = sum(
             post.rack not in where.serving(post, partition)
@@ -126,9 +126,9 @@ class Crew:
         return cross / max(1, sum(map(len, owned.values())))
 
     def optimum(self, where: Layout) -> float:
-        """The least share that an assignment can have that spreads each topic evenly, as range does.
+        """Returns the lowest share of an assignment that spreads each topic evenly, as range does.
 
-        Worked out by the reference solver (networkx), which the agent does not use.
+        The reference solver (networkx) computes it, which the agent does not use.
         """
         topics: dict[str, list[list[str]]] = {topic: [] for topic in self._topics}
         for (topic, _), placed in sorted(where.replicas.items()):
@@ -145,14 +145,14 @@ class Crew:
         return cost.cross_rack / len(problem.topic_of)
 
     def longest_pause(self, *, since_ms: int, until_ms: int) -> float:
-        """The longest time in seconds in which some partition was not read by anybody."""
+        """Returns the longest time in seconds in which no member read some partition."""
         return max(longest_pauses(self._events(), since_ms=since_ms, until_ms=until_ms).values(), default=float("inf"))
 
     def rates(self, where: Layout, seconds: float) -> dict[Post, dict[str, float]]:
-        """Bytes per second from each rack, measured over `seconds`.
+        """Returns bytes per second from each rack, measured over `seconds`.
 
-        librdkafka tells the bytes on the wire from each broker; for the others what they read of each partition counts
-        from the rack of the partition's leader, which serves them.
+        librdkafka reports the bytes on the wire from each broker; for the other clients the records of each partition
+        count from the rack of its leader, which serves them.
         """
         begun = time.time_ns() // 1_000_000
         before = {post: dict(member.received) for post, member in self._members.items()}
@@ -185,7 +185,7 @@ class Crew:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """End them, in haste: nobody reads what they would still commit."""
+        """Kill all members: their last commits are not needed."""
         for member in self._members.values():
             with suppress(OSError):
                 member.stop(kill=True)

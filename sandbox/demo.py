@@ -1,7 +1,7 @@
-"""The main job on this machine: a group reads across racks, the agent leads it, replicas move, the agent is killed.
+"""The demo on this machine: a group reads across racks, the agent leads it, replicas move, the agent is killed.
 
-`scripts/demo` runs it. Brokers, clients and agent are real processes on loopback ports of their own; all of them and
-their temporary folders are gone when it ends, also by Ctrl-C.
+`scripts/demo` runs it. Brokers, clients and agent are real processes on separate loopback ports; all of them end and
+their temporary folders are removed when the demo ends, also by Ctrl-C.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TOPICS: Final = {
     "clicks": [[1]] * 6 + [[2]] * 4 + [[3]] * 2,
     "orders": [[1, 2], [1, 2], [1, 3], [1, 3], [2, 1], [2, 3], [1, 2], [1, 3], [1, 2]],
 }
-"""Topic to brokers per partition, the leader first: replication 1 and 2, leaders uneven over the racks."""
+"""Topic to brokers per partition, the leader first: replication 1 and 2, leaders unevenly spread over the racks."""
 MOVES: Final = {("clicks", 0): [3], ("clicks", 1): [3], ("clicks", 2): [3], ("clicks", 6): [3], ("clicks", 10): [2]}
 PARTITIONS: Final = sum(map(len, TOPICS.values()))
 POSTS: Final = (
@@ -46,26 +46,26 @@ POSTS: Final = (
     Post(client="aiokafka", rack="rack-c", tells_rack=False),
 )
 _MOST_DEPLOYS: Final = 4
-"""In a third of all starts another member holds the front place until it is deployed itself."""
+"""In a third of all starts another member has the first place until it is deployed itself."""
 _AFTER_KILL_SECONDS: Final = 12.0
-"""The agent's session timeout, the group's rebalance after it, and some more."""
+"""The agent's session timeout, the group's rebalance after it, and a margin."""
 
 
 class Story:
-    """Tells what happens, with the seconds since the start."""
+    """Prints the progress of a run, with the seconds since the start."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
         self._begun = time.monotonic()
 
     def tell(self, text: str) -> None:
-        """One step."""
+        """Print one step."""
         self.console.print(f"[dim]{time.monotonic() - self._begun:6.1f} s[/dim]  {text}", highlight=False)
 
 
 @contextmanager
 def agent(bootstrap: str, settings: Mapping[str, object] | None = None) -> Iterator[AgentProcess]:
-    """An agent that is gone when the context ends; it finds racks in client ids, and has these settings too."""
+    """Runs an agent within the context; it maps client ids to racks, and has these settings too."""
     racks = {f"*-{rack}": rack for rack in RACKS.values() if rack is not None}
     with tempfile.TemporaryDirectory(prefix="samerack-demo-") as folder:
         log = Path(folder) / "agent.log"
@@ -76,7 +76,7 @@ def agent(bootstrap: str, settings: Mapping[str, object] | None = None) -> Itera
 
 
 def play(story: Story) -> dict[str, float]:
-    """The whole story; what it measured.
+    """Runs the whole demo; returns its measurements.
 
     Raises:
         SandboxError: Something did not happen in time.
@@ -116,10 +116,10 @@ def _lead_move_kill(story: Story, bootstrap: str, admin: Admin, crew: Crew) -> d
 
 
 def deploy_until_led(story: Story, crew: Crew, running: AgentProcess) -> None:
-    """Restart the members in turn, as deploys do, until the agent leads them.
+    """Restart the members in turn, as deployments do, until the agent leads the group.
 
     Raises:
-        SandboxError: It does not.
+        SandboxError: The agent does not lead after all deployments.
     """
     running.wait_role("following")
     for _ in range(_MOST_DEPLOYS):
@@ -186,7 +186,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 def told(console: Console, story: Callable[[Story], dict[str, Any]]) -> dict[str, Any]:
-    """Run a story to its end, and say how it ended.
+    """Runs a story to its end, and prints how it ended if it failed; returns its result.
 
     Raises:
         typer.Exit: It failed (1) or was interrupted (130).

@@ -1,7 +1,7 @@
-"""From real members to a fleet's report on this machine: an agent publishes, a stream makes tables, a report a page.
+"""The pipeline's demo: an agent measures real members and publishes, a stream writes tables, a report writes a page.
 
-`scripts/demo --pipeline` runs it. One group is led half way through, another is only measured. All processes and
-temporary folders are gone when it ends, also by Ctrl-C; the page stays.
+`scripts/demo --pipeline` runs it. The agent leads one group from half way on, and only measures another. All processes
+end and temporary folders are removed when the demo ends, also by Ctrl-C; the page stays.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _PUBLISHING: Final = {
     "publishing.cluster": CLUSTER,
 }
 _SECONDS: Final = 30.0
-"""How long the groups are watched under each assignment."""
+"""How long the groups are measured under each assignment."""
 _MOST_SECONDS: Final = 240.0
-"""For a command on Spark; most of it is its start."""
+"""Limit for a command on Spark; most of its time is the start."""
 
 
 def play(output: Path, story: Story) -> dict[str, Any]:
-    """The whole story; what the report says.
+    """Runs the whole demo; returns a summary of the report.
 
     Raises:
         SandboxError: Something did not happen in time.
@@ -71,7 +71,7 @@ def play(output: Path, story: Story) -> dict[str, Any]:
 
 
 def _publish(story: Story, bootstrap: str) -> None:
-    """Let an agent measure two groups, lead one of them from the middle on, and publish all of it."""
+    """Runs an agent that measures two groups, leads one of them from half way on, and publishes the measurements."""
     crew = Crew(POSTS, bootstrap=bootstrap, group=GROUP, topics=tuple(TOPICS))
     others = Crew(OTHER_POSTS, bootstrap=bootstrap, group=OTHER_GROUP, topics=("orders",))
     with Feeder(bootstrap, {topic: len(placed) for topic, placed in TOPICS.items()}), crew, others:
@@ -88,7 +88,7 @@ def _publish(story: Story, bootstrap: str) -> None:
 
 
 def _samerack(*arguments: str, log: Path) -> bytes:
-    """What a pipeline command says on standard output.
+    """Runs a pipeline command; returns its standard output.
 
     Raises:
         SandboxError: It fails, or takes too long.

@@ -4,5 +4,5 @@
 class SandboxError(Exception):
     """The sandbox could not start, change or stop something.
 
-    The message says what, and where a process is to blame it ends with the last lines of that process's log.
+    The message says what; if a process caused it, the message ends with the last lines of that process's log.
     """

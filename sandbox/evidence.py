@@ -1,4 +1,4 @@
-"""How long runs show what they found: on a console, and in a folder that is kept where somebody will want to look."""
+"""Output of long runs: a console, and a folder with histories and logs that is kept after a failure."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from sandbox.demo import Story
 
 
 def log_console(columns: int) -> Console:
-    """Standard error; so many columns wide where it is no terminal, for one line to be one event."""
+    """Returns a console on standard error; without a terminal it has `columns` columns, so that an event is a line."""
     console = Console(stderr=True)
     return console if console.is_terminal else Console(stderr=True, width=columns)
 
 
 def complain(console: Console, complaints: Iterable[str]) -> None:
-    """Say what is wrong, a line each."""
+    """Prints what is wrong, a line each."""
     for complaint in complaints:
         console.print(f"[red]{complaint}[/red]", highlight=False)
 
 
 class Evidence:
-    """One folder; `keep` may be set until its context ends."""
+    """A folder; `keep` may be set until its context ends."""
 
     def __init__(self, folder: Path, *, keep: bool) -> None:
         self.folder = folder
@@ -35,7 +35,7 @@ class Evidence:
 
 @contextmanager
 def evidence(story: Story, prefix: str, *, keep: bool) -> Iterator[Evidence]:
-    """A new folder, which stays where that is asked for or the run failed; an interrupted run leaves nothing."""
+    """Creates a folder, which is kept if asked for or if the run failed; an interrupted run removes it."""
     made = Evidence(Path(tempfile.mkdtemp(prefix=prefix)), keep=keep)
     kept = True
     try:

@@ -1,4 +1,4 @@
-"""A steady stream of records into every partition of some topics, from a thread of the sandbox."""
+"""Sends a steady stream of records to every partition of some topics, from a thread of the sandbox."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ VALUE_BYTES: Final = 500
 
 
 def one(_topic: str, _partition: int) -> int:
-    """One record to each partition."""
+    """Returns 1: one record to each partition."""
     return 1
 
 
 class Feeder(threading.Thread):
-    """Sends a record to each partition every `pause` seconds until it is closed."""
+    """Sends records to each partition every `pause` seconds until it is closed."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class Feeder(threading.Thread):
         Args:
             bootstrap: `bootstrap.servers`.
             partitions: topic to number of partitions.
-            pause: seconds between two turns.
-            records: how many a partition gets in a turn.
-            history: a file that is told which records brokers have confirmed, as JSON lines.
+            pause: seconds between two rounds.
+            records: how many records a partition gets in a round.
+            history: a file for the records that brokers have confirmed, as JSON lines.
         """
         super().__init__(name="feeder", daemon=True)
         self._producer = Producer(
@@ -71,10 +71,10 @@ class Feeder(threading.Thread):
             self._closed.wait(max(0.0, due - time.monotonic()))
 
     def finish(self, *, timeout: float = 30.0) -> None:
-        """Stop sending, and wait until brokers have confirmed all that was sent.
+        """Stop sending, and wait until brokers have confirmed all records.
 
         Raises:
-            SandboxError: They do not in time.
+            SandboxError: They do not do so in time.
         """
         self._closed.set()
         self.join(5)
@@ -95,7 +95,7 @@ class Feeder(threading.Thread):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Stop sending; what is still on its way may get lost, with the brokers it was for."""
+        """Stop sending; unconfirmed records may be lost."""
         self._closed.set()
         self.join(5)
         self._producer.purge()

@@ -1,4 +1,4 @@
-"""A small HTTP server on loopback for what the sandbox plays: a subclass says what it answers."""
+"""A small HTTP server on loopback for services that the sandbox simulates; a subclass defines the answers."""
 
 import threading
 import time
@@ -12,7 +12,7 @@ from typing import Any, Self
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A question that a server was asked."""
+    """A request to the server."""
 
     method: str
     path: str
@@ -22,7 +22,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """And what it answers."""
+    """The server's answer."""
 
     status: int = HTTPStatus.OK
     text: str = ""
@@ -30,10 +30,10 @@ class Answer:
 
 
 class Server:
-    """A server on loopback that answers by `answer` and remembers what it was asked; a context manager."""
+    """A server on loopback that answers by `answer` and records all requests; a context manager."""
 
     def __init__(self) -> None:
-        """Listens once entered."""
+        """Binds a port; it answers once entered."""
         self.asked: list[Asked] = []
         self.clock_ahead = 0.0
         """Seconds by which its clock is ahead of this machine's."""
@@ -46,22 +46,22 @@ class Server:
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def answer(self, asked: Asked) -> Answer:
-        """What it says to a question."""
+        """Returns the answer to a request."""
         raise NotImplementedError
 
     def now(self) -> float:
-        """Seconds since 1970, by its clock."""
+        """Returns seconds since 1970, by its clock."""
         return time.time() + self.clock_ahead
 
     def __enter__(self) -> Self:
-        """Begins to answer."""
+        """Starts to answer."""
         self._thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Ends."""
+        """Stops the server."""
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()
@@ -84,7 +84,7 @@ class Server:
                 try:
                     self.wfile.write(content)
                 except OSError:
-                    return  # who asked has heard enough
+                    return  # the client has disconnected
 
             do_GET = do_PUT = do_POST = _serve  # noqa: N815 - the library's own names
 

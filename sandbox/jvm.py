@@ -1,8 +1,8 @@
-"""How the sandbox finds Java and Kafka's jars, and the command lines it starts them with.
+"""Finds Java and Kafka's jars, and builds the command lines to start Kafka's programs.
 
-The jars lie in the user's cache, where `scripts/setup` puts them. Beside them lies an archive of Kafka's parsed classes
-(class-data sharing): with it four JVMs are up in two seconds on two cores instead of five. `python -m sandbox.jvm`
-writes the archive; without one everything works, only more slowly.
+The jars are in the user's cache, where `scripts/setup` puts them, together with an archive of Kafka's parsed classes
+(class-data sharing): with it four JVMs start in two seconds on two cores instead of five. `python -m sandbox.jvm`
+writes the archive; without it everything works, only more slowly.
 """
 
 import hashlib
@@ -22,9 +22,9 @@ from sandbox.processes import end, spawn, tail, wait_for_line
 from sandbox.settings import CONTROLLER, NodeSettings, free_ports, new_cluster_id, write_properties
 
 KAFKA_VERSION: Final = "4.3.0"
-"""Of clients and tools."""
+"""Version of clients and tools."""
 BROKER_VERSION: Final = os.environ.get("SANDBOX_KAFKA_VERSION") or KAFKA_VERSION
-"""Of brokers, unless a cluster is asked for another."""
+"""Version of brokers, unless a cluster sets another."""
 STARTED: Final = "Kafka Server started"
 
 _LOGGING: Final = Path(__file__).parent / "kafka" / "log4j2.yaml"
@@ -42,7 +42,7 @@ def java() -> str:
     """Returns the Java program: JAVA_HOME's when that is set, else the one on the PATH.
 
     Raises:
-        SandboxError: there is none.
+        SandboxError: there is no Java.
     """
     home = os.environ.get("JAVA_HOME")
     found = shutil.which(str(Path(home) / "bin" / "java")) if home else shutil.which("java")
@@ -53,7 +53,7 @@ def java() -> str:
 
 @cache
 def jars(version: str = KAFKA_VERSION) -> tuple[Path, ...]:
-    """Returns the jars of a Kafka, sorted: an archive of classes is only good for one order of the class path.
+    """Returns the jars of a Kafka version, sorted: an archive of classes is only valid for one order of the class path.
 
     Raises:
         SandboxError: they are not in the cache.
@@ -71,12 +71,12 @@ def class_path(*more: Path, version: str = KAFKA_VERSION) -> str:
 
 
 def archive(version: str = KAFKA_VERSION) -> Path:
-    """Returns where the archive of classes for this Java and these jars lies, written or not."""
+    """Returns the path of the archive of classes for this Java and these jars, written or not."""
     seen = "\n".join([java(), *(f"{jar}:{jar.stat().st_mtime_ns}" for jar in jars(version))])
     return jars(version)[0].parent / f"classes-{hashlib.sha256(seen.encode()).hexdigest()[:16]}.jsa"
 
 
-def command(  # noqa: PLR0913 - a command line has as many parts
+def command(  # noqa: PLR0913 - one parameter for each part of a command line
     main: str,
     arguments: Sequence[str],
     *,
@@ -91,8 +91,8 @@ def command(  # noqa: PLR0913 - a command line has as many parts
         main: the class to run.
         arguments: its arguments.
         folder: for temporary files, so that a killed JVM leaves nothing elsewhere.
-        options: further options of the JVM; they win over the sandbox's own.
-        more: jars of ours, behind Kafka's on the class path.
+        options: further options of the JVM; they override the sandbox's own.
+        more: our own jars, after Kafka's on the class path.
         version: of Kafka.
     """
     shared = archive(version)
@@ -115,7 +115,7 @@ def format_storage(properties: Path, cluster_id: str, folder: Path, *, version: 
     """Writes the first metadata of a controller (a broker's own storage needs none: see `write_properties`).
 
     Raises:
-        SandboxError: Kafka refuses; with what it printed.
+        SandboxError: Kafka refuses; with its output.
     """
     arguments = ["format", "--cluster-id", cluster_id, "--config", str(properties)]
     log = folder / "format.log"
@@ -158,7 +158,7 @@ def write_archive() -> Path:
                 end(process, timeout=90)
         if not (folder / target.name).exists():
             raise SandboxError(f"Java wrote no archive of classes:\n{tail(log)}")
-        # Moved in one step, so that a JVM that starts meanwhile sees all of it or none.
+        # Renamed in one step, so that a JVM that starts meanwhile sees the complete file or none.
         partial = target.with_suffix(f".{os.getpid()}")
         shutil.copyfile(folder / target.name, partial)
         partial.replace(target)

@@ -1,9 +1,9 @@
-"""Child processes that never outlive us.
+"""Starts child processes that never outlive this program.
 
-Brokers and members run as processes of their own. Each sits in its own process group, so that Ctrl-C in a terminal
-reaches only us and we end them in order; and each is killed by the kernel when we die in any way, kill -9 included.
-The kernel's parent-death signal follows the *thread* that started the child, so one thread that lives as long as
-the program starts them all.
+Brokers and members run as separate processes. Each is in its own process group, so that Ctrl-C in a terminal reaches
+only this program, which ends them in order; and the kernel kills each when this program ends in any way, kill -9
+included. The kernel's parent-death signal is bound to the *thread* that started the child, so one thread that runs as
+long as the program starts all of them.
 """
 
 import contextlib
@@ -35,13 +35,13 @@ def spawn(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Starts a program that dies with us.
+    """Starts a program that the kernel kills when this program ends.
 
     Args:
         command: program and arguments.
         stdout: where its standard output goes, as for `subprocess.Popen`.
         stderr: where its standard error goes.
-        env: its whole environment; None hands on ours.
+        env: its whole environment; None is ours.
         cwd: its working folder; None is ours.
 
     Returns:
@@ -59,7 +59,7 @@ def spawn(
     prefix = [guard, "--pdeathsig", "KILL"] if guard else []
 
     def start() -> subprocess.Popen[bytes]:
-        return subprocess.Popen(  # noqa: S603 - the sandbox starts programs of its own choosing, without a shell
+        return subprocess.Popen(  # noqa: S603 - programs that the sandbox chooses, without a shell
             [*prefix, program, *command[1:]],
             stdin=subprocess.DEVNULL,
             stdout=stdout,
@@ -77,7 +77,7 @@ def end(process: subprocess.Popen[bytes], *, kill: bool = False, timeout: float 
 
     Args:
         process: what `spawn` returned.
-        kill: SIGKILL at once instead of SIGTERM first.
+        kill: send SIGKILL at once instead of SIGTERM first.
         timeout: seconds that SIGTERM may take before SIGKILL follows.
 
     Returns:
@@ -105,18 +105,18 @@ def wait_for_line(process: subprocess.Popen[bytes], log: Path, needle: str, time
     """Waits until a process has logged a line.
 
     Args:
-        process: who writes the log.
+        process: the process that writes the log.
         log: the file.
         needle: what the line contains.
         timeout: seconds to wait.
-        start: where in the file this process began to write.
+        start: position in the file where this process started to write.
 
     Raises:
-        SandboxError: the process ended first, or the time is over; with the last lines of the log.
+        SandboxError: the process ended first, or the timeout is over; with the last lines of the log.
     """
     deadline = time.monotonic() + timeout
     while True:
-        ended = process.poll() is not None  # asked before the log is read: a last line written at the end counts
+        ended = process.poll() is not None  # checked before the log is read, so that a line written at the end counts
         if log.exists() and needle.encode() in log.read_bytes()[start:]:
             return
         if ended:

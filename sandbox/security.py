@@ -1,7 +1,7 @@
-"""What makes a sandbox cluster secured: further listeners with TLS or SASL beside the open one, and an authorizer.
+"""Security of a sandbox cluster: further listeners with TLS or SASL besides the open one, and an authorizer.
 
-The open listener stays for the brokers themselves, the sandbox's administration and its members; whoever comes
-through it is the super user. So only who is given a secured address is authenticated, and only that principal needs
+The open listener remains for the brokers themselves, the sandbox's administration and its members; all its clients are
+the super user. So only clients that get a secured address are authenticated, and only their principals need
 permissions.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 ADMIN_PRINCIPAL: Final = "User:ANONYMOUS"
-"""Whoever comes through the open listener."""
+"""The principal of all clients of the open listener."""
 AUTHORIZER: Final[Mapping[str, str]] = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found": "false",
@@ -25,12 +25,12 @@ OAUTH_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerL
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listener:
-    """One more listener of every broker.
+    """A further listener of every broker.
 
     Attributes:
         name: its name, in capitals.
         protocol: SSL, SASL_PLAINTEXT or SASL_SSL.
-        properties: properties of this listener alone, without their prefix.
+        properties: properties of this listener only, without their prefix.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Listener:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def prefixed(self) -> dict[str, str]:
-        """Its properties as a broker reads them."""
+        """Returns its properties with the prefix that brokers expect."""
         given = {"num.network.threads": "1", **self.properties}
         return {f"listener.name.{self.name.lower()}.{key}": value for key, value in given.items()}
 
@@ -48,10 +48,10 @@ class Security:
     """How a cluster is secured.
 
     Attributes:
-        listeners: beside the open one.
-        authorizer: whether permissions are asked for; nobody has any but the super user.
+        listeners: besides the open one.
+        authorizer: whether permissions are required; only the super user has any at first.
         options: further options of the JVMs.
-        jars: further jars for the brokers, behind Kafka's.
+        jars: further jars for the brokers, after Kafka's.
     """
 
     listeners: tuple[Listener, ...] = ()
@@ -61,11 +61,11 @@ class Security:
 
 
 def certified(certificate: Path, *, clients: Path | None = None) -> dict[str, str]:
-    """Properties of a listener with TLS.
+    """Returns the properties of a listener with TLS.
 
     Args:
         certificate: the broker's key and certificate in one PEM file.
-        clients: the authority of the certificates that clients have to show, if they have to.
+        clients: the authority of clients' certificates, if clients must have one.
     """
     shown = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(certificate)}
     if clients is None:
@@ -75,13 +75,13 @@ def certified(certificate: Path, *, clients: Path | None = None) -> dict[str, st
 
 
 def plain(users: Mapping[str, str]) -> dict[str, str]:
-    """Properties of a listener with SASL PLAIN for these names and passwords."""
+    """Returns the properties of a listener with SASL PLAIN for these names and passwords."""
     known = " ".join(f'user_{name}="{password}"' for name, password in users.items())
     return {"sasl.enabled.mechanisms": "PLAIN", "plain.sasl.jaas.config": f"{_PLAIN_MODULE} required {known};"}
 
 
 def scram(mechanism: str) -> dict[str, str]:
-    """Properties of a listener with SASL SCRAM; its users are in the cluster's metadata."""
+    """Returns the properties of a listener with SASL SCRAM; its users are in the cluster's metadata."""
     return {
         "sasl.enabled.mechanisms": mechanism,
         f"{mechanism.lower()}.sasl.jaas.config": f"{_SCRAM_MODULE} required;",
@@ -89,12 +89,12 @@ def scram(mechanism: str) -> dict[str, str]:
 
 
 def oauthbearer(keys: str, *, audience: str, reauthenticate_ms: int = 0) -> dict[str, str]:
-    """Properties of a listener with SASL OAUTHBEARER.
+    """Returns the properties of a listener with SASL OAUTHBEARER.
 
     Args:
-        keys: URL of the keys (JWKS) that sign tokens; the JVM has to be allowed it, see `allowed`.
-        audience: for whom tokens have to be.
-        reauthenticate_ms: how long a connection lasts without a new token; 0 is for ever.
+        keys: URL of the keys (JWKS) that sign tokens; the JVM must be allowed to use it, see `allowed`.
+        audience: the audience that tokens must have.
+        reauthenticate_ms: how long a connection lasts without a new token; 0 is without limit.
     """
     handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerValidatorCallbackHandler"
     return {
@@ -108,5 +108,5 @@ def oauthbearer(keys: str, *, audience: str, reauthenticate_ms: int = 0) -> dict
 
 
 def allowed(*urls: str) -> str:
-    """The option of a JVM that may ask these URLs for keys: since Kafka 4 it asks none by itself."""
+    """Returns the JVM option that allows these URLs for keys: since Kafka 4 none is allowed by default."""
     return f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={','.join(urls)}"

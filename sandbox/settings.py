@@ -1,4 +1,4 @@
-"""The settings of the sandbox's Kafka nodes: small, quick to start, otherwise as a cluster runs in production."""
+"""The settings of the sandbox's Kafka nodes: small, quick to start, otherwise as in production."""
 
 import base64
 import random
@@ -13,15 +13,15 @@ from sandbox.errors import SandboxError
 
 HOST: Final = "127.0.0.1"
 CONTROLLER: Final = 100
-"""Node id of the controller, a process of its own so that any broker may be killed."""
+"""Node id of the controller, a separate process so that any broker may be killed."""
 
 COMMON: Final[Mapping[str, str]] = {
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
     "controller.listener.names": "CONTROLLER",
-    # A broker can come back only when its last session is over, often even after a stop in good order: 9 s by default.
+    # A broker can start again only when its last session is over, often even after an orderly stop: 9 s by default.
     "broker.session.timeout.ms": "4000",
     "broker.heartbeat.interval.ms": "500",
-    # Leaders that have moved away from their first replica go back when they are told to, not within five minutes.
+    # Leaders return to their first replica only by an explicit election, not automatically within five minutes.
     "auto.leader.rebalance.enable": "false",
 }
 
@@ -31,7 +31,7 @@ BROKER: Final[Mapping[str, str]] = {
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
     "share.coordinator.state.topic.num.partitions": "3",
-    # Small machines run all brokers at once: few threads, and no 128 MiB for the log cleaner.
+    # All brokers share one small machine: few threads, and no 128 MiB for the log cleaner.
     "num.network.threads": "2",
     "num.io.threads": "4",
     "background.threads": "2",
@@ -40,7 +40,7 @@ BROKER: Final[Mapping[str, str]] = {
 
 _PORTS: Final = range(
     10_000, 30_000
-)  # below what the kernel hands out for outgoing connections, so a restart finds its port free
+)  # below the kernel's range for outgoing connections, so that the port is free at a restart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,9 +50,9 @@ class NodeSettings:
     Attributes:
         id: its node id; `CONTROLLER` makes it the controller.
         rack: its rack, if any.
-        port: where clients reach a broker; unused for a controller alone.
+        port: where clients reach a broker; unused for a pure controller.
         controller_port: where the controller listens.
-        combined: the controller is a broker too.
+        combined: whether the controller is a broker too.
         listeners: further listeners of a broker: name to protocol and port.
     """
 
@@ -65,7 +65,7 @@ class NodeSettings:
 
 
 def free_ports(count: int) -> list[int]:
-    """Returns ports of the loopback address that nobody listens on.
+    """Returns ports of the loopback address on which no process listens.
 
     Raises:
         SandboxError: too few are free.
@@ -85,15 +85,15 @@ def free_ports(count: int) -> list[int]:
 
 
 def new_cluster_id() -> str:
-    """Returns a random cluster id, so that no client of another cluster can take this one for its own."""
+    """Returns a random cluster id, so that no client of another cluster can mistake this one for its own."""
     while True:
         made = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-        if not made.startswith("-"):  # Kafka's tools take one that does for an option, as its own maker of ids knows
+        if not made.startswith("-"):  # Kafka's tools would read it as an option; its own generator avoids it too
             return made
 
 
 def write_properties(folder: Path, node: NodeSettings, cluster_id: str, more: Mapping[str, str]) -> Path:
-    """Writes a node's properties, and for a broker the mark that its storage is formatted.
+    """Writes a node's properties, and for a broker the file that marks its storage as formatted.
 
     Args:
         folder: the cluster's folder; data goes to `data-<id>` in it.

@@ -1,4 +1,4 @@
-"""What the kernel counted on the sockets between processes and brokers: the truth that measuring is held against."""
+"""Reads the kernel's byte counts of the sockets between processes and brokers, the reference for measurements."""
 
 import re
 import subprocess
@@ -12,7 +12,7 @@ _RECEIVED: Final = re.compile(r"bytes_received:(\d+)")
 
 @dataclass(slots=True, kw_only=True)
 class Sockets:
-    """Bytes that processes received from brokers; sockets that closed keep what they had at the last look.
+    """Bytes that processes received from brokers; a closed socket keeps its count of the last look.
 
     Attributes:
         brokers: port to broker id.
@@ -23,7 +23,7 @@ class Sockets:
     seen: dict[tuple[int, str], tuple[int, int]] = field(default_factory=dict)
 
     def look(self) -> None:
-        """Count what is open now."""
+        """Read the counts of all open sockets."""
         line = ["ss", "-tinpHO"]
         for row in subprocess.run(line, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines():  # noqa: S603 - found on the PATH
             process, received, columns = _PROCESS.search(row), _RECEIVED.search(row), row.split()
@@ -32,7 +32,7 @@ class Sockets:
                 self.seen[int(process[1]), columns[3]] = (self.brokers[port], int(received[1]))
 
     def received(self) -> dict[tuple[int, int], int]:
-        """Bytes by process and broker."""
+        """Returns bytes by process and broker."""
         sums: dict[tuple[int, int], int] = {}
         for (process, _), (broker, count) in self.seen.items():
             sums[process, broker] = sums.get((process, broker), 0) + count

@@ -1,7 +1,7 @@
-"""`scripts/takeovers`: clean takeovers of running groups, many times over, and what the groups suffered from them.
+"""`scripts/takeovers`: repeats clean takeovers of running groups, and measures their effect on the groups.
 
-Brokers, members and agents are real processes; each try is a new agent that follows, is asked to take over by
-`samerack lead`, leads, and leaves. What is told of records is from the members' own histories.
+Brokers, members and agents are real processes; each try is a new agent that follows, takes over on `samerack lead`,
+leads, and leaves. All facts about records come from the members' own histories.
 """
 
 from __future__ import annotations
@@ -35,38 +35,38 @@ from sandbox.history.model import Bounds, Kind
 from sandbox.members.ledger import longest_pauses, read_twice
 
 _ASSIGNORS: Final = {"kafka-python": "range"}
-"""kafka-python's roundrobin fails on a member without topics; the others' range would know racks, and leave no gain."""
+"""kafka-python's roundrobin fails on a member without topics; range of the others uses racks, which leaves no gain."""
 _MOST_PAUSE_SECONDS: Final = {"confluent": 3.0}
-"""librdkafka joins once in a second at most; all others have one second."""
+"""librdkafka joins at most once a second; the limit of all others is one second."""
 _MANY: Final = 30
-"""Larger groups may pause for as long as the dry run says."""
+"""Larger groups may pause for as long as the dry run forecasts."""
 _NAMES: Final = tuple(rack for rack in RACKS.values() if rack is not None)
 _SETTLE_SECONDS: Final = 120.0
 _TOLD_SECONDS: Final = 1.0
 _BOUNDS: Final = Bounds(unowned=5.0, stop=5.0)
 _WRONG: Final = frozenset({Kind.OWNED_TWICE, Kind.SKIPPED, Kind.READ_AGAIN})
-"""Stops are measured try by try: the longest of a history is its start, before all members are there."""
+"""Without stops, which are measured for each try: the longest of a history is its start, before all members joined."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """What came of all tries with one group.
+    """The result of all tries with one group.
 
     Attributes:
         client: of all members.
         members: how many.
-        tries: how many times the agent was asked.
-        led: how many times it then led.
-        reasons: why it did not, each time.
-        median_pause_seconds: of the longest time that some partition was not read, one for each try.
+        tries: number of takeover requests.
+        led: how many times the agent then led.
+        reasons: why it did not, for each such try.
+        median_pause_seconds: median of each try's longest time in which some partition was not read.
         longest_pause_seconds: the longest of them.
         ordinary_pause_seconds: median of the same in the ordinary rebalance before, in which the agent joined.
         held_seconds: the longest time that the group was held.
         read_twice: records that were read more than once.
-        findings: what the checker of histories found: skipped, owned twice, read again below a commit.
+        findings: findings of the history checker: skipped, owned twice, read again below a commit.
         assignor: of all members.
-        agreed: how many dry runs said what then came: that the agent would lead, or that it would not.
-        over_forecast: how many pauses were longer than the dry run told; of tries that led.
+        agreed: how many dry runs forecast correctly whether the agent would lead.
+        over_forecast: how many pauses, of tries that led, were longer than the dry run's forecast.
     """
 
     client: str
@@ -86,14 +86,14 @@ class Row:
 
     @property
     def is_good(self) -> bool:
-        """Whether all tries were as they should be."""
+        """Whether all tries led, with short pauses, correct forecasts and no findings."""
         most = _MOST_PAUSE_SECONDS.get(self.client, 1.0)
         short = self.longest_pause_seconds < most or self.members > _MANY
         told = self.agreed in (None, self.tries) and not self.over_forecast
         return self.led == self.tries and short and told and not self.read_twice and not self.findings
 
 
-def main(  # noqa: PLR0913 - a command has as many options as it has
+def main(  # noqa: PLR0913 - one parameter for each option
     *,
     members: Annotated[str, typer.Option(help="Sizes of groups, separated by commas.")] = "3,10,30",
     clients: Annotated[
@@ -123,7 +123,7 @@ def main(  # noqa: PLR0913 - a command has as many options as it has
 
     try:
         told(console, play)
-    finally:  # what is done counts, whatever became of the next
+    finally:  # show the finished groups even if the next one failed
         _show(console, rows)
         if as_json:
             typer.echo(json.dumps({"rows": [asdict(row) for row in rows]}))
@@ -143,7 +143,7 @@ def _play(story: Story, clients: list[tuple[str, str]], sizes: list[int], tries:
 
 
 def _setup(client: str, assignor: str, size: int) -> Setup:
-    """A group whose members read across racks by their own plan."""
+    """Returns a group whose members read across racks by their own plan."""
     return Setup(
         name=f"{client}-{size}",
         assignor=assignor or _ASSIGNORS.get(client, "roundrobin"),
@@ -193,7 +193,7 @@ def _of_group(story: Story, group: Group, bootstrap: str, folder: Path, tries: i
 
 
 def _one(bootstrap: str, group: Group, log: Path) -> tuple[dict[str, Any], dict[str, Any], float, float]:
-    """One takeover: what a dry run said, the agent's answer, and the longest pauses in seconds, first as it joined."""
+    """Runs one takeover; returns dry run, answer, and the longest pauses in seconds at join and at takeover."""
     settings = {"racks.client_ids": {f"*-{rack}": rack for rack in _NAMES}, "events.path": "memory"}
     begun = _now_ms()
     with AgentProcess(bootstrap, groups=[group.name], log=log, settings=settings) as agent:
@@ -211,7 +211,7 @@ def _one(bootstrap: str, group: Group, log: Path) -> tuple[dict[str, Any], dict[
 
 
 def _lead(group: Group, *options: str) -> dict[str, Any]:
-    """What `samerack lead` answers."""
+    """Returns the answer of `samerack lead`."""
     line = [sys.executable, "-m", "agent.cli.main", "lead", group.name, "--takeover", "clean", "--json", *options]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - ourselves
     if not done.stdout:
@@ -221,7 +221,7 @@ def _lead(group: Group, *options: str) -> dict[str, Any]:
 
 
 def _longest_pause(group: Group, since_ms: int) -> float:
-    """Since then, of any partition; a second later, as reads are told a moment after they were."""
+    """Returns the longest pause of any partition since then; waits a second, because reads are printed with a delay."""
     until = _now_ms() + round(_TOLD_SECONDS * 500)
     time.sleep(_TOLD_SECONDS)
     told_by = chain.from_iterable(member.events for member in group.present.values())

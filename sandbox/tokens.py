@@ -1,4 +1,4 @@
-"""A token endpoint on loopback for SASL OAUTHBEARER: signs JWTs with a key of its own and publishes it as JWKS."""
+"""A token endpoint on loopback for SASL OAUTHBEARER: signs JWTs with its own key and publishes the key as JWKS."""
 
 import base64
 import json
@@ -17,20 +17,20 @@ _JSON: Final = {"Content-Type": "application/json"}
 
 
 class TokenServer(Server):
-    """Answers POST / with a token for the right client, and GET with the keys; a context manager."""
+    """Answers POST with a token for the right client, and other requests with the keys; a context manager."""
 
     def __init__(self, folder: Path, *, client: str, secret: str, audience: str, seconds: int = 3600) -> None:
-        """Makes a key, and listens once entered.
+        """Makes a key; the server answers once entered.
 
         Args:
-            folder: where the key's file goes.
-            client: `client_id` that is known.
+            folder: for the key's file.
+            client: the known `client_id`.
             secret: its `client_secret`.
-            audience: whom tokens are for; may be changed at any time.
-            seconds: how long they last; below zero they have ended already.
+            audience: the tokens' audience; may be changed at any time.
+            seconds: lifetime of tokens; below zero they have already expired.
 
         Raises:
-            SandboxError: OpenSSL makes no key.
+            SandboxError: OpenSSL fails to make a key.
         """
         self._key = folder / "tokens.key"
         _openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", str(self._key))
@@ -44,17 +44,17 @@ class TokenServer(Server):
 
     @property
     def keys_url(self) -> str:
-        """Where brokers find the key."""
+        """The URL of the keys."""
         return f"{self.url}keys"
 
     def keys(self) -> bytes:
-        """The JSON Web Key Set."""
+        """Returns the JSON Web Key Set."""
         shown = _openssl("rsa", "-in", str(self._key), "-noout", "-modulus").decode().partition("=")[2].strip()
         key = {"kty": "RSA", "alg": "RS256", "use": "sig", "kid": _KEY_ID, "e": "AQAB"}
         return json.dumps({"keys": [{**key, "n": _encoded(bytes.fromhex(shown))}]}).encode()
 
     def token(self) -> str:
-        """A signed token."""
+        """Returns a signed token."""
         now = int(time.time())
         claims = {"iss": self.url, "sub": self.client, "aud": self.audience, "scope": "kafka"}
         times = {"iat": min(now, now + self.seconds - 60), "exp": now + self.seconds}
@@ -63,7 +63,7 @@ class TokenServer(Server):
         return f"{text}.{_encoded(_openssl('dgst', '-sha256', '-sign', str(self._key), given=text.encode()))}"
 
     def answer(self, asked: Asked) -> Answer:
-        """A token, the keys, or that the client is not known."""
+        """Returns a token, the keys, or an error for an unknown client."""
         if asked.method == "POST":
             return self._granted(asked.headers.get("Authorization", ""))
         return Answer(text=self.keys().decode(), headers=_JSON)
@@ -81,7 +81,7 @@ def _encoded(content: bytes) -> str:
 
 
 def _openssl(*arguments: str, given: bytes = b"") -> bytes:
-    done = subprocess.run(  # noqa: S603 - the sandbox starts programs of its own choosing, without a shell
+    done = subprocess.run(  # noqa: S603 - a fixed program, without a shell
         ["openssl", *arguments],  # noqa: S607 - and finds them on the PATH
         input=given,
         capture_output=True,

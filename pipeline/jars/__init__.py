@@ -1,4 +1,4 @@
-"""The jars that Spark needs beyond its own, for Kafka and Delta: which they are, and where they lie on this machine.
+"""The jars that Spark needs in addition to its own, for Kafka and Delta: their names and location on this machine.
 
 `pom.xml` names them, `jars.lock` has their hashes, `scripts/setup --pipeline` fetches them.
 """
@@ -21,22 +21,22 @@ _CURE: Final = (
 
 
 def names() -> tuple[str, ...]:
-    """The jars' file names, as locked."""
+    """Returns the jars' file names from `jars.lock`."""
     lock = files(__package__).joinpath("jars.lock").read_text(encoding="utf-8")
     return tuple(line.split()[1] for line in lock.splitlines())
 
 
 def cache() -> Path:
-    """Where `scripts/setup --pipeline` puts them."""
+    """Returns the folder of `scripts/setup --pipeline`."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / _FOLDER
 
 
 def find(given: Sequence[str]) -> tuple[str, ...]:
-    """What `spark.jars` is to name: the jars of a folder, those that are named, or those in the cache.
+    """Returns the value of `spark.jars`: the jars of a folder, the given jars, or those in the cache.
 
     Raises:
-        SettingsError: Something is missing.
+        SettingsError: A jar is missing.
     """
     if len(given) > 1 or (given and given[0].endswith(".jar")):
         for jar in given:

@@ -1,5 +1,5 @@
-"""What a fleet read across racks in a period, what that cost, what was saved and what is still possible.
+"""The report of a period: what a fleet read across racks, its cost, what was saved and what can still be saved.
 
-From the tables to figures (frames in, frames out), from figures to one value (`model`), from that to a page and to
-files.
+Functions compute figures from the tables (frames in, frames out); `values` converts the figures to one value (`model`),
+from which the page is made; `export` writes frames to files.
 """

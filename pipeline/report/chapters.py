@@ -1,6 +1,6 @@
-"""A group's day in chapters: as long as members, racks, replicas and owners stay as they are, one state stands for all.
+"""Splits a group's day into chapters: one state represents all as long as members, racks, replicas and owners stay.
 
-Every chapter is put to the group's own assignor and to the best plan, in parallel.
+For each chapter Spark computes the plan of the group's own assignor and the best plan, in parallel.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pydantic import ValidationError
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
 
@@ -51,20 +51,20 @@ _FACTS: Final = {
 CHAPTER: Final = StructType(
     [*_KEYS.fields, *(StructField(name, from_arrow_type(kind)) for name, kind in _FACTS.items())]
 )
-"""One chapter: how many states it had, and shares of the bytes whose racks are known that cross racks: `random` without
-regard to racks, `present`, with the group's `own` assignor (led groups), with the best plan that an agent could lead it
-with (`possible`). `expected` is the present share of all bytes, with `random` for those of unknown rack."""
+"""One chapter: its number of states, and cross-rack shares of the bytes of known racks: `random` for placement that
+ignores racks, `present`, `own` for the group's own assignor (led groups), `possible` for the best plan that an agent
+could lead it with. `expected` is the present share of all bytes, with `random` for those of unknown rack."""
 
 
 def _structure() -> Column:
-    """A state without what changes all the time: its rates."""
+    """Returns a hash of a state without its rates, which change all the time."""
     topics = F.transform("topics", lambda topic: F.struct(topic["name"], topic["replicas"], topic["owner"]))
     same = ("kind", "assignor", "role", "rack_aware_fetch", "racks", "broker_racks", "members")
     return F.xxhash64(*(F.col(name) for name in same), topics)
 
 
 def from_one_agent(states: DataFrame) -> DataFrame:
-    """States of one agent for each group and minute, the one that leads if any does: only what picking needs.
+    """Returns the states of one agent for each group and minute, preferably the leading one; only the columns needed.
 
     Returns:
         day, cluster, group, id, at, structure.
@@ -78,7 +78,7 @@ def from_one_agent(states: DataFrame) -> DataFrame:
 
 
 def picked(states: DataFrame) -> DataFrame:
-    """The last state of each chapter, as JSON: day, cluster, group, first, states, value."""
+    """Returns the last state of each chapter, as JSON: day, cluster, group, first, states, value."""
     chapters = (
         from_one_agent(states)
         .groupBy(*GROUP_DAY, "structure")
@@ -91,16 +91,16 @@ def picked(states: DataFrame) -> DataFrame:
     columns = [
         F.unix_millis("at").alias("at") if name == "at" else F.col(f"`{name}`") for name in GROUP_STATE.fieldNames()
     ]
-    # a field that is null is a field all the same
+    # the contract requires fields that are null too
     text = F.to_json(F.struct(*columns), {"ignoreNullFields": "false"})
     values = states.select(*GROUP_DAY, "id", _structure().alias("structure"), text.alias("value"))
-    # nobody keeps a publisher from giving one id to many states: each chapter is one row all the same
+    # a publisher may give one id to many states: each chapter must still be one row
     found = chapters.join(values, [*GROUP_DAY, "id", "structure"]).dropDuplicates([*GROUP_DAY, "structure"])
     return found.select(*GROUP_DAY, "first", "states", "value")
 
 
 def worked_out(chapters: DataFrame) -> DataFrame:
-    """Every picked chapter under the plans: rows of CHAPTER."""
+    """Returns the shares of every picked chapter: rows of CHAPTER."""
     tasks = chapters.sparkSession.sparkContext.defaultParallelism * _TASKS_PER_CORE
     return chapters.repartition(tasks, *GROUP).mapInArrow(_work, CHAPTER)
 
@@ -114,7 +114,7 @@ def _work(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def row_of(text: str) -> dict[str, Any]:
-    """What one state comes to; with `error` alone where it cannot be worked out."""
+    """Returns the facts of one state; only `error` where they cannot be computed."""
     try:
         return _shares(GroupState.model_validate_json(text))
     except ValidationError as error:
@@ -122,7 +122,7 @@ def row_of(text: str) -> dict[str, Any]:
         return {"error": f"no state: {'.'.join(map(str, first['loc'])) or 'JSON'}: {first['msg']}"}
     except (StateError, AssignmentError) as error:
         return {"error": str(error)}
-    except Exception as error:  # noqa: BLE001 - whatever is wrong with one group, the others are worked out
+    except Exception as error:  # noqa: BLE001 - an error in one group must not stop the others
         return {"error": f"{type(error).__name__}: {error}"}
 
 

@@ -1,4 +1,4 @@
-"""The report's tables as files: one for each table, written day by day, so that memory holds one day."""
+"""Writes the report's tables to files, one for each table, day by day, so that memory holds one day."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 import pyarrow as pa
 from pyarrow import csv, parquet
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from common.errors import AgentError
 
@@ -24,7 +24,7 @@ _PART: Final = ".part"
 
 
 def write(frames: Mapping[str, DataFrame], days: Iterable[date], folder: Path, kind: Format) -> tuple[Path, ...]:
-    """Each frame as a file of its name; those with a column `day` go day by day.
+    """Writes each frame to a file of its name; frames with a column `day` day by day. Returns the files.
 
     Raises:
         AgentError: The folder cannot be written.

@@ -1,4 +1,4 @@
-"""Bytes and dollars by day, group, topic and rack pair: frame in, frame out."""
+"""Computes bytes and dollars by day, group, topic and rack pair: frame in, frame out."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import date
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from common.money import PriceTable
 from pipeline.sums import total
@@ -17,26 +17,26 @@ COUNTS: Final = ("bytes", "records", "exact_bytes", "crossing_bytes", "unknown_b
 
 
 def known() -> Column:
-    """Both racks are."""
+    """Returns whether both racks are known."""
     return (F.col("client_rack") != "") & (F.col("replica_rack") != "")
 
 
 def crosses() -> Column:
-    """From one known rack to another."""
+    """Returns whether the bytes go from one known rack to another."""
     return known() & (F.col("client_rack") != F.col("replica_rack"))
 
 
 def within(rows: DataFrame, first: date, last: date) -> DataFrame:
-    """Rows of these days, both included."""
+    """Returns the rows of these days, both included."""
     return rows.where(F.col("day").between(F.lit(first), F.lit(last)))
 
 
 def added_up(traffic: DataFrame, prices: PriceTable, *keys: str) -> DataFrame:
-    """Bytes and dollars by day, group, racks and further columns.
+    """Returns bytes and dollars by day, group, racks and further columns.
 
     Args:
         traffic: rows of `traffic_by_minute` that count, with the further columns.
-        prices: what a byte costs that crosses.
+        prices: the price of a cross-rack byte.
         keys: the further columns.
 
     Returns:
@@ -57,15 +57,15 @@ def added_up(traffic: DataFrame, prices: PriceTable, *keys: str) -> DataFrame:
 
 
 def totals(rows: DataFrame, *by: str) -> DataFrame:
-    """Sums of `added_up` by some of its columns."""
+    """Returns sums of `added_up` by some of its columns."""
     return rows.groupBy(*by).agg(*(total(name).alias(name) for name in COUNTS), F.sum("dollars").alias("dollars"))
 
 
 def timeline(rows: DataFrame) -> DataFrame:
-    """The fleet's bytes and dollars by `moment`, a further column of `added_up`: in order of time."""
+    """Returns the fleet's bytes and dollars by `moment`, a further column of `added_up`, in order of time."""
     return totals(rows, "moment").orderBy("moment")
 
 
 def covered(traffic: DataFrame) -> DataFrame:
-    """First and last minute of each day that has any: day, first, last."""
+    """Returns the first and last minute of each day that has any: day, first, last."""
     return traffic.groupBy("day").agg(F.min("minute").alias("first"), F.max("minute").alias("last")).orderBy("day")

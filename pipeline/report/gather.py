@@ -1,4 +1,4 @@
-"""From the tables to the report: what is asked of Spark, and in which order; only what is shown is collected."""
+"""Makes the report from the tables: the order of Spark's jobs; only rows that are shown are collected."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from common.errors import AgentError
 from common.money import SECONDS_PER_MONTH, PriceTable
@@ -19,12 +19,12 @@ from pipeline.report.model import Period, Report
 
 _MINUTE: Final = 60.0
 _UNITS: Final = (("minute", 3 * 3600.0), ("hour", 4 * 86400.0), ("day", float("inf")))
-"""How the timeline is drawn, by the longest period of each."""
+"""Units of the timeline, each with the longest period in seconds that it is used for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tables:
-    """What the pipeline keeps."""
+    """The tables of the pipeline."""
 
     traffic: DataFrame
     states: DataFrame
@@ -33,11 +33,11 @@ class Tables:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What a report is to be about.
+    """The scope of a report.
 
     Attributes:
-        first: first day; without it `most_days` up to the last, or all.
-        last: last day; without it the newest that there is.
+        first: first day; None means `most_days` up to the last, or all.
+        last: last day; None means the newest in the table.
         most_days: how many days at most, where no first day is given.
         top: how many groups, topics and losses are shown.
     """
@@ -50,7 +50,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """The report, and the frames that it was made of: name to frame, for files."""
+    """The report, and the frames that it was made from, by name, for files."""
 
     report: Report
     frames: Mapping[str, DataFrame]
@@ -64,16 +64,16 @@ def gathered(
     asked: Asked,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Iterator[Gathered]:
-    """The report of a period; the frames are good within the block.
+    """Makes the report of a period; the frames are valid within the block.
 
     Args:
         tables: the tables.
-        prices: what a byte costs that crosses.
-        asked: what is wanted.
-        progress: told what is being done.
+        prices: the price of a cross-rack byte.
+        asked: the scope.
+        progress: called with each step.
 
     Raises:
-        AgentError: there is nothing in the period.
+        AgentError: the period has no traffic.
     """
     first, last = _days(tables.traffic, asked)
     top = asked.top
@@ -150,7 +150,7 @@ def _days(traffic: DataFrame, asked: Asked) -> tuple[date, date]:
 
 
 def _period(traffic: DataFrame, first: date, last: date) -> tuple[Period, dict[date, float], tuple[date, ...]]:
-    """The period, the seconds measured of each day, and the days that were measured as a whole."""
+    """Returns the period, the seconds measured of each day, and the days that were measured completely."""
     rows = figures.covered(traffic).collect()
     ends = {
         row["day"]: (values.utc(row["first"]), values.utc(row["last"]) + timedelta(seconds=_MINUTE)) for row in rows

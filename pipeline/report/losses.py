@@ -1,7 +1,7 @@
-"""Groups that lost rack awareness: when, why as far as states tell, and what a month of it costs.
+"""Finds groups that lost rack awareness: when, why as far as states show it, and what a month of it costs.
 
-A loss is a moment at which the share of a group's bytes that cross racks rose, and either something happened that
-explains it or the share rose to about what placement without regard to racks comes to.
+A loss is a moment at which a group's share of cross-rack bytes rose, and either another change explains the rise, or
+the share is now about as high as with a placement that ignores racks.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from common.money import SECONDS_PER_MONTH, PriceTable
 from common.records import LEADING
 from pipeline.report.figures import GROUP
 
 LEAST_RISE: Final = 0.05
-"""Of all bytes: what is less comes and goes."""
+"""Share of all bytes: smaller changes are normal variation."""
 ABOUT_RANDOM: Final = 0.85
-"""Of the random share: nobody gets this near to it who still has regard to racks."""
+"""Part of the random share: a group that is still rack-aware stays below it."""
 
 FORGOT: Final = "members without rack"
 UNTOLD: Final = "members no longer tell their rack"
@@ -32,13 +32,13 @@ _REMEMBERED: Final = ("kind", "assignor", "role", "members", "rackless", "tellin
 
 
 def losses(chapters: DataFrame, groups: DataFrame, seconds: float, prices: PriceTable) -> DataFrame:
-    """One row for each loss, the most expensive first.
+    """Returns one row for each loss, the most expensive first.
 
     Args:
         chapters: rows of `chapters.CHAPTER`.
-        groups: `savings.by_group`, for what each group reads.
-        seconds: length of the period that `groups` is about.
-        prices: what a byte costs that crosses.
+        groups: `savings.by_group`, for the bytes that each group reads.
+        seconds: length of the period of `groups`.
+        prices: the price of a cross-rack byte.
 
     Returns:
         cluster, group, at, cause, kind, assignor, before, after, random (shares), now (share at the end of the period),
@@ -80,7 +80,7 @@ def _about_random() -> Column:
 
 
 def _cause() -> Column:
-    """The first that holds, from what explains most; empty for a rise that is no loss."""
+    """Returns the first cause that holds, the strongest explanation first; empty for a rise that is no loss."""
 
     def share(name: str, when: str = "") -> Column:
         return F.col(f"{name}{when}") / F.col(f"members{when}")
@@ -88,7 +88,7 @@ def _cause() -> Column:
     causes = (
         ((F.col("kind") == "consumer") & (F.col("kind_before") != "consumer"), KIP_848),
         (share("rackless") > share("rackless", "_before"), FORGOT),
-        # null, which holds for nothing, where an older agent did not say who tells its rack
+        # null, so never true, where an older agent did not say which members send their rack
         (share("telling") < share("telling", "_before"), UNTOLD),
         (share("fetching") < share("fetching", "_before"), UNFETCHED),
         ((F.col("role_before") == LEADING) & (F.col("role") != LEADING), UNLED),

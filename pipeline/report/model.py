@@ -1,6 +1,6 @@
-"""The report as one value: what the page, the terminal and JSON show. Times are UTC, shares between 0 and 1.
+"""The report as one value, for the page, the terminal and JSON. Times are UTC, shares between 0 and 1.
 
-"A month" is the rate of the period for 730 hours. None stands where nothing is known.
+"A month" is the rate of the period for 730 hours. None means unknown.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from common.money import PriceTable
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Period:
-    """What the report is about.
+    """The period of the report.
 
     Attributes:
         first: first day.
-        last: last day, which counts as well.
+        last: last day, included.
         begin: first minute that has traffic.
-        end: end of the last one.
-        seconds: measured, without days that nobody measured.
+        end: end of the last such minute.
+        seconds: measured time, without days that have no samples.
     """
 
     first: date
@@ -35,7 +35,7 @@ class Period:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Money:
-    """Dollars a month: spent on what crossed racks, saved by agents, still possible; None where no state tells."""
+    """Dollars a month: spent on cross-rack bytes, saved by agents, still possible; None without states."""
 
     spent: float
     saved: float | None
@@ -47,18 +47,18 @@ class Headline:
     """The whole fleet in the period.
 
     Attributes:
-        bytes: read.
+        bytes: all bytes read.
         crossing_bytes: of them from another rack.
         unknown_bytes: of them with an unknown rack on either side.
         exact_bytes: of them counted by clients.
-        judged_bytes: of them of groups whose states are known that day, so that savings are.
-        saved_bytes: what agents kept from crossing.
-        possible_bytes: what the best plans would keep from crossing.
-        share: of bytes with known racks that crossed.
-        dollars: for what crossed in the period.
-        month: the same and savings for a month.
+        judged_bytes: of them read by groups with known states on that day, so that their savings are known.
+        saved_bytes: cross-rack bytes that agents avoided.
+        possible_bytes: cross-rack bytes that the best plans would avoid.
+        share: cross-rack share of the bytes with known racks.
+        dollars: cost of cross-rack bytes in the period.
+        month: this cost and the savings for a month.
         groups: how many.
-        led_groups: of them led by an agent at the end.
+        led_groups: how many of them an agent led at the end.
         clusters: how many.
     """
 
@@ -79,7 +79,7 @@ class Headline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """From replicas in one rack to clients in another, over all clusters; "" is unknown."""
+    """Traffic from replicas in one rack to clients in a rack, over all clusters; "" is unknown."""
 
     client_rack: str
     replica_rack: str
@@ -89,7 +89,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """A minute, hour or day: bytes, and dollars a month at its rate."""
+    """Bytes of a minute, hour or day, and dollars a month at its rate."""
 
     at: datetime
     bytes: int
@@ -99,7 +99,7 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """One day of the fleet; dollars of that day, savings None where no state tells."""
+    """One day of the fleet, with dollars of that day; savings are None without states."""
 
     day: date
     groups: int
@@ -113,13 +113,13 @@ class Day:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLine:
-    """One group over the period; what its states tell, as it was last.
+    """One group over the period, with facts from its last states.
 
     Attributes:
-        share: of bytes with known racks that crossed.
-        random: the share without regard to racks.
+        share: cross-rack share of the bytes with known racks.
+        random: the share of a placement that ignores racks.
         led: part of its bytes that was read while an agent led it.
-        rackless: members whose rack nobody knows.
+        rackless: members of unknown rack.
     """
 
     cluster: str
@@ -138,7 +138,7 @@ class GroupLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicLine:
-    """One topic, over all groups that read it."""
+    """One topic, summed over all groups that read it."""
 
     cluster: str
     topic: str
@@ -150,7 +150,7 @@ class TopicLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """A group that lost rack awareness: shares of its bytes before and after, and now; what a month of it costs."""
+    """A group that lost rack awareness: its cross-rack share before, after and now; the cost of the loss a month."""
 
     cluster: str
     group: str
@@ -168,7 +168,7 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mover:
-    """A group in two spans: dollars in each."""
+    """A group's dollars in each of two spans."""
 
     cluster: str
     group: str
@@ -178,7 +178,7 @@ class Mover:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trend:
-    """Two spans of days beside each other: dollars of the fleet, and the groups that changed most."""
+    """Two spans of days compared: dollars of the fleet, and the groups that changed most."""
 
     name: str
     earlier_from: date
@@ -191,7 +191,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bad:
-    """Records in quarantine, by what is wrong with them, from the first day on."""
+    """Number of records in quarantine for one reason, from the first day on."""
 
     reason: str
     records: int
@@ -202,15 +202,15 @@ class Report:
     """Everything that is shown.
 
     Attributes:
-        prices: whose prices all dollars are by.
-        made: when.
+        prices: the price table behind all dollars.
+        made: when the report was made.
         unit: of the timeline: minute, hour or day.
         groups: the most expensive first; lists hold as many as were asked for.
         savers: the groups with most saved and possible together.
-        losses_in_all: how many there are, shown or not.
-        twice: groups that agents without a common election measured side by side.
-        failed: groups whose states could not be worked out.
-        failure: what was wrong with one of them.
+        losses_in_all: number of losses, shown or not.
+        twice: groups that agents without a common election measured at the same time.
+        failed: number of groups whose plans could not be computed.
+        failure: the error of one of them.
         bad: records in quarantine.
     """
 
@@ -238,5 +238,5 @@ _JSON: Final = TypeAdapter(Report)
 
 
 def to_json(report: Report) -> bytes:
-    """The report for programs."""
+    """Returns the report as JSON."""
     return _JSON.dump_json(report)

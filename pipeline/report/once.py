@@ -1,9 +1,9 @@
-"""Each byte once: of those who counted a group side by side, one is believed in each minute.
+"""Counts each byte once: of several counts of the same group, one is used in each minute.
 
-The agents of one election count each byte once among them, so what they counted adds up, whoever of them it was. Agents
-of different elections, or of none, count the same group side by side, each of them the whole group. One may know a rack
-that another does not, so rows of two counts are never mixed within a minute: whoever has most bytes of the group in the
-minute is believed, with its racks. Where one count follows another, the larger part of that minute counts.
+The agents of one election together count each byte once, so their counts are summed. Agents of different elections, or
+of none, each count the whole group at the same time. One may know a rack that another does not, so rows of two counts
+are never mixed within a minute: the count with most bytes of the group in the minute is used, with its racks. Where one
+count replaces another within a minute, only the larger part of that minute counts.
 """
 
 from __future__ import annotations
@@ -11,26 +11,26 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.report.figures import GROUP, GROUP_DAY
 from pipeline.sums import total
 
 _MINUTE: Final = (*GROUP_DAY, "minute")
 _AT_ONCE: Final = 1.05
-"""Counts in an average minute of a day: where one follows another there are less than this."""
+"""Average number of counts in the minutes of a day: there are fewer where one count only replaced another."""
 
 
 def believed(traffic: DataFrame) -> DataFrame:
-    """Of the days of a group that have more than one count: which to believe, minute by minute.
+    """Returns which count to use in each minute, for a group's days that have more than one count.
 
     Args:
-        traffic: rows of `traffic_by_minute`; what older versions wrote is nobody's count.
+        traffic: rows of `traffic_by_minute`; rows of older versions belong to no count.
 
     Returns:
         day, cluster, group, minute, believed (a `counted_by`), counts (how many there were).
     """
-    # most groups have one count all day, and need no second look
+    # most groups have one count all day and need no further work
     ends = F.min("counted_by") != F.max("counted_by")
     several = traffic.groupBy(*GROUP_DAY).agg(ends.alias("several")).where("several")
     theirs = traffic.where(F.col("counted_by").isNotNull()).join(several, [*GROUP_DAY], "left_semi")
@@ -41,7 +41,7 @@ def believed(traffic: DataFrame) -> DataFrame:
 
 
 def once(traffic: DataFrame, whom: DataFrame) -> DataFrame:
-    """The rows that are believed, and those that are nobody's count.
+    """Returns the rows of the counts in use, and the rows that belong to no count.
 
     Args:
         traffic: rows of `traffic_by_minute`.
@@ -52,6 +52,6 @@ def once(traffic: DataFrame, whom: DataFrame) -> DataFrame:
 
 
 def measured_twice(whom: DataFrame) -> DataFrame:
-    """The groups that were counted side by side on some day: cluster, group."""
+    """Returns the groups with several counts at the same time on some day: cluster, group."""
     days = whom.groupBy(*GROUP_DAY).agg(F.avg("counts").alias("at_once"))
     return days.where(F.col("at_once") >= _AT_ONCE).select(*GROUP).distinct()

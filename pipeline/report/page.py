@@ -1,6 +1,6 @@
-"""The report as one HTML file: no script, nothing from outside, light and dark, narrow and on paper.
+"""Writes the report as one HTML file: no script, no external resources; for light, dark, narrow screens and print.
 
-Everything that comes from records is escaped by the template.
+The template escapes everything that comes from records.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST_RACKS: Final = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One field of the heat map; `kind` is near, across or unknown, `heat` from 0 (nothing) to 5 (the most)."""
+    """One cell of the heat map; `kind` is near, across or unknown, `heat` from 0 (nothing) to 5 (the most)."""
 
     bytes: int
     dollars: float
@@ -42,11 +42,11 @@ class HeatMap:
 
 
 def heat_map(pairs: Sequence[Pair], scale: float) -> HeatMap:
-    """The field of every pair of racks, those that read or serve most, by name, the unknown last.
+    """Returns the heat map of the racks that read or serve most, in order of name, the unknown rack last.
 
     Args:
         pairs: bytes and dollars of the period.
-        scale: from dollars of the period to a month.
+        scale: factor from dollars of the period to a month.
     """
     weight: dict[str, int] = {}
     for pair in pairs:
@@ -87,7 +87,7 @@ def _environment() -> Environment:
 
 
 def page(report: Report) -> str:
-    """The whole file."""
+    """Returns the whole file."""
     scale = SECONDS_PER_MONTH / report.period.seconds
     month = report.headline.month
     level = month.spent + month.saved if month.saved else None

@@ -1,6 +1,6 @@
-"""The report's drawings: SVG with real text, in the page's own colours, once for wide screens and once for narrow ones.
+"""Draws the report's plots as SVG with real text, in the page's colours, one for wide and one for narrow screens.
 
-Colours are the page's CSS variables, so that light, dark and print need no drawings of their own.
+Colours are the page's CSS variables, so that light, dark and print use the same drawings.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _VARIABLES: Final = {
     _ACROSS: "rgb(var(--across))",
     _NEAR: "rgb(var(--near))",
 }
-"""Colours that nothing is drawn in, and what takes their place."""
+"""Placeholder colours, and the CSS values that replace them."""
 _SIZES: Final = {"wide": 9.6, "narrow": 3.7}
-"""Widths in inches; a page is as wide, so that letters come out at their own size."""
+"""Widths in inches, as wide as on the page, so that text keeps its size."""
 _ROW_INCHES: Final = 0.5
 _BARS: Final = 10
 _LETTERS: Final = {"wide": 70, "narrow": 22}
@@ -61,7 +61,7 @@ _STYLE: Final[dict[Any, Any]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawing:
-    """One plot in both widths, and in words for those who do not see it."""
+    """One plot in both widths, and its description for screen readers."""
 
     words: str
     wide: str
@@ -69,10 +69,10 @@ class Drawing:
 
 
 def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -> Drawing:
-    """Dollars a month at the rate of each minute, hour or day.
+    """Draws dollars a month at the rate of each minute, hour or day.
 
     Args:
-        timeline: what is drawn.
+        timeline: the moments to draw.
         unit: minute, hour or day.
         level: what the fleet's groups would cost with their own assignors, over the whole period; None leaves it out.
     """
@@ -82,7 +82,7 @@ def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -
         told += f" With the groups' own assignors it would have been {words.money(level)} on average."
 
     def draw(axes: Axes, width: str) -> None:
-        # UTC without a zone: labels would otherwise be in that of the settings
+        # UTC without a zone: labels would otherwise use matplotlib's configured zone
         at = date2num([moment.at.replace(tzinfo=None) for moment in timeline])  # type: ignore[no-untyped-call]
         step = {"minute": 1 / 1440, "hour": 1 / 24, "day": 1.0}[unit]
         edges = [*at, at[-1] + step]
@@ -112,7 +112,7 @@ def cost_over_time(timeline: Sequence[Moment], unit: str, level: float | None) -
 
 
 def top_groups(groups: Sequence[GroupLine]) -> Drawing:
-    """The most expensive groups: what a month costs, and how much of it the best plan would leave."""
+    """Draws the most expensive groups: the cost of a month, and how much of it the best plan would leave."""
     shown = groups[:_BARS]
     listed = "; ".join(f"{one.cluster} {one.group} {words.money(one.month.spent)}" for one in shown)
 
@@ -126,12 +126,12 @@ def top_groups(groups: Sequence[GroupLine]) -> Drawing:
 
 
 def saved_and_possible(groups: Sequence[GroupLine]) -> Drawing:
-    """What agents saved of each group and what is still possible, a month."""
+    """Draws what agents saved of each group and what is still possible, a month."""
     shown = groups[:_BARS]
     told = "; ".join(f"{one.cluster} {one.group} {_pair(one)}" for one in shown)
 
     def draw(axes: Axes, width: str) -> None:
-        # names and two figures do not fit into a narrow line otherwise
+        # a name and two full figures do not fit into a narrow line
         figures = [_pair(one) if width == "wide" else _short_pair(one) for one in shown]
         rows = [(_name(one, width), figure) for one, figure in zip(shown, figures, strict=True)]
         saved = [max(0.0, one.month.saved or 0.0) for one in shown]
@@ -159,7 +159,7 @@ def _height(rows: int) -> float:
 
 
 def _bars(axes: Axes, rows: Sequence[tuple[str, str]], stacked: Iterable[tuple[Sequence[float], str, float]]) -> None:
-    """Bars from the left, one under the other, each with its name above and its figure at the right end."""
+    """Draws bars from the left, one below the other, each with its name above and its figure at the right end."""
     axes.set_axis_off()
     left = [0.0] * len(rows)
     places = range(len(rows))
@@ -189,11 +189,11 @@ def _svg(name: str, height: float, width: str, draw: Callable[[Axes, str], None]
 
 
 def _for_page(svg: str, width: str) -> str:
-    """Without what an SVG file needs and an SVG within a page must not have; sized by the page, in its colours."""
+    """Returns the SVG for use within a page: without file header, style, size and ids; in the page's colours."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<defs>\s*<style.*?</style>\s*</defs>", "", svg, flags=re.DOTALL)
     svg = re.sub(r' (?:width|height)="[\d.]+pt"', "", svg, count=2)
-    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # every drawing has the same ones, and nothing refers to them
+    svg = re.sub(r'<g id="[^"]*"', "<g", svg)  # all drawings have the same ids, and nothing refers to them
     svg = svg.replace("<svg ", f'<svg class="{width}" aria-hidden="true" ', 1)
     for color, variable in _VARIABLES.items():
         svg = svg.replace(color, variable)

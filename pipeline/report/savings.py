@@ -1,7 +1,7 @@
-"""What the agents saved and what they still could, by group and day: shares of chapters times bytes of the day.
+"""Computes what agents saved and still could save, by group and day: shares of chapters times bytes of the day.
 
-Both sides of a saving are worked out on the same states, so that what measuring gets wrong cancels out. Only chapters
-in which an agent led the group save.
+Both shares of a saving come from the same states, so that measurement errors cancel out. Only chapters in which an
+agent led the group count as saved.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from common.money import PriceTable
 from common.records import LEADING
@@ -18,11 +18,11 @@ from pipeline.report.figures import COUNTS, GROUP, GROUP_DAY
 from pipeline.sums import total
 
 _FACTS: Final = ("kind", "assignor", "role", "members", "rackless", "random", "present", "possible")
-"""What is told of a group as it was last."""
+"""Facts of a group, from its last chapter."""
 
 
 def shares(chapters: DataFrame) -> DataFrame:
-    """Chapters of a day as one row, each weighed by its states.
+    """Returns the chapters of a day as one row, each weighted by its number of states.
 
     Returns:
         day, cluster, group, led (part of the day), gained and open (shares of known bytes), kind, assignor, members,
@@ -42,19 +42,19 @@ def shares(chapters: DataFrame) -> DataFrame:
 
 
 def by_group_day(days: DataFrame, shared: DataFrame, prices: PriceTable) -> DataFrame:
-    """Bytes, saved and possible, of each group and day.
+    """Returns saved and possible bytes and dollars of each group and day.
 
     Args:
         days: `figures.totals` by day, cluster and group.
         shared: `shares`.
-        prices: what a byte costs that crosses.
+        prices: the price of a cross-rack byte.
 
     Returns:
-        the columns of both, saved_bytes, possible_bytes, saved_dollars, possible_dollars; null where no state tells.
+        the columns of both, saved_bytes, possible_bytes, saved_dollars, possible_dollars; null without states.
     """
     of_known = F.col("bytes") - F.col("unknown_bytes")
     saved = of_known * F.col("gained")
-    # what is possible by the states cannot be more than what was measured; `least` would take what is for what is null
+    # no more can be saved than was measured; `least` ignores null, so it must not decide where states are missing
     least = F.least(of_known * F.col("open"), F.col("crossing_bytes").cast("double"))
     possible = F.when(F.col("open").isNotNull(), least)
     joined = days.join(shared, [*GROUP_DAY], "left")
@@ -67,15 +67,15 @@ def by_group_day(days: DataFrame, shared: DataFrame, prices: PriceTable) -> Data
 
 
 def by_day(group_days: DataFrame) -> DataFrame:
-    """The whole fleet, day by day."""
+    """Returns the sums of the whole fleet by day."""
     return _summed(group_days, "day")
 
 
 def by_group(group_days: DataFrame, prices: PriceTable) -> DataFrame:
-    """Every group over the period, with its kind, assignor and members as they were last.
+    """Returns the sums of every group over the period, with its last kind, assignor and members.
 
-    Saved is what was saved in the period. Possible is what the plan that was in force last leaves to be saved, on the
-    bytes of the period: what a group has gained since then is possible no more.
+    Saved is what was saved in the period. Possible is what the last plan leaves to be saved, applied to the bytes of
+    the period: savings reached during the period are no longer possible.
     """
     told = F.when(F.col("kind").isNotNull(), F.col("day"))
     summed = _summed(group_days, *GROUP, more=[F.max_by(name, told).alias(name) for name in _FACTS]).drop("groups")

@@ -1,4 +1,4 @@
-"""Day over day, week over week: the fleet's, and the groups' that moved most. Whole days only."""
+"""Compares day over day and week over week: the fleet, and the groups that changed most. Complete days only."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from datetime import date, datetime, timedelta
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from pipeline.report.figures import GROUP
 
 _MISSING: Final = timedelta(hours=1)
-"""What a day may lack at its ends to be whole."""
+"""A complete day may lack this much at each end."""
 _WEEK: Final = 7
 
 
@@ -27,13 +27,13 @@ class Spans:
 
 
 def whole(day: date, first: datetime, last: datetime) -> bool:
-    """Whether there are samples from the beginning of a day to its end."""
+    """Returns whether there are samples from the start of a day to its end."""
     begin = datetime(day.year, day.month, day.day, tzinfo=first.tzinfo)
     return first - begin <= _MISSING and begin + timedelta(days=1) - last <= _MISSING
 
 
 def spans(days: Sequence[date]) -> tuple[Spans, ...]:
-    """What can be compared at the end of these whole days."""
+    """Returns the comparisons that are possible at the end of these complete days."""
     present = set(days)
     found = []
     for name, length in (("day over day", 1), ("week over week", _WEEK)):
@@ -48,7 +48,7 @@ def spans(days: Sequence[date]) -> tuple[Spans, ...]:
 
 
 def movers(group_days: DataFrame, compared: Spans) -> DataFrame:
-    """Every group's dollars in both spans, those that changed most first: cluster, group, earlier, later, change."""
+    """Returns each group's dollars in both spans, largest change first: cluster, group, earlier, later, change."""
 
     def spent(days: Sequence[date]) -> Column:
         return F.sum(F.when(F.col("day").isin(list(days)), F.col("dollars")).otherwise(0.0))

@@ -1,4 +1,4 @@
-"""Rows of the report's frames -> its values; only what is shown is collected."""
+"""Converts rows of the report's frames to its values; only rows that are shown are collected."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from common.money import SECONDS_PER_MONTH
 from common.records import LEADING
@@ -37,16 +37,16 @@ _Value = TypeVar("_Value", bound="DataclassInstance")
 UNIT_SECONDS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86400.0}
 _MOST_REASONS: Final = 50
 _MOST_PAIRS: Final = 144
-"""Twelve racks by twelve: what a page can show."""
+"""Twelve by twelve racks, as many as a page can show."""
 
 
 def utc(naive: datetime) -> datetime:
-    """Spark gives its session's time, which is UTC, in the zone of this machine."""
+    """Returns a time in UTC: Spark collects timestamps as local time of this machine."""
     return naive.astimezone(UTC)
 
 
 def headline(groups: DataFrame, scale: float) -> Headline:
-    """The fleet, from `savings.by_group`; `scale` is from dollars of the period to a month."""
+    """Returns the fleet's figures from `savings.by_group`; `scale` converts dollars of the period to a month."""
     counts = ("bytes", "crossing_bytes", "unknown_bytes", "exact_bytes", "judged_bytes")
     others = ("saved_bytes", "possible_bytes", "dollars")
     row = groups.agg(
@@ -80,13 +80,13 @@ def _money(row: Row, scale: float) -> Money:
 
 
 def pairs(daily: DataFrame) -> tuple[Pair, ...]:
-    """The pairs of racks that read most."""
+    """Returns the rack pairs with most bytes."""
     rows = figures.totals(daily, "client_rack", "replica_rack").orderBy(F.desc("bytes")).limit(_MOST_PAIRS).collect()
     return tuple(_from(Pair, row) for row in rows)
 
 
 def moment(row: Row, unit: str, seconds: Mapping[date, float]) -> Moment:
-    """A moment of the timeline; of a day that was measured in part, at the rate of that part."""
+    """Returns a moment of the timeline; a day that was measured in part counts at the rate of that part."""
     at = utc(row["moment"])
     length = min(UNIT_SECONDS[unit], seconds[at.date()]) if unit == "day" else UNIT_SECONDS[unit]
     return Moment(
@@ -98,19 +98,19 @@ def moment(row: Row, unit: str, seconds: Mapping[date, float]) -> Moment:
 
 
 def day(row: Row, seconds: Mapping[date, float]) -> Day:
-    """One day of the fleet."""
+    """Returns one day of the fleet."""
     return _from(Day, row, seconds=seconds[row["day"]])
 
 
 def by_savings(groups: DataFrame) -> DataFrame:
-    """The groups with most saved and possible together."""
-    # what was lost counts as much as what was saved
+    """Returns the groups with most saved and possible together."""
+    # a negative saving counts as much as a positive one
     both = F.abs(F.coalesce("saved_dollars", F.lit(0.0))) + F.coalesce("possible_dollars", F.lit(0.0))
     return groups.withColumn("both", both).where(F.col("both") > 0).orderBy(F.desc("both"), *GROUP)
 
 
 def lines(groups: DataFrame, top: int, scale: float) -> tuple[GroupLine, ...]:
-    """The first of these groups."""
+    """Returns the first `top` of these groups."""
     return tuple(
         _from(
             GroupLine,
@@ -126,7 +126,7 @@ def lines(groups: DataFrame, top: int, scale: float) -> tuple[GroupLine, ...]:
 
 
 def topics(daily: DataFrame, top: int, scale: float) -> tuple[TopicLine, ...]:
-    """The most expensive topics."""
+    """Returns the most expensive topics."""
     sums = daily.groupBy("cluster", "topic").agg(
         F.countDistinct("group").alias("groups"),
         *(total(name).alias(name) for name in ("bytes", "crossing_bytes")),
@@ -137,12 +137,12 @@ def topics(daily: DataFrame, top: int, scale: float) -> tuple[TopicLine, ...]:
 
 
 def loss(row: Row) -> Loss:
-    """A group that lost rack awareness."""
+    """Returns the loss of a group that lost rack awareness."""
     return _from(Loss, row, at=utc(row["at"]))
 
 
 def trend(group_days: DataFrame, compared: trends.Spans, top: int) -> Trend:
-    """Two spans of days, and the groups that changed most."""
+    """Returns two spans of days, and the groups that changed most."""
     moved = trends.movers(group_days, compared)
     sums = moved.agg(F.sum("earlier").alias("earlier"), F.sum("later").alias("later")).collect()[0]
     return Trend(
@@ -157,7 +157,7 @@ def trend(group_days: DataFrame, compared: trends.Spans, top: int) -> Trend:
 
 
 def bad(quarantine: DataFrame) -> tuple[Bad, ...]:
-    """What is in quarantine, by reason, the most frequent first, the rest together: reasons may tell of records."""
+    """Returns counts of bad records, the most frequent reasons first, the rest in one: reasons may contain values."""
     counted = quarantine.groupBy("reason").agg(F.count(F.lit(1)).alias("records"))
     first = counted.orderBy(F.desc("records"), "reason").limit(_MOST_REASONS + 1).collect()
     shown = tuple(_from(Bad, row) for row in first[:_MOST_REASONS])
@@ -167,13 +167,13 @@ def bad(quarantine: DataFrame) -> tuple[Bad, ...]:
 
 
 def failed(parts: DataFrame) -> dict[str, Any]:
-    """The report's `failed` and `failure`."""
+    """Returns the report's `failed` and `failure`."""
     wrong = parts.where(F.col("error").isNotNull())
     row = wrong.agg(F.countDistinct(*GROUP).alias("failed"), F.min("error").alias("failure")).collect()[0]
     return {"failed": row["failed"], "failure": row["failure"] or ""}
 
 
 def _from(made: type[_Value], row: Row, /, **more: Any) -> _Value:
-    """A value of this kind from the row's columns of the same names."""
+    """Returns a value of this type from the row's columns of the same names."""
     have = row.asDict()
     return made(**{one.name: have[one.name] for one in fields(made) if one.name not in more}, **more)

@@ -1,5 +1,5 @@
-"""Faults on a real three-rack cluster under load, with agents and without: what they cost the groups.
+"""Measures what faults cost groups on a real three-rack cluster under load, with agents and without.
 
-`scripts/chaos` runs it. Members tell what they own and read (`sandbox.history`), and what they tell is judged; nothing
-takes the agent's word for what happened to a group.
+`scripts/chaos` runs it. Members record what they own and read (`sandbox.history`), and only these records are judged,
+not the agent's own report of what happened to a group.
 """

@@ -1,4 +1,4 @@
-"""`scripts/chaos`: faults on a real cluster, with agents and without, and whether agents made anything worse."""
+"""`scripts/chaos`: injects faults into a real cluster, with agents and without, and checks if agents are worse."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sandbox.evidence import complain, evidence, log_console
 from sandbox.history.harm import harm
 
 _LOG_COLUMNS: Final = 240
-"""Columns where the output is no terminal's: one line for one fault."""
+"""Columns where the output is no terminal: one line for each fault."""
 
 
 def main(  # noqa: PLR0913 - one parameter for each option

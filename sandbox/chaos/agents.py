@@ -1,4 +1,4 @@
-"""The agents of a chaos run: two with supervisors in one election, their working processes, and who is active."""
+"""The two agents of a chaos run, with supervisors, in one election: their worker processes, roles and events."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ ELECTION: Final = "samerack-chaos"
 PRESENT: Final = frozenset({"leading", "following"})
 OBSERVING: Final = "observing"
 LOOKING: Final = PRESENT | {"waiting", OBSERVING}
-"""What an agent is to a group that it is responsible for."""
+"""Roles of an agent in a group that it is responsible for."""
 _ENTERING: Final = PRESENT | {"waiting"}
 _TAKE_OVER_SECONDS: Final = 20.0
 _MOST_EVENTS: Final = 10_000
 
 
 class Agent:
-    """One agent: a place that is filled again after its process was killed."""
+    """One agent, with a new process after each kill."""
 
     def __init__(
         self, name: str, *, bootstrap: str, groups: Sequence[str], folder: Path, settings: Mapping[str, object]
@@ -40,9 +40,9 @@ class Agent:
         """Prepare; `start` starts it.
 
         Args:
-            name: of the place; also its identity in the election.
+            name: its name, also its identity in the election.
             bootstrap: `bootstrap.servers`.
-            groups: what it may lead.
+            groups: the groups that it may lead.
             folder: for logs.
             settings: dotted keys to values, as for `--set`.
         """
@@ -57,7 +57,7 @@ class Agent:
 
     @property
     def process(self) -> AgentProcess:
-        """The process that is there now, or was last."""
+        """The current process, or the last one."""
         return self._processes[-1]
 
     @property
@@ -66,7 +66,7 @@ class Agent:
         return bool(self._processes) and self.process.running
 
     def start(self) -> None:
-        """Start it."""
+        """Start a new process."""
         self._lives += 1
         self._processes.append(
             AgentProcess(
@@ -79,17 +79,17 @@ class Agent:
         )
 
     def worker(self) -> int:
-        """The process id of its worker; 0 while there is none."""
+        """Returns the process id of its worker; 0 while there is none."""
         started = self.process.events("started")
         worker = int(started[-1]["process"]) if started else 0
         return worker if worker and psutil.pid_exists(worker) else 0
 
     def kill_worker(self) -> None:
-        """SIGKILL to its worker only."""
+        """Send SIGKILL to its worker only."""
         self._signal_worker(signal.SIGKILL)
 
     def pause_worker(self) -> None:
-        """SIGSTOP to its worker only."""
+        """Send SIGSTOP to its worker only."""
         self._signal_worker(signal.SIGSTOP)
 
     def _signal_worker(self, number: signal.Signals) -> None:
@@ -99,35 +99,35 @@ class Agent:
         os.kill(worker, number)
 
     def resume(self) -> None:
-        """SIGCONT to all of it."""
+        """Send SIGCONT to supervisor and worker."""
         with suppress(ProcessLookupError):
             self.process.resume()
 
     @property
     def answers(self) -> bool:
-        """Whether its worker does: one that is dead or stopped does not."""
+        """Whether its worker answers: one that is dead or stopped does not."""
         return self.running and self.process.get("/healthz")[0] == OK
 
     def roles(self) -> dict[str, str]:
-        """What it is to each group; `unknown` while it does not say."""
+        """Returns its role in each group; `unknown` while it does not answer, `gone` while it does not run."""
         told = self.process.roles() if self.running else {}
         return {group: told.get(group, "unknown" if self.running else "gone") for group in self._groups}
 
     def role(self, group: str) -> str:
-        """What it is to one group."""
+        """Returns its role in one group."""
         return self.roles()[group]
 
     def events(self, group: str) -> list[dict[str, Any]]:
-        """What it tells of a group over HTTP, newest first; nothing while it does not answer."""
+        """Returns its events of a group over HTTP, newest first; none while it does not answer."""
         status, text = self.process.get(f"/v1/events?group={group}&most={_MOST_EVENTS}") if self.running else (0, "")
         return list(json.loads(text)["events"]) if status == OK else []
 
     def told(self, since: int = 0) -> list[dict[str, Any]]:
-        """Its log, over all of its lives, without the first `since` entries."""
+        """Returns the logs of all of its processes, without the first `since` entries."""
         return [event for process in self._processes for event in process.events()][since:]
 
     def close(self) -> None:
-        """Kill what is there."""
+        """Kill its process, if any."""
         if self._processes:
             self.resume()
             self.process.kill()
@@ -142,7 +142,7 @@ class Agents:
             "racks.client_ids": {f"*-{rack}": rack for rack in RACKS.values() if rack is not None},
             "election.group": ELECTION,
             "leading.position_retry_seconds": 1,
-            # a worker that is killed every minute is the play, no crash loop
+            # faults kill a worker every minute, which must not count as a crash loop
             "supervisor.restart_window_seconds": 3,
             "policy.burst": 20,
             "policy.refill_seconds": 5,
@@ -154,24 +154,24 @@ class Agents:
         ]
 
     def active(self, group: str) -> Agent | None:
-        """The agent that is in a group now."""
+        """Returns the agent that is in a group now, if any."""
         return next((one for one in self.all if one.role(group) in PRESENT), None)
 
     def roles(self) -> dict[str, tuple[str, ...]]:
-        """What each agent is to each group."""
+        """Returns the role of each agent in each group."""
         told = [one.roles() for one in self.all]
         return {group: tuple(roles[group] for roles in told) for group in self.groups}
 
     def led(self) -> frozenset[str]:
-        """The groups that an agent leads."""
+        """Returns the groups that an agent leads."""
         return frozenset(group for group, roles in self.roles().items() if "leading" in roles)
 
     def inside(self) -> frozenset[str]:
-        """The groups that an agent is in, or about to enter as soon as they have consumers."""
+        """Returns the groups that an agent is in, or enters as soon as they have consumers."""
         return frozenset(group for group, roles in self.roles().items() if _ENTERING & set(roles))
 
     def outside(self, since: float) -> frozenset[str]:
-        """The groups that no agent is in, nor tells of having been in since then, in seconds since 1970."""
+        """Returns the groups that no agent is in or, by its events, has been in since then (seconds since 1970)."""
 
         def told(event: dict[str, Any]) -> bool:
             entered = event["kind"] == "role" and event["action"] in _ENTERING
@@ -183,9 +183,10 @@ class Agents:
         )
 
     def finds_no_place(self, group: str) -> bool:
-        """Whether one keeps out of a group because a leader with a sticky assignor would give it partitions anywhere.
+        """Returns whether an agent stays out: the leader's sticky assignor would give it partitions in any place.
 
-        So it is while all members sit in the last bucket of the leader's table: of three by chance once in 4,096 times.
+        This happens while all members are in the last bucket of the leader's hash table: for three members once in
+        4,096 times.
         """
         newest = (
             next((event for event in one.events(group) if event["kind"] == "role"), {"detail": ""}) for one in self.all
@@ -193,14 +194,14 @@ class Agents:
         return any(NO_PLACE in event["detail"] for event in newest)
 
     def leader(self, group: str) -> str:
-        """The member id of the group's leader, as the agent in it has heard; "" if none has."""
+        """Returns the member id of the group's leader, by the log of the agent in it; "" if it has none."""
         agent = self.active(group)
         told = agent.told() if agent is not None else []
         heard = [event for event in told if event["event"] == "joined" and event.get("group") == group]
         return str(heard[-1].get("leader", "")) if heard else ""
 
     def rebalances(self, group: str) -> frozenset[int]:
-        """The generations of a group that either agent tells of, those included that it says it did not see itself."""
+        """Returns the generations of a group in either agent's events, with those that it reports as missed."""
         found: set[int] = set()
         for one in self.all:
             for event in one.events(group):
@@ -209,21 +210,21 @@ class Agents:
         return frozenset(found)
 
     def other(self, agent: Agent) -> Agent:
-        """The one that is not this one."""
+        """Returns the other agent."""
         return next(one for one in self.all if one is not agent)
 
     def ensure_running(self) -> None:
-        """Start what is not running."""
+        """Start agents that do not run."""
         for one in self.all:
             if not one.running:
                 one.start()
 
     def wait_leads(self, agent: Agent, *, timeout: float = _TAKE_OVER_SECONDS) -> None:
-        """Wait until an agent is responsible for all groups, and in those that it may be in."""
+        """Wait until an agent is responsible for all groups."""
         self.wait_roles(agent, LOOKING, timeout=timeout)
 
     def wait_roles(self, agent: Agent, roles: AbstractSet[str], *, timeout: float = _TAKE_OVER_SECONDS) -> None:
-        """Wait until an agent is one of these to each group."""
+        """Wait until an agent has one of these roles in each group."""
         agent.process.wait(
             lambda: roles >= set(agent.roles().values()),
             f"agent {agent.name} is {' or '.join(sorted(roles))} in all groups",
@@ -231,7 +232,7 @@ class Agents:
         )
 
     def __enter__(self) -> Self:
-        """Start the first; the second follows when it leads."""
+        """Start the first agent; the caller starts the second when the first leads."""
         self.all[0].start()
         return self
 

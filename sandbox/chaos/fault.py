@@ -1,4 +1,4 @@
-"""What every fault is: how it is drawn, done, undone, and whose rebalances it explains."""
+"""The base class of all faults: how a fault is drawn, injected and healed, and which rebalances it explains."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Drawn:
-    """One entry of a schedule: everything about a fault that chance decides.
+    """One entry of a schedule: all random choices of a fault.
 
     Attributes:
         number: place in the schedule, from 1.
         kind: name of the kind.
-        group: the group that it is about, if it is about one.
-        pick: which member, broker or partition, counted round.
+        group: the group that it affects, if it affects one.
+        pick: which member, broker or partition, modulo their number.
     """
 
     number: int
@@ -33,47 +33,47 @@ class Drawn:
 
 
 class Fault(ABC):
-    """One fault: `inject`, `heal`, and then the world is waited for."""
+    """One fault: the run calls `inject` and `heal`, and then waits until the world has settled."""
 
     kind: ClassVar[str]
     title: ClassVar[str]
     like: ClassVar[str] = ""
-    """What it is without agents, where other kinds are the same then; empty where it is like no other."""
+    """A name shared by kinds that are the same fault without agents; empty where there is no other such kind."""
     on_agents: ClassVar[bool] = False
-    """Whether it happens to agents only: without any, nothing happens."""
+    """Whether it affects agents only: without agents nothing is injected."""
 
     def __init__(self, drawn: Drawn, world: World) -> None:
         self.drawn = drawn
         self.world = world
         self.target = ""
-        """What it turned out to happen to, in words."""
+        """What it actually affected, in words."""
         self.violations: list[str] = []
-        """What groups without consumers were not, in words."""
+        """How groups without consumers differed from groups without agents, in words."""
         self.counts_from: dict[str, int] = {}
-        """Group to when its consumers came back: nobody could read before, and a stop counts from then."""
+        """Group to the time when its consumers restarted: no member could read before, so a stop counts from then."""
 
     @abstractmethod
     def inject(self) -> None:
-        """Do it; returns when it is done."""
+        """Inject the fault; returns when it is done."""
 
     def heal(self) -> None:  # noqa: B027 - many faults leave nothing to heal
-        """Undo it; called in any case, also if injecting failed half way."""
+        """Undo the fault; always called, also if `inject` failed half way."""
 
     def explains(self) -> frozenset[str]:
-        """The groups that it may well rebalance."""
+        """Returns the groups that it may rebalance."""
         return frozenset()
 
     @property
     def group(self) -> Group:
-        """The group that it is about."""
+        """The group that it affects."""
         return self.world.groups[self.drawn.group]
 
     def pick(self, among: Sequence[T]) -> T:
-        """The one of these that chance decided on."""
+        """Returns the element that the schedule has drawn."""
         return among[self.drawn.pick % len(among)]
 
     def agent(self) -> Agent | None:
-        """The agent that is in the group now; None in a world without any."""
+        """Returns the agent that is in the group now; None where there is none."""
         if self.world.agents is None:
             return None
         found = self.world.agents.active(self.drawn.group)

@@ -1,4 +1,4 @@
-"""Faults of agents while groups are stable: killed, stopped, ended, cut off, with a bent clock."""
+"""Faults of agents while groups are stable: killed, stopped, ended, cut off, with a wrong clock or a full disk."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class _OnAgent(Fault):
     _dynamic: frozenset[str] = frozenset()
 
     def inject(self) -> None:
-        """Do it to the agent that is in the group."""
+        """Hit the agent that is in the group."""
         agent = self.agent()
         if agent is not None:
             self._dynamic = frozenset(name for name, group in self.world.groups.items() if group.has_dynamic_agent())
             self.hit(agent)
 
     def explains(self) -> frozenset[str]:
-        """Where it is no static member, as among members with a sticky assignor, a group rebalances that misses it."""
+        """Returns groups with the agent as dynamic member, as with sticky assignors: they rebalance without it."""
         return self._dynamic
 
     @abstractmethod
     def hit(self, agent: Agent) -> None:
-        """Do it."""
+        """Inject the fault into this agent."""
 
     def hand_over(self, agent: Agent) -> None:
         """Wait until the other agent has taken over."""
@@ -42,65 +42,65 @@ class _OnAgent(Fault):
 
 
 class WorkerKilled(_OnAgent):
-    """Its supervisor replaces it."""
+    """The worker is killed; its supervisor replaces it."""
 
     kind = "worker-killed"
     title = "worker killed"
 
     def hit(self, agent: Agent) -> None:
-        """SIGKILL to the worker."""
+        """Send SIGKILL to the worker."""
         agent.kill_worker()
 
 
 class WorkerStopped(_OnAgent):
-    """Its supervisor finds that it hangs, and replaces it."""
+    """The worker is stopped; its supervisor detects that it hangs, and replaces it."""
 
     kind = "worker-stopped"
     title = "worker stopped for good"
 
     def hit(self, agent: Agent) -> None:
-        """SIGSTOP to the worker, and nobody sends SIGCONT."""
+        """Send SIGSTOP to the worker, and no SIGCONT."""
         stopped = agent.worker()
         agent.pause_worker()
         wait_until(lambda: agent.worker() != stopped, "the supervisor has replaced its worker", timeout=_MISSED_SECONDS)
 
 
 class AgentKilled(_OnAgent):
-    """The other agent misses it and takes over."""
+    """The agent is killed; the other one detects that and takes over."""
 
     kind = "agent-killed"
     title = "supervisor and worker killed"
 
     def hit(self, agent: Agent) -> None:
-        """SIGKILL to both."""
+        """Send SIGKILL to supervisor and worker."""
         agent.process.kill()
         self.hand_over(agent)
 
 
 class AgentEnded(_OnAgent):
-    """It hands over to the other agent."""
+    """The agent stops on SIGTERM and hands over to the other one."""
 
     kind = "agent-ended"
     title = "agent ended with SIGTERM"
 
     def hit(self, agent: Agent) -> None:
-        """SIGTERM to the supervisor."""
+        """Send SIGTERM to the supervisor."""
         agent.process.stop()
         self.hand_over(agent)
 
     def explains(self) -> frozenset[str]:
-        """What it leaves because the other was not in time is rebalanced, and it has ended before it could tell."""
+        """Returns all groups: one that it leaves before the other agent is ready rebalances without a report."""
         return frozenset(self.world.groups)
 
 
 class AgentStoppedShort(_OnAgent):
-    """Within its session: nobody need take over."""
+    """The agent is stopped for less than its session: no other agent must take over."""
 
     kind = "agent-stopped-short"
     title = "agent stopped for two seconds"
 
     def hit(self, agent: Agent) -> None:
-        """SIGSTOP and SIGCONT to both."""
+        """Send SIGSTOP and SIGCONT to supervisor and worker."""
         agent.process.pause()
         try:
             hold(_SHORT_SECONDS)
@@ -109,13 +109,13 @@ class AgentStoppedShort(_OnAgent):
 
 
 class AgentStoppedLong(_OnAgent):
-    """The other agent takes over; the one that slept comes back as a zombie."""
+    """The agent is stopped until the other one takes over; then it continues with an old generation."""
 
     kind = "agent-stopped-long"
     title = "agent stopped until the other takes over"
 
     def hit(self, agent: Agent) -> None:
-        """SIGSTOP and, when the other is in the groups, SIGCONT to both."""
+        """Send SIGSTOP and, when the other agent is in the groups, SIGCONT to supervisor and worker."""
         agent.process.pause()
         try:
             self.hand_over(agent)
@@ -128,24 +128,24 @@ class _Cut(_OnAgent):
         return self.world.agents.all.index(agent) if self.world.agents is not None else 0
 
     def heal(self) -> None:
-        """Let everything through."""
+        """Let all traffic through again."""
         self.world.network.mend_all()
 
 
 class CutShort(_Cut):
-    """Within its session."""
+    """The agent is cut off for less than its session."""
 
     kind = "network-cut-short"
     title = "agent's network cut for two seconds"
 
     def hit(self, agent: Agent) -> None:
-        """Drop what it sends, for a while."""
+        """Drop what it sends for two seconds."""
         self.world.network.cut(self.number(agent))
         hold(_SHORT_SECONDS)
 
 
 class CutLong(_Cut):
-    """The other agent takes over."""
+    """The agent is cut off until the other one takes over."""
 
     kind = "network-cut-long"
     title = "agent's network cut until the other takes over"
@@ -160,25 +160,25 @@ class _ClockJumps(_OnAgent):
     seconds = 0
 
     def hit(self, agent: Agent) -> None:
-        """Let the agent whose clock can be bent be the active one, and bend it."""
+        """Make the agent with the adjustable clock the active one, and change its clock."""
         agents = self.world.agents
         if agents is None:
             return
         bent = agents.all[BENT]
         if agent is not bent:
-            agent.process.stop()  # the one whose clock can be bent takes over
+            agent.process.stop()  # the agent with the adjustable clock takes over
             agents.wait_leads(bent)
         self.target = f"agent {bent.name}"
         bend(self.world.folder, self.seconds)
         hold(_SHORT_SECONDS)
 
     def heal(self) -> None:
-        """Let it show the time again."""
+        """Set the clock right again."""
         bend(self.world.folder, 0)
 
 
 class ClockForward(_ClockJumps):
-    """As when a machine without time hears from its time server."""
+    """As when a machine with a wrong clock synchronises with its time server."""
 
     kind = "clock-forward"
     title = "agent's clock jumps an hour ahead, and back"
@@ -186,7 +186,7 @@ class ClockForward(_ClockJumps):
 
 
 class ClockBack(_ClockJumps):
-    """The same, the other way."""
+    """The same, in the other direction."""
 
     kind = "clock-back"
     title = "agent's clock jumps an hour back, and forth"
@@ -194,20 +194,20 @@ class ClockBack(_ClockJumps):
 
 
 class DiskFull(_OnAgent):
-    """Where its events are kept; the worker is killed as well, so that one has to start on it."""
+    """The disk of the agent's events is full; the worker is killed as well, so that a new one must start with it."""
 
     kind = "disk-full"
     title = "agent's disk full, then its worker killed"
 
     def hit(self, agent: Agent) -> None:
-        """Leave no byte free for a while."""
+        """Fill the disk, and kill the worker."""
         fill(self.world.folder, agent)
         hold(_SHORT_SECONDS / 2)
         agent.kill_worker()
         hold(_SHORT_SECONDS)
 
     def heal(self) -> None:
-        """Give the space back."""
+        """Free the space again."""
         for agent in self.world.agents.all if self.world.agents is not None else ():
             empty(self.world.folder, agent)
 

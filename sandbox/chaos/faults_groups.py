@@ -1,4 +1,4 @@
-"""Faults of members and brokers: what groups suffer anyway, with agents and without."""
+"""Faults of members and brokers, which affect groups with agents and without."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHORT_SECONDS: Final = 2.0
 _BEYOND_SESSION_SECONDS: Final = 7.5
 _AWAY_SECONDS: Final = 1.0
 _FOLLOW_SECONDS: Final = 3.0
-"""An agent waits a second before it believes a move, and then has the group follow."""
+"""An agent waits a second until it trusts a move, and then rebalances the group."""
 
 
 class _OnMember(Fault):
@@ -23,41 +23,41 @@ class _OnMember(Fault):
         self.target = self.seat.name
 
     def explains(self) -> frozenset[str]:
-        """Its own group."""
+        """Returns its own group."""
         return frozenset({self.drawn.group})
 
 
 class MemberComesOrGoes(_OnMember):
-    """The extra member."""
+    """The extra member joins or leaves."""
 
     kind = "member-comes-or-goes"
     title = "member joins, or leaves in good order"
 
     def inject(self) -> None:
-        """The extra member joins or, if it is there, leaves."""
+        """Start the extra member, or end it if it runs."""
         comes = self.group.come_or_go()
         self.target = f"{self.group.extra.name} {comes}"
 
 
 class MemberRedeployed(_OnMember):
-    """Leaves, and another joins."""
+    """A member leaves, and a new one joins."""
 
     kind = "member-redeployed"
     title = "member restarted in good order"
 
     def inject(self) -> None:
-        """SIGTERM, and a new process."""
+        """Send SIGTERM, and start a new process."""
         self.group.redeploy(self.seat)
 
 
 class MemberKilled(_OnMember):
-    """Missed after its session; another joins at once."""
+    """A member is killed and its session expires; a new one joins at once."""
 
     kind = "member-killed"
     title = "member killed and started again"
 
     def inject(self) -> None:
-        """SIGKILL, and a new process."""
+        """Send SIGKILL, and start a new process."""
         self.group.end(self.seat, kill=True)
         self.group.start(self.seat)
 
@@ -66,17 +66,17 @@ class _MemberStopped(_OnMember):
     seconds: ClassVar[float]
 
     def inject(self) -> None:
-        """SIGSTOP for a while."""
+        """Send SIGSTOP, and wait."""
         self.group.pause(self.seat)
         hold(self.seconds)
 
     def heal(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         self.group.resume(self.seat)
 
 
 class MemberStoppedShort(_MemberStopped):
-    """Within its session."""
+    """A member is stopped for less than its session."""
 
     kind = "member-stopped-short"
     title = "member stopped for two seconds"
@@ -84,7 +84,7 @@ class MemberStoppedShort(_MemberStopped):
 
 
 class MemberStoppedLong(_MemberStopped):
-    """Thrown out, it comes back as a zombie."""
+    """A member is stopped beyond its session; the group removes it, and it continues with an old generation."""
 
     kind = "member-stopped-long"
     title = "member stopped beyond its session"
@@ -99,18 +99,18 @@ class _OnBroker(Fault):
         self.broker = 0
 
     def choose(self) -> int:
-        """The broker that it happens to."""
+        """Returns the broker to stop."""
         return self.pick(sorted(self.world.cluster.brokers))
 
     def inject(self) -> None:
-        """Stop it, and wait a little."""
+        """Stop the broker, and wait a second."""
         self.broker = self.choose()
         self.target = f"broker {self.broker}"
         self.world.cluster.stop_broker(self.broker, kill=self.kill)
         hold(_AWAY_SECONDS)
 
     def heal(self) -> None:
-        """Start it, and give it its partitions back, those of commits too: they decide who coordinates."""
+        """Start the broker and elect it leader of its partitions again; those of offsets decide who coordinates."""
         world = self.world
         if self.broker and not world.cluster.brokers[self.broker].running:
             world.cluster.start_broker(self.broker)
@@ -119,14 +119,14 @@ class _OnBroker(Fault):
 
 
 class BrokerRestarted(_OnBroker):
-    """As when brokers are updated."""
+    """A broker restarts, as in an update."""
 
     kind = like = "broker-restarted"
     title = "broker stopped and started"
 
 
 class BrokerKilled(_OnBroker):
-    """As when its machine goes."""
+    """A broker is killed, as when its machine fails."""
 
     kind = like = "broker-killed"
     title = "broker killed and started"
@@ -134,19 +134,19 @@ class BrokerKilled(_OnBroker):
 
 
 class CoordinatorRestarted(_OnBroker):
-    """Another broker takes the group over."""
+    """The group's coordinator restarts; another broker becomes coordinator."""
 
     kind = "coordinator-restarted"
     like = "broker-restarted"
     title = "the group's coordinator stopped and started"
 
     def choose(self) -> int:
-        """The broker that coordinates the group now."""
+        """Returns the broker that coordinates the group now."""
         return self.group.coordinator()
 
 
 class CoordinatorKilled(CoordinatorRestarted):
-    """Another broker takes the group over, once the first is missed."""
+    """The group's coordinator is killed; another broker becomes coordinator when the cluster detects that."""
 
     kind = "coordinator-killed"
     like = "broker-killed"
@@ -155,13 +155,13 @@ class CoordinatorKilled(CoordinatorRestarted):
 
 
 class CoordinatorMoved(Fault):
-    """By a new order of replicas and an election: no broker goes away."""
+    """The coordinator moves by a new order of replicas and an election: no broker stops."""
 
     kind = "coordinator-moved"
     title = "the group's coordinator moved to another broker"
 
     def inject(self) -> None:
-        """The partition of commits that decides who coordinates gets another leader."""
+        """Give each `__consumer_offsets` partition that the group's coordinator leads another leader."""
         admin, before = self.world.admin, self.group.coordinator()
         placed = admin.replicas(["__consumer_offsets"])
         moved = {
@@ -174,13 +174,13 @@ class CoordinatorMoved(Fault):
 
 
 class ReplicasMoved(Fault):
-    """A partition moves to other racks."""
+    """The replicas of a partition move to other racks."""
 
     kind = "replicas-moved"
     title = "replicas of a partition moved to other racks"
 
     def inject(self) -> None:
-        """To the broker that had none, which leads it then."""
+        """Move a partition to the broker without a replica, which becomes its leader."""
         admin = self.world.admin
         partition, found = self.pick(sorted(admin.replicas([self.drawn.group]).items()))
         (spare,) = self.world.cluster.brokers.keys() - set(found.replicas)

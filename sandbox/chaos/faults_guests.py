@@ -1,8 +1,8 @@
-"""Faults in which all consumers of a group go and come back: what an agent must not be noticed by.
+"""Faults in which all consumers of a group leave and return: an agent must not affect the empty group.
 
-Where the agent is left in peace, the group is as without one two seconds after its last consumer has left: empty, with
-all offsets, open to tools and to any protocol. Where the agent is hit meanwhile, the group is so once the agent, its
-successor or the end of its session allows. A stop counts from when the consumers are started again.
+With a healthy agent, two seconds after its last consumer has left the group must be as without an agent: empty, with
+all offsets, open to tools and to any protocol. If the agent is hit meanwhile, the group may take until the agent, its
+successor or the end of its session empties it. A stop counts from the restart of the consumers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sandbox.errors import SandboxError
 
 Victim = Literal["", "worker", "pause", "agent", "ended"]
 _SESSION_SECONDS: Final = 9.0
-"""`leading.session_timeout_seconds`: as long as brokers keep an agent that was killed with its supervisor."""
+"""`leading.session_timeout_seconds`: brokers keep an agent that was killed with its supervisor for this time."""
 _EMPTY_SECONDS: Final[dict[Victim, float]] = {
     "": guests.TOOL_SECONDS,
     "worker": 5.0,  # its supervisor replaces it within two seconds
@@ -29,14 +29,14 @@ _EMPTY_SECONDS: Final[dict[Victim, float]] = {
     "ended": 6.0,  # SIGTERM may take five
     "agent": _SESSION_SECONDS + 2.0,
 }
-"""So long after its last consumer has left a group may take to be empty, by what happened to the agent meanwhile."""
+"""Seconds in which a group must be empty after its last consumer has left, by what happened to the agent meanwhile."""
 _MOMENTS: Final = (0.0, 0.2, 0.5)
-"""Seconds between the consumers' SIGTERM and what happens to the agent: before, while and after it sees them go."""
+"""Seconds between the consumers' SIGTERM and the hit on the agent: before, while and after it sees them leave."""
 _START_SECONDS: Final = 30.0
 
 
 class _Emptied(Fault):
-    """All consumers go; the group is held to what it is without agents; they come back."""
+    """All consumers leave; the group is compared with one without agents; the consumers return."""
 
     like = "group emptied"
     kill: ClassVar[bool] = False
@@ -47,11 +47,11 @@ class _Emptied(Fault):
         self._gone: dict[Group, list[Seat]] = {}
 
     def emptied(self) -> list[Group]:
-        """The groups whose consumers go."""
+        """Returns the groups whose consumers leave."""
         return [self.group]
 
     def inject(self) -> None:
-        """Let them go, hit the agent if it is to be hit, and look."""
+        """End the consumers, hit the agent if this kind does so, and check the groups."""
         agent = self.agent() if self.victim else None
         groups = self.emptied()
         self._gone = {group: list(group.present) for group in groups}
@@ -61,15 +61,15 @@ class _Emptied(Fault):
             self.hit(agent)
         wait(leaving)
         for group in groups:
-            guests.wait_without_consumers(group, AGENT)  # one that was killed is missed after its session
+            guests.wait_without_consumers(group, AGENT)  # a killed consumer is removed after its session
         self.check(groups, time.monotonic())
 
     def check(self, groups: list[Group], left: float) -> None:
-        """Hold the groups to what they are without agents.
+        """Check that the groups are as without agents.
 
         Args:
-            groups: whose consumers have gone.
-            left: when the last consumer had, on the monotonic clock.
+            groups: groups whose consumers have left.
+            left: when the last consumer left, on the monotonic clock.
         """
         if not self.victim:
             guests.hold_until(left + guests.TOOL_SECONDS)
@@ -81,7 +81,7 @@ class _Emptied(Fault):
             self.violations += guests.reset_offsets(group)
 
     def hit(self, agent: Agent) -> None:
-        """Kill, stop or end it."""
+        """Kill, stop or end the agent."""
         if self.victim == "worker":
             agent.kill_worker()
         elif self.victim == "pause":
@@ -92,7 +92,7 @@ class _Emptied(Fault):
             agent.process.kill()
 
     def heal(self) -> None:
-        """Let the consumers come back."""
+        """Start the consumers again."""
         for group, seats in self._gone.items():
             self.counts_from[group.name] = now_ns()
             for seat in seats:
@@ -100,28 +100,28 @@ class _Emptied(Fault):
                     group.start(seat)
 
     def explains(self) -> frozenset[str]:
-        """The groups that were emptied."""
+        """Returns the groups that were emptied."""
         return frozenset(group.name for group in self._gone)
 
 
 class GroupEmptied(_Emptied):
-    """Scaled to zero and back; with it a group whose commits are older than brokers keep those of nobody's topics."""
+    """Scaled to zero and back, with the idle group, whose commits are older than brokers keep without subscribers."""
 
     kind = "group-emptied"
     title = "all members end in good order, and come back"
 
     def emptied(self) -> list[Group]:
-        """The idle one as well, and one that an agent enters only when it has been empty."""
+        """Returns also the idle group, and one that an agent enters only when it has been empty."""
         return [self.group, self.world.groups[IDLE], self.world.groups[KAFKAJS]]
 
     def check(self, groups: list[Group], left: float) -> None:
-        """And delete the idle one, as tools do."""
+        """Check the groups, and delete the idle one, as tools do."""
         super().check(groups, left)
         self.violations += guests.delete(self.world.groups[IDLE])
 
 
 class GroupKilled(_Emptied):
-    """Missed after their sessions."""
+    """All members are killed; the group removes them after their sessions."""
 
     kind = "group-killed"
     title = "all members killed, and started again"
@@ -129,13 +129,13 @@ class GroupKilled(_Emptied):
 
 
 class ForeignStarts(_Emptied):
-    """An application with a protocol of its own takes the group over as soon as it is empty, and gives it back."""
+    """An application with another protocol joins the group as soon as it is empty, and leaves again."""
 
     kind = "foreign-starts"
     title = "all members end, and one of a foreign protocol starts at once"
 
     def check(self, groups: list[Group], left: float) -> None:
-        """It gets all partitions, and ends again."""
+        """Start it, wait until it owns all partitions, and end it; then check the groups."""
         group = self.group
         seat = group.start_foreign()
         member = group.present[seat]

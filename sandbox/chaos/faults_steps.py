@@ -1,9 +1,9 @@
 """Faults of agents at each step of a rebalance: parked in JoinGroup, between JoinGroup and SyncGroup, after SyncGroup.
 
-A member that is stopped keeps the group waiting in JoinGroup while the extra member joins or leaves; the agent parks
-there after its next heartbeat. For the second step the agent's requests are dropped from then on: it gets the answer to
-JoinGroup, while its SyncGroup never arrives, and the group waits for the plan for as long as is needed to hit it. The
-third begins when the agent logs that its plan was sent. Without agents the group has the same rebalance.
+A stopped member keeps the group waiting in JoinGroup while the extra member joins or leaves; the agent parks there
+after its next heartbeat. For the second step the agent's requests are dropped from then on: it gets the answer to
+JoinGroup, but its SyncGroup never arrives, so the group waits for the plan until the agent is hit. The third step
+starts when the agent logs that its plan was sent. Without agents the group has the same rebalance.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class _InRebalance(Fault):
             return
         if self.step == "joined":
             group.wait_state(("COMPLETING_REBALANCING",), "it waits for the plan")
-            network.bury(agent.worker())  # its SyncGroup, which waits to be sent again, must never arrive
+            network.bury(agent.worker())  # its SyncGroup, which the kernel would send again, must never arrive
             self.hit(agent)
             network.mend(self._number(agent))
         else:
@@ -64,16 +64,16 @@ class _InRebalance(Fault):
             self.hit(agent)
 
     def heal(self) -> None:
-        """Whatever happened, nothing stays stopped or cut off."""
+        """Resume the slow member and remove all cuts, in any case."""
         self.group.resume(self._slow)
         self.world.network.mend_all()
 
     def explains(self) -> frozenset[str]:
-        """Its own group was rebalanced."""
+        """Returns its own group, which was rebalanced."""
         return frozenset({self.drawn.group})
 
     def hit(self, agent: Agent) -> None:
-        """Kill or stop what is to be hit."""
+        """Kill or stop the agent or its worker."""
         if self.victim == "worker":
             agent.kill_worker()
         elif self.victim == "pause":

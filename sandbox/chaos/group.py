@@ -1,4 +1,4 @@
-"""One consumer group under load: its topic, its feeder, its members on real clients, and their histories."""
+"""Runs one consumer group under load: its topic, its feeder, its members on real clients, and their histories."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Group:
         """Prepare; entering the context starts everything.
 
         Args:
-            setup: what it is made of.
+            setup: its members, topic and load.
             bootstrap: `bootstrap.servers`.
             admin: the cluster's administration.
             folder: for histories, one file for each life of a member.
@@ -67,7 +67,7 @@ class Group:
     # members
 
     def start(self, seat: Seat, *, assignor: str = "") -> Member:
-        """Start the member of a seat, with another assignor than the group's if one is given."""
+        """Start the member of a seat; an assignor, if given, replaces the group's."""
         self._lives += 1
         history = self._folder / f"{seat.name}-{self._lives}.jsonl"
         settings = MemberSettings(
@@ -85,28 +85,28 @@ class Group:
         return member
 
     def end(self, seat: Seat, *, kill: bool = False) -> None:
-        """End the member of a seat, in good order or with SIGKILL."""
+        """End the member of a seat, in order or with SIGKILL."""
         self.present.pop(seat).stop(kill=kill)
 
     def leave(self, *, kill: bool = False) -> list[Future[None]]:
-        """Begin to end all members at once, in good order or with SIGKILL; each future is done when one has ended."""
+        """Start to end all members at once, in order or with SIGKILL; each future is done when one has ended."""
         ending = list(self.present.values())
         self.present.clear()
         return [self._ending.submit(member.stop, kill=kill) for member in ending]
 
     def start_foreign(self) -> Seat:
-        """Start a member whose only assignor nobody else offers, in a seat of its own."""
+        """Start a member in an extra seat, with an assignor that no other member offers."""
         seat = Seat(client="java", rack=self.extra.rack, number=self.extra.number + 1)
         self.start(seat, assignor=FOREIGN_ASSIGNOR)
         return seat
 
     def redeploy(self, seat: Seat) -> None:
-        """End the member of a seat in good order and start another, as deploys do."""
+        """End the member of a seat in order and start a new one, as a deployment does."""
         self.end(seat)
         self.start(seat)
 
     def restart(self) -> None:
-        """End all members in good order, wait until the group is empty, and start them again."""
+        """End all members in order, wait until the group is empty, and start them again."""
         seats = list(self.present)
         for future in self.leave():
             future.result()
@@ -115,7 +115,7 @@ class Group:
             self.start(seat)
 
     def revive(self) -> list[str]:
-        """Start members anew that have ended by themselves, as whoever runs applications does; their last words."""
+        """Restart members that have ended by themselves, as an orchestrator does; returns their last output."""
         ended = {
             seat: member
             for seat, member in self.present.items()
@@ -127,7 +127,7 @@ class Group:
         return [f"{seat.name} ended by itself: {member.complaints.splitlines()[-1]}" for seat, member in ended.items()]
 
     def come_or_go(self) -> str:
-        """The extra member joins or, if it is there, leaves; the answer says which."""
+        """Start the extra member, or end it if it runs; returns "joins" or "leaves"."""
         if self.extra in self.present:
             self.end(self.extra)
             return "leaves"
@@ -135,18 +135,18 @@ class Group:
         return "joins"
 
     def pause(self, seat: Seat) -> None:
-        """Stop a member in the middle of what it does (SIGSTOP)."""
+        """Suspend a member at any point (SIGSTOP)."""
         os.kill(self.present[seat].pid, signal.SIGSTOP)
 
     def resume(self, seat: Seat) -> None:
-        """Let it go on (SIGCONT)."""
+        """Continue it (SIGCONT)."""
         with suppress(ProcessLookupError):
             os.kill(self.present[seat].pid, signal.SIGCONT)
 
-    # how it stands
+    # its present state
 
     def describe(self) -> Any:
-        """The group as its coordinator describes it.
+        """Returns the group as its coordinator describes it.
 
         Raises:
             KafkaException: No coordinator answers.
@@ -154,12 +154,12 @@ class Group:
         try:
             return self._groups.describe_consumer_groups([self.name], request_timeout=3.0)[self.name].result()
         except KafkaException:
-            self._groups = self.ask_groups()  # librdkafka goes on asking a broker that coordinates no more
+            self._groups = self.ask_groups()  # librdkafka keeps asking the former coordinator
             raise
 
     def coordinator(self) -> int:
-        """The broker that coordinates the group."""
-        self._groups = self.ask_groups()  # one that has asked before remembers the answer
+        """Returns the broker that coordinates the group."""
+        self._groups = self.ask_groups()  # an older client has cached the answer
         found: list[Any] = []
 
         def answered() -> bool:
@@ -170,7 +170,7 @@ class Group:
         return int(found[-1].coordinator.id)
 
     def has_dynamic_agent(self) -> bool:
-        """Whether an agent is in the group without an instance id."""
+        """Returns whether an agent is in the group without an instance id."""
         return any(member.client_id == AGENT and not member.group_instance_id for member in self.describe().members)
 
     def wait_state(self, states: Sequence[str], what: str, *, timeout: float = 15.0) -> None:
@@ -178,7 +178,7 @@ class Group:
         wait_until(lambda: self.describe().state.name in states, f"{self.name}: {what}", timeout=timeout, pause=0.03)
 
     def agrees(self) -> bool:
-        """Whether the group is stable, all seats are in it, and members have just what their leader gave them."""
+        """Returns whether the group is stable and complete, and members own exactly what their leader assigned."""
         described = self.describe()
         if described.state.name != "STABLE":
             return False
@@ -192,22 +192,22 @@ class Group:
         return owned == given and len(everything) == len(set(everything)) == len(self.setup.placed)
 
     def generation(self) -> int:
-        """The last generation that a member has told of."""
+        """Returns the last generation that a member has recorded."""
         return max((event.generation for member in self.present.values() for event in member.events), default=-1)
 
     def coordinator_offsets(self) -> dict[Partition, int]:
-        """The offsets that the coordinator has; partitions without any are left out.
+        """Returns the offsets that the coordinator has; partitions without any are left out.
 
         Raises:
             KafkaException: No coordinator answers.
         """
-        client = self.ask_groups()  # an answer comes only while there is one
+        client = self.ask_groups()  # it gets an answer only while there is a coordinator
         asked = [ConsumerGroupTopicPartitions(self.name)]
         found = client.list_consumer_group_offsets(asked, request_timeout=10.0)[self.name].result()
         return {(one.topic, one.partition): one.offset for one in found.topic_partitions if one.offset >= 0}
 
     def note_offsets(self) -> None:
-        """Take note in the history of the offsets that the coordinator has."""
+        """Record in the history the offsets that the coordinator has."""
         Recorder(self._operator).offsets("kept", self.coordinator_offsets())
 
     def _set_first_offsets(self) -> None:
@@ -220,7 +220,7 @@ class Group:
         wait_until(are_set, f"the offsets of {self.name} are set")  # the coordinator may not know the topic yet
 
     def set_offsets(self, offsets: Mapping[Partition, int]) -> None:
-        """Set the offsets of the group, which must have no members, and take note of it in the history.
+        """Set the offsets of the group, which must have no members, and record them in the history.
 
         Raises:
             KafkaException: The coordinator refuses.
@@ -234,7 +234,7 @@ class Group:
         Recorder(self._operator).offsets("committed", offsets)
 
     def trouble(self) -> str:
-        """How it stands, in words, for errors."""
+        """Returns the state of the group in words, for errors."""
         owned = {seat.name: sorted(number for _, number in one.owned) for seat, one in self.present.items()}
         try:
             described = self.describe()
@@ -248,23 +248,23 @@ class Group:
         said = "; ".join(f"{seat.name}: {member.complaints}" for seat, member in self.present.items())
         return f"{self.name}: {state}; members have {owned}; they said {said}"
 
-    # what happened
+    # its history
 
     def mark(self) -> None:
-        """A fault comes: `recent` begins with the fault before it, so that it has the last reads before this one."""
+        """Mark the start of a fault: `recent` starts at the previous mark, to include the last reads before this."""
         gone = [member for member in self._told if member not in self.present.values() and member in self._marks]
         self._told = [member for member in self._told if member not in gone]
         self._marks, self._next_marks = self._next_marks, {member: len(member.events) for member in self._told}
         self._written_mark, self._next_written_mark = self._next_written_mark, self._end_of_lines()
 
     def _end_of_lines(self) -> int:
-        """How many bytes of what was written are whole lines: the last one may be under way."""
+        """Returns the number of bytes of complete lines in the feeder's file; the last line may be incomplete."""
         with self._written.open("rb") as file:
             file.seek(self._next_written_mark)
             return self._next_written_mark + file.read().rfind(b"\n") + 1
 
     def recent(self) -> History:
-        """What was told since the mark before the last."""
+        """Returns the history since the mark before the last."""
         with self._written.open("rb") as file:
             file.seek(self._written_mark)
             lines = file.read().splitlines(keepends=True)
@@ -277,7 +277,7 @@ class Group:
         )
 
     def reads_since(self, ns: int) -> frozenset[Partition]:
-        """The partitions of which somebody has read a record since then."""
+        """Returns the partitions of which a member has read a record since then."""
         found: set[Partition] = set()
         for member in self.present.values():
             for event in reversed(member.events):
@@ -288,30 +288,30 @@ class Group:
         return frozenset(found)
 
     def read_to(self, partition: Partition) -> int:
-        """The greatest offset of a partition that a member that is there has read; -1 before any has."""
+        """Returns the highest offset of a partition that a present member has read; -1 if none has."""
         return max((member.last_read(partition) for member in self.present.values()), default=-1)
 
     def finish(self, *, timeout: float = 60.0) -> History:
-        """Stop the load, wait until everything is read, end the members in good order; the whole history.
+        """Stop the load, wait until all records are read, end the members in order; returns the whole history.
 
         Raises:
-            SandboxError: What was written is not confirmed or not read in time.
+            SandboxError: Records are not confirmed or not read in time.
         """
         self.drain(timeout=timeout)
         return self.history()
 
     def drain(self, *, timeout: float = 60.0) -> None:
-        """Stop the load, wait until everything is read, end the members in good order.
+        """Stop the load, wait until all records are read, end the members in order.
 
         Raises:
-            SandboxError: What was written is not confirmed or not read in time.
+            SandboxError: Records are not confirmed or not read in time.
         """
         self._feeder.finish()
         ends: dict[Partition, int] = {}
         for event in read_history([self._written]).written:
             for partition in event.partitions:
                 ends[partition] = max(ends.get(partition, -1), event.last)
-        # the reads of members that have ended need not be asked: whoever is there reads to the end
+        # reads of ended members are not needed: the present members read to the end
         wait_until(
             lambda: all(self.read_to(partition) >= last for partition, last in ends.items()),
             f"everything written to {self.name} is read",
@@ -321,7 +321,7 @@ class Group:
             future.result()
 
     def history(self) -> History:
-        """Everything that was told of the group.
+        """Returns the whole history of the group.
 
         Raises:
             SandboxError: A file cannot be read.
@@ -329,11 +329,11 @@ class Group:
         return read_history(sorted(self._folder.glob("*.jsonl")))
 
     def ask_groups(self) -> AdminClient:
-        """A client that has asked nobody yet, so that it finds the coordinator of now."""
+        """Returns a new client, which has no cached coordinator."""
         return AdminClient({"bootstrap.servers": self._bootstrap, "log_level": 0, "reconnect.backoff.max.ms": 200})
 
     def __enter__(self) -> Self:
-        """Create the topic, begin to feed it, start the members."""
+        """Create the topic, start to feed it, start the members."""
         self._admin.create_topic(self.name, self.setup.placed)
         self._feeder.__enter__()
         if self.setup.idle:
@@ -345,7 +345,7 @@ class Group:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """End the members in haste, and the load."""
+        """Kill the members, and stop the load."""
         for member in self.present.values():
             with suppress(OSError, SandboxError):
                 member.stop(kill=True)
@@ -355,12 +355,12 @@ class Group:
 
 
 def generations(history: History) -> frozenset[int]:
-    """Every generation that members told of."""
+    """Returns every generation that members recorded."""
     return frozenset(
         event.generation for events in history.members.values() for event in events if event.generation >= 0
     )
 
 
 def now_ns() -> int:
-    """The clock that all processes of this machine share."""
+    """Returns the time of the monotonic clock, which all processes of this machine share."""
     return time.monotonic_ns()

@@ -1,6 +1,6 @@
-"""Holds a group whose consumers have gone to what it is without agents: empty, with its offsets, and open to tools.
+"""Checks that a group without consumers is as without agents: empty, with its offsets, and open to tools.
 
-Every function asks brokers, as operators do; an answer is a list of violations in words, empty where there is none.
+The functions ask brokers, as operators do; they return a list of violations in words, empty where there is none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sandbox.errors import SandboxError
 from sandbox.members.lines import Partition
 
 TOOL_SECONDS: Final = 2.0
-"""So long after its last consumer has left at most, a group is as if there were no agent."""
+"""Seconds after its last consumer has left in which a group must be as without an agent."""
 
 
 def wait_without_consumers(group: Group, own_client_id: str, *, timeout: float = 30.0) -> None:
@@ -34,12 +34,12 @@ def wait_without_consumers(group: Group, own_client_id: str, *, timeout: float =
 
 
 def wait_empty(group: Group, left: float, *, seconds: float) -> list[str]:
-    """Wait until the group is empty, or has gone with its last offset.
+    """Wait until the group is empty, or was deleted with its last offset.
 
     Args:
-        group: whose consumers have gone.
-        left: when the last of them had, on the monotonic clock.
-        seconds: so long after that it may take.
+        group: a group whose consumers have left.
+        left: when the last of them left, on the monotonic clock.
+        seconds: how long it may take from then.
     """
     try:
         wait_until(
@@ -53,7 +53,7 @@ def wait_empty(group: Group, left: float, *, seconds: float) -> list[str]:
 
 
 def described(group: Group) -> str:
-    """The group's state and members, in words."""
+    """Returns the group's state and members, in words."""
     try:
         found = group.describe()
     except KafkaException as error:
@@ -62,7 +62,7 @@ def described(group: Group) -> str:
 
 
 def reset_offsets(group: Group) -> list[str]:
-    """Set the group's offsets to what they are, as `kafka-consumer-groups.sh --reset-offsets --to-current` does."""
+    """Set the group's offsets to their values, as `kafka-consumer-groups.sh --reset-offsets --to-current` does."""
     return _set(group, group.coordinator_offsets())
 
 
@@ -78,7 +78,7 @@ def delete(group: Group) -> list[str]:
 
 def _set(group: Group, offsets: Mapping[Partition, int]) -> list[str]:
     if not offsets:
-        return []  # forgotten offsets are found in the history
+        return []  # lost offsets are found in the history
     try:
         group.set_offsets(offsets)
     except KafkaException as error:
@@ -87,5 +87,5 @@ def _set(group: Group, offsets: Mapping[Partition, int]) -> list[str]:
 
 
 def hold_until(monotonic: float) -> None:
-    """Sleep until then."""
+    """Sleep until this time of the monotonic clock."""
     time.sleep(max(0.0, monotonic - time.monotonic()))

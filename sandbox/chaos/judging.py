@@ -1,4 +1,4 @@
-"""Whether a run with agents did its groups more harm than the same run without: pure functions of two runs."""
+"""Judges whether a run with agents harmed its groups more than the same run without: pure functions of two runs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from sandbox.history.harm import harm
 from sandbox.history.model import Finding, Kind
 
 MARGIN_SECONDS: Final = 2.0
-"""So much longer than without an agent a run may stop a partition."""
+"""A partition may stop this much longer than in the run without agents."""
 _BROKER_FAULTS: Final = ("broker-", "coordinator-")
 _READS_AGAIN: Final = "kafkajs"
-"""Where its coordinator goes or moves it asks for its offsets anew, also without a rebalance, and may be told older
-ones than were confirmed to it: it reads again what it had read."""
+"""When its coordinator stops or moves, kafkajs fetches its offsets again, also without a rebalance, and may get older
+ones than were confirmed to it: then it reads records again."""
 _OWN_CRASHES: Final = ("kafka-python-", "KafkaConnectionError")
-"""kafka-python 3.0 raises this out of poll where it looks for the coordinator and asks a broker for metadata that has
-just gone (its `coordinator/base.py`): applications end of it with agents and without."""
+"""kafka-python 3.0 raises this from poll when it looks for the coordinator and asks a broker for metadata that has
+just stopped (its `coordinator/base.py`): it ends applications with agents and without."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Row:
         kind: its name.
         faults: how many there were.
         with_agents: the longest stop, in seconds; None if there was no such run.
-        without: the same without agents, of all faults that are like these then.
+        without: the same without agents, of all kinds that are the same fault then.
     """
 
     kind: str
@@ -40,7 +40,7 @@ class Row:
 
     @property
     def too_long(self) -> bool:
-        """Whether agents made this kind worse by more than the margin: told, so that nothing hides behind the worst."""
+        """Whether agents made this kind worse by more than the margin; `judge` only compares with the worst of all."""
         if self.with_agents is None or self.without is None:
             return False
         return self.with_agents > self.without + MARGIN_SECONDS
@@ -48,7 +48,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What both runs say.
+    """The result of both runs.
 
     Attributes:
         rows: by kind of fault.
@@ -64,10 +64,10 @@ class Verdict:
 
 
 def judge(with_agents: Run | None, without: Run | None) -> Verdict:
-    """Compare.
+    """Compares the runs.
 
-    A run is held against the longest stop of the same run without agents. What one fault costs differs from one time to
-    the next, with where heartbeats happen to stand, so a row shows the longest of all faults that are alike without.
+    Each stop is compared with the longest stop of the run without agents. The cost of one fault varies with the timing
+    of heartbeats, so a row shows the longest stop of all faults that are the same without agents.
     """
     rows = tuple(_rows(with_agents, without))
     complaints = [complaint for run in (with_agents, without) if run is not None for complaint in _wrong(run)]
@@ -87,7 +87,7 @@ def judge(with_agents: Run | None, without: Run | None) -> Verdict:
 
 
 def as_json(verdict: Verdict, *, seed: int) -> dict[str, Any]:
-    """The verdict for programs."""
+    """Returns the verdict as JSON values."""
     runs = {"with_agents": verdict.with_agents, "without": verdict.without}
     return {
         "seed": seed,
@@ -129,13 +129,13 @@ def _of(run: Run | None, kinds: frozenset[str]) -> list[Outcome]:
 
 
 def _alike(kind: str) -> frozenset[str]:
-    """The kinds that are the same thing without agents."""
+    """Returns the kinds that are the same fault without agents."""
     like = KINDS[kind].like
     return frozenset(other for other in KINDS if other == kind or (like and KINDS[other].like == like))
 
 
 def _wrong(run: Run) -> list[str]:
-    """What no fault may do; stops and times without an owner are judged fault by fault."""
+    """Returns what no fault may cause; stops are judged fault by fault."""
     wrong = [f"{_named(outcome)}: {violation}" for outcome in run.outcomes for violation in outcome.violations]
     wrong += [f"at the end: {violation}" for violation in run.violations]
     for group, findings in run.findings.items():
@@ -149,12 +149,12 @@ def _wrong(run: Run) -> list[str]:
 
 
 def _is_own(outcome: Outcome, crash: str) -> bool:
-    """Whether the member's client is known to end so where a broker goes."""
+    """Returns whether the member's client is known to end in this way when a broker stops."""
     return outcome.drawn.kind.startswith(_BROKER_FAULTS) and all(part in crash for part in _OWN_CRASHES)
 
 
 def _is_own_reading(outcome: Outcome, finding: Finding) -> bool:
-    """Whether the members' client is known to read again where a broker goes or a coordinator moves."""
+    """Returns whether the members' client is known to read again when a broker stops or a coordinator moves."""
     return (
         finding.kind is Kind.READ_AGAIN
         and outcome.drawn.kind.startswith(_BROKER_FAULTS)
@@ -163,7 +163,7 @@ def _is_own_reading(outcome: Outcome, finding: Finding) -> bool:
 
 
 def violations(run: Run) -> int:
-    """How many times a group without consumers was not what it is without agents."""
+    """Returns how many times a group without consumers was not as without agents."""
     return sum(len(outcome.violations) for outcome in run.outcomes) + len(run.violations)
 
 

@@ -1,7 +1,7 @@
-"""What a machine lets a chaos run do to its agents: cut their network, bend their clock, fill their disk.
+"""The faults of agents that depend on the machine: a cut network, a changed clock, a full disk.
 
-Each has a condition outside our power: root with iptables, a C compiler, root with tmpfs. Where it is not met the kinds
-of faults that need it are left out, and the run says so.
+Their conditions are root with iptables, a C compiler, and root with tmpfs. Where one is not met, the kinds of faults
+that need it are left out, and the run reports that.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from sandbox.chaos.network import Network
 from sandbox.errors import SandboxError
 
 BENT: Final = 1
-"""The agent whose clock can be bent: the second only, so that one shows that the other's ways are not due to that."""
+"""The agent whose clock can be changed: only the second, so that the first runs without the preloaded library."""
 _SOURCE: Final = Path(__file__).parent / "clock.c"
 _CLOCK: Final = "clock"
 _DISK: Final = "disk"
 _DISK_SIZE: Final = "32m"
-"""SQLite's log of changes grows to 4 MiB before it is taken into the file: a disk of that size is soon full."""
+"""SQLite's write-ahead log grows to 4 MiB before a checkpoint: a disk of that size would soon be full."""
 _FILLING: Final = "filling"
 _SOURCE_OF_DISK: Final = "samerack-chaos-"
-"""Mounts carry our process id: those of runs that were killed can be told."""
+"""Mounts carry our process id, so that those of killed runs can be recognised."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Means:
-    """What is possible.
+    """What is possible on this machine.
 
     Attributes:
         network: agents can be cut off.
-        clock: one agent's clock can be bent.
-        disk: agents keep their events on a small disk of their own, which can be filled.
+        clock: one agent's clock can be changed.
+        disk: each agent keeps its events on a small separate disk, which can be filled.
     """
 
     network: bool
@@ -47,7 +47,7 @@ class Means:
 
     @classmethod
     def of_this_machine(cls) -> Self:
-        """Look."""
+        """Returns what this machine allows."""
         return cls(
             network=Network.possible(),
             clock=shutil.which("cc") is not None,
@@ -55,7 +55,7 @@ class Means:
         )
 
     def missing(self) -> list[str]:
-        """What is left out and why, in words."""
+        """Returns what is left out and why, in words."""
         conditions = {
             "no network is cut, none hit between JoinGroup and SyncGroup: root, iptables, setpriv": self.network,
             "no clock jumps: a C compiler (cc)": self.clock,
@@ -64,7 +64,7 @@ class Means:
         return [f"{what} would be needed" for what, met in conditions.items() if not met]
 
     def prepare(self, agents: Sequence[Agent], folder: Path) -> None:
-        """Let the agents be started so that all this can be done to them; `clean` undoes it.
+        """Prepare the start of the agents so that these faults are possible; `clean` undoes it.
 
         Raises:
             SandboxError: The compiler or the kernel refuses.
@@ -86,7 +86,7 @@ class Means:
             agents[BENT].prefix += ["env", f"LD_PRELOAD={library}", f"CHAOS_CLOCK={folder / _CLOCK}"]
 
     def clean(self, agents: Sequence[Agent], folder: Path) -> None:
-        """Give the disks back; their events are kept."""
+        """Unmount the disks; their events are kept."""
         for agent in agents if self.disk else ():
             disk = _disk(folder, agent)
             kept = {file.name: file.read_bytes() for file in disk.glob("events.db*")}
@@ -97,7 +97,7 @@ class Means:
 
 
 def bend(folder: Path, seconds: int) -> None:
-    """Let the bent agent's clock on the wall be so much ahead from now on."""
+    """Set the wall clock of agent `BENT` ahead by so many seconds from now on."""
     with (folder / _CLOCK).open("r+b" if (folder / _CLOCK).exists() else "wb") as clock:
         clock.write(seconds.to_bytes(8, "little", signed=True))
 
@@ -110,7 +110,7 @@ def fill(folder: Path, agent: Agent) -> None:
 
 
 def empty(folder: Path, agent: Agent) -> None:
-    """Give the space back."""
+    """Free the space again."""
     (_disk(folder, agent) / _FILLING).unlink(missing_ok=True)
 
 

@@ -1,9 +1,9 @@
-"""Cuts agents off from the network: the kernel drops whatever processes of one group id send.
+"""Cuts agents off from the network: the kernel drops all packets that processes of one group id send.
 
-Only what an agent *sends* is dropped: requests never arrive, while answers to those that had arrived still reach it,
-which is the harsher way to be half connected. What a process that was killed had sent the kernel would go on sending in
-its name; `bury` drops that too, by both ends of its connections: a port alone may serve somebody else as well, to
-another broker. The rules carry our process id; those whose process is gone are removed.
+Only what an agent *sends* is dropped: its requests never arrive, but it still gets the answers to earlier ones; this is
+the harder half of a broken connection. The kernel would continue to send the data of a killed process; `bury` drops it
+too, by both ends of the connections, because another process may use the same port to another broker. The rules carry
+our process id; those of ended processes are removed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Network:
     """The rules of one run; `close` removes them."""
 
     def __init__(self, *, enabled: bool) -> None:
-        """Remove what killed runs left, where that is possible."""
+        """Remove the rules of killed runs, where that is possible."""
         self._cut: set[int] = set()
         self._buried: list[Sequence[str]] = []
         if enabled:
@@ -38,12 +38,12 @@ class Network:
 
     @staticmethod
     def possible() -> bool:
-        """Whether this process may make such rules."""
+        """Returns whether this process may make such rules."""
         return os.geteuid() == 0 and all(map(shutil.which, ("iptables", "setpriv"))) and _works()
 
     @staticmethod
     def prefix(number: int) -> list[str]:
-        """What starts a program so that it can be cut off, alone of its number."""
+        """Returns the command that starts a program so that `cut` of this number affects only it."""
         identity = str(_GROUP_ID + number)
         return ["setpriv", "--regid", identity, "--clear-groups", "--pdeathsig", "KILL"]
 
@@ -54,18 +54,18 @@ class Network:
             self._cut.add(number)
 
     def mend(self, number: int) -> None:
-        """Let it through again."""
+        """Let their packets through again."""
         if number in self._cut:
             _iptables("-D", "OUTPUT", *_rule(number))
             self._cut.discard(number)
 
     def mend_all(self) -> None:
-        """Let everybody through again; the dead stay buried until `close`."""
+        """Remove all cuts; the rules of `bury` stay until `close`."""
         for number in sorted(self._cut):
             self.mend(number)
 
     def bury(self, process: int) -> None:
-        """Drop for good what is sent over the connections that a process has now."""
+        """Drop all packets of the connections that a process has now, until `close`."""
         for connection in psutil.Process(process).net_connections("tcp4"):
             if connection.raddr:
                 here, there = connection.laddr, connection.raddr
@@ -75,7 +75,7 @@ class Network:
                 self._buried.append(rule)
 
     def close(self) -> None:
-        """Let everything through again."""
+        """Remove all rules."""
         while self._buried:
             with suppress(SandboxError):
                 _iptables("-D", *self._buried.pop())

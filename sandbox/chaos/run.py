@@ -1,4 +1,4 @@
-"""One run: a schedule against a world, fault by fault, and what each cost; then the whole history, checked."""
+"""Runs a schedule in a world: injects each fault and measures its cost; then checks the whole history."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from sandbox.history.model import Bounds, Finding, History
 from sandbox.history.spans import beyond, clipped, longest_stop, stops
 
 _LEAST_STOP: Final = 0.05
-"""Seconds; what is shorter is no stop: a poll or a flush takes as long."""
+"""Seconds; anything shorter is no stop: a poll or a flush takes as long."""
 _TELLING_SECONDS: Final = 3.0
-"""An agent looks at each group once a second, and one that was killed has to start first."""
+"""An agent looks at each group once a second, and a killed one must start first."""
 _OWN_WAIT: Final = re.compile(r"Restarting the consumer in (\d+)ms")
-"""kafkajs starts its consumer anew where a JoinGroup fails, for example while the coordinator loads. It draws the
-wait at random (8.8 s and 12.4 s were seen), so it differs from one run to the next, with agents and without."""
+"""kafkajs restarts its consumer when a JoinGroup fails, for example while the coordinator loads. The wait before that
+is random (8.8 s and 12.4 s were seen), so it differs from one run to the next, with agents and without."""
 _BOUNDS: Final = Bounds(unowned=60.0, stop=60.0)
-"""Stops are judged fault by fault; these are for what no fault may do."""
+"""Stops are judged fault by fault; these bounds are for what no fault may cause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,18 +37,18 @@ class Outcome:
 
     Attributes:
         drawn: the fault.
-        target: what it happened to, in words.
+        target: what it affected, in words.
         seconds: from its injection until all groups had settled.
         stops: the longest stop of each group's partitions, in seconds, without `own_waits`.
-        rebalances: how many generations each group went through.
-        unexplained: groups with generations that neither an agent tells of nor the fault explains.
-        violations: what groups without consumers were not that they would be without agents, and what did not settle.
-        crashes: members that ended by themselves, with their last words.
-        led: how many groups an agent led afterwards, before anything was done for it; None without agents.
+        rebalances: number of new generations of each group.
+        unexplained: groups with generations that neither an agent's events nor the fault explain.
+        violations: how groups without consumers differed from groups without agents, and what did not settle.
+        crashes: members that ended by themselves, with their last output.
+        led: how many groups an agent led afterwards, before `take_the_lead`; None without agents.
         since_ns: when it was injected.
         until_ns: when all had settled.
-        beside: groups that no agent was in, from first to last: nothing that they did was an agent's doing.
-        own_waits: the longest wait of a member by its client's own choice, in seconds, of groups where there was one.
+        beside: groups that no agent was in during the whole fault: agents did not affect them.
+        own_waits: the longest wait that a client chose itself, in seconds, by group; only groups that had one.
     """
 
     drawn: Drawn
@@ -67,7 +67,7 @@ class Outcome:
 
     @property
     def stop(self) -> float:
-        """The longest of its stops, of groups that an agent was in where there are agents."""
+        """Its longest stop; in a run with agents, only of groups that an agent was in."""
         return max((stop for name, stop in self.stops.items() if name not in self.beside), default=0.0)
 
 
@@ -77,10 +77,10 @@ class Run:
 
     Attributes:
         outcomes: of each fault.
-        violations: what the groups were not at the end, when their consumers had gone for good.
+        violations: how the groups differed from groups without agents at the end, after their consumers had left.
         findings: what was wrong over the whole run, by group.
         records: how many records were written.
-        rebalances: how many generations the groups went through from the first fault on.
+        rebalances: number of new generations of the groups from the first fault on.
         told: how many of them are among the agents' events.
         seconds: how long it took.
     """
@@ -95,11 +95,11 @@ class Run:
 
     @property
     def with_agents(self) -> bool:
-        """Whether agents were there to lead."""
+        """Whether it was a run with agents."""
         return any(outcome.led is not None for outcome in self.outcomes)
 
     def save(self, path: Path) -> None:
-        """Write all of it, so that it need not be played again to be compared."""
+        """Write the run to a file, so that it can be compared without running it again."""
         path.write_bytes(_RUNS.dump_json(self))
 
     @staticmethod
@@ -124,17 +124,17 @@ def run(
     folder: Path,
     tell: Callable[[str], None],
 ) -> Run:
-    """Play a schedule.
+    """Run a schedule.
 
     Args:
         schedule: the faults.
         with_agents: whether agents lead the groups.
-        means: what this machine lets us do.
+        means: what is possible on this machine.
         folder: for histories and logs.
-        tell: is told what happens.
+        tell: called with progress messages.
 
     Raises:
-        SandboxError: Something did not settle, also after all members had started anew; with which fault it was.
+        SandboxError: Groups did not settle, even after a restart of all members; with the fault.
     """
     begun = time.monotonic()
     with World(folder=folder, with_agents=with_agents, means=means, tell=tell) as world:
@@ -174,7 +174,7 @@ def _suffer(fault: Fault, world: World) -> Outcome:
                 fault.inject()
         finally:
             fault.heal()
-        world.settle()  # what a fault does to groups may show only when an agent is missed, or comes back
+        world.settle()  # a fault may affect groups only when an agent's session expires, or when it returns
         world.network.close()
     except Exception as error:
         error.add_note(f"fault {fault.drawn.number}: {fault.title}, {fault.drawn.group}, {fault.target}")
@@ -207,13 +207,13 @@ def _suffer(fault: Fault, world: World) -> Outcome:
 
 
 def longest(history: History, counts_from: int, since_ns: int, until_ns: int) -> float:
-    """Returns the longest stop of a time, in seconds, without what the members' client waits by its own choice."""
+    """Returns the longest stop within a time, in seconds, without waits that the members' client chose itself."""
     found = clipped(stops(history, least=_LEAST_STOP), counts_from)
     return longest_stop(beyond(found, own_waits(history)), since_ns=since_ns, until_ns=until_ns)
 
 
 def own_waits(history: History) -> list[tuple[int, int]]:
-    """Returns when members waited by their client's own choice, each from and until (`Event.ns`)."""
+    """Returns the waits that members' clients chose themselves, each with start and end (`Event.ns`)."""
     return [
         (event.ns, event.ns + 1_000_000 * int(found.group(1)))
         for events in history.members.values()
@@ -223,7 +223,7 @@ def own_waits(history: History) -> list[tuple[int, int]]:
 
 
 def _unexplained(fault: Fault, world: World, new: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
-    """The new generations that the fault does not explain and that no agent tells of, also not a little later."""
+    """Returns new generations that neither the fault nor, within `_TELLING_SECONDS`, an agent's event explains."""
     agents = world.agents
     if agents is None:
         return {}

@@ -1,4 +1,4 @@
-"""Which fault happens when, to what: drawn from a seed, and the same with agents and without."""
+"""Draws the order and targets of faults from a seed, the same with agents and without."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _ALL: Final[tuple[type[Fault], ...]] = (
 )
 KINDS: Final[Mapping[str, type[Fault]]] = {kind.kind: kind for kind in _ALL}
 _PICKS: Final = 60
-"""Divisible by every number of members, brokers and partitions there is, so that each is as likely."""
+"""Divisible by every number of members, brokers and partitions, so that each is equally likely."""
 
 
 def possible(means: Means) -> list[str]:
-    """The kinds that this machine lets us do."""
+    """Returns the kinds that are possible on this machine."""
     return [
         name
         for name in KINDS
@@ -31,7 +31,7 @@ def possible(means: Means) -> list[str]:
 
 
 def draw(seed: int, *, faults: int, kinds: Sequence[str], groups: Sequence[str]) -> list[Drawn]:
-    """A schedule: the kinds in rounds, each round in an order of its own, so that no kind is left out for long.
+    """Returns a schedule: all kinds in rounds, each round in a new random order, so that no kind is absent for long.
 
     Raises:
         SandboxError: A kind does not exist.

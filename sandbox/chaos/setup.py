@@ -1,4 +1,4 @@
-"""What a consumer group of a run is made of: its seats, their clients and racks, its topic and its load."""
+"""Describes a consumer group of a run: its seats, their clients and racks, its topic and its load."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from typing import Final
 TELLING: Final = frozenset({"java", "confluent", "franz-go"})
 """Clients that send their rack with their subscription and with their fetches."""
 FEED_SECONDS: Final = 0.1
-"""Between two records of a partition. More of them cost brokers on two cores more than all that faults do to groups."""
+"""Between two records of a partition. A higher rate would load brokers on two cores more than all faults do."""
 FOREIGN_ASSIGNOR: Final = "homegrown"
-"""Of tests/java/consumer; agents do not offer it."""
+"""An assignor from tests/java/consumer, which agents do not offer."""
 PROPERTIES: Final[Mapping[str, str]] = {
-    "heartbeat.interval.ms": "500",  # rebalances are short then, and what a fault adds shows
-    "session.timeout.ms": "6000",  # a killed member is missed after the shortest time that brokers allow
+    "heartbeat.interval.ms": "500",  # short rebalances, so that the cost of a fault is visible
+    "session.timeout.ms": "6000",  # the shortest time that brokers allow until a killed member is removed
     "reconnect.backoff.max.ms": "500",
 }
-"""Of clients, in Kafka's names."""
+"""Client properties, in Kafka's names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """One place in a group: the client, and the rack it stands in."""
+    """One place in a group: the client and its rack."""
 
     client: str
     rack: str
@@ -36,17 +36,17 @@ class Seat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What a group is made of.
+    """The configuration of a group.
 
     Attributes:
         name: of the group, and of its topic.
-        assignor: that its members use; empty leaves the client's default.
+        assignor: the assignor of its members; empty means the client's default.
         seats: client and rack of each member.
-        extra: the same for one that comes and goes.
+        extra: the same for the member that joins and leaves.
         placed: brokers of each partition, the leader first.
         properties: of the clients, in Kafka's names.
-        idle: nothing is written to it, and its members commit nothing: its offsets were set before they came.
-        led_late: whether an agent comes to lead it once it leads itself; else only from its birth.
+        idle: nothing is written to its topic, and its members commit nothing: its offsets were set before they joined.
+        led_late: whether an agent can take the lead of the running group; else only from the group's start.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Everything that faults happen to: the cluster, the groups, the agents if there are any, and how it all stands."""
+"""The environment of faults: the cluster, the groups, the agents if there are any, and the checks of their state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sandbox.cluster import Cluster
 from sandbox.errors import SandboxError
 
 PLACED: Final = ((1, 2), (2, 3), (3, 1), (1, 3), (2, 1), (3, 2))
-"""Brokers by partition: each rack leads two, and any broker may go."""
+"""Brokers by partition: each rack leads two, and any one broker may fail."""
 SETUPS: Final = (
     Setup(
         name="eager",
@@ -48,7 +48,7 @@ SETUPS: Final = (
         placed=PLACED,
     ),
 )
-"""Under load, what faults are drawn for: eager and cooperative groups on clients of five languages."""
+"""Groups under load, for which faults are drawn: eager and cooperative, on clients of five languages."""
 KAFKAJS: Final = "kafkajs"
 KAFKAJS_SETUP: Final = Setup(
     name=KAFKAJS,
@@ -58,7 +58,7 @@ KAFKAJS_SETUP: Final = Setup(
     placed=PLACED,
     led_late=False,
 )
-"""Under load; its leader gives partitions to every member, so that an agent enters it at its birth only."""
+"""Under load; its leader gives partitions to every member, so that an agent enters it only at the group's start."""
 IDLE: Final = "idle"
 IDLE_SETUP: Final = Setup(
     name=IDLE,
@@ -69,18 +69,18 @@ IDLE_SETUP: Final = Setup(
     properties={**CLIENT_PROPERTIES, "enable.auto.commit": "false"},
     idle=True,
 )
-"""Its commits are soon older than brokers keep those of topics that nobody subscribes to."""
+"""Its commits soon exceed the retention that brokers apply to topics without subscribers."""
 PROPERTIES: Final[Mapping[str, str]] = {
     "group.initial.rebalance.delay.ms": "3000",  # Kafka's default
     "offsets.retention.minutes": "1",
     "offsets.retention.check.interval.ms": "1000",
 }
 _BESIDE: Final = frozenset({"standby", "fenced"})
-"""A fenced agent stands by until an election makes it active again."""
+"""A fenced agent is on standby until an election makes it active again."""
 _START_SECONDS: Final = 60.0
 _SETTLE_SECONDS: Final = 60.0
 _MOST_DEPLOYS: Final = 2
-"""In a cooperative group the agent keeps the place that it chose, and each member that comes may be before it."""
+"""In a cooperative group the agent keeps the place that it chose, and each new member may get a place before it."""
 _QUIET_SECONDS: Final = 0.5
 
 
@@ -100,9 +100,9 @@ class World:
 
         Args:
             folder: for histories and logs.
-            with_agents: whether there are any.
-            means: what this machine lets us do.
-            tell: is told what happens.
+            with_agents: whether to start agents.
+            means: what is possible on this machine.
+            tell: called with progress messages.
             setups: the groups.
         """
         self.folder = folder
@@ -118,21 +118,21 @@ class World:
         self._stack = ExitStack()
 
     def agreed(self) -> bool:
-        """Whether all groups are stable and complete, as members and coordinators tell alike."""
+        """Returns whether all groups are stable and complete, according to members and coordinators."""
         return all(group.agrees() for group in self.groups.values())
 
     def replicated(self) -> bool:
-        """Whether every replica of the groups' topics is in sync."""
+        """Returns whether every replica of the groups' topics and of `__consumer_offsets` is in sync."""
         placed = self.admin.replicas([*self.groups, "__consumer_offsets"])
         return all(set(found.replicas) == found.in_sync for found in placed.values())
 
     def wait_settled(self, *, timeout: float = _SETTLE_SECONDS) -> int:
-        """Wait until all groups agree, go on to agree, and all partitions are read again; since when they have been.
+        """Wait until all groups agree for half a second and all partitions are read again; returns the time.
 
         Members that have ended by themselves are started again.
 
         Raises:
-            SandboxError: It takes too long; with how the groups stand.
+            SandboxError: It takes too long; with the state of the groups.
         """
         since: list[int] = []
 
@@ -162,10 +162,10 @@ class World:
         return since[-1]
 
     def settle(self) -> None:
-        """Wait for agents and groups. What does not come to rest is kept in mind, and all members start anew.
+        """Wait until agents and groups have settled. If they do not, record that, and restart all members.
 
         Raises:
-            SandboxError: They do not come to rest then either.
+            SandboxError: They do not settle then either.
         """
         try:
             self.wait_agents()
@@ -179,12 +179,12 @@ class World:
             self.wait_settled()
 
     def take_unsettled(self) -> tuple[str, ...]:
-        """What did not come to rest in time since the question before."""
+        """Returns what did not settle in time since the last call."""
         found, self._unsettled = tuple(self._unsettled), []
         return found
 
     def take_crashes(self) -> tuple[str, ...]:
-        """Members that have ended by themselves since the question before, and their last words."""
+        """Returns members that have ended by themselves since the last call, with their last output."""
         found, self._crashes = tuple(self._crashes), []
         return found
 
@@ -192,7 +192,7 @@ class World:
         """Start agents that do not run, and wait until one is in each group and the other is not.
 
         Raises:
-            SandboxError: One does not come back; with what they are.
+            SandboxError: It takes too long; with their roles.
         """
         if self.agents is None:
             return
@@ -210,7 +210,7 @@ class World:
             raise SandboxError(f"{error}: {agents.roles()}") from None
 
     def _are_placed(self, name: str, roles: Sequence[str]) -> bool:
-        """Whether of all agents one is in the group and the others stand by, or keep out of one that leads itself."""
+        """Returns whether one agent is in the group, or observes a group that it cannot lead, the others on standby."""
         keeps_out = OBSERVING in roles and self.agents is not None and self.agents.finds_no_place(name)
         present = PRESENT | {OBSERVING} if keeps_out or not self._led_late(name) else PRESENT
         return sum(role in present for role in roles) == 1 and all(role in present | _BESIDE for role in roles)
@@ -219,9 +219,9 @@ class World:
         return all(setup.led_late for setup in self._setups if setup.name == name)
 
     def take_the_lead(self) -> None:
-        """Where no agent leads a group, deploy the member that does, and where that does not help all at once.
+        """Redeploy the leading member of each group that no agent leads; if that does not help, restart all members.
 
-        An agent leads a group from its birth, unless that is of a protocol that the agent does not offer.
+        An agent leads a group from its start, unless the group starts with a protocol that the agent does not offer.
         """
         agents = self.agents
         if agents is None:
@@ -243,10 +243,10 @@ class World:
                 self.settle()
 
     def finish(self) -> list[str]:
-        """Have everything read and all members end; what the groups are not two seconds later that they should be.
+        """Drain all groups; returns how they differ from groups without agents two seconds later.
 
         Raises:
-            SandboxError: What was written is not read in time.
+            SandboxError: Records are not read in time.
         """
         for group in self.groups.values():
             group.drain()
@@ -259,12 +259,12 @@ class World:
         return violations
 
     def mark(self) -> None:
-        """What happens from here on is of the next fault."""
+        """Mark the start of the next fault in all groups."""
         for group in self.groups.values():
             group.mark()
 
     def generations(self) -> Mapping[str, int]:
-        """The generation that each group is in, as its members tell."""
+        """Returns the generation of each group, as recorded by its members."""
         return {name: group.generation() for name, group in self.groups.items()}
 
     def __enter__(self) -> Self:
@@ -292,7 +292,7 @@ class World:
                     setup, bootstrap=self.cluster.bootstrap, admin=self.admin, folder=self.folder / setup.name
                 )
                 self.groups[setup.name] = stack.enter_context(group)
-                self.wait_settled(timeout=_START_SECONDS)  # one after the other: on two cores all at once starve agents
+                self.wait_settled(timeout=_START_SECONDS)  # in sequence: on two cores, all at once would starve agents
             self.wait_agents(timeout=_START_SECONDS)
             self.take_the_lead()
             self._stack = stack.pop_all()
@@ -301,5 +301,5 @@ class World:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """End everything, in haste."""
+        """End everything at once."""
         self._stack.__exit__(kind, error, trace)

@@ -1,4 +1,4 @@
-"""What works with which client: groups of many clients, scenario by scenario, with the real agent on a real Kafka.
+"""Tests which scenarios work with which client: groups of many clients, with the real agent on a real Kafka.
 
-`scripts/clients` runs it and writes docs/clients.json and docs/clients.md; the page is made of the document alone.
+`scripts/clients` runs it and writes docs/clients.json and docs/clients.md; the page is made only from the document.
 """

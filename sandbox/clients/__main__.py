@@ -1,4 +1,4 @@
-"""`scripts/clients`: what works with which client, scenario by scenario, and how groups begin with an agent waiting."""
+"""`scripts/clients`: tests which scenarios work with which client, and how groups start while an agent waits."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _DEFAULT_DELAY: Final = {"group.initial.rebalance.delay.ms": "3000"}
 """Kafka's own default."""
 
 
-def main(  # noqa: PLR0913 - a command has as many options as it has
+def main(  # noqa: PLR0913 - one parameter for each option
     *,
     clients: Annotated[str, typer.Option(help="Names, separated by commas.")] = ",".join(CLIENTS),
     parts: Annotated[str, typer.Option(help="courses, births and births-30, separated by commas.")] = (
@@ -77,7 +77,7 @@ def main(  # noqa: PLR0913 - a command has as many options as it has
 
 @contextmanager
 def _brokers(story: Story, bootstrap: str) -> Iterator[str]:
-    """The address of the brokers: those given, or three that end with the context."""
+    """Yields the address of the brokers: the given ones, or three new ones that stop with the context."""
     if bootstrap:
         yield bootstrap
         return
@@ -87,7 +87,7 @@ def _brokers(story: Story, bootstrap: str) -> Iterator[str]:
 
 
 class Run:
-    """The parts of a run on one cluster; what fails is told and noted, and the rest goes on."""
+    """Runs the parts on one cluster; a failure is reported and recorded, and the rest continues."""
 
     def __init__(self, story: Story, *, bootstrap: str, admin: Admin, folder: Path, at_once: int) -> None:
         self.failures: list[str] = []
@@ -98,7 +98,7 @@ class Run:
         self._at_once = at_once
 
     def parts(self, names: Sequence[str], found: Sequence[Variant], tries: int) -> Iterator[Document]:
-        """Play them, and give what each group or client comes to."""
+        """Run the parts, and yield the result of each group or client."""
         if "births" in names:
             yield from self._births(found, members=len(NAMES), tries=tries)
         if "births-30" in names:
@@ -148,7 +148,7 @@ class Run:
 
 
 def _write(part: Document, path: Path) -> None:
-    """Put what is new into the document, and write the page anew."""
+    """Merge a part into the document, and rewrite the page."""
     old = from_json(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else Document()
     whole = merged(old, part)
     path.write_text(json.dumps(as_json(whole), indent=1) + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Groups that begin while the agent waits, each beside one that it has nothing to do with: who leads, and how soon."""
+"""Starts groups while the agent waits, each with a comparison group without an agent: who leads, and how soon."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ _FEED_SECONDS: Final = 0.2
 
 
 def first_assignment(events: Iterable[Event], partitions: int) -> float:
-    """Seconds from the first member's start until so many partitions had an owner; infinite if that never was.
+    """Returns the seconds from the first member's start until all partitions had an owner; infinite if never.
 
     Args:
         events: of all members of one group.
-        partitions: of its topics.
+        partitions: number of partitions of its topics.
     """
     begun: int | None = None
     owned: dict[str, set[Partition]] = {}
@@ -66,7 +66,7 @@ def first_assignment(events: Iterable[Event], partitions: int) -> float:
 
 
 def first_generation(events: Iterable[Event]) -> int:
-    """The first generation that one of these members was in; 1 where their client does not tell generations."""
+    """Returns the first generation that one of these members was in; 1 where their client does not report any."""
     return min((event.generation for event in events if event.generation > 0), default=1)
 
 
@@ -82,7 +82,7 @@ class _Group:
 
 @contextmanager
 def waiting_agent(bootstrap: str, groups: Sequence[str], log: Path, election: str) -> Iterator[AgentProcess]:
-    """An agent that has looked at all of these groups, which have no members yet."""
+    """Yields an agent that has looked at all of these groups, which have no members yet."""
     settings = {**AGENT_SETTINGS, "election.group": election}
     with AgentProcess(bootstrap, groups=groups, log=log, settings=settings) as agent:
         for group in groups:
@@ -94,14 +94,14 @@ def waiting_agent(bootstrap: str, groups: Sequence[str], log: Path, election: st
 
 
 def birth_topic(admin: Admin, members: int) -> tuple[str, int]:
-    """The topic that groups of this size read: its name and how many partitions it has; created if it is missing."""
+    """Returns name and number of partitions of the topic for groups of this size; creates it if it is missing."""
     topic, count = f"births-{members}", 3 * members if members <= len(NAMES) else 2 * members
     if not admin.replicas([topic]):
         admin.create_topic(topic, [[number % len(NAMES) + 1] for number in range(count)])
     return topic, count
 
 
-def run_births(  # noqa: PLR0913 - a measurement has as many sides
+def run_births(  # noqa: PLR0913 - one parameter for each part of a measurement
     variant: Variant,
     *,
     members: int,
@@ -111,13 +111,13 @@ def run_births(  # noqa: PLR0913 - a measurement has as many sides
     admin: Admin,
     folder: Path,
 ) -> Births:
-    """Starts `tries` groups while an agent waits for them, and each time one beside it.
+    """Starts `tries` groups while an agent waits for them, each together with a group without an agent.
 
     Args:
         variant: of all members.
         members: of each group.
-        tries: how often.
-        at_once: so many pairs of groups at a time.
+        tries: number of groups.
+        at_once: how many pairs of groups run at a time.
         bootstrap: `bootstrap.servers`.
         admin: the cluster's administration.
         folder: for histories and logs.
@@ -213,7 +213,7 @@ def _pair(begin: _Starter, group: str, partitions: int, agent: AgentProcess) -> 
                 said = "; ".join(process.complaints for process in one.processes)
                 raise SandboxError(f"{error}; members said {said}") from None
             seconds.append(first_assignment(_named(one), partitions))
-        time.sleep(1.0)  # a second rebalance would be under way by now
+        time.sleep(1.0)  # a second rebalance would have started by now
         ended = [process.name for process in groups[0].processes if not process.running]
     finally:
         with ThreadPoolExecutor(8) as pool:
@@ -229,7 +229,7 @@ def _pair(begin: _Starter, group: str, partitions: int, agent: AgentProcess) -> 
 
 
 def _named(group: _Group) -> Iterator[Event]:
-    """The events of a group, each with a member's name, also where a process has one member only."""
+    """Yields the events of a group, each with a member's name, also where a process has only one member."""
     for number, process in enumerate(group.processes):
         for event in process.events:
             yield event if event.member else replace(event, member=f"member-{number}")

@@ -1,7 +1,7 @@
-"""Plays all scenarios with one group.
+"""Runs all scenarios with one group.
 
-From birth, a rack move, the agent killed, into the running group, a deploy, a clean takeover, all members stopped and
-started again.
+They are: from birth, a rack move, the agent killed, into the running group, a deploy, a clean takeover, and all members
+stopped and started again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sandbox.history.spans import longest_stop, stops
 from sandbox.members.ledger import read_twice
 
 PLACED: Final = ((2,), (2,), (2,), (3,), (3,), (3,), (1,), (1,), (1,))
-"""Brokers by partition: range without racks reads all of them across, and nobody has to."""
+"""Brokers by partition: range without racks reads all of them across racks, the best plan none."""
 _MOVED: Final = {0: [3], 3: [2]}
 """Partition to its new broker; the best plan exchanges the two."""
 _SETTLE_SECONDS: Final = 180.0
@@ -73,10 +73,10 @@ class CourseOfGroup:
         self._begun = False
 
     def run(self, tell: Callable[[str], None]) -> Course:
-        """All scenarios.
+        """Run all scenarios.
 
         Raises:
-            SandboxError: The group does not settle; with what its members said.
+            SandboxError: The group does not settle; with the errors of its members.
         """
         steps: list[Step] = []
         try:
@@ -190,7 +190,7 @@ class CourseOfGroup:
         begun = now_ns()
         self.group.wait_state(["EMPTY"], "it is empty", timeout=_SETTLE_SECONDS)
         empty = self._since(begun)
-        with suppress(SandboxError):  # then the group begins without it
+        with suppress(SandboxError):  # otherwise the group starts without it
             self._agent.wait_role("waiting", timeout=_WAITING_SECONDS)
         begun = now_ns()
         for seat in self.group.seats:
@@ -207,7 +207,7 @@ class CourseOfGroup:
 
     def _start_agent(self) -> AgentProcess:
         log = self._folder / f"agent-{len(self._agents) + 1}.log"
-        # each is in an election of its own: one that was killed would be waited for
+        # each has its own election: a new agent would wait for a killed one
         settings = {**AGENT_SETTINGS, "election.group": f"samerack-{self.group.name}-{len(self._agents) + 1}"}
         self._agents.append(AgentProcess(self._bootstrap, groups=[self.group.name], log=log, settings=settings))
         return self._agent
@@ -229,7 +229,7 @@ class CourseOfGroup:
     # the group
 
     def _settle(self) -> None:
-        """Wait until the group agrees, and the same is so three seconds later."""
+        """Wait until the group agrees, and still does so three seconds later."""
         calm: list[float] = []
 
         def settled() -> bool:
@@ -256,7 +256,7 @@ class CourseOfGroup:
         return round((now_ns() - begun) / 1e9, 1)
 
     def _pause(self, begun: int) -> float:
-        """The longest stop of any partition since then; a moment later, as reads are told a moment after they were."""
+        """Returns the longest stop of any partition since then; waits first, because reads are printed with a delay."""
         until = now_ns()
         time.sleep(_TOLD_SECONDS)
         history = read_history(sorted((self._folder / "members").glob("*.jsonl")))

@@ -1,4 +1,4 @@
-"""The data: which clients there are, and what a run found of each; also as JSON."""
+"""The data: the clients, and the results of a run for each; also as JSON."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 BIRTH_SLACK_SECONDS: Final = 1.0
-"""No group's first assignment may come later than so long after that of the group beside it, without an agent."""
+"""How much later than in the comparison group without an agent a group's first assignment may come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """For groups and files."""
+        """Its name in groups and files."""
         return f"{self.client}-{self.assignor or 'default'}"
 
 
@@ -41,30 +41,30 @@ CLIENTS: Final[Mapping[str, tuple[str, str, tuple[str, ...]]]] = {
     "kafka-go": ("segmentio/kafka-go", "range", ()),
     "kafkajs": ("kafkajs", "RoundRobinAssigner", ()),
 }
-"""Client to what people call it, the protocol that its default gives, and the further assignors that are tried."""
+"""Client to its common name, the protocol of its default, and the further assignors that are tried."""
 
 
 def variants(clients: Iterable[str]) -> list[Variant]:
-    """Each client with its default, and with its sticky or cooperative assignor where it has another."""
+    """Returns each client with its default assignor, and with its further ones."""
     return [Variant(client=client, assignor=one) for client in clients for one in ("", *CLIENTS[client][2])]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Births:
-    """What came of groups that began while the agent waited, each beside a group without an agent.
+    """The result of groups that started while the agent waited, each with a comparison group without an agent.
 
     Attributes:
         client, assignor: of all members.
         members: of each group.
-        tries: groups.
-        led: of how many the agent led the first generation that had another member: generation 1, or where all of them
-            paused before they joined again, the one after it.
+        tries: number of groups.
+        led: number of groups in which the agent led the first generation with another member: generation 1, or the next
+            one where all members paused before they joined again.
         with_seconds: median time from the first member's start until every partition had an owner, led by the agent.
-        without_seconds: the same of the groups beside, which the agent had nothing to do with.
-        late_seconds: the longest time by which a group came after the one beside it.
-        early_seconds: the longest time by which one came before it: on a busy machine any two groups differ.
-        findings: what the checker of histories found, and members that ended by themselves.
-        logged: errors that clients logged in the agent's groups, and not in those beside them.
+        without_seconds: the same of the comparison groups.
+        late_seconds: the longest delay of a group against its comparison group.
+        early_seconds: the longest lead of a group over it: on a busy machine any two groups differ.
+        findings: findings of the history checker, and members that ended by themselves.
+        logged: errors that clients logged in the agent's groups, but not in the comparison groups.
     """
 
     client: str
@@ -81,7 +81,7 @@ class Births:
 
     @property
     def is_good(self) -> bool:
-        """Whether each group was as it should be."""
+        """Whether every group was led, in time and without findings."""
         return self.led == self.tries and self.late_seconds <= BIRTH_SLACK_SECONDS and not self.findings
 
 
@@ -91,9 +91,9 @@ class Step:
 
     Attributes:
         name: key of `sandbox.clients.page.SCENARIOS`.
-        outcome: what became of it: the agent's role, or a word.
+        outcome: the agent's role at the end, or a word.
         seconds: how long it took until the group had settled.
-        pause_seconds: the longest time that a partition with records was not read; -1 where that says nothing.
+        pause_seconds: the longest time that a partition with records was not read; -1 where it does not apply.
         reason: why it was refused; or a detail.
     """
 
@@ -106,14 +106,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Course:
-    """All scenarios of one group, one after the other.
+    """All scenarios of one group, in order.
 
     Attributes:
         client, assignor: of all members.
         steps: the scenarios.
-        records: records that were written while they went on.
+        records: records that were written meanwhile.
         read_twice: records that were read more than once.
-        findings: what the checker of histories found: skipped, owned twice, read again below a commit.
+        findings: findings of the history checker: skipped, owned twice, read again below a commit.
     """
 
     client: str
@@ -126,14 +126,14 @@ class Course:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """A whole run."""
+    """The results of a whole run."""
 
     births: tuple[Births, ...] = ()
     courses: tuple[Course, ...] = ()
 
     @property
     def complaints(self) -> list[str]:
-        """What was not as it should be, in words."""
+        """What was wrong, in words."""
         found = [
             f"{one.client} {one.assignor}, {one.members} members from birth: led {one.led} of {one.tries}, "
             f"{one.with_seconds:.1f} s beside {one.without_seconds:.1f} s, {one.late_seconds:.1f} s later at most; "
@@ -147,12 +147,12 @@ class Document:
 
 
 def as_json(document: Document) -> dict[str, Any]:
-    """For `json.dumps`."""
+    """Returns the document as JSON values."""
     return asdict(document)
 
 
 def from_json(told: Mapping[str, Any]) -> Document:
-    """What `as_json` made."""
+    """Returns the document from values of `as_json`."""
     return Document(
         births=tuple(
             Births(**{**one, "findings": tuple(one["findings"]), "logged": tuple(one["logged"])})
@@ -172,7 +172,7 @@ def from_json(told: Mapping[str, Any]) -> Document:
 
 
 def merged(old: Document, new: Document) -> Document:
-    """What is new in the place of what is known of the same clients; all in the order of `CLIENTS`."""
+    """Returns both documents merged, new results replacing old ones of the same client, in the order of `CLIENTS`."""
     order = {client: number for number, client in enumerate(CLIENTS)}
     births = {(one.client, one.assignor, one.members): one for one in (*old.births, *new.births)}
     courses = {(one.client, one.assignor): one for one in (*old.courses, *new.courses)}

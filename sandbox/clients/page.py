@@ -1,4 +1,4 @@
-"""Writes docs/clients.md from a run's document; nothing else stands on that page."""
+"""Writes docs/clients.md; the whole page comes from a run's document."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _REFUSED: Final = """
 
 
 def render(document: Document) -> str:
-    """The whole page."""
+    """Returns the whole page."""
     parts = [_INTRODUCTION, _COURSES, "\n", _course_table(document.courses), _doubts(document.courses)]
     every = variants(CLIENTS)
     parts.append(_missing(every, {(one.client, one.assignor) for one in document.courses}))
@@ -66,7 +66,7 @@ def render(document: Document) -> str:
 
 
 def _missing(wanted: Iterable[Variant], known: AbstractSet[tuple[str, str]]) -> str:
-    """Which clients the table above does not have yet."""
+    """Returns a line with the clients that the table above does not have yet."""
     found = [_named(one.client, one.assignor) for one in wanted if (one.client, one.assignor) not in known]
     return f"\nNot measured yet: {'; '.join(found)}.\n" if found else ""
 
@@ -116,7 +116,7 @@ def _birth_table(births: Iterable[Births]) -> str:
 
 
 def _logged(births: Iterable[Births]) -> str:
-    """Errors that clients log when the agent has their first JoinGroup answered; they join again by themselves."""
+    """Returns errors that clients log when the agent has their first JoinGroup answered; they rejoin by themselves."""
     found = sorted({(_named(one.client, one.assignor), message) for one in births for message in one.logged})
     if not found:
         return ""

@@ -1,5 +1,5 @@
-"""What happened to one consumer group, from the lines of all its members and of the feeder, and what was wrong with it.
+"""The history of one consumer group, from the lines of all its members and of the feeder, and checks for errors in it.
 
-`python -m sandbox.history FILE...` checks files of such lines. All times are nanoseconds of the clock that the
-processes of one machine share.
+`python -m sandbox.history FILE...` checks files of such lines. All times are nanoseconds of the monotonic clock that
+the processes of one machine share.
 """

@@ -1,7 +1,7 @@
-"""What was wrong in a history: a pure function of it, in time n log n of its events.
+"""Finds what was wrong in a history: a pure function, in time n log n of the number of events.
 
-It blames nobody for what Kafka promises to nobody: a member that was stopped beyond its session still believes to own
-what another was given in a later generation, and what was read since the last commit may be read again.
+It does not report what Kafka does not promise: a member that was stopped beyond its session still believes that it owns
+partitions that another member got in a later generation, and records read since the last commit may be read again.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from sandbox.members.process import Event
 
 
 def check(history: History, bounds: Bounds) -> list[Finding]:
-    """All findings, by time.
+    """Returns all findings, in order of time.
 
     Args:
         history: of one group.
-        bounds: how long is too long.
+        bounds: limits of durations.
     """
     owned = by_partition(spans(history))
     found = [
@@ -34,7 +34,7 @@ def check(history: History, bounds: Bounds) -> list[Finding]:
 
 
 def _owned_twice(owned: Iterable[Sequence[Span]]) -> Iterator[Finding]:
-    """Spans of different members that overlap in time and, as far as their clients tell, in a generation."""
+    """Yields spans of different members that overlap in time and, if their clients report it, in a generation."""
     for found in owned:
         open_: list[Span] = []
         for span in found:
@@ -58,7 +58,7 @@ def _share_a_generation(one: Span, other: Span) -> bool:
 
 
 def _unowned(history: History, owned: Iterable[Sequence[Span]], bounds: Bounds) -> Iterator[Finding]:
-    """Times between the spans of a partition, and from its last span to the last word of any member."""
+    """Yields the times between the spans of a partition, and from its last span to the last event of any member."""
     end = max((events[-1].ns for events in history.members.values() if events), default=0)
     for found in owned:
         covered, partition = found[0].since_ns, found[0].partition
@@ -69,7 +69,7 @@ def _unowned(history: History, owned: Iterable[Sequence[Span]], bounds: Bounds) 
 
 
 def _skipped(history: History) -> Iterator[Finding]:
-    """Offsets that nobody ever read, of those written; where nobody took note, of those up to the last one read."""
+    """Yields offsets that no member read, of those written; without a record of these, up to the last one read."""
     found, confirmed = reads(history), written(history)
     for partition in sorted(found.keys() | confirmed.keys()):
         runs = [event for event, _ in found.get(partition, ())]
@@ -84,7 +84,7 @@ def _whole(runs: Sequence[Event]) -> list[Event]:
 
 
 def _missing(runs: Sequence[Event], expected: Sequence[Event]) -> Iterator[tuple[int, int, int]]:
-    """First and last offset and time of each stretch of expected offsets that is in no run."""
+    """Yields first and last offset and time of each range of expected offsets that is in no run."""
     ordered = sorted(runs, key=lambda run: run.first)
     at, covered = 0, -1
     for want in expected:
@@ -102,7 +102,7 @@ def _missing(runs: Sequence[Event], expected: Sequence[Event]) -> Iterator[tuple
 
 
 def _read_again(history: History, owned: Iterable[Sequence[Span]]) -> Iterator[Finding]:
-    """Reads of an owner below the offset that was committed when it became the owner, or below its own last read."""
+    """Yields reads of an owner below the offset committed when it became the owner, or below its own last read."""
     commits = _commits(history)
     runs = reads(history)
     for found in owned:
@@ -111,7 +111,7 @@ def _read_again(history: History, owned: Iterable[Sequence[Span]]) -> Iterator[F
             own = [event for event, name in runs.get(partition, ()) if name == member]
             turns = [span for span in found if span.member == member]
             for number, span in enumerate(turns):
-                # what it read last may be told after the partition was revoked: it counts to the span before
+                # the last reads may be printed after the partition was revoked: they count to the previous span
                 until = turns[number + 1].since_ns if number + 1 < len(turns) else None
                 read = [run for run in own if run.begun_ns >= span.since_ns and (until is None or run.begun_ns < until)]
                 floor = _in_force(commits.get(partition, ()), span.since_ns)
@@ -133,7 +133,7 @@ def _below(runs: Sequence[Event], floor: int, *, member: str, partition: Partiti
 
 
 def _commits(history: History) -> dict[Partition, list[tuple[int, int]]]:
-    """Of each partition when which offset was committed, by time."""
+    """Returns time and offset of the commits of each partition, in order of time."""
     found: dict[Partition, list[tuple[int, int]]] = {}
     for events in history.members.values():
         for event in events:
@@ -145,7 +145,7 @@ def _commits(history: History) -> dict[Partition, list[tuple[int, int]]]:
 
 
 def _in_force(commits: Sequence[tuple[int, int]], at: int) -> int:
-    """The last offset committed before a time; 0 if there is none."""
+    """Returns the last offset committed before a time; 0 if there is none."""
     return next((offset for ns, offset in reversed(commits) if ns < at), 0)
 
 
@@ -155,7 +155,7 @@ def _stops(history: History, bounds: Bounds) -> Iterator[Finding]:
 
 
 def _forgotten(history: History) -> Iterator[Finding]:
-    """Offsets that a coordinator does not have any more, or lower ones, of those that it had confirmed before."""
+    """Yields confirmed offsets that the coordinator later does not have, or has a lower one for."""
     commits = _commits(history)
     for kept in history.kept:
         found = kept.offsets or {}

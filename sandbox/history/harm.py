@@ -1,4 +1,4 @@
-"""What was wrong in the histories of a run, counted over all of its groups."""
+"""Counts what was wrong in the histories of a run, over all of its groups."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sandbox.history.model import Finding, Kind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Harm:
-    """What no run may do.
+    """Counts of what no run may cause.
 
     Attributes:
-        lost: records that nobody read.
-        owned_twice: times that two members owned a partition in one generation.
-        read_again: times that records below a commit were read again.
-        forgotten: committed offsets that the coordinator did not have any more.
+        lost: records that no member read.
+        owned_twice: how often two members owned a partition in one generation.
+        read_again: how often records below a commit were read again.
+        forgotten: committed offsets that the coordinator no longer had.
     """
 
     lost: int
@@ -26,7 +26,7 @@ class Harm:
     forgotten: int
 
     def __str__(self) -> str:
-        """In words."""
+        """Returns the counts in words."""
         words = f"{self.lost} lost, {self.owned_twice} owned twice, {self.read_again} read again below a commit"
         return f"{words}, {self.forgotten} offsets forgotten"
 

@@ -12,13 +12,13 @@ from sandbox.members.process import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """One group.
+    """The history of one group.
 
     Attributes:
-        members: name to events in the order of their printing. A member that was killed just says nothing more: what it
-            had it had until then.
-        written: the feeder's events; empty where nobody took note.
-        kept: the offsets that the coordinator had at some times; empty where nobody asked it.
+        members: name to events in the order of their printing. A killed member prints nothing more: it owned its
+            partitions until its last event.
+        written: the feeder's events; empty where they were not recorded.
+        kept: the offsets that the coordinator had at some times; empty where they were not recorded.
     """
 
     members: Mapping[str, tuple[Event, ...]]
@@ -28,11 +28,11 @@ class History:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """How long, in seconds, is too long.
+    """The longest allowed durations, in seconds.
 
     Attributes:
-        unowned: a partition that nobody owns.
-        stop: a partition that nobody reads although it has records to read.
+        unowned: for a partition without an owner.
+        stop: for a partition that is not read although it has records to read.
     """
 
     unowned: float
@@ -40,7 +40,7 @@ class Bounds:
 
 
 class Kind(StrEnum):
-    """What can be wrong."""
+    """Kinds of findings."""
 
     OWNED_TWICE = "owned twice"
     UNOWNED = "owned by nobody"
@@ -55,13 +55,13 @@ class Finding:
     """One thing that was wrong.
 
     Attributes:
-        kind: what.
-        partition: of which partition.
-        since_ns: when it began.
-        until_ns: when it was over.
-        members: whom it concerns.
-        offsets: the first and the last offset of records that were skipped or read again; of a forgotten offset the one
-            that the coordinator has instead (-1 is none) and the last that a member was told is committed.
+        kind: its kind.
+        partition: the partition that it affects.
+        since_ns: when it started.
+        until_ns: when it ended.
+        members: the members concerned.
+        offsets: the first and the last offset of records that were skipped or read again; for a forgotten offset the
+            one that the coordinator has instead (-1 is none) and the last one that was confirmed to a member.
     """
 
     kind: Kind
@@ -78,11 +78,11 @@ class Finding:
 
     @property
     def records(self) -> int:
-        """How many records were skipped or read again."""
+        """Number of records that were skipped or read again."""
         return 0 if self.offsets is None else self.offsets[1] - self.offsets[0] + 1
 
     def __str__(self) -> str:
-        """In words."""
+        """Returns the finding in words."""
         topic, number = self.partition
         words = f"{self.kind.value}: {topic}-{number}"
         if self.offsets is not None:
@@ -97,11 +97,11 @@ class Span:
     """A time in which a member owned a partition.
 
     Attributes:
-        member: who.
-        partition: what.
+        member: the owner.
+        partition: the partition.
         since_ns: when it was assigned.
-        until_ns: when it was revoked or lost, or when the member was last heard of.
-        generations: the first and the last generation in which it owned it; None where its client tells none.
+        until_ns: when it was revoked or lost, or the member's last event.
+        generations: the first and the last generation in which the member owned it; None if its client reports none.
     """
 
     member: str
@@ -113,7 +113,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stop:
-    """A time in which nobody read a partition although there was a record to read."""
+    """A time in which a partition was not read although it had a record to read."""
 
     partition: Partition
     since_ns: int

@@ -11,13 +11,13 @@ from sandbox.members.process import Event, read_event
 
 
 def read_history(files: Iterable[Path]) -> History:
-    """The history in files of one group; a file's name without its ending is the member's.
+    """Returns the history from the files of one group; a file's name without its suffix is the member's.
 
-    A file of a process with several members is one of each. A last line that is cut off is what a killed member leaves:
-    it is ignored.
+    A file of a process with several members counts as one file of each. A killed member may leave an incomplete last
+    line, which is ignored.
 
     Raises:
-        SandboxError: A file cannot be read, or a line is none of a member's.
+        SandboxError: A file cannot be read, or a line is not a member's.
     """
     members: dict[str, tuple[Event, ...]] = {}
     written: list[Event] = []

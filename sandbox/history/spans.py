@@ -1,4 +1,4 @@
-"""Who owned what when, and when nobody read what, worked out from a history."""
+"""Computes from a history when which member owned a partition, and when a partition was not read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sandbox.members.process import Event
 
 
 def spans(history: History) -> list[Span]:
-    """All spans, by partition and time."""
+    """Returns all spans, in order of partition and time."""
     found = [span for name, events in history.members.items() for span in _of_member(name, events)]
     return sorted(found, key=lambda span: (span.partition, span.since_ns, span.until_ns, span.member))
 
@@ -37,7 +37,7 @@ def _of_member(name: str, events: Iterable[Event]) -> Iterable[Span]:
 
 
 def reads(history: History) -> dict[Partition, list[tuple[Event, str]]]:
-    """Of each partition who read what, in the order of time."""
+    """Returns the reads of each partition with their members, in order of time."""
     found: dict[Partition, list[tuple[Event, str]]] = {}
     for name, events in history.members.items():
         for event in events:
@@ -50,7 +50,7 @@ def reads(history: History) -> dict[Partition, list[tuple[Event, str]]]:
 
 
 def written(history: History) -> dict[Partition, list[Event]]:
-    """Of each partition what was written, in the order of offsets."""
+    """Returns the writes to each partition, in order of offsets."""
     found: dict[Partition, list[Event]] = {}
     for event in history.written:
         for partition in event.partitions:
@@ -61,11 +61,11 @@ def written(history: History) -> dict[Partition, list[Event]]:
 
 
 def stops(history: History, *, least: float) -> list[Stop]:
-    """The times longer than `least` seconds in which a partition had a record to read and nobody read it.
+    """Returns the times longer than `least` seconds in which a partition had a record to read and was not read.
 
-    A stop begins when the next record was written, or with the read before if that was later, and ends with any read,
-    also one of what had been read before. Where nobody took note of what was written there is always something to read.
-    After the last read it goes on to the last word of any member.
+    A stop starts when the next record was written, or with the previous read if that was later. It ends with any read,
+    also of records that had been read before. Where writes were not recorded, there is always a record to read. A stop
+    after the last read lasts until the last event of any member.
     """
     end = max((events[-1].ns for events in history.members.values() if events), default=0)
     confirmed = written(history)
@@ -90,7 +90,7 @@ def stops(history: History, *, least: float) -> list[Stop]:
 
 
 class _Written:
-    """When records of one partition were written; asked for offsets in rising order."""
+    """When records of one partition were written; offsets must be looked up in rising order."""
 
     def __init__(self, runs: Iterable[Event]) -> None:
         self._runs = list(runs)
@@ -98,7 +98,7 @@ class _Written:
         self.last = max((run.last for run in self._runs), default=-1)
 
     def of(self, offset: int) -> int:
-        """When the run with this offset was confirmed; 0 if nobody took note."""
+        """Returns when the run with this offset was confirmed; 0 if that was not recorded."""
         while self._at < len(self._runs) and self._runs[self._at].last < offset:
             self._at += 1
         if self._at == len(self._runs) or self._runs[self._at].first > offset:
@@ -107,17 +107,17 @@ class _Written:
 
 
 def longest_stop(found: Iterable[Stop], *, since_ns: int, until_ns: int) -> float:
-    """The longest of these stops, in seconds, that overlaps a time; one that began before it counts whole."""
+    """Returns the longest of these stops, in seconds, that overlaps a time; one that started before it counts whole."""
     return max((stop.seconds for stop in found if stop.since_ns <= until_ns and stop.until_ns >= since_ns), default=0.0)
 
 
 def clipped(found: Iterable[Stop], since_ns: int) -> list[Stop]:
-    """These stops without what was before a time."""
+    """Returns these stops without the parts before a time."""
     return [replace(stop, since_ns=max(stop.since_ns, since_ns)) for stop in found if stop.until_ns > since_ns]
 
 
 def beyond(found: Iterable[Stop], waits: Iterable[tuple[int, int]]) -> list[Stop]:
-    """Returns these stops shortened by the time that they share with any of these waits (from and until, in ns)."""
+    """Returns these stops, shortened by their overlap with any of these waits (start and end in ns)."""
     united: list[list[int]] = []
     for begin, end in sorted(waits):
         if united and begin <= united[-1][1]:
@@ -135,7 +135,7 @@ def beyond(found: Iterable[Stop], waits: Iterable[tuple[int, int]]) -> list[Stop
 
 
 def by_partition(found: Iterable[Span]) -> Mapping[Partition, list[Span]]:
-    """Spans of each partition, in the order given."""
+    """Returns the spans of each partition, in the order given."""
     grouped: dict[Partition, list[Span]] = {}
     for span in found:
         grouped.setdefault(span.partition, []).append(span)

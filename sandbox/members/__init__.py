@@ -1,31 +1,31 @@
-"""Members of consumer groups, one program per client library, that print what happens to them as JSON lines.
+"""Members of consumer groups, one program per client library, that print their events as JSON lines.
 
 Run one by hand: `python -m sandbox.members.confluent --bootstrap … --group … --topics a,b --client-id … [--rack …]`.
 Those on clients of other languages are in tests/clients (`sandbox.members.foreign`). All of them commit about once a
-second (kafkajs after each batch), when partitions are revoked and when SIGTERM ends them, so that a restart in
-good order reads nothing twice; none commits what it has not told as read. The lines, each with `event`, `ms`
-(milliseconds of the clock on the wall) and `ns` (nanoseconds of the clock that all processes of a machine share and
-that never jumps; `java.lang.System.nanoTime` is the same one on Linux):
+second (kafkajs after each batch), when partitions are revoked and when SIGTERM ends them, so that an orderly restart
+reads nothing twice; none commits a record before it has printed it as read. The lines, each with `event`, `ms`
+(milliseconds of the wall clock) and `ns` (nanoseconds of the monotonic clock, which all processes of a machine share;
+`java.lang.System.nanoTime` is the same one on Linux):
 
     started     client, client_id
-    joined      generation: another than the last one told, while nothing else told it
-    assigned    partitions: what is new to the member, as [topic, partition] pairs; for an eager group everything it
-                has; generation
+    joined      generation: a new one that no other line has reported
+    assigned    partitions: those new to the member, as [topic, partition] pairs; in an eager group all that it has;
+                generation
     revoked     partitions, generation
     lost        partitions, generation
     records     topic, partition, first, last, count: consecutive reads, gathered for at most a tenth of a second;
                 begun_ns, ended_ns: when the first and the last was read
     committed   offsets: [topic, partition, offset] that the coordinator has confirmed (kafka-python: those of its
-                regular commits only; aiokafka and kafka-python 2 tell none)
+                regular commits only; aiokafka and kafka-python 2 print none)
     statistics  brokers: broker id -> bytes received since the start (confluent and Java)
     state       message: the state of a Kafka Streams application
-    counted     message, count: how many records of a partition an application that keeps state has counted until now
+    counted     message, count: how many records of a partition a stateful application has counted until now
     error       message
     closed
 
 The programs on Java and librdkafka run several members in one process where `--client-id`, and `--rack` if it is given,
-name several, separated by commas; each line then says with `member` whose it is.
+name several, separated by commas; then `member` in each line names the member.
 
-Whoever asks a group's coordinator for its offsets takes note in lines `kept`, with `offsets` as in `committed`.
+Programs that ask a group's coordinator for its offsets record them in lines `kept`, with `offsets` as in `committed`.
 The feeder's lines are `written`, with the fields of `records`: offsets that brokers have confirmed.
 """

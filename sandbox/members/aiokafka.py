@@ -1,4 +1,4 @@
-"""A group member on aiokafka. Its subscription carries no rack, whatever rack it fetches with."""
+"""A group member on aiokafka. Its subscription has no rack, even if it fetches with one."""
 
 import asyncio
 import signal
@@ -20,18 +20,18 @@ _ASSIGNORS: Final[dict[str, Any]] = {
 
 
 class _Listener(ConsumerRebalanceListener):
-    """Prints what happens to the partitions."""
+    """Prints rebalance events."""
 
     def __init__(self, recorder: Recorder, generation: Callable[[], int]) -> None:
         self._recorder = recorder
         self._generation = generation
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Is told what it has."""
+        """Prints all partitions that the member has now."""
         self._tell("assigned", assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Is told what goes; offsets are committed already."""
+        """Prints revoked partitions, whose offsets are already committed."""
         self._tell("revoked", revoked)
 
     def _tell(self, kind: str, partitions: Iterable[TopicPartition]) -> None:
@@ -62,7 +62,7 @@ async def _consume(settings: MemberSettings) -> None:
     consumer = _consumer(settings)
 
     def generation() -> int:
-        return int(getattr(consumer._coordinator, "generation", -1))  # noqa: SLF001 - it tells it nowhere else
+        return int(getattr(consumer._coordinator, "generation", -1))  # noqa: SLF001 - aiokafka has no public function for it
 
     recorder.event("started", client="aiokafka", client_id=settings.client_id)
     consumer.subscribe(topics=list(settings.topics), listener=_Listener(recorder, generation))

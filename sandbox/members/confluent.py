@@ -1,4 +1,4 @@
-"""A group member on librdkafka (confluent-kafka). It also prints the bytes received from each broker, once a second."""
+"""A group member on librdkafka (confluent-kafka). It also prints the bytes received from each broker every second."""
 
 import json
 import signal
@@ -22,9 +22,9 @@ def _configuration(settings: MemberSettings) -> dict[str, str | int | bool]:
         "client.id": settings.client_id,
         "auto.offset.reset": "earliest",
         "auto.commit.interval.ms": 1000,
-        "enable.auto.offset.store": False,  # stored once told
+        "enable.auto.offset.store": False,  # stored once printed
         "statistics.interval.ms": 1000,
-        # A broker that goes away is part of the play.
+        # Stopped brokers are part of the tests.
         "log_level": 3,
     }
     if settings.rack is not None:
@@ -40,13 +40,13 @@ def _received(statistics: str) -> dict[str, int]:
     brokers = json.loads(statistics)["brokers"].values()
     received: dict[str, int] = {}
     for broker in brokers:
-        if broker["nodeid"] > 0:  # bootstrap connections have no id, the coordinator's has a connection of its own
+        if broker["nodeid"] > 0:  # bootstrap connections have no id; the coordinator has a further connection
             received[str(broker["nodeid"])] = received.get(str(broker["nodeid"]), 0) + broker["rxbytes"]
     return received
 
 
 def _generation(consumer: Consumer) -> int:
-    """The generation, from librdkafka's serialised metadata: a mark of seven bytes, then the number."""
+    """Returns the generation from librdkafka's serialised metadata: a prefix of seven bytes, then the number."""
     return int.from_bytes(bytes(consumer.consumer_group_metadata())[7:11], sys.byteorder, signed=True)
 
 

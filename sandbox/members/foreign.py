@@ -1,6 +1,6 @@
-"""Members on clients of other languages, and on older clients: how to start the programs of tests/clients.
+"""Command lines of members on clients of other languages and on older clients, the programs of tests/clients.
 
-`setup_foreign_clients` in scripts/clients.sh builds them into the user's cache. They take the options of the Python
+`setup_foreign_clients` in scripts/clients.sh builds them into the user's cache. They have the options of the Python
 members and print the same lines.
 """
 
@@ -20,15 +20,15 @@ _ROOT: Final = Path(__file__).parents[2]
 
 
 def java_command(settings: MemberSettings, *, main: str = "Member", version: str = KAFKA_VERSION) -> list[str]:
-    """The command line of a program of tests/java/consumer.
+    """Returns the command line of a program of tests/java/consumer.
 
     Args:
         settings: its arguments.
         main: the program.
-        version: of Kafka's jars in the cache; `clients-3.4` and `clients-2.8` are those of a client alone.
+        version: of Kafka's jars in the cache; `clients-3.4` and `clients-2.8` have only a client.
 
     Raises:
-        SandboxError: it is not built, or the jars are not there.
+        SandboxError: it is not built, or the jars are missing.
     """
     jar = _built(cache_folder() / "java" / "consumer.jar")
     return command(
@@ -54,7 +54,7 @@ def _kafkajs(settings: MemberSettings) -> list[str]:
 
 def _kafka_python_2(settings: MemberSettings) -> list[str]:
     python = _built(cache_folder() / "clients" / "kafka-python-2" / "bin" / "python")
-    environment = ["env", f"PYTHONPATH={_ROOT}"]  # its own packages, and this one from here
+    environment = ["env", f"PYTHONPATH={_ROOT}"]  # its own packages, and this project's
     return [*environment, str(python), "-m", "sandbox.members.kafka_python", *command_line(settings)]
 
 
@@ -67,7 +67,7 @@ FOREIGN_CLIENTS: Final[Mapping[str, Callable[[MemberSettings], list[str]]]] = {
     "java-3.4": lambda settings: java_command(settings, version="clients-3.4"),
     "java-2.8": lambda settings: java_command(settings, version="clients-2.8"),
 }
-"""Client to what makes its command line of a member's settings."""
+"""Client to the function that returns the command line for a member's settings."""
 
 
 def _built(program: Path) -> Path:

@@ -1,6 +1,6 @@
-"""A group member on kafka-python. Its subscription carries no rack, whatever rack it fetches with.
+"""A group member on kafka-python. Its subscription has no rack, even if it fetches with one.
 
-It runs on kafka-python 2.0.2 as well, with a virtual environment of its own (`sandbox.members.foreign`).
+It runs on kafka-python 2.0.2 as well, in a separate virtual environment (`sandbox.members.foreign`).
 """
 
 import signal
@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from types import FrameType
 from typing import Any, Final
 
-if find_spec("six") is not None:  # only where kafka-python 2 is: its own copy fails from Python 3.12 on
+if find_spec("six") is not None:  # only with kafka-python 2: its own copy fails from Python 3.12 on
     sys.modules["kafka.vendor.six.moves"] = import_module("six.moves")
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition, __version__
@@ -33,28 +33,28 @@ if not __version__.startswith("2."):
 
 
 _POLL_MS: Final = 1000
-"""What remains of a poll's time is all that kafka-python has to commit in before it gives its partitions up, and a join
-that ends between two polls may be forgotten: the member is then in the group for ever, and reads nothing. Records end a
-poll earlier."""
+"""kafka-python has only the rest of a poll's time to commit before it releases its partitions, and it may forget a join
+that ends between two polls: the member then stays in the group for ever, and reads nothing. A poll with records returns
+earlier."""
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no annotations
-    """Prints what happens to the partitions; called on kafka-python's own thread."""
+    """Prints rebalance events; called on kafka-python's own thread."""
 
     def __init__(self, recorder: Recorder, generation: Callable[[], int]) -> None:
         self._recorder = recorder
         self._generation = generation
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
-        """Is told what is new."""
+        """Prints new partitions."""
         self._tell("assigned", assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        """Is told what goes; offsets are committed already."""
+        """Prints revoked partitions, whose offsets are already committed."""
         self._tell("revoked", revoked)
 
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
-        """Is told what is gone."""
+        """Prints lost partitions."""
         self._tell("lost", lost)
 
     def _tell(self, kind: str, partitions: Iterable[TopicPartition]) -> None:
@@ -96,7 +96,7 @@ def main() -> None:
 
     def generation() -> int:
         if __version__.startswith("2."):
-            return int(consumer._coordinator._generation.generation_id)  # noqa: SLF001 - it tells it nowhere else
+            return int(consumer._coordinator._generation.generation_id)  # noqa: SLF001 - kafka-python 2 has no public function for it
         return int(consumer.group_metadata().generation_id)
 
     recorder.event("started", client="kafka-python", client_id=settings.client_id)

@@ -1,4 +1,4 @@
-"""What a group read, from the lines of all its members: records read twice, records left out, and pauses."""
+"""Computes what a group read from the lines of all its members: records read twice, missing records, and pauses."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from sandbox.members.process import Event
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """How much of one partition a group read.
+    """What a group read of one partition.
 
     Attributes:
         distinct: offsets read at least once.
         read_twice: reads beyond the first of an offset.
-        missing: offsets between the first and the last read that nobody read.
+        missing: offsets between the first and the last read that no member read.
         first: first offset read.
         last: last offset read.
     """
@@ -59,12 +59,12 @@ def read_twice(events: Iterable[Event]) -> int:
 
 
 def longest_pauses(events: Iterable[Event], *, since_ms: int, until_ms: int) -> dict[Partition, float]:
-    """Returns the longest time, in seconds, in which nobody read from each partition.
+    """Returns the longest time, in seconds, in which no member read from each partition.
 
     Args:
         events: of all members of the group.
-        since_ms: start of the time looked at; a pause that began before counts from here.
-        until_ms: its end; a pause that goes on counts to here.
+        since_ms: start of the period; a pause that started before counts from here.
+        until_ms: its end; a pause that continues counts to here.
     """
     times: dict[Partition, list[int]] = {}
     for event in events:

@@ -1,4 +1,4 @@
-"""What the member programs have in common: their arguments, and printing events as JSON lines."""
+"""The common parts of the member programs: their arguments, and printing events as JSON lines."""
 
 import argparse
 import json
@@ -21,10 +21,10 @@ class MemberSettings:
     Attributes:
         bootstrap: `bootstrap.servers`.
         group: the group's id.
-        topics: what it subscribes to.
+        topics: the topics that it subscribes to.
         client_id: its client id.
         rack: its `client.rack`, if any.
-        assignors: names of the assignors it offers; empty leaves the client's default.
+        assignors: names of the assignors it offers; empty means the client's default.
         instance_id: its `group.instance.id`, if it is a static member.
         properties: client settings that are added or replaced, in Kafka's names.
     """
@@ -120,10 +120,10 @@ class Recorder:
 
         Args:
             out: where lines go; standard output if not given.
-            gathers: how the lines of gathered offsets are called.
-            printed: told after a line of gathered offsets: its partition and the offset behind its last one. Only what
-                is printed may be committed, else a member that is killed in between would seem to have skipped it.
-            member: whose lines these are, where several members share a process.
+            gathers: the event name of the lines of gathered offsets.
+            printed: called after a line of gathered offsets with its partition and the offset after its last one. Only
+                printed offsets may be committed, else a member killed in between would seem to have skipped them.
+            member: the member's name in each line, where several members share a process.
         """
         self._member = {"member": member} if member else {}
         self._out = out or sys.stdout
@@ -141,30 +141,30 @@ class Recorder:
             self._print(kind, fields)
 
     def partitions(self, kind: str, partitions: Iterable[Partition], *, generation: int = -1) -> None:
-        """Prints an event about partitions, in a generation if the client says which."""
+        """Prints an event with partitions, and the generation if the client reports it."""
         with self._lock:
             self._generation = max(self._generation, generation)
             told = {} if generation < 0 else {"generation": generation}
             self.event(kind, partitions=sorted([topic, partition] for topic, partition in partitions), **told)
 
     def generation(self, now: int) -> None:
-        """Prints the generation that the client says it is in, where it is another than the last one told."""
+        """Prints the client's present generation if it is newer than the last printed one."""
         with self._lock:
             if now > self._generation:
                 self._generation = now
                 self.event("joined", generation=now)
 
     def committed(self, offsets: Mapping[Partition, int]) -> None:
-        """Prints offsets that a coordinator has confirmed: of each partition the next to be read."""
+        """Prints offsets that a coordinator has confirmed: for each partition the next to be read."""
         if offsets:
             self.offsets("committed", offsets)
 
     def offsets(self, kind: str, offsets: Mapping[Partition, int]) -> None:
-        """Prints an event about offsets, also where there are none."""
+        """Prints an event with offsets, also if there are none."""
         self.event(kind, offsets=sorted([topic, number, at] for (topic, number), at in offsets.items()))
 
     def read(self, topic: str, partition: int, offset: int) -> None:
-        """Takes note of one record."""
+        """Records the read of one record."""
         with self._lock:
             now = time.monotonic_ns()
             run = self._runs.get((topic, partition))

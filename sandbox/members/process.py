@@ -1,4 +1,4 @@
-"""A group member as a process of its own, seen through the JSON lines that it prints."""
+"""Runs a group member as a separate process and reads the JSON lines that it prints."""
 
 import json
 import subprocess
@@ -33,19 +33,19 @@ class Event:
 
     Attributes:
         kind: `event` of the line.
-        ms: when it was printed, in milliseconds of the clock on the wall.
-        partitions: what was assigned, revoked or lost; for records the one partition.
+        ms: when it was printed, in milliseconds of the wall clock.
+        partitions: those assigned, revoked or lost; for records the one partition.
         first: first offset of records, else -1.
         last: last offset of records, else -1.
         count: number of records.
         brokers: for statistics, broker id to bytes received since the start.
         message: for errors.
-        ns: when it was printed, in nanoseconds of the clock that all processes of this machine share; it never jumps.
+        ns: when it was printed, in nanoseconds of the monotonic clock that all processes of this machine share.
         begun_ns: for records, when the first was read.
         ended_ns: for records, when the last was read.
-        generation: the group's generation as the member's client knows it; -1 where it does not tell.
+        generation: the group's generation as the member's client knows it; -1 where it does not report it.
         offsets: for commits, the next offset to be read of each partition.
-        member: which member of a process; empty where the process has only one and does not say.
+        member: the member's name; empty where the process has only one member.
     """
 
     kind: str
@@ -66,7 +66,7 @@ class Event:
 
 @cache
 def _single(topic: str, partition: int) -> frozenset[Partition]:
-    """One set for each partition, however many events name it."""
+    """Returns the same set for all events of a partition, to save memory."""
     return frozenset([(topic, partition)])
 
 
@@ -74,7 +74,7 @@ def read_event(line: bytes) -> Event:
     """Reads a line.
 
     Raises:
-        ValueError: it is none of ours.
+        ValueError: it is not a member's line.
     """
     try:
         fields: dict[str, Any] = json.loads(line)
@@ -116,12 +116,12 @@ class Member:
     """
 
     def __init__(self, command: Sequence[str], *, name: str, history: Path | None = None) -> None:
-        """Starts it.
+        """Starts the member.
 
         Args:
             command: program and arguments.
-            name: how messages call it; its client id serves well.
-            history: a file that gets every line too, as it comes.
+            name: its name in messages, such as its client id.
+            history: a file to which every line is also written.
         """
         self.name = name
         self.command = list(command)
@@ -169,24 +169,24 @@ class Member:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """What it printed until now."""
+        """The events that it has printed until now."""
         with self._changed:
             return tuple(self._events)
 
     @property
     def owned(self) -> frozenset[Partition]:
-        """The partitions that it has now, as it tells."""
+        """The partitions that it has now, by its events."""
         with self._changed:
             return self._owned
 
     def last_read(self, partition: Partition) -> int:
-        """The greatest offset that it has read of a partition; -1 before it has read any."""
+        """Returns the highest offset that it has read of a partition; -1 before it has read any."""
         with self._changed:
             return self._last_read.get(partition, -1)
 
     @property
     def received(self) -> Mapping[int, int]:
-        """Broker id to bytes received since its start; empty when its client does not tell."""
+        """Broker id to bytes received since its start; empty when its client does not report them."""
         for event in reversed(self.events):
             if event.brokers is not None:
                 return event.brokers
@@ -203,16 +203,16 @@ class Member:
         return self._process.pid
 
     def wait(self, holds: Callable[[], bool], what: str, *, timeout: float = 60.0) -> None:
-        """Waits until a condition holds; it is asked again after each line.
+        """Waits until a condition holds; checks it again after each line.
 
         Raises:
-            SandboxError: the time is over, or the member ended; with what it said on standard error.
+            SandboxError: it does not hold in time, or the member ended; with the member's errors.
         """
         deadline = time.monotonic() + timeout
         with self._changed:
             while not holds():
                 if not self.running:
-                    self._changed.wait(0.2)  # for its last words
+                    self._changed.wait(0.2)  # for its last output
                     raise SandboxError(f"{self.name} ended before {what}; it said:\n{self.complaints}")
                 if time.monotonic() > deadline:
                     raise SandboxError(f"{self.name}: waited {timeout:.0f} s in vain until {what}:\n{self.complaints}")
@@ -225,7 +225,7 @@ class Member:
         return "\n".join([*told[-5:], *self._errors]) or "(nothing)"
 
     def stop(self, *, kill: bool = False) -> None:
-        """Ends it: in good order, or with SIGKILL when `kill` is set; may be called again."""
+        """Ends it: in order, or with SIGKILL when `kill` is set; may be called again."""
         end(self._process, kill=kill, timeout=20)
         for reader in self._readers:
             reader.join(5)
@@ -234,13 +234,13 @@ class Member:
                 stream.close()
 
     def __enter__(self) -> Self:
-        """Returns itself: it runs already."""
+        """Returns itself; the process runs already."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Ends it, in haste after an error."""
+        """Ends it, with SIGKILL after an error."""
         self.stop(kill=error is not None)
 
     def _read(self, stream: IO[bytes], take: Callable[[bytes], None]) -> None:

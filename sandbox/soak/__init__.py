@@ -1,5 +1,5 @@
-"""An hour of two agents over three groups under load, with replicas that move every minute: does anything grow?
+"""Checks for growth in an hour of two agents that lead three groups under load, with replica moves every minute.
 
-`scripts/soak` runs it. Memory, descriptors and threads are the kernel's figures, lag is what brokers have and members
-say they have not read; nothing takes the agent's word.
+`scripts/soak` runs it. Memory, descriptors and threads are the kernel's figures, lag is the difference between brokers'
+offsets and members' reads; no figure comes from the agent.
 """

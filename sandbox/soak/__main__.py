@@ -1,4 +1,4 @@
-"""`scripts/soak`: an hour of two agents over three groups, and whether anything grew."""
+"""`scripts/soak`: runs two agents that lead three groups for an hour, and checks whether anything grew."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sandbox.soak.model import Pace
 from sandbox.soak.run import run
 
 _LOG_COLUMNS: Final = 400
-"""Columns where the output is no terminal's: one line for one minute."""
+"""Columns where the output is no terminal: one line for each minute."""
 _MIB: Final = 2**20
 
 
-def main(  # noqa: PLR0913 - the options of a command
+def main(  # noqa: PLR0913 - one parameter for each option
     *,
     minutes: Annotated[float, typer.Option(min=0.1, help="How long, beside half a minute to start.")] = 60.0,
     move_seconds: Annotated[float, typer.Option(min=5.0, help="Time between two moves of replicas.")] = 60.0,

@@ -1,7 +1,7 @@
-"""Whether anything grew in a soak run: pure functions of what it has seen.
+"""Judges whether anything grew in a soak run: pure functions of its samples.
 
-The first minutes are warm-up. Of what follows the first tenth is compared with the last; for memory a straight line
-through all of it has to say the same, as two tenths alone may be chance.
+The first minutes are warm-up. Of the rest the first tenth is compared with the last; for memory also a straight line
+through all samples must stay within the limit, as the two tenths may differ by chance.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from sandbox.history.harm import harm
 from sandbox.soak.model import Process, Run, Sample
 
 WARM_UP_SECONDS: Final = 600.0
-"""Or a sixth of the run, whichever is less."""
+"""Or a sixth of the run, if that is less."""
 MEMORY_SHARE: Final = 0.05
 MORE_DESCRIPTORS: Final = 3
-"""Also threads; a connection to each broker may be open or not when the sample is taken."""
+"""Also for threads; a connection to each broker may be open or not when the sample is taken."""
 LAG_SECONDS: Final = 2.0
 _LEAST_SAMPLES: Final = 2
 _MIB: Final = 2**20
@@ -33,11 +33,11 @@ class Trend:
     """One figure after the warm-up.
 
     Attributes:
-        first: in the first tenth: the mean of memory, the most of descriptors and threads, the median of lag.
+        first: in the first tenth: the mean of memory, the maximum of descriptors and threads, the median of lag.
         last: the same in the last tenth.
-        slope_per_hour: of the straight line with the least squares.
-        line_share: what that line gains from the first sample to the last, as a share of where it begins.
-        most: the most of all samples.
+        slope_per_hour: of the least-squares line.
+        line_share: growth of that line from the first sample to the last, as a share of its start.
+        most: the maximum of all samples.
     """
 
     first: float
@@ -49,7 +49,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What a run says.
+    """The result of a run.
 
     Attributes:
         processes: process to figure to trend.
@@ -67,14 +67,14 @@ class Verdict:
 _Level = Callable[[Sequence[float]], float]
 _FIGURES: Final[Mapping[str, tuple[Callable[[Process], float], _Level]]] = {
     "rss_bytes": (lambda process: process.rss_bytes, statistics.fmean),
-    "pss_bytes": (lambda process: process.pss_bytes, statistics.fmean),  # told only: it depends on strangers too
+    "pss_bytes": (lambda process: process.pss_bytes, statistics.fmean),  # not judged: it depends on other processes
     "descriptors": (lambda process: process.descriptors, max),
     "threads": (lambda process: process.threads, max),
 }
 
 
 def judge(run: Run) -> Verdict:
-    """Judge."""
+    """Returns the verdict on a run."""
     warm = [one for one in run.samples if one.seconds >= min(WARM_UP_SECONDS, run.seconds / 6)]
     if len(warm) < _LEAST_SAMPLES:
         complaint = f"{len(warm)} samples after the warm-up are too few: let it run for longer"
@@ -97,11 +97,11 @@ def judge(run: Run) -> Verdict:
 
 
 def trend(points: Sequence[tuple[float, float]], level: _Level) -> Trend:
-    """How a figure went.
+    """Returns the trend of a figure.
 
     Args:
-        points: seconds and value, by time; two at least.
-        level: what a tenth of the values comes to.
+        points: seconds and value, in order of time; at least two.
+        level: the function that summarises a tenth of the values.
     """
     seconds, values = [at for at, _ in points], [value for _, value in points]
     tenth = max(1, round(len(values) / 10))
@@ -167,7 +167,7 @@ def _wrong(run: Run) -> Iterator[str]:
 
 
 def as_json(verdict: Verdict) -> dict[str, Any]:
-    """The verdict for programs."""
+    """Returns the verdict as JSON values."""
     run = verdict.run
     followed = [move.followed_seconds for move in run.moves if move.followed_seconds is not None]
     return {

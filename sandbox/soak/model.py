@@ -1,4 +1,4 @@
-"""What a soak run has seen, as values."""
+"""The settings and results of a soak run, as values."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sandbox.history.model import Finding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """What a run is to be.
+    """The settings of a run.
 
     Attributes:
-        seconds: how long, from when everything stands.
+        seconds: how long, after everything has started.
         move_seconds: time between two moves of replicas.
         sample_seconds: time between two samples.
-        busy: how many processes that never wait share the processors with everything else meanwhile.
+        busy: number of additional processes that use the processors all the time.
     """
 
     seconds: float
@@ -27,12 +27,12 @@ class Pace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Process:
-    """One process of an agent at one moment, as the kernel tells.
+    """The kernel's figures of one process of an agent at one moment.
 
     Attributes:
         pid: its process id.
         rss_bytes: resident memory.
-        pss_bytes: the same, with pages that several processes share divided among them.
+        pss_bytes: the same, with shared pages divided among the processes that share them.
         descriptors: open files and sockets.
         threads: how many.
     """
@@ -46,15 +46,15 @@ class Process:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One moment.
+    """All figures at one moment.
 
     Attributes:
-        seconds: since the beginning.
+        seconds: since the start.
         processes: by agent and role, such as `one worker`.
         lag: of each group, records that were written and not read.
-        led: how many groups an agent leads, as the agents tell.
-        rebalances: how many generations all groups together have gone through since the beginning.
-        load: how many threads of the machine ran or were ready to run, the kernel's average of the last minute.
+        led: how many groups an agent leads, as reported by the agents.
+        rebalances: number of new generations of all groups since the start.
+        load: number of threads of the machine that ran or were ready to run, the kernel's average of the last minute.
     """
 
     seconds: float
@@ -71,7 +71,7 @@ class Move:
 
     Attributes:
         number: from 1.
-        seconds: when it was done, since the beginning.
+        seconds: when it was done, since the start.
         followed_seconds: how long it took from then until no partition of any group was read across racks again, and
             coordinators and members agreed; None if that took too long.
     """
@@ -83,16 +83,16 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A whole run.
+    """The results of a whole run.
 
     Attributes:
         seconds: how long the load and the moves lasted.
-        samples: by time.
-        moves: by time.
+        samples: in order of time.
+        moves: in order of time.
         per_second: records written to each group in a second.
         records: records written to all of them.
         findings: what was wrong in the members' histories, by group.
-        longest_stop: the longest time, in seconds, that a partition with something to read was not read.
+        longest_stop: the longest time, in seconds, that a partition with records to read was not read.
     """
 
     seconds: float

@@ -1,4 +1,4 @@
-"""One soak run: the world of `sandbox.chaos` without faults, replicas that move, and a sample every few seconds."""
+"""Runs a soak test: the world of `sandbox.chaos` without faults, with replica moves and a sample every few seconds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Placed = tuple[int, ...]
 
 _NAMES: Final = tuple(rack for rack in RACKS.values() if rack is not None)
 _PLACED: Final[Placed] = (1, 2, 3, 1, 2, 3)
-"""One replica each, two in a rack, and a member in each: some assignment reads nothing across racks, whatever swaps."""
+"""One replica each, two in each rack, a member in each rack: some assignment has no cross-rack reads after any swap."""
 SETUPS: Final = tuple(
     Setup(
         name=f"soak-{client}",
@@ -54,12 +54,12 @@ _BUSY: Final = ("sh", "-c", "while :; do :; done")
 
 
 def run(pace: Pace, *, folder: Path, tell: Callable[[str], None]) -> Run:
-    """Run.
+    """Run the test.
 
     Args:
-        pace: how long, and how often what is done.
+        pace: its duration and intervals.
         folder: for histories, logs and samples.
-        tell: is told what happens.
+        tell: called with progress messages.
 
     Raises:
         SandboxError: Something did not start, move or end in time.
@@ -86,7 +86,7 @@ def run(pace: Pace, *, folder: Path, tell: Callable[[str], None]) -> Run:
 
 @contextmanager
 def _busy(count: int) -> Iterator[None]:
-    """Keeps the processors busy with that many processes."""
+    """Keeps the processors busy with `count` processes."""
     processes = [spawn(_BUSY, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) for _ in range(count)]
     try:
         yield
@@ -100,7 +100,7 @@ def _longest_stop(history: History, since: int, until: int) -> float:
 
 
 class _Soak:
-    """What happens between the start and the end of the load."""
+    """Moves replicas and takes samples between the start and the end of the load."""
 
     def __init__(self, world: World, *, folder: Path, tell: Callable[[str], None]) -> None:
         self.samples: list[Sample] = []
@@ -114,7 +114,7 @@ class _Soak:
         self._moved: float | None = None
 
     def play(self, pace: Pace) -> None:
-        """Until the time is over and the last move followed, or given up."""
+        """Run until the time is over and the groups have followed the last move, or its time limit is over."""
         self._begun = time.monotonic()
         sample, move, line = 0.0, pace.move_seconds / 2, _MINUTE
         while self._now() < pace.seconds or self._moved is not None:
@@ -143,7 +143,7 @@ class _Soak:
         self._moved = self._now()
 
     def _look(self) -> None:
-        """Whether the last move has been followed."""
+        """Record the last move if the groups have followed it, or if that took too long."""
         if self._moved is None:
             return
         took: float | None = self._now() - self._moved
@@ -172,10 +172,10 @@ class _Soak:
 
 
 def swapped(placed: Placed, turn: int) -> Placed:
-    """Two partitions change places: another pair at each turn, and always of two brokers.
+    """Returns the placement with two partitions exchanged: another pair at each turn, always on two brokers.
 
     Raises:
-        ValueError: All are on one broker.
+        ValueError: All partitions are on one broker.
     """
     count = len(placed)
     pairs = [((turn + one) % count, (turn + one + other) % count) for other in range(1, count) for one in range(count)]
@@ -188,7 +188,7 @@ def swapped(placed: Placed, turn: int) -> Placed:
 
 
 def _follows(group: Group, placed: Placed) -> bool:
-    """Whether nothing is read across racks, and members and coordinator agree."""
+    """Returns whether nothing is read across racks, and members and coordinator agree."""
     across = any(
         RACKS[placed[number]] != seat.rack for seat, member in group.present.items() for _, number in member.owned
     )
@@ -196,12 +196,12 @@ def _follows(group: Group, placed: Placed) -> bool:
 
 
 def _lag(group: Group, ends: Mapping[tuple[str, int], int]) -> int:
-    """Members tell what they read within a tenth of a second, and may have read more since the brokers were asked."""
+    """Returns the lag; members print reads up to 0.1 s late, and may have read more since the brokers answered."""
     return sum(max(0, end - group.read_to(at) - 1) for at, end in ends.items() if at[0] == group.name)
 
 
 def _processes(agent: Agent) -> list[tuple[str, Process]]:
-    """By role; what has ended meanwhile is left out."""
+    """Returns the processes by role, without those that have ended."""
     found: list[tuple[str, Process]] = []
     for role, pid in (("supervisor", agent.process.process.pid), ("worker", agent.worker())):
         with suppress(psutil.NoSuchProcess):
