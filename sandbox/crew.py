@@ -111,8 +111,6 @@ class Crew:
             time.sleep(0.5)
             return self.owned() == before
 
-        for member in self._members.values():
-            member.wait(lambda: True, "it runs", timeout=1)
         wait_until(settled, f"all {partitions} partitions are assigned", timeout=timeout)
 
     def cross_rack_share(self, where: Layout) -> float:

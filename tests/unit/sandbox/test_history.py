@@ -9,7 +9,7 @@ from sandbox.errors import SandboxError
 from sandbox.history.checker import check
 from sandbox.history.model import Bounds, Finding, History, Kind, Stop
 from sandbox.history.reading import read_history
-from sandbox.history.spans import beyond, clipped, longest_stop, stops
+from sandbox.history.spans import clipped, longest_stop, stops
 from tests.unit.sandbox.histories import T0, T1, committed, history, kept, ran, told, wrote
 
 _BOUNDS = Bounds(unowned=5.0, stop=3.0)
@@ -216,5 +216,5 @@ def test_a_stop_is_shorter_by_the_waits_that_it_shares_time_with() -> None:
     second = 1_000_000_000
     found = [Stop(partition=T1, since_ns=2 * second, until_ns=20 * second)]
     waits = [(3 * second, 12 * second), (4 * second, 15 * second), (19 * second, 30 * second), (0, second)]
-    assert [stop.seconds for stop in beyond(found, waits)] == [5.0]
-    assert beyond(found, []) == found
+    assert longest_stop(found, since_ns=18 * second, until_ns=19 * second, waits=waits) == 5.0
+    assert longest_stop(found, since_ns=0, until_ns=second, waits=waits) == 0.0
