@@ -1,1 +1,1 @@
-"""Values -> assignment: pure functions on one min-cost-flow engine. No I/O, no clock, no log."""
+"""Computes assignments: pure functions on one minimum-cost-flow engine. No I/O, no clock, no log."""

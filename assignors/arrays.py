@@ -1,6 +1,6 @@
-"""Counting tricks on small integers, so that a million partitions cost a few passes and no comparison sort.
+"""Array functions on small integers by counting: a million partitions cost a few passes and no comparison sort.
 
-Only array plumbing belongs here: nothing that knows what a partition, member or rack is.
+Only generic array functions belong here, nothing about partitions, members or racks.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 IntArray: TypeAlias = npt.NDArray[np.integer[Any]]
 
 DIGIT: Final = 16
-"""Bits that numpy's stable sort handles by counting instead of comparing."""
+"""Bits of a key that numpy's stable sort handles by counting instead of comparing."""
 
 
 def stable_order(keys: IntArray, bound: int) -> Int64Array:
-    """The permutation that sorts `keys` (all in 0..bound-1), equal keys in their present order.
+    """Returns the permutation that sorts `keys` (all in 0..bound-1), stably.
 
     Args:
-        keys: [N] any integer type, also unsorted.
+        keys: [N] any integer type.
         bound: one more than the greatest possible key.
 
     Complexity: O(N) per 16 bits of `bound`.
@@ -40,7 +40,7 @@ def stable_order(keys: IntArray, bound: int) -> Int64Array:
 
 
 def dense_rank(keys: IntArray, bound: int) -> tuple[Int32Array, Int64Array]:
-    """Renumber `keys` (all in 0..bound-1) to 0..K-1 in ascending order, without gaps.
+    """Renumbers `keys` (all in 0..bound-1) to 0..K-1 in ascending order, without gaps.
 
     Returns:
         The [N] new numbers and the [K] keys they stand for.
@@ -59,7 +59,7 @@ def dense_rank(keys: IntArray, bound: int) -> tuple[Int32Array, Int64Array]:
 
 
 def combine(left: IntArray, left_bound: int, right: IntArray, right_bound: int) -> tuple[Int32Array, int]:
-    """One dense key for each pair of keys that occurs, ordered as the pairs are.
+    """Makes one dense key for each pair of keys that occurs, in the order of the pairs.
 
     Returns:
         The [N] keys and their number.
@@ -70,7 +70,7 @@ def combine(left: IntArray, left_bound: int, right: IntArray, right_bound: int) 
 
 
 def row_codes(columns: Sequence[BoolArray]) -> tuple[Int32Array, BoolArray]:
-    """Number the distinct rows of a boolean matrix that is given by its columns.
+    """Numbers the distinct rows of a boolean matrix that is given by its columns.
 
     Args:
         columns: W arrays [N], at least one.
@@ -89,20 +89,20 @@ def row_codes(columns: Sequence[BoolArray]) -> tuple[Int32Array, BoolArray]:
 
 
 def first_of_each(keys: IntArray, bound: int) -> Int64Array:
-    """For each key in 0..bound-1 (each must occur), the position where it occurs first."""
+    """Returns, for each key in 0..bound-1 (each must occur), the position where it occurs first."""
     first = np.empty(bound, np.int64)
     first[keys[::-1]] = np.arange(len(keys) - 1, -1, -1)  # the last write wins
     return first
 
 
 def starts_of(counts: IntArray) -> Int64Array:
-    """Offsets of consecutive runs of the given lengths, with the total as the last one: [N] → [N + 1]."""
+    """Returns the offsets of consecutive runs of the given lengths, then the total: [N] → [N + 1]."""
     starts = np.zeros(len(counts) + 1, np.int64)
     np.cumsum(counts, out=starts[1:])
     return starts
 
 
 def ranges(starts: IntArray, lengths: IntArray) -> Int64Array:
-    """The concatenation of start, start+1, …, start+length-1 for every pair."""
+    """Returns the concatenation of start, start+1, …, start+length-1 for every pair."""
     offsets = starts_of(lengths)
     return np.arange(offsets[-1], dtype=np.int64) + np.repeat(starts - offsets[:-1], lengths)

@@ -1,11 +1,11 @@
-"""Which loads are as even as possible when not everybody may take everything.
+"""Computes the most even loads of members that may not all take every unit.
 
-Loads of a flow form the bases of an integral polymatroid. Among them the least unequal vectors (least sum of squares,
-which is also the least maximum, then the fewest members at it, and so on) are exactly those in which every member of a
-band has the band's floor or one more, and the band as a whole its fixed total (Frank and Murota, "Decreasing
-minimization on M-convex sets", 2022). So balance is settled before anything else is looked at: as a floor for each
-group of members and a number of extra units for each band. The same holds of the loads of the flows that cost least, so
-that balance can also come second (`assignors.cheapest`).
+The load vectors of a flow are the bases of an integral polymatroid. Among them the least unequal ones (least sum of
+squares, which is also the least maximum, then the fewest members at it, and so on) are exactly those in which every
+member of a band has the band's floor or one more, and the whole band has its fixed total (Frank and Murota, "Decreasing
+minimization on M-convex sets", 2022). So balance is decided before any other objective: as a floor for each group of
+members and a number of extra units for each band. The same holds for the loads of the minimum-cost flows, so balance
+can also be the second objective (`assignors.cheapest`).
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int6
 from assignors.solvers import Network, residual_closure, solve
 
 ROUNDS_AT_MEAN: Final = 4
-"""Rounds that cut bands at their mean, which settles most groups in two; later ones halve, which bounds the rounds."""
+"""Rounds that cut bands at their mean, which settles most groups in two; later rounds halve, to bound their number."""
 DENSE: Final = 50_000
-"""Edges from which it is worth while to try a few of them first."""
+"""Number of edges above which a few of them are tried first."""
 A_FEW: Final = 24
-"""Edges of each group that are tried: enough to connect random subscriptions well."""
+"""Edges of each group to try first: enough to connect random subscriptions well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +32,11 @@ class Spread:
     """The least unequal loads of groups of interchangeable members.
 
     Attributes:
-        floor: [S] units that every member of the group gets at least.
+        floor: [S] least number of units of every member of the group.
         band: [S] band of the group; each member gets its floor or, from the extras of its band, one more.
         extras: [B] members of the band that get one more.
         usable: [E] arcs that may carry units in a least unequal flow; the others never do.
-        enough: [E] arcs that are enough for some least unequal flow, where a few of many were found to be; else None.
+        enough: [E] arcs that suffice for some least unequal flow, where a few of many were tried and do; else None.
     """
 
     floor: Int64Array
@@ -48,17 +48,17 @@ class Spread:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ways:
-    """How units get to groups of interchangeable members: N nodes, E arcs, S of the nodes are groups.
+    """The network through which units reach groups of interchangeable members: N nodes, E arcs, S nodes are groups.
 
     Attributes:
-        supply: [N] units that enter at the node, negative where they leave for good; what is left leaves at groups.
-        tail: [E] node where the arc begins.
+        supply: [N] units that enter at the node, negative where they leave for good; the rest leave at groups.
+        tail: [E] node where the arc starts.
         head: [E] node where it ends.
-        limit: [E] units that it may carry.
+        limit: [E] its capacity.
         group: [S] node of each group.
         size: [S] members of each group, at least 1.
-        most: [S] units that one member may have at most, or None for no limit.
-        pinned: [S] units that every member has in any case, NOBODY where that is open; None where all are open.
+        most: [S] greatest number of units of one member, or None for no limit.
+        pinned: [S] fixed number of units of every member, NOBODY where it is open; None where all are open.
     """
 
     supply: Int64Array
@@ -73,7 +73,7 @@ class Ways:
 
 @dataclass(slots=True)
 class _Bands:
-    """Groups sorted into bands; every member of a band gets low..high units, the band together `total`."""
+    """Groups sorted into bands; every member of a band gets low..high units, the whole band gets `total`."""
 
     of: Int32Array
     low: Int64Array
@@ -87,7 +87,7 @@ class _Bands:
 def least_unequal(
     *, supply: Int64Array, edge_kind: Int32Array, edge_group: Int32Array, edge_limit: Int64Array, size: Int64Array
 ) -> Spread:
-    """The least unequal way to hand out units of several kinds to groups of members.
+    """Computes the least unequal loads when units of several kinds are given to groups of members.
 
     Args:
         supply: [K] units of each kind; each kind with units has an edge.
@@ -100,7 +100,7 @@ def least_unequal(
         The spread that all least unequal load vectors share.
 
     Raises:
-        AssignmentError: the limits do not let every unit go to somebody.
+        AssignmentError: the limits do not let every unit be placed.
 
     Complexity: a few flows over E + S arcs; their number grows with the logarithm of the greatest load.
     """
@@ -132,9 +132,9 @@ def least_unequal(
 def _even(
     supply: Int64Array, edge_kind: Int32Array, edge_group: Int32Array, edge_limit: Int64Array, size: Int64Array
 ) -> Spread | None:
-    """All members alike, or with one more, by a few edges of each group; None where these edges do not allow it.
+    """Returns equal loads (or one more), found with a few edges of each group; None where these edges do not suffice.
 
-    If it can be, all such loads are least unequal, so that there is one band and every edge is usable.
+    If they suffice, all such loads are least unequal, so there is one band and every edge is usable.
     """
     enough = _a_few(edge_group, len(size))
     floor, extras = divmod(int(supply.sum()), int(size.sum()))
@@ -161,7 +161,7 @@ def _even(
 
 
 def _a_few(edge_group: Int32Array, groups: int) -> BoolArray:
-    """Some edges of each group, spread over its edges, and not the same for neighbours."""
+    """Returns some edges of each group, spread over its edges, and different ones for neighbouring groups."""
     count = np.bincount(edge_group, minlength=groups)
     order = stable_order(edge_group, groups)
     rank = np.empty(len(edge_group), np.int64)
@@ -172,15 +172,15 @@ def _a_few(edge_group: Int32Array, groups: int) -> BoolArray:
 
 
 def least_unequal_loads(ways: Ways) -> Spread:
-    """The least unequal loads of the groups' members that some flow has.
+    """Computes the least unequal loads of the groups' members that a flow can have.
 
     Raises:
-        AssignmentError: no flow fits.
+        AssignmentError: no flow is feasible.
 
     Complexity: a few flows over E + S arcs; their number grows with the logarithm of the greatest load.
     """
     bands = _first_bands(ways)
-    # an arc is settled once least unequal flows all use it alike: not at all, or to its limit
+    # an arc is settled once all least unequal flows use it in the same way: not at all, or to its limit
     settled = np.zeros(len(ways.tail), np.bool_)
     usable = np.ones(len(ways.tail), np.bool_)
     rounds = 0
@@ -196,7 +196,7 @@ def least_unequal_loads(ways: Ways) -> Spread:
 
 
 def _first_bands(ways: Ways) -> _Bands:
-    """One band of all groups that are open, and a closed one for each load that is settled from the start."""
+    """Returns one band of all open groups, and one closed band for each pinned load."""
     pinned = np.full(len(ways.size), NOBODY) if ways.pinned is None else ways.pinned
     of, value = dense_rank(pinned - NOBODY, int(pinned.max(initial=0)) + 2)
     value += NOBODY
@@ -214,19 +214,19 @@ def _first_bands(ways: Ways) -> _Bands:
 
 
 def _cuts(bands: _Bands, size: Int64Array, *, at_mean: bool) -> Int64Array:
-    """[B] a load strictly between low and high of each open band; the high of the others."""
+    """Returns [B] a load strictly between low and high for each open band, and high for the others."""
     members = np.bincount(bands.of, weights=size, minlength=len(bands.total)).astype(np.int64)
     mean = bands.total // np.maximum(members, 1)
-    # above the mean first: if nobody needs more than one above it, the next round asks for the mean itself
+    # above the mean first: if no member needs more than one above it, the next round cuts at the mean itself
     wanted = np.where(mean + 1 < bands.high, mean + 1, mean) if at_mean else (bands.low + bands.high) // 2
     return np.where(bands.open(), np.clip(wanted, bands.low + 1, bands.high - 1), bands.high)
 
 
 def _split(ways: Ways, settled: BoolArray, bands: _Bands, cut: Int64Array) -> tuple[Int64Array, Int64Array, BoolArray]:
-    """One flow with as few units above the cuts as can be.
+    """Solves one flow with as few units above the cuts as possible.
 
-    Whoever is above its band's cut then, and whoever could take a unit over from those, has at least the cut in every
-    least unequal vector (or the most that it may have), and the others at most.
+    A group that is then above its band's cut, or that could take over a unit from such a group, has at least the cut
+    (or the most that it may have) in every least unequal vector; the others have at most the cut.
 
     Returns:
         [E] units on each arc, [S] units of each group, and [N] which nodes are above.
@@ -249,7 +249,7 @@ def _split(ways: Ways, settled: BoolArray, bands: _Bands, cut: Int64Array) -> tu
     over = flow[count + groups :]
     start = np.zeros(len(network.supply), np.bool_)
     start[group_node] = over > 0
-    # settled arcs lead from one band to another: what is above in its own band says nothing about the next
+    # settled arcs lead from one band to another: a node above the cut in its band implies nothing for the next band
     handing = np.flatnonzero(~settled)
     above = residual_closure(
         tail=network.tail[handing],
@@ -262,7 +262,10 @@ def _split(ways: Ways, settled: BoolArray, bands: _Bands, cut: Int64Array) -> tu
 
 
 def _refine(bands: _Bands, cut: Int64Array, above: BoolArray, load: Int64Array, most: Int64Array | None) -> _Bands:
-    """Split every open band at its cut into those above and the rest; who may not reach the cut has all it may."""
+    """Splits every open band at its cut into the groups above and the rest; full groups get bands of their own.
+
+    A group counts as full if it is above and its members' limit is below the cut.
+    """
     part = 2 * bands.of + above
     of, old = dense_rank(part, 2 * len(bands.total))
     upper, parent = old % 2 == 1, old // 2
@@ -280,7 +283,7 @@ def _refine(bands: _Bands, cut: Int64Array, above: BoolArray, load: Int64Array, 
 
 
 def _with_full(bands: _Bands, full: BoolArray, most: Int64Array, load: Int64Array) -> _Bands:
-    """The bands with those groups in closed bands of their own whose members all have the most they may."""
+    """Returns the bands with each full group (all members at their limit) moved to a closed band of its limit."""
     if not full.any():
         return bands
     keys = np.where(full, len(bands.total) + most, bands.of)

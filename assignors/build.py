@@ -1,6 +1,7 @@
-"""From names to numbers: makes a `Problem` of topics, racks and members as a group's leader knows them.
+"""Builds a `Problem`, arrays of indices, from the topics, racks and members that a group's leader knows.
 
-This is the only place of the room that interns names, settles rival claims and sorts what was reported in any order.
+This is the only module of the package that interns names, resolves conflicting claims and sorts the input, which may
+come in any order.
 """
 
 from __future__ import annotations
@@ -19,21 +20,21 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
 MAX_TOTAL_WEIGHT: Final = 2.0**60
-"""Weights of a problem add up to less, so that sums of costs stay in 64 bits."""
+"""The sum of a problem's weights stays below this, so that sums of costs fit in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberInput:
-    """A group member as its subscription tells it.
+    """A group member as its subscription describes it.
 
     Attributes:
         id: Member id, unique in the group.
         topics: Topics it subscribes to; those that do not exist are ignored.
-        rack: Its rack; None or empty for none. Racks compare exactly.
+        rack: Its rack; None or empty for none. Racks are compared as exact strings.
         instance_id: Group instance id of a static member.
-        reads_any_replica: Whether a replica in its rack may serve it (KIP-392), or only the leader replica.
-        owned: Partition numbers per topic that it claims to own.
-        generation: Generation in which it got them, -1 where it does not know.
+        reads_any_replica: Whether any replica in its rack may serve it (KIP-392), or only the leader replica.
+        owned: Owned partitions that it claims: partition numbers by topic.
+        generation: Generation in which it got them, -1 if unknown.
     """
 
     id: str
@@ -51,16 +52,16 @@ def build_problem(
     members: Sequence[MemberInput],
     weights: Mapping[str, Sequence[int]] | None = None,
 ) -> Problem:
-    """The `Problem` of one group; equal for equal groups, in whatever order they are given.
+    """Builds the `Problem` of one group; equal groups give equal problems, whatever the order of the input.
 
-    A partition that several members claim belongs to the claim of the newest generation; where two members claim it in
-    that generation it belongs to nobody and is contested (KIP-792 tells claims of one owner after the other apart).
-    So is one whose newest claim is of a member that does not subscribe to the topic any more: it may still read it, and
-    Java's cooperative-sticky withholds it as well. Claims of partitions that do not exist are dropped.
+    If several members claim a partition, the claim of the newest generation counts; if two members claim it in that
+    generation, it has no owner and is contested (KIP-792: the generation separates claims of successive owners). It is
+    also contested if its newest claim is by a member that no longer subscribes to the topic: the member may still read
+    it, and Java's cooperative-sticky withholds it too. Claims of partitions that do not exist are dropped.
 
     Args:
         topics: For each topic and partition number the racks of the replicas, the leader's first; None (or empty)
-            where a rack is unset or unknown. A partition without a known replica has an empty sequence.
+            for a rack that is unset or unknown. A partition without a known replica has an empty sequence.
         members: The group's members.
         weights: For topics that have one, the cost of each partition when it is read across racks; 1 elsewhere.
 
@@ -108,7 +109,7 @@ def _reject_twins(ids: Iterable[str]) -> None:
 
 
 def _replica_patterns(partitions: Sequence[Sequence[str | None]]) -> tuple[list[tuple[str | None, ...]], Int64Array]:
-    """Whole replica lists, interned: a cluster has few distinct ones, however many partitions it has."""
+    """Interns whole replica lists: a cluster has few distinct ones, however many partitions it has."""
     patterns: defaultdict[tuple[str | None, ...], int] = defaultdict(count().__next__)
     codes = np.fromiter(map(patterns.__getitem__, map(tuple, partitions)), np.int64, len(partitions))
     return list(patterns), codes
@@ -135,7 +136,7 @@ def _replica_racks(
 
 
 def _wanted(members: Sequence[MemberInput], names: tuple[str, ...]) -> list[frozenset[str]]:
-    """The topics of each member that exist; members mostly subscribe alike, which is looked at once."""
+    """Returns each member's existing topics; most subscriptions are equal, so each distinct one is computed once."""
     known = frozenset(names)
     found: dict[tuple[str, ...] | frozenset[str], frozenset[str]] = {}
     for member in members:
@@ -178,10 +179,10 @@ def _weights(
 
 
 def check_weights(weights: Int64Array) -> None:
-    """Refuse weights that no sum of costs could hold.
+    """Refuses weights that are not positive, or whose sums could leave 64 bits.
 
     Raises:
-        AssignmentError: a weight is not positive, or all of them together exceed 2^60.
+        AssignmentError: a weight is not positive, or their sum reaches 2^60.
     """
     if weights.min(initial=1) < 1:
         raise AssignmentError("weights must be positive: give 1 to a partition that nobody reads")
@@ -202,7 +203,7 @@ def _as_integers(values: Sequence[int] | Int32Array, what: str) -> Int64Array:
 def _present_owners(
     members: Sequence[MemberInput], wanted: Sequence[frozenset[str]], names: tuple[str, ...], counts: Int64Array
 ) -> tuple[Int32Array, BoolArray]:
-    """[P] present owners, and [P] true where the newest claims are several, or of a member without a subscription."""
+    """Returns [P] current owners, and [P] true where several claims are newest or the claimant does not subscribe."""
     starts = starts_of(counts)
     partitions, claimants, generations, subscribed = _claims(members, wanted, names, counts)
     owner = np.full(int(starts[-1]), NOBODY, np.int32)
@@ -218,7 +219,7 @@ def _present_owners(
 def _claims(
     members: Sequence[MemberInput], wanted: Sequence[frozenset[str]], names: tuple[str, ...], counts: Int64Array
 ) -> tuple[Int64Array, Int64Array, Int64Array, BoolArray]:
-    """Every valid claim once: partition index, member index, generation, and whether the member subscribes to it."""
+    """Returns each valid claim once: partition index, member index, generation, whether the member subscribes."""
     starts, position = starts_of(counts), {name: index for index, name in enumerate(names)}
     given: list[Int64Array | Int32Array] = [np.empty(0, np.int64)]
     topics, claimants = [0], [0]
@@ -229,7 +230,7 @@ def _claims(
                 continue
             if topic not in subscribed:
                 unsubscribed.append(member_index * len(names) + position[topic])
-            # what comes from the wire is such an array already, and there may be a million of them
+            # decoded messages hold such arrays already, and there may be a million claims
             ready = isinstance(numbers, np.ndarray) and numbers.dtype == np.int32 and numbers.ndim == 1
             given.append(numbers if ready else _claimed(numbers, member.id, topic))  # type: ignore[arg-type]  # if ready, it is one
             topics.append(position[topic])
@@ -239,7 +240,7 @@ def _claims(
     topic_of = np.repeat(topics, sizes)
     exists = (number >= 0) & (number < counts[topic_of]) if len(counts) else np.zeros(len(number), np.bool_)
     claims = np.repeat(claimants, sizes)[exists] * starts[-1] + starts[topic_of[exists]] + number[exists]
-    claims = np.sort(claims, kind="stable")  # nearly sorted as they come, which a hash would not notice
+    claims = np.sort(claims, kind="stable")  # the input is nearly sorted; hashing would not profit from that
     claims = claims[np.diff(claims, prepend=-1) > 0]
     claimant, partition = np.divmod(claims, max(1, int(starts[-1])))
     generations = np.array([member.generation for member in members], np.int64)

@@ -1,7 +1,8 @@
-"""Loads where balance comes second: the least unequal ones among all flows that cost least.
+"""Computes loads if balance comes second: the least unequal loads among all minimum-cost flows.
 
-Flows of least cost are those that use full the arcs that all of them use full, leave empty what all of them leave
-empty, and are free elsewhere; so they are flows again, and `assignors.balance` finds the least unequal of them.
+The minimum-cost flows are exactly the flows that fill the arcs with negative reduced cost, leave those with positive
+reduced cost empty, and are free elsewhere. So they are the flows of a smaller network, and `assignors.balance` finds
+the least unequal of them.
 """
 
 from __future__ import annotations
@@ -16,20 +17,20 @@ from assignors.solvers import Network, reduced_costs, solve
 
 
 def cheapest_spread(ways: Ways, cost: Int64Array, *, portable: bool = False) -> Spread:
-    """The least unequal loads of the groups' members among all flows of least cost.
+    """Computes the least unequal loads of the groups' members among all minimum-cost flows.
 
     Args:
-        ways: how units get to the groups; its arcs' limits exceed what they can carry, or are meant.
+        ways: how units get to the groups; the limit of an arc is either real or greater than any flow on it.
         cost: [E] cost of a unit on each arc, not negative.
-        portable: solve with networkx even where OR-Tools is there.
+        portable: solve with networkx even if OR-Tools is installed.
 
     Returns:
-        The loads that all of these flows share; `usable` says nothing here.
+        The least unequal loads among these flows; `usable` has no meaning here.
 
     Raises:
-        AssignmentError: no flow fits.
+        AssignmentError: no flow is feasible.
 
-    Complexity: one flow of least cost, Bellman-Ford over its arcs, and those of `least_unequal_loads`.
+    Complexity: one minimum-cost flow, Bellman-Ford over its arcs, and the flows of `least_unequal_loads`.
     """
     nodes, groups, count = len(ways.supply), len(ways.size), len(ways.tail)
     total = int(ways.supply.sum())

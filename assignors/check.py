@@ -1,4 +1,4 @@
-"""The last look at a plan before a group gets it, whoever made it.
+"""Validates a plan of any assignor before it is sent to a group.
 
 Independent of every assignor on purpose: nothing here may be shared with the code that makes plans.
 """
@@ -16,19 +16,19 @@ if TYPE_CHECKING:
 
 
 def check(problem: Problem, owner: Int32Array, *, cooperative: bool, cover: Mapping[str, int] | None = None) -> None:
-    """Accept a plan, or say what is wrong with it.
+    """Checks a plan, and raises an error if it is invalid.
 
     Args:
-        problem: the group, with present owners.
+        problem: the group, with current owners.
         owner: [P] member per partition, or NOBODY.
         cooperative: Whether partitions that another member still owns must be withheld this round (KIP-429).
-        cover: Partition counts of the subscribed topics, where they are known otherwise than from the problem: whoever
-            made the problem may have left topics out, and the plan alone could not show it.
+        cover: Partition counts of the subscribed topics from a source other than the problem, if there is one: topics
+            may be missing in the problem, which the plan alone could not show.
 
     Raises:
-        AssignmentError: The array does not fit, a member index does not exist, a partition that somebody subscribes to
-            is assigned to nobody (and not withheld), a partition goes to a member that does not subscribe to its
-            topic, a transferring partition was not withheld, or the problem lacks a topic or partition to be covered.
+        AssignmentError: The array has the wrong shape, a member index does not exist, a partition with subscribers is
+            not assigned (and not withheld), a partition goes to a member that does not subscribe to its topic, a
+            transferring partition was not withheld, or the problem lacks a topic or partition to be covered.
 
     Complexity: O(P + S * T).
     """

@@ -1,7 +1,7 @@
-"""From units on arcs to a seat for every unit: what `assignors.flow` solves for classes, handed out to their units.
+"""Assigns a seat to every unit from the units on arcs that `assignors.flow` computes for classes.
 
-Deterministic: of a class the first units stay, and the others go in ascending order, in runs to ascending seats or to
-one seat after the other.
+Deterministic: the first units of a class stay; the others go in ascending order, either in runs to ascending seats or
+to the seats in turns.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from assignors.arrays import IntArray, ranges, stable_order
 from assignors.model import NOBODY, Int32Array, Int64Array
 
 _POSITION_BITS: Final = 32
-"""How exact the place of a unit among those of its holder is."""
+"""Precision of the position of a unit among those of its holder."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Classes:
-    """Classes and pools of the units, and which claims of a class are good.
+    """Classes and pools of the units, and the valid claims of each class.
 
     Attributes:
         of: [U] class of the unit.
@@ -29,7 +29,7 @@ class Classes:
         pool_kind: [L] kind of the pool's units.
         pool_price: [L] price row of the pool's units.
         claiming: [J] class of each claim that its kind allows, ascending.
-        entry: [J] which entry of the claims it is.
+        entry: [J] index of the claim among the entries of `Claims`.
     """
 
     of: Int32Array
@@ -43,7 +43,7 @@ class Classes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arcs:
-    """One layer of arcs: [A] the holder (class, pool, hub, group) whose units take them, ascending, and where to."""
+    """One layer of arcs: [A] the holder (class, pool, hub, group) whose units take it, ascending, and the target."""
 
     holder: IntArray
     target: IntArray
@@ -59,7 +59,7 @@ class Arcs:
 def hand_out(
     classes: Classes, layers: tuple[Arcs, ...], flows: list[Int64Array], *, interleaved: bool = False
 ) -> Int32Array:
-    """From units on arcs to a seat for every unit.
+    """Returns a seat for every unit.
 
     Args:
         classes: the units.
@@ -77,7 +77,7 @@ def hand_out(
 
 
 def _keep(classes: Classes, claims: Arcs, flow: Int64Array) -> Int32Array:
-    """Seats of the units that keep one, NOBODY for the others; of a class the first units stay."""
+    """Returns the seats of the units that keep one, NOBODY for the others; the first units of a class stay."""
     seat_of_class = np.full(len(classes.size), NOBODY, np.int32)
     whole = flow == classes.size[claims.holder]
     seat_of_class[claims.holder[whole]] = claims.target[whole]
@@ -96,7 +96,7 @@ def _keep(classes: Classes, claims: Arcs, flow: Int64Array) -> Int32Array:
 def _deal(
     keys: IntArray, holder: IntArray, target: IntArray, count: Int64Array, *, interleaved: bool = False
 ) -> Int32Array:
-    """Replace every key by a target: those with a key, in ascending order, share out what its holder's arcs carry."""
+    """Replaces every key by a target: units with a key, in ascending order, take the units on its holder's arcs."""
     dealt = np.empty(len(keys), np.int32)
     order = stable_order(keys, int(holder.max(initial=-1)) + 1)
     if interleaved:
@@ -108,21 +108,21 @@ def _deal(
 
 
 def _in_turns(holder: IntArray, count: Int64Array, arc: Int64Array) -> Int64Array:
-    """The arcs of each holder one after the other, each as often as it counts, in even distances.
+    """Returns the arcs of each holder in turns, each repeated by its count at even distances.
 
     Args:
         holder: [A] ascending.
         count: [A] positive.
-        arc: [A] what stands for the arc in the answer.
+        arc: [A] number of the arc in the result.
 
     Returns:
-        [sum of counts]; of any stretch of a holder whose counts differ by one at most, the arcs have equal parts or
-        one more.
+        [sum of counts]; if the counts of a holder differ by at most one, its arcs have equal numbers of entries, or one
+        more, in every interval of the holder's entries.
     """
     new = np.flatnonzero(np.diff(holder, prepend=-1))
     ways = np.diff(new, append=len(holder))
     total, most, least = (f(count, new) for f in (np.add.reduceat, np.maximum.reduceat, np.minimum.reduceat))
-    # where counts are alike: in turns, those with one more first
+    # if counts differ by at most one: in turns, those with one more first
     first = np.lexsort((-count, holder))
     alike = most - least <= 1
     place = np.repeat(np.where(alike, new, 0), total)
@@ -132,7 +132,7 @@ def _in_turns(holder: IntArray, count: Int64Array, arc: Int64Array) -> Int64Arra
         mixed = np.flatnonzero(np.repeat(~alike, ways))
         times = count[mixed]
         number = ranges(np.zeros(len(mixed), np.int64), times)
-        position = ((2 * number + 1) << (_POSITION_BITS - 1)) // np.repeat(times, times)  # of the holder's whole
+        position = ((2 * number + 1) << (_POSITION_BITS - 1)) // np.repeat(times, times)  # share of the holder
         order = stable_order(position, 1 << _POSITION_BITS)
         order = order[stable_order(np.repeat(holder[mixed], times)[order], int(holder.max()) + 1)]
         dealt[np.repeat(~alike, total)] = np.repeat(arc[mixed], times)[order]

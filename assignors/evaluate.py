@@ -1,6 +1,6 @@
-"""What a plan costs: the yardstick of every assignor, the same for Kafka's plans and for ours.
+"""Computes the cost of a plan, in the same way for Kafka's plans and for ours.
 
-Counts on arrays; which plan is better says the order of `Cost` alone.
+Only counts on arrays; the order of the fields of `Cost` says which plan is better.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from assignors.model import NOBODY, BoolArray, Cost, Int32Array, Problem
 
 
 def cross_rack_mask(problem: Problem, owner: Int32Array) -> BoolArray:
-    """True where a partition is read across racks, [P].
+    """Returns [P] true where a partition is read across racks.
 
-    That is where its owner has a rack, and neither a replica in that rack may serve it (any replica where the member
-    reads from any, KIP-392, else the leader replica). Partitions without owner and owners without rack read nothing
-    across racks.
+    That is where its owner has a rack, and no replica in that rack may serve it (any replica if the member reads from
+    any, KIP-392, else only the leader replica). Partitions without an owner, and those of members without a rack, are
+    not read across racks.
 
     Args:
         problem: the group.
@@ -33,10 +33,10 @@ def cross_rack_mask(problem: Problem, owner: Int32Array) -> BoolArray:
 
 
 def evaluate(problem: Problem, owner: Int32Array) -> Cost:
-    """The `Cost` of a plan.
+    """Computes the `Cost` of a plan.
 
     Args:
-        problem: the group, with present owners.
+        problem: the group, with current owners.
         owner: [P] member per partition, or NOBODY.
 
     Complexity: O(P + M).

@@ -1,15 +1,15 @@
-"""The engine of every assignor: places units on seats at least cost, as one class-collapsed minimum-cost flow.
+"""Places units on seats at least cost, as one minimum-cost flow over classes of equal units; all assignors use it.
 
-Units with the same kind, prices and claims are interchangeable and form one class; classes that differ in claims only
-share a pool. A class sends units straight to seats that it has a claim to, without a move, or through its pool and a
-hub for each column to the seats there. The network has arcs in the number of classes, not of units, and its optimum is
-that of the graph of all units and seats.
+Units with the same kind, prices and claims are interchangeable and form one class; classes that differ only in claims
+share a pool. A class sends units directly to seats that it has a claim to, without a move, or through its pool and one
+hub per column to the seats there. The number of arcs grows with the number of classes, not of units, and the optimum
+is that of the graph of all units and seats.
 
     class ──┬────────────── claimed seat, no move ──────────────┐
             └── pool ── hub (kind, column), price, a move ── group ── seat ── what the caller puts behind it
 
-A class with one claim needs no node of its own: an arc from its pool with its size as capacity says it all.
-Balance is settled before, by demands on the seats (`assignors.balance`).
+A class with one claim needs no node of its own: an arc from its pool with the class size as capacity is enough.
+Balance is decided before, by demands on the seats (`assignors.balance`).
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from assignors.model import BoolArray, Int32Array, Int64Array
 from assignors.solvers import Network, fold, node_prices, solve
 
 OBJECTIVE = ("price", "toll", "moves", "cost")
-"""What a placement costs, the most important first; demands on the seats come before all. With a move price the first
-is the sum of price and moves in one currency (KIP-925: traffic cost and non-overlap cost), and fewer moves break ties.
-Toll and cost are of the caller's own arcs."""
+"""Levels of a placement's cost, the most important first; demands on the seats come before all. With a move price the
+first level is the sum of price and moves in one currency (KIP-925: traffic cost and non-overlap cost), and fewer moves
+break ties. Toll and cost are charged on the caller's own arcs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,9 +37,9 @@ class Claims:
     """Sets of seats that a unit may keep, as rows of varying length; row 0 has none.
 
     Attributes:
-        start: [Q + 1] where the entries of each row begin, and the number of entries.
+        start: [Q + 1] index of each row's first entry, then the number of entries.
         seat: [N] a seat that the unit has a claim to, once per row.
-        kept: [N] moves that a unit is spared there, positive.
+        kept: [N] moves saved if the unit is placed there, positive.
     """
 
     start: Int64Array
@@ -49,16 +49,16 @@ class Claims:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Units:
-    """What is to be placed: U units, each of one kind (who may have it), price row and claim row.
+    """The U units to place, each with one kind (which groups may have it), price row and claim row.
 
     Attributes:
         kind: [U] 0..K-1.
         kinds: K.
         price: [U] row of `prices`.
-        prices: [C, G] what the unit costs in each of the G columns (racks, say), not negative.
+        prices: [C, G] cost of the unit in each of the G columns (racks, for example), not negative.
         claim: [U] row of `claims`.
         claims: seats that units may keep.
-        move_price: what a move costs in the currency of `prices`, not negative.
+        move_price: cost of a move in the currency of `prices`, not negative.
     """
 
     kind: Int32Array
@@ -72,19 +72,20 @@ class Units:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seats:
-    """Where units may go: Z seats in S groups of one column each, and a network behind them that takes every unit.
+    """The Z seats, in S groups of one column each, and the network behind them, in which every unit ends.
 
     Attributes:
         group: [Z] group of the seat.
         column: [S] column of the group.
         edge_kind: [E] a kind that a group may have.
         edge_group: [E] the group.
-        demand: [Z + X] units that the node takes for good; the X nodes are the caller's own.
-        tail: [A] caller's arcs between those nodes: where they begin,
-        head: [A] where they end,
-        capacity: [A] and how many units they carry.
-        toll: [A] what each unit costs there before moves count, not negative,
-        cost: [A] and after they do. A unit takes one arc with toll at most, and one with cost.
+        demand: [Z + X] units that leave the network at the node; the X nodes are the caller's own.
+        tail: [A] node where the caller's arc starts, among those Z + X nodes.
+        head: [A] node where it ends.
+        capacity: [A] units that it may carry.
+        toll: [A] cost of each unit there, at a level before moves, not negative.
+        cost: [A] cost of each unit there, at a level after moves. A unit takes at most one arc with toll, and at most
+            one with cost.
     """
 
     group: Int32Array
@@ -116,18 +117,18 @@ def place(
     interleaved: bool = False,
     portable: bool = False,
 ) -> Int32Array:
-    """The seat of every unit, [U]: least total price, then fewest moves, every demand met; exact and deterministic.
+    """Returns the seat of every unit, [U]: all demands met, least `OBJECTIVE`; exact and deterministic.
 
-    Units of a pool are handed out in ascending order to seats in ascending order, so that neighbours mostly stay
-    together, or are dealt out in turns.
+    Units of a pool are given in ascending order to seats in ascending order, so that neighbours mostly stay together;
+    with `interleaved` they are dealt in turns.
 
     Args:
         units: what to place.
-        seats: where to.
-        enough: [E] edges with which the demands can be met. Then others are added only as far as they bring something:
-            as prices of the nodes show, which makes no difference to what the placement costs.
+        seats: where to place it.
+        enough: [E] edges with which the demands can be met. The flow starts with these, and other edges are added only
+            if node prices show that they could improve it; the cost of the placement is the same.
         interleaved: neighbours go to different seats where that costs nothing.
-        portable: solve with networkx even where OR-Tools is there.
+        portable: solve with networkx even if OR-Tools is installed.
 
     Raises:
         AssignmentError: the demands cannot be met.
@@ -153,7 +154,7 @@ def place(
 
 
 def _worth_while(network: Network, flow: Int64Array, hubs: _Hubs, seats: Seats, nodes: tuple[int, int]) -> BoolArray:
-    """[E] edges that would cost less than their ends are apart in price, so that they could better the flow."""
+    """Returns [E] true for edges that could improve the flow: the hub's node price is below the group's."""
     folded = fold(network)
     if folded is None:
         return np.ones(len(seats.edge_kind), np.bool_)
@@ -167,7 +168,7 @@ def _classes(units: Units, seats: Seats) -> Classes:
     pool_of, pools = combine(units.kind, units.kinds, units.price, len(units.prices))
     of, count = combine(pool_of, pools, units.claim, len(units.claims.start) - 1)
     some = np.empty(count, np.int64)
-    some[of] = np.arange(len(of))  # any unit speaks for its class
+    some[of] = np.arange(len(of))  # any unit represents its class
     pool, claim = pool_of[some].astype(np.int64), units.claim[some]
     some_of_pool = np.empty(pools, np.int64)
     some_of_pool[pool] = some
@@ -191,9 +192,9 @@ def _classes(units: Units, seats: Seats) -> Classes:
 def _network(
     units: Units, seats: Seats, classes: Classes, hubs: _Hubs, used: Int64Array
 ) -> tuple[Network, tuple[Arcs, ...], tuple[int, int]]:
-    """The network with these edges, its arcs by layer, and the first node of hubs and of groups.
+    """Returns the network with these edges, its arcs by layer, and the first node of hubs and of groups.
 
-    The caller's own arcs come last and are in no layer.
+    The caller's own arcs come last and are not in any layer.
     """
     hub_kind, hub_column = hubs.kind, hubs.column
     claims_of = np.bincount(classes.claiming, minlength=len(classes.size))

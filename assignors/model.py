@@ -1,6 +1,6 @@
-"""The question an assignor answers, as arrays: members and partitions are interned to small integers here.
+"""The input of an assignor as arrays: members and partitions are small integers.
 
-Names exist only at the edges (`assignors.build` makes a `Problem` from names). Every array is read-only by
+Names exist only in the input and output (`assignors.build` makes a `Problem` from names). Every array is read-only by
 convention; an assignor returns a new owner array and changes nothing.
 """
 
@@ -18,11 +18,11 @@ Int64Array: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 
 NOBODY: Final = -1
-"""Stands where a member index or rack index is absent."""
+"""Value of a missing member index or rack index."""
 
 
 class AssignmentError(Exception):
-    """An input or a plan that no group may be given; the message names the member, topic or partition and the cure."""
+    """An invalid input or plan; the message names the member, topic or partition and the remedy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,27 +30,27 @@ class Problem:
     """One consumer group: P partitions of T topics for M members over R racks, S distinct subscriptions.
 
     Members are sorted by id, topics and racks by name, partitions by (topic, number), so that equal groups make equal
-    problems whatever order they were reported in.
+    problems whatever the order of the input.
 
     Attributes:
         topics: T names. A topic may have no partitions.
         topic_of: [P] index into `topics`, ascending.
         number_of: [P] partition number within its topic, ascending within the topic.
         racks: R names, of members and replicas together.
-        replica_racks: [P, R] true where a replica of the partition stands in the rack.
-        leader_rack: [P] rack of the leader replica, or NOBODY where it is unset or unknown.
+        replica_racks: [P, R] true where a replica of the partition is in the rack.
+        leader_rack: [P] rack of the leader replica, or NOBODY if it is unset or unknown.
         weights: [P] cost of reading the partition across racks (positive), or None for 1 each.
         members: M ids.
         instance_ids: M group instance ids, None for dynamic members.
         member_rack: [M] rack of the member, or NOBODY; a member without a rack has no cross-rack cost.
-        reads_any_replica: [M] true where any replica in the member's rack may serve it (KIP-392), false where only
-            the leader replica does.
+        reads_any_replica: [M] true if any replica in the member's rack may serve it (KIP-392), false if only the
+            leader replica does.
         subscription_of: [M] index of the member's subscription in `subscriptions`.
-        subscriptions: [S, T] true where the subscription names the topic.
-        owner: [P] present owner, or NOBODY. Only a member that still subscribes to the topic is a present owner.
-        contested: [P] true where nobody is the present owner though somebody may still read the partition: several
-            members claim it with equal right, or one that no longer subscribes to its topic does; None where there is
-            no such partition.
+        subscriptions: [S, T] true where the subscription contains the topic.
+        owner: [P] current owner, or NOBODY. Only a member that still subscribes to the topic is a current owner.
+        contested: [P] true where there is no current owner but a member may still read the partition: several members
+            claim it in the newest generation, or one that no longer subscribes to its topic does; None if there is no
+            such partition.
     """
 
     topics: tuple[str, ...]
@@ -72,16 +72,16 @@ class Problem:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a plan costs, in the order in which it matters.
+    """The cost of a plan, in order of importance.
 
     Attributes:
-        imbalance: Partitions of the fullest member less those of the emptiest.
-        sum_of_squares: Sum of squared member loads: the least unequal load vector has the least.
+        imbalance: Partitions of the fullest member minus those of the emptiest.
+        sum_of_squares: Sum of squared member loads: it is least for the least unequal loads.
         cross_rack: Partitions read by a member whose rack has no replica that may serve it.
         cross_rack_weight: The same, by weight.
-        moved: Partitions whose new owner is another member than their present one.
+        moved: Partitions whose new owner is not the current one.
         unassigned: Partitions that no member subscribes to.
-        assigned_weight: Weight of all partitions that have an owner: what cross_rack_weight is a share of.
+        assigned_weight: Weight of all partitions that have an owner: the total for cross_rack_weight.
     """
 
     imbalance: int

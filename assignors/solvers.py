@@ -1,7 +1,7 @@
-"""Minimum-cost flow on arrays: one network type, its two solvers, and exact lexicographic costs on top of both.
+"""Minimum-cost flow on arrays: one network type, two solvers, and exact lexicographic costs on top of both.
 
-OR-Tools' cost-scaling solver is the default; networkx' network simplex is its check in tests and stands in where
-OR-Tools has no wheel.
+OR-Tools' cost-scaling solver is the default. networkx' network simplex checks it in tests, and is used on platforms
+without a wheel of OR-Tools.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ LIMIT: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """A flow question: N nodes, A arcs, L costs per arc of which the first matters most.
+    """A minimum-cost flow problem: N nodes, A arcs, L costs per arc, the first of which matters most.
 
     Attributes:
         supply: [N] units that enter at the node, negative where they leave. The sum is 0.
-        tail: [A] node where the arc begins.
+        tail: [A] node where the arc starts.
         head: [A] node where it ends.
         capacity: [A] units that it may carry.
-        costs: [L, A] cost of one unit, never negative; level 0 first, ties by level 1, and so on. No way through the
-            network charges the same level on more than one arc: that bounds what a level can cost in all.
+        costs: [L, A] cost of one unit, never negative; level 0 first, ties by level 1, and so on. No path through the
+            network charges the same level on more than one arc: that bounds the total cost of a level.
     """
 
     supply: Int64Array
@@ -44,7 +44,7 @@ class Network:
 
 
 def _ortools() -> Any:
-    """OR-Tools, without its stubs (they refuse its own examples), or None on a platform without a wheel."""
+    """Returns OR-Tools without its type stubs (they refuse its own examples), or None if it is not installed."""
     try:
         return importlib.import_module("ortools.graph.python.min_cost_flow")
     except ImportError:
@@ -55,26 +55,26 @@ MIN_COST_FLOW: Final = _ortools()
 
 
 class _OutOfRangeError(Exception):
-    """The solver's 64-bit arithmetic does not hold these costs."""
+    """These costs do not fit the solver's 64-bit arithmetic."""
 
 
 def solve(network: Network, *, portable: bool = False) -> Int64Array:
-    """An optimal flow: least total cost of level 0, then of level 1, and so on; exact.
+    """Computes an optimal flow: least total cost of level 0, then of level 1, and so on; exact.
 
-    While it fits in 64 bits the levels are folded into one cost by integer weights: level k is worth one more than all
-    that level k+1 can cost. Else the levels are solved one after the other, each on the arcs that the optimal solutions
-    of the levels before it share (complementary slackness). A single level beyond 64 bits goes to networkx, whose
-    integers have no bound.
+    If they fit in 64 bits, the levels are folded into one cost with integer weights: one unit of level k weighs more
+    than all that the levels after it can cost. Otherwise the levels are solved one after the other, each on the arcs
+    that the optimal solutions of the levels before it leave free (complementary slackness). A single level beyond 64
+    bits is solved by networkx, whose integers have no bound.
 
     Args:
-        network: the question.
-        portable: solve with networkx even where OR-Tools is there.
+        network: the problem.
+        portable: solve with networkx even if OR-Tools is installed.
 
     Returns:
         [A] units on each arc.
 
     Raises:
-        AssignmentError: the supplies cannot all leave.
+        AssignmentError: no flow takes all supplies to demands.
     """
     if not network.tail.size:
         if network.supply.any():
@@ -86,12 +86,12 @@ def solve(network: Network, *, portable: bool = False) -> Int64Array:
         try:
             return solver(replace(network, costs=folded[np.newaxis]))
         except _OutOfRangeError:
-            pass  # some potential left 64 bits although the costs fit: level by level they are smaller
+            pass  # a node potential left 64 bits although the costs fit; potentials of single levels are smaller
     return _solve_by_level(network, solver)
 
 
 def fold(network: Network) -> Int64Array | None:
-    """One cost per arc that orders flows as all levels do, or None where that could leave 64 bits."""
+    """Returns one cost per arc that orders flows like all levels together, or None if it could leave 64 bits."""
     units = int(network.supply[network.supply > 0].sum())
     folded = np.zeros(len(network.tail), np.int64)
     greatest = 0
@@ -124,14 +124,14 @@ def _solve_by_level(network: Network, solver: Callable[[Network], Int64Array]) -
 
 
 def reduced_costs(network: Network, flow: Int64Array) -> Int64Array:
-    """What one more unit on each arc would cost at level 0 under optimal node prices, [A].
+    """Returns the reduced cost of each arc at level 0 under optimal node prices, [A].
 
     All optimal flows fill the arcs below zero, leave those above zero empty, and are free on the others (complementary
     slackness).
 
     Args:
-        network: the question.
-        flow: [A] an answer that is optimal at level 0.
+        network: the problem.
+        flow: [A] a flow that is optimal at level 0.
     """
     price = node_prices(network, flow)
     reduced: Int64Array = network.costs[0] + price[network.tail] - price[network.head]
@@ -139,13 +139,13 @@ def reduced_costs(network: Network, flow: Int64Array) -> Int64Array:
 
 
 def node_prices(network: Network, flow: Int64Array) -> Int64Array:
-    """Optimal prices of the nodes at level 0, [N]: no arc that could carry more costs less than it bridges.
+    """Returns optimal node prices at level 0, [N]: no arc with free capacity has a negative reduced cost.
 
     Args:
-        network: the question.
-        flow: [A] an answer that is optimal at level 0.
+        network: the problem.
+        flow: [A] a flow that is optimal at level 0.
 
-    Bellman-Ford on the residual network, all arcs at once per round; a round more than the longest shortest path.
+    Bellman-Ford on the residual network, all arcs at once per round; one round more than the longest shortest path.
     """
     forward, backward = flow < network.capacity, flow > 0
     tail = np.concatenate([network.tail[forward], network.head[backward]])
@@ -173,7 +173,7 @@ def _ortools_flow(network: Network) -> Int64Array:
 
 
 def _networkx_flow(network: Network) -> Int64Array:
-    import networkx as nx  # noqa: PLC0415 - 20 MiB and a quarter of a second, for what OR-Tools nearly always does
+    import networkx as nx  # noqa: PLC0415 - takes 20 MiB and 0.25 s, and OR-Tools nearly always does this work
 
     graph: nx.MultiDiGraph[int] = nx.MultiDiGraph()
     for node, supply in enumerate(network.supply.tolist()):
@@ -198,14 +198,14 @@ def _networkx_flow(network: Network) -> Int64Array:
 def residual_closure(
     *, tail: Int32Array, head: Int32Array, more: BoolArray, less: BoolArray, start: BoolArray
 ) -> BoolArray:
-    """True for `start` and all nodes that could get a unit of flow from there, [N].
+    """Returns [N] true for `start` and all nodes that are reachable from it in the residual network.
 
     Args:
-        tail: [A] node where the arc begins.
+        tail: [A] node where the arc starts.
         head: [A] node where it ends.
         more: [A] whether the arc could carry more.
         less: [A] whether it could carry less.
-        start: [N] where the units come from.
+        start: [N] nodes to start from.
     """
     begins = np.concatenate([tail[more], head[less]])
     ends = np.concatenate([head[more], tail[less]])

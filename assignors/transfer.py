@@ -1,6 +1,6 @@
-"""Cooperative rebalancing in two rounds (KIP-429): what this round must withhold.
+"""Cooperative rebalancing in two rounds (KIP-429): computes the partitions that the first round must withhold.
 
-Only the difference between a final plan and the present owners; how the final plan came about does not matter here.
+It depends only on the difference between a final plan and the current owners, not on the assignor.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from assignors.model import NOBODY, BoolArray, Int32Array, Problem
 
 
 def transferring(problem: Problem, owner: Int32Array) -> BoolArray:
-    """True where the plan gives a partition to one member while another member of the group may still read it, [P].
+    """Returns [P] true where the plan gives a partition to a member while another member may still read it.
 
-    That is its present owner, one of several that claim the partition with equal right, or one that claims it and no
-    longer subscribes to its topic (as in Java's `computePartitionsTransferringOwnership`).
+    The other member is the current owner, one of several that claim the partition in the newest generation, or one that
+    claims it and no longer subscribes to its topic (as in Java's `computePartitionsTransferringOwnership`).
     """
     held = problem.owner != NOBODY
     if problem.contested is not None:
@@ -24,10 +24,10 @@ def transferring(problem: Problem, owner: Int32Array) -> BoolArray:
 
 
 def withhold(problem: Problem, owner: Int32Array) -> Int32Array:
-    """The first cooperative round of a plan: transferring partitions go to nobody until their owner revoked them.
+    """Returns the first cooperative round of a plan: transferring partitions are withheld until they are revoked.
 
     Args:
-        problem: the group, with present owners.
+        problem: the group, with current owners.
         owner: [P] the final plan.
 
     Returns:

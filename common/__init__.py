@@ -1,4 +1,4 @@
-"""What the agent and the pipeline share: settings, errors, prices, and the records that go from one to the other.
+"""The code that the agent and the pipeline share: settings, errors, prices, and the records between them.
 
 Values and data only.
 """

@@ -1,4 +1,4 @@
-"""A token for SASL OAUTHBEARER, and that none is to be had."""
+"""A token for SASL OAUTHBEARER, and the error if there is none."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from dataclasses import dataclass, field
 
 
 class TokenError(Exception):
-    """No token is to be had; the text is cause and cure, and holds no secret."""
+    """There is no token; the message has the cause and the remedy, and no secret."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A token as whoever gives them gave it.
+    """A token as its source returned it.
 
     Attributes:
-        text: what the brokers are shown.
-        seconds: how long it is good, from now.
-        principal: whose it is, where that is known.
+        text: the token that is sent to the brokers.
+        seconds: how long it is valid, from now.
+        principal: its principal, if known.
     """
 
     text: str = field(repr=False)

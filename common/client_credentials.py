@@ -1,6 +1,6 @@
-"""Tokens for a client id and its secret, from the endpoint that gives them (RFC 6749, section 4.4).
+"""Fetches tokens for a client id and its secret from a token endpoint (RFC 6749, section 4.4).
 
-For kafka-python; librdkafka fetches its own.
+For kafka-python; librdkafka fetches its own tokens.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ CURE: Final = (
     "check that issuer, audience, scope and signing keys of the token are what the brokers expect, and the clocks"
 )
 _ANSWER_SECONDS: Final = 3.0
-"""Whoever leads a group must not be held up longer: its session may be six seconds."""
+"""Timeout; a longer one could delay the leader of a group too much: its session timeout may be six seconds."""
 _MOST_BYTES: Final = 1_000_000
 _ENDPOINT: Final = f"kafka.{identities.ENDPOINT}"
 _CREDENTIALS: Final = f"kafka.{identities.CLIENT} and kafka.{identities.SECRET}"
 
 
 def fetch(identity: ClientCredentials) -> Token:
-    """One token from the endpoint.
+    """Fetches one token from the endpoint.
 
     Raises:
-        TokenError: The endpoint does not answer, refuses, or its answer is no token.
+        TokenError: The endpoint does not answer, refuses, or its answer has no token.
     """
     where = f"{_ENDPOINT} {identity.endpoint}"
     credentials = f"{quote(identity.client_id, safe='')}:{quote(identity.client_secret, safe='')}"
     form = {"grant_type": "client_credentials", **({"scope": identity.scope} if identity.scope else {})}
-    request = Request(  # noqa: S310 - whoever sets the endpoint chooses its scheme, checked where settings are read
+    request = Request(  # noqa: S310 - the scheme is the user's choice, and checked when settings are read
         identity.endpoint,
         data=urlencode(form).encode(),
         headers={
@@ -68,7 +68,7 @@ def _opener(authority: str) -> OpenerDirector:
 
 
 def _read(content: bytes, where: str) -> Token:
-    """The token in an answer; its life is what the answer says, else what the token itself says."""
+    """Returns the token in an answer; its lifetime is that in the answer, else that in the token itself."""
     try:
         answer: Mapping[str, Any] = json.loads(content)
         text = str(answer["access_token"])
@@ -79,7 +79,7 @@ def _read(content: bytes, where: str) -> Token:
 
 
 def _life(text: str) -> float:
-    """Seconds until a JWT ends, by its own claim."""
+    """Returns the seconds until a JWT expires, by its own claim."""
     body = text.split(".")[1]
     claims = json.loads(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
     return float(claims["exp"]) - time.time()

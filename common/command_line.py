@@ -1,6 +1,6 @@
-"""What every command line of ours does with an error: one line, and an exit code.
+"""Error handling of all our command lines: one line, and an exit code.
 
-Exit codes: 0 all right, 2 wrong input (an argument, a file, a setting), 1 something outside failed.
+Exit codes: 0 success, 2 wrong input (an argument, a file, a setting), 1 something outside failed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from common.words import plain
 
 
 def tell(error: SettingsError | AgentError) -> int:
-    """Say in one line on standard error what is wrong; the answer is the exit code."""
+    """Prints an error as one line on standard error; returns the exit code."""
     typer.echo(f"samerack: {plain(str(error))}", err=True)
     return 2 if isinstance(error, SettingsError) else 1
 
@@ -22,7 +22,7 @@ class OneLineErrors(TyperGroup):
     """Shows our own errors as one line."""
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]  # typer's Context is click's
-        """Run the subcommand."""
+        """Runs the subcommand."""
         try:
             return super().invoke(ctx)
         except (SettingsError, AgentError) as error:

@@ -1,4 +1,4 @@
-"""The errors of this room. Each message names the cause and the cure; the command line turns them into exit codes."""
+"""The errors of this package. Each message has the cause and the remedy; the command line maps them to exit codes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One small HTTP question: a time limit, a size limit, no proxy, no redirect. Standard library only.
+"""Sends one small HTTP request: a time limit, a size limit, no proxy, no redirect. Standard library only.
 
-The API server of a cluster, the metadata service of a cloud, whoever gives out tokens and the agent on this machine are
-asked seldom: a connection for each question is enough.
+Requests to a cluster's API server, a cloud's metadata service, a token endpoint or the agent on this machine are rare:
+one connection per request is enough.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from common.errors import AgentError
 
 MOST_BYTES: Final = 4 << 20
 _PART_BYTES: Final = 1 << 16
-_ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - addresses that a server listens on, and ours to ask
+_ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - listening addresses, with the ones to connect to
 
 
 class Listening(Protocol):
-    """Where a server listens: `web` of the settings, without loading them."""
+    """The address of a server: `web` of the settings, without importing them."""
 
     @property
     def host(self) -> str:
-        """Address or name."""
+        """Returns the address or name."""
 
     @property
     def port(self) -> int:
-        """Port."""
+        """Returns the port."""
 
 
 class NoAnswerError(AgentError):
-    """Nobody answered; the message says at which address and why."""
+    """There was no answer; the message has the address and the reason."""
 
 
 class NobodyListensError(NoAnswerError):
-    """The machine is there, and nobody listens at that port."""
+    """The machine refused the connection: no process listens at that port."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpAnswer:
-    """Status and body of an answer, and when it was given by the clock of whoever gave it (the header Date, or "")."""
+    """Status and body of an answer, and its time by the server's clock (the header Date, or "")."""
 
     status: int
     body: bytes
     date: str = ""
 
 
-def ask(  # noqa: PLR0913 - a question over HTTP has these parts
+def ask(  # noqa: PLR0913 - an HTTP request has these parts
     url: str,
     path: str,
     *,
@@ -61,21 +61,21 @@ def ask(  # noqa: PLR0913 - a question over HTTP has these parts
     tls: ssl.SSLContext | None = None,
     max_bytes: int = MOST_BYTES,
 ) -> HttpAnswer:
-    """The answer to one question.
+    """Sends one request and returns the answer.
 
     Args:
         url: http or https, host and port.
         path: with the query.
-        seconds: how long connecting may take, and each step after it; the answer must be whole after that many again.
-        method: what to do at the path.
-        headers: beyond what HTTP demands.
-        body: what is sent with it.
-        tls: whom to trust, for https.
-        max_bytes: how long the answer may be.
+        seconds: timeout of connecting and of each step after it; the whole body must arrive within that time again.
+        method: HTTP method.
+        headers: in addition to those that HTTP requires.
+        body: body of the request.
+        tls: TLS context, for https.
+        max_bytes: maximum length of the answer.
 
     Raises:
-        NobodyListensError: Nobody listens there.
-        NoAnswerError: Nobody answers in time, or not in HTTP, or at too great length.
+        NobodyListensError: The connection was refused.
+        NoAnswerError: There is no answer in time, or it is not HTTP, or too long.
     """
     try:
         address = urlsplit(url)
@@ -94,7 +94,7 @@ def ask(  # noqa: PLR0913 - a question over HTTP has these parts
         raise NoAnswerError(f"{url}: no answer within {seconds:g} s") from None
     except ssl.SSLCertVerificationError as error:
         raise NoAnswerError(f"{url}: its certificate is not trusted ({error.verify_message})") from None
-    except ValueError:  # whose text would show the header, and that may be a secret
+    except ValueError:  # its text contains the header, which may be a secret
         raise NoAnswerError(f"{url}: the question has characters that HTTP does not allow") from None
     except (OSError, HTTPException) as error:
         kind = NobodyListensError if isinstance(error, ConnectionRefusedError) else NoAnswerError
@@ -107,10 +107,10 @@ def ask(  # noqa: PLR0913 - a question over HTTP has these parts
 
 
 def _content(answer: HTTPResponse, max_bytes: int, until: float) -> bytes:
-    """The body, or a little more than is allowed of it.
+    """Reads the body, at most one byte more than allowed.
 
     Raises:
-        TimeoutError: It comes in drips, each of them in time.
+        TimeoutError: The whole takes too long, although each part arrives in time.
         IncompleteRead: It ends too early.
     """
     content = bytearray()
@@ -124,6 +124,6 @@ def _content(answer: HTTPResponse, max_bytes: int, until: float) -> bytes:
 
 
 def address(web: Listening) -> str:
-    """Where the agent of these settings answers."""
+    """Returns the URL of the agent with these settings."""
     host = _ANY.get(web.host, web.host)
     return f"http://[{host}]:{web.port}" if ":" in host else f"http://{host}:{web.port}"

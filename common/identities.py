@@ -1,7 +1,7 @@
-"""As whom the agent comes to the brokers with OAUTHBEARER: what the settings say of it, checked, as one value.
+"""Reads from the settings the identity with which the agent authenticates to brokers (OAUTHBEARER), and checks it.
 
-Names are librdkafka's. `AWS_MSK_IAM` is a mechanism for Java's clients; MSK's brokers take the same signature as a
-token of OAUTHBEARER, and both of the agent's clients send that.
+Setting names are librdkafka's. `AWS_MSK_IAM` is a mechanism of Java clients; MSK brokers accept the same signature as
+an OAUTHBEARER token, and both of the agent's clients send that.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ CONFIG: Final = "sasl.oauthbearer.config"
 METADATA: Final = "sasl.oauthbearer.metadata.authentication.type"
 AUTHORITY: Final = "https.ca.location"
 KEYS: Final = frozenset({METHOD, ENDPOINT, CLIENT, SECRET, SCOPE, EXTENSIONS, CONFIG, METADATA, AUTHORITY})
-"""Where tokens come from."""
+"""Settings of the token source."""
 
 _AWS_HOST: Final = re.compile(
     r"\.kafka(?:-serverless)?\.([a-z]{2}(?:-[a-z]+)+-\d+)\.(?:vpce\.)?amazonaws\.com(?:\.cn)?$"
 )
-"""How MSK names its brokers, and those of MSK Serverless."""
+"""Host names of MSK brokers, MSK Serverless included."""
 AZURE_IMDS: Final = "azure_imds"
 AZURE_WORKLOAD: Final = "azure_workload_identity"
 GOOGLE: Final = "gcp_metadata"
 _AZURE_HOST: Final = re.compile(r"[a-z0-9-]+\.servicebus\.(?:windows\.net|usgovcloudapi\.net|chinacloudapi\.cn)")
-"""How Event Hubs names its namespaces."""
+"""Host names of Event Hubs namespaces."""
 _AZURE_METADATA: Final = "http://169.254.169.254/metadata/identity/oauth2/token"
 _AZURE_VERSION: Final = "2018-02-01"
 _REGION: Final = re.compile(r"[a-z0-9-]+")
@@ -47,14 +47,14 @@ _REGION: Final = re.compile(r"[a-z0-9-]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientCredentials:
-    """A client id and its secret, for which an endpoint gives tokens (RFC 6749, section 4.4).
+    """A client id and its secret, which an endpoint exchanges for tokens (RFC 6749, section 4.4).
 
     Attributes:
         endpoint: URL of the token endpoint.
-        client_id: who asks.
-        client_secret: and how it proves to be that.
-        scope: what for, if anything.
-        authority: file of the authorities (PEM) that the endpoint's certificate is signed by; "" is the system's.
+        client_id: id of the client that requests tokens.
+        client_secret: its secret.
+        scope: scope to request; "" for none.
+        authority: file of CA certificates (PEM) for the endpoint's certificate; "" for the system's.
     """
 
     endpoint: str
@@ -66,11 +66,11 @@ class ClientCredentials:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AwsIdentity:
-    """The IAM role or user that AWS gives to what runs here.
+    """The IAM role or user that AWS gives to this process.
 
     Attributes:
-        region: of the cluster.
-        authority: file of the authorities (PEM) that the certificate of STS is signed by; "" is the system's.
+        region: region of the cluster.
+        authority: file of CA certificates (PEM) for the certificate of STS; "" for the system's.
     """
 
     region: str
@@ -83,7 +83,7 @@ class AzureManagedIdentity:
 
     Attributes:
         endpoint: URL of the token endpoint of its metadata service.
-        query: what it is asked: for whom the token is to be, and which identity if the machine has several.
+        query: query of the request: the resource that the token is for, and the identity if the machine has several.
     """
 
     endpoint: str
@@ -92,13 +92,13 @@ class AzureManagedIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureWorkloadIdentity:
-    """The identity that Microsoft Entra gives for the token of a Kubernetes ServiceAccount.
+    """The identity that Microsoft Entra gives in exchange for the token of a Kubernetes ServiceAccount.
 
     Attributes:
-        scope: for whom tokens are to be.
-        client_id: of the identity; "" leaves it to the environment.
-        endpoint: URL of Entra's token endpoint; "" leaves it to the environment.
-        authority: file of the authorities (PEM) that Entra's certificate is signed by; "" is the system's.
+        scope: scope to request, which names the service that tokens are for.
+        client_id: client id of the identity; "" takes it from the environment.
+        endpoint: URL of Entra's token endpoint; "" takes it from the environment.
+        authority: file of CA certificates (PEM) for Entra's certificate; "" for the system's.
     """
 
     scope: str
@@ -116,26 +116,29 @@ Identity: TypeAlias = ClientCredentials | AwsIdentity | AzureManagedIdentity | A
 
 
 def mechanism(kafka: Mapping[str, str]) -> str:
-    """The SASL mechanism that is set, in capitals; of the setting's two names the last counts, as for librdkafka."""
+    """Returns the configured SASL mechanism in capitals; if both setting names are given, the last counts.
+
+    This is what librdkafka does.
+    """
     given = [text.upper() for key, text in kafka.items() if key in _MECHANISMS]
     return given[-1] if given else ""
 
 
 def of_cloud(kafka: Mapping[str, str]) -> bool:
-    """Whether tokens are those of a cloud's identity: both clients get them from the same provider."""
+    """Returns whether tokens are those of a cloud identity; then both clients use the same token provider."""
     chosen = mechanism(kafka)
     return chosen == AWS_MSK_IAM or (chosen == OAUTHBEARER and kafka.get(METADATA, "none") != "none")
 
 
 def identity(kafka: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> Identity | None:
-    """Who is to get tokens, or None where the mechanism is none with tokens.
+    """Returns the identity to get tokens for, or None if the mechanism uses no tokens.
 
     Args:
         kafka: Kafka settings in librdkafka's names.
-        environment: Where clouds say what else they know, such as the region.
+        environment: Environment variables, from which the AWS region may be read.
 
     Raises:
-        SettingsError: A setting is missing, or makes no sense.
+        SettingsError: A setting is missing or wrong.
     """
     chosen = mechanism(kafka)
     if chosen == AWS_MSK_IAM:
@@ -146,10 +149,10 @@ def identity(kafka: Mapping[str, str], environment: Mapping[str, str] = os.envir
 
 
 def extensions(kafka: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
-    """What goes to the brokers beside each token.
+    """Returns the SASL extensions to send to the brokers with each token.
 
     Raises:
-        SettingsError: It is no list of names and values.
+        SettingsError: The setting is not a list of NAME=VALUE.
     """
     return tuple(_pairs(kafka, EXTENSIONS).items())
 
@@ -226,7 +229,7 @@ def _google(kafka: Mapping[str, str]) -> GoogleIdentity:
 
 
 def _azure_scope(kafka: Mapping[str, str]) -> str:
-    """For whom tokens are to be: as it is set, else the namespace of Event Hubs that the brokers' name says."""
+    """Returns the configured scope, or else that of the Event Hubs namespace in the brokers' host names."""
     if kafka.get(SCOPE):
         return kafka[SCOPE]
     found = sorted({host for host in _hosts(kafka) if _AZURE_HOST.fullmatch(host)})
@@ -246,10 +249,10 @@ _METADATA: Final[Mapping[str, Callable[[Mapping[str, str]], Identity]]] = {
 
 
 def _check_keys(kafka: Mapping[str, str], known: AbstractSet[str], what: str) -> None:
-    """Refuses keys that would say nothing, and connections on which everybody could read a token.
+    """Refuses keys that have no effect, and connections without TLS, on which a token could be read and reused.
 
     Raises:
-        SettingsError: There is such a key, or the brokers are not spoken to over TLS.
+        SettingsError: There is such a key, or the connection to the brokers is not TLS.
     """
     strange = sorted(KEYS.intersection(kafka) - known - {EXTENSIONS})
     if strange:
@@ -272,10 +275,10 @@ def _hosts(kafka: Mapping[str, str]) -> list[str]:
 
 
 def _region_of(kafka: Mapping[str, str]) -> str:
-    """The region in the brokers' names; "" where they name none.
+    """Returns the region in the brokers' host names, or "" if there is none.
 
     Raises:
-        SettingsError: They name several.
+        SettingsError: They name several regions.
     """
     regions = sorted({found.group(1) for host in _hosts(kafka) if (found := _AWS_HOST.search(host))})
     if len(regions) > 1:

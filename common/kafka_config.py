@@ -1,7 +1,7 @@
-"""One set of Kafka settings, in librdkafka's names, for both clients.
+"""Converts one set of Kafka settings, in librdkafka's names, for both clients.
 
-confluent-kafka takes them as they are; kafka-python (which leads) takes what this table translates. A setting that
-changes how a connection is secured and has no counterpart is refused rather than dropped.
+confluent-kafka takes them unchanged; kafka-python (which leads groups) takes those that this table translates. A
+security setting without a counterpart is refused rather than dropped.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from common.tokens import Tokens
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", identities.OAUTHBEARER, identities.AWS_MSK_IAM)
-"""What `sasl.mechanism` may be; the last is a name of the settings alone, and OAUTHBEARER for both clients."""
+"""Values of `sasl.mechanism`; the last is a name of the settings only, both clients get OAUTHBEARER for it."""
 _KERBEROS: Final = "GSSAPI"
 _OFF: Final = frozenset({"false", "f", "0"})
-"""What librdkafka reads as false; it refuses what is neither this nor one of the same words for true."""
+"""Values that librdkafka reads as false; it refuses all that are neither these nor their counterparts for true."""
 
 
 def _checks_hostname(text: str) -> bool:
@@ -100,39 +100,39 @@ _ONLY_LIBRDKAFKA: Final = (
     "topic.metadata.refresh.sparse",
 )
 FOR_BOTH: Final = frozenset({*_TO_KAFKA_PYTHON, *identities.KEYS, _VERIFY})
-"""The keys that mean the same to both clients; those of tokens become one object, so they are not in the table."""
+"""Keys that both clients support; those of tokens become one object, so they are not in the table."""
 KNOWN: Final = FOR_BOTH.union(_ONLY_LIBRDKAFKA)
-"""What hints lead to, and what the values of the chart may hold. The agent itself asks librdkafka."""
+"""Keys that hints suggest and that the chart's values may contain. The agent itself asks librdkafka."""
 
 
 _CLIENT_ID: Final = "samerack"
 
 
 _SECRETS: Final = ("password", "secret", ".pem", "jaas", "token")
-"""What the keys of secrets have in their names."""
+"""Parts of key names that mark a secret."""
 _NO_SECRETS: Final = frozenset({identities.ENDPOINT})
 
 
 def secrets_of(kafka: Mapping[str, str]) -> frozenset[str]:
-    """The values that nobody may read: passwords, keys and tokens."""
+    """Returns the values that must not be shown: passwords, keys and tokens."""
     return frozenset(
         text for key, text in kafka.items() if text and key not in _NO_SECRETS and any(part in key for part in _SECRETS)
     )
 
 
 def client_id(kafka: Mapping[str, str]) -> str:
-    """`client.id` of the agent's clients."""
+    """Returns `client.id` of the agent's clients."""
     return kafka.get("client.id", _CLIENT_ID)
 
 
 def for_librdkafka(kafka: Mapping[str, str]) -> dict[str, Any]:
-    """The settings for confluent-kafka's clients.
+    """Returns the settings for confluent-kafka's clients.
 
-    Tokens of clouds come from the same provider as the other client's, as `oauth_cb`; librdkafka fetches those that a
-    secret is enough for by itself.
+    Cloud tokens come from the same provider as for the other client, as `oauth_cb`; tokens for a client secret are
+    fetched by librdkafka itself.
 
     Raises:
-        SettingsError: The mechanism is none that librdkafka has here, or a setting of tokens is wrong.
+        SettingsError: librdkafka does not have the mechanism here, or a token setting is wrong.
     """
     settings = {"client.id": _CLIENT_ID, "allow.auto.create.topics": "false", **kafka}
     for key in _MECHANISM_KEYS.intersection(kafka):
@@ -145,24 +145,24 @@ def for_librdkafka(kafka: Mapping[str, str]) -> dict[str, Any]:
 
 
 def get_token(settings: Mapping[str, Any]) -> None:
-    """Have the first token of librdkafka's client at hand before it is made.
+    """Fetches the first token of librdkafka's client before the client is created.
 
-    It would wait ten seconds for one that is not to be had, and not say why. (With one at hand it still takes a second:
-    confluent-kafka looks for it once a second.)
+    If there is none, the client would wait ten seconds and not report the reason. (With a token it still takes a
+    second: confluent-kafka checks for it once a second.)
 
     Raises:
-        TokenError: There is none.
+        TokenError: No token can be had.
     """
     if "oauth_cb" in settings:
         settings["oauth_cb"]("")
 
 
 def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
-    """The settings for kafka-python's KafkaNetClient.
+    """Returns the settings for kafka-python's KafkaNetClient.
 
     Raises:
-        SettingsError: A value has the wrong type, a security setting has no counterpart there, or a certificate that
-            is needed here cannot be read.
+        SettingsError: A value has the wrong type, a security setting has no counterpart there, or a certificate cannot
+            be read.
     """
     result: dict[str, Any] = {"client_id": _CLIENT_ID}
     for key, text in kafka.items():
@@ -181,10 +181,10 @@ def for_kafka_python(kafka: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _converted(key: str, text: str, convert: Callable[[str], Any]) -> Any:
-    """A value as kafka-python wants it.
+    """Converts a value for kafka-python.
 
     Raises:
-        SettingsError: It has the wrong type, or is none of those that are known.
+        SettingsError: It has the wrong type, or is not a known value.
     """
     try:
         return convert(text)
@@ -194,12 +194,12 @@ def _converted(key: str, text: str, convert: Callable[[str], Any]) -> Any:
 
 
 def _provider(kafka: Mapping[str, str]) -> Tokens:
-    """Who gives tokens to both clients, the same for the same settings.
+    """Returns the token provider of both clients; equal settings give the same object.
 
     Raises:
-        SettingsError: Where tokens come from is not said, or makes no sense.
+        SettingsError: The settings of the token source are missing or wrong.
     """
-    from common.tokens import tokens  # noqa: PLC0415 - brings the whole client, and few have tokens
+    from common.tokens import tokens  # noqa: PLC0415 - imports the whole client, and few use tokens
 
     who = identities.identity(kafka)
     if who is None:
@@ -208,10 +208,10 @@ def _provider(kafka: Mapping[str, str]) -> Tokens:
 
 
 def _check_files(config: Mapping[str, Any]) -> None:
-    """Reads every file once: the clients read them anew for each connection, and would say later and worse what lacks.
+    """Reads every file once: the clients read them for each connection, and would report errors later and less clearly.
 
     Raises:
-        SettingsError: One of them is not there, or is not what it should be.
+        SettingsError: A file is missing or has the wrong content.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     for name, key in (("ssl_cafile", "ssl.ca.location"), ("ssl_crlfile", "ssl.crl.location")):
@@ -226,9 +226,9 @@ def _check_files(config: Mapping[str, Any]) -> None:
 
 
 def _unverified(config: Mapping[str, Any]) -> ssl.SSLContext:
-    """A context that trusts any broker and still shows the agent's own certificate.
+    """Returns a context that trusts any broker and still presents the agent's own certificate.
 
-    Given a context, the client ignores every other `ssl_*` setting.
+    If it gets a context, the client ignores every other `ssl_*` setting.
     """
     context = ssl.create_default_context()
     context.check_hostname = False
@@ -238,7 +238,7 @@ def _unverified(config: Mapping[str, Any]) -> ssl.SSLContext:
 
 
 def _show_certificate(context: ssl.SSLContext, config: Mapping[str, Any]) -> None:
-    """Loads the agent's own certificate, where it has one.
+    """Loads the agent's own certificate, if it has one.
 
     Raises:
         SettingsError: It or its key cannot be read.
@@ -254,7 +254,7 @@ def _show_certificate(context: ssl.SSLContext, config: Mapping[str, Any]) -> Non
 
 
 def nearest(key: str) -> str:
-    """A hint at the known setting that is most like `key`, or nothing where it is one itself."""
+    """Returns a hint at the known setting most similar to `key`, or "" if `key` is known or nothing is similar."""
     if key in KNOWN:
         return ""
     close = get_close_matches(key, KNOWN, n=1, cutoff=0.6)

@@ -1,6 +1,6 @@
-"""Bytes -> money: dated price tables, and what a byte that crosses racks costs under one.
+"""Converts bytes to money: dated price tables, and the cost of a byte that crosses racks.
 
-A price is data from outside: it stands in `common/prices` with its scope, source and date, never in code.
+Prices are external data: they are in `common/prices` with their scope, source and date, never in code.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from common.errors import SettingsError
 from common.settings import MoneySettings
 
 SECONDS_PER_MONTH: Final = 730 * 3600.0
-"""Providers' own month: 730 hours."""
+"""A month as providers count it: 730 hours."""
 _DECIMAL_GB: Final = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PriceTable:
-    """What one provider charges for bytes between two zones.
+    """The prices of one provider for bytes between two zones.
 
     Attributes:
-        provider: whose prices these are.
-        scope: what traffic they are for.
-        currency: of all amounts; dollars.
-        dollars_per_gb_sent: charged for what leaves a zone.
-        dollars_per_gb_received: charged for what enters one; both are due for one byte that crosses.
-        bytes_per_gb: what the provider calls a GB.
-        source: where the prices stand.
-        as_of: the day for which they are given; None for prices from the settings.
+        provider: name of the provider.
+        scope: the traffic that the prices are for.
+        currency: currency of all amounts; dollars.
+        dollars_per_gb_sent: price of traffic that leaves a zone.
+        dollars_per_gb_received: price of traffic that enters a zone; a byte that crosses is charged both.
+        bytes_per_gb: size of the provider's GB.
+        source: where the prices are published.
+        as_of: date of the prices; None for prices from the settings.
     """
 
     provider: str
@@ -47,16 +47,16 @@ class PriceTable:
 
     @property
     def dollars_per_byte(self) -> float:
-        """What one byte costs that crosses racks: both directions."""
+        """Returns the cost of one byte that crosses racks: sent and received."""
         return (self.dollars_per_gb_sent + self.dollars_per_gb_received) / self.bytes_per_gb
 
     def dollars(self, crossing_bytes: float) -> float:
-        """What so many bytes cost that crossed racks."""
+        """Returns the cost of a number of bytes that crossed racks."""
         return crossing_bytes * self.dollars_per_byte
 
     @property
     def title(self) -> str:
-        """The prices in one line, for people."""
+        """Returns the prices as one readable line."""
         when = f"as of {self.as_of.isoformat()}" if self.as_of is not None else "from the settings"
         return (
             f"{self.provider}: {self.dollars_per_gb_sent:g} {self.currency} per GB sent + "
@@ -65,16 +65,16 @@ class PriceTable:
 
 
 def names() -> tuple[str, ...]:
-    """The tables that come with the program."""
+    """Returns the names of the tables that are shipped with the program."""
     folder = resources.files("common").joinpath("prices")
     return tuple(sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")))
 
 
 def shipped(name: str) -> PriceTable:
-    """The table of this name.
+    """Loads the table of this name.
 
     Raises:
-        SettingsError: There is none.
+        SettingsError: There is no such table.
     """
     if name not in names():
         raise SettingsError(f"money.prices: {name!r} is no price table; tables are {', '.join(names())} and custom")
@@ -93,7 +93,7 @@ def shipped(name: str) -> PriceTable:
 
 
 def price_table(settings: MoneySettings) -> PriceTable:
-    """The table that the settings name, or their own prices.
+    """Returns the table that the settings name, or a table of their own prices.
 
     Raises:
         SettingsError: Custom prices without a price, or a price beside a provider's table.

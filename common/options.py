@@ -1,6 +1,6 @@
-"""Options that several subcommands share, and how they become settings.
+"""Options that several subcommands share, and their conversion to settings.
 
-The settings are loaded when they are read: `samerack run` has a process to start before that.
+The settings package is imported only when settings are read: `samerack run` starts a process before that.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def settings_from(
     needs_kafka: bool = True,
     **flags: Any,
 ) -> Settings:
-    """Settings from the shared options; `flags` are further nested settings; see `load` for the rest.
+    """Loads settings from the shared options; `flags` are further nested settings; see `load` for the rest.
 
     Raises:
         SettingsError: As `common.settings.load`, or an assignment is not KEY=VALUE.

@@ -1,4 +1,4 @@
-"""Pages for people: the templates of a room, over what all rooms' pages look like."""
+"""The template environment of web pages: a package's templates, with the common ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from common import words
 
 
 def environment(room: str) -> Environment:
-    """The room's templates and the common ones, escaping whatever they are given."""
+    """Returns an environment with the package's templates and the common ones; all values are escaped."""
     made = Environment(
         loader=ChoiceLoader([PackageLoader(room), PackageLoader("common")]),
         autoescape=True,

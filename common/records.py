@@ -1,8 +1,8 @@
 """The records that agents publish for a whole fleet, as JSON: samples of traffic, states of groups, events.
 
-The contract between `agent` (writes) and `pipeline` (reads). A reader ignores fields that it does not know, so that a
-newer agent stops nothing. Bytes are bytes on the wire, broker to consumer; times are milliseconds since 1970; racks are
-names, "" where no source knows one.
+This is the contract between `agent` (writes) and `pipeline` (reads). A reader ignores unknown fields, so that records
+of a newer agent can be read. Bytes are bytes on the wire, broker to consumer; times are milliseconds since 1970; racks
+are names, "" for an unknown rack.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 SCHEMA: Final = 1
-"""Version that this code writes; raised when a field changes its meaning, not when one is added."""
+"""Version that this code writes; it is raised when a field changes its meaning, not when one is added."""
 
 UNKNOWN: Final = -1
-"""Where an index would stand: a rack that nobody knows, a partition that nobody owns."""
+"""Value of an index for an unknown rack, or for a partition without an owner."""
 
 LEADING: Final = "leading"
 """The role of an agent that leads a group."""
@@ -25,12 +25,12 @@ Id = Annotated[str, Field(min_length=1, max_length=64)]
 
 
 class Record(BaseModel):
-    """What all kinds have.
+    """The fields of all kinds of records.
 
     Attributes:
         schema_version: `schema` in JSON.
-        id: unique over the fleet and for ever; a record that is sent twice carries the same.
-        agent: which agent measured (`group.instance.id` and host).
+        id: unique over the fleet for all time; a record that is sent twice has the same id.
+        agent: the agent that measured (`group.instance.id` and host).
         cluster: the cluster's name from the settings, else its id.
         group: the consumer group.
     """
@@ -45,19 +45,19 @@ class Record(BaseModel):
 
 
 class TrafficSample(Record):
-    """What one group read of one topic between two racks in one window.
+    """The traffic of one group from one topic between two racks in one window.
 
     Attributes:
         topic: the topic.
         client_rack: rack of the members that read.
         replica_rack: rack of the replicas that served.
-        method: whether clients counted the bytes themselves.
-        window_start: first moment that is counted.
-        window_end: the moment after the last; the sample belongs to the minute of `window_start`.
+        method: `exact` if clients counted the bytes themselves.
+        window_start: start of the window, inclusive.
+        window_end: end of the window, exclusive; the sample belongs to the minute of `window_start`.
         bytes: wire bytes.
         records: records, by offsets.
-        election: the election whose agents count each byte once among them, by its Kafka group; "" where the agent
-            counts everything itself, whoever else does.
+        election: Kafka group of the election whose agents together count each byte once; "" if the agent counts
+            everything itself, even if other agents do too.
     """
 
     topic: str
@@ -78,10 +78,10 @@ class MemberState(BaseModel):
         id: member id.
         client_id: as the client names itself.
         rack: index into the state's `racks`, or UNKNOWN.
-        fetches_with_rack: whether its fetches name its rack (KIP-392).
-        topics: indices into the state's `topics`: what it subscribes to.
-        tells_rack: whether its subscription names its rack (KIP-881), so that its group's own assignor knows it too;
-            None where an older agent did not say.
+        fetches_with_rack: whether its fetches contain its rack (KIP-392).
+        topics: its subscribed topics: indices into the state's `topics`.
+        tells_rack: whether its subscription contains its rack (KIP-881), so that its group's own assignor knows it too;
+            None if an older agent did not report it.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -95,13 +95,13 @@ class MemberState(BaseModel):
 
 
 class TopicState(BaseModel):
-    """One topic that a group reads; the lists have one entry for each partition, by number.
+    """One topic that a group reads; the lists have one entry per partition, by number.
 
     Attributes:
         name: the topic.
         replicas: indices into the state's `racks`, the leader's first; UNKNOWN for an unknown rack.
         owner: index into the state's `members`, or UNKNOWN.
-        bytes_per_second: wire bytes; empty where no rate of the topic is known.
+        bytes_per_second: wire bytes; empty if the rate of the topic is unknown.
     """
 
     model_config = ConfigDict(extra="ignore", frozen=True)
@@ -113,19 +113,19 @@ class TopicState(BaseModel):
 
 
 class GroupState(Record):
-    """One group at one moment: enough to put it to any assignor.
+    """One group at one moment: enough input for any assignor.
 
     Attributes:
-        at: the moment.
+        at: the time of the snapshot.
         kind: classic, consumer (KIP-848), streams-classic, streams (KIP-1071), other.
-        state: as the brokers name it.
-        assignor: protocol or assignor that the group uses, "" where there is none.
-        role: what the agent is to the group: leading, or another word of its own; "" where it only measures.
-        rack_aware_fetch: whether the brokers serve from the reader's rack; None where unknown.
+        state: the brokers' name of the group's state.
+        assignor: protocol or assignor that the group uses, "" if there is none.
+        role: the agent's role in the group, such as leading; "" if it only measures.
+        rack_aware_fetch: whether the brokers serve from the reader's rack; None if unknown.
         racks: every rack of brokers and members, by name.
         broker_racks: how many of `racks` are racks of brokers; these come first.
         members: the members, without the agent.
-        topics: what they read.
+        topics: the topics that they read.
     """
 
     at: Count
@@ -141,11 +141,11 @@ class GroupState(Record):
 
 
 class GroupEvent(Record):
-    """One thing that happened to a group or, where `group` is empty, to an agent; docs/events.md explains each field.
+    """An event of a group or, if `group` is empty, of an agent; docs/events.md explains each field.
 
     Attributes:
-        event: the event's own id, as `GET /v1/events` tells it.
-        at: when; of a rebalance, when it was over.
+        event: the event's own id, as in `GET /v1/events`.
+        at: time of the event; of a rebalance, its end.
     """
 
     event: Id
@@ -174,5 +174,5 @@ class GroupEvent(Record):
 
 
 def encode(record: Record) -> bytes:
-    """One record as JSON in UTF-8, without line breaks."""
+    """Encodes one record as JSON in UTF-8, without line breaks."""
     return record.model_dump_json().encode()

@@ -1,4 +1,4 @@
-"""Whether a text names servers as both Kafka clients read it: HOST:PORT, [IPV6]:PORT, with commas between them."""
+"""Checks a list of servers as both Kafka clients read it: HOST:PORT, [IPV6]:PORT, separated by commas."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import re
 from typing import Final
 
 _SERVER: Final = re.compile(r"(?:[A-Za-z_]+://)?(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[\w.-]+)(?::(?P<port>[0-9]{1,20}))?")
-"""Without a port it is 9092; a protocol before it is left to `security.protocol`."""
+"""Without a port it is 9092; a protocol prefix is allowed, and left to `security.protocol`."""
 _MOST_PORTS: Final = 65_535
 _EXPECTED: Final = "expected HOST:PORT[,HOST:PORT...], e.g. kafka-1:9092,kafka-2:9092"
 
 
 def wrong_servers(servers: str) -> str:
-    """Why a list of servers makes no sense, and what would; empty where it does."""
+    """Returns what is wrong with a list of servers and what is expected; "" if it is valid."""
     for server in map(str.strip, servers.split(",")):
         match = _SERVER.fullmatch(server)
         if match is None:

@@ -1,7 +1,6 @@
-"""Where settings come from, as plain nested mappings: a YAML file, the environment, texts of the command line.
+"""Reads settings as plain nested mappings from a YAML file, the environment, and values of the command line.
 
-What the keys mean and which of them exist is for `common.settings`; nothing here knows a single one but `kafka`, whose
-keys have dots where other sections end.
+`common.settings` defines the keys; this module knows only `kafka`, whose keys contain dots.
 """
 
 from __future__ import annotations
@@ -18,27 +17,27 @@ from common.kafka_config import KNOWN
 
 ENV_PREFIX: Final = "SAMERACK_"
 CONFIG_VARIABLE: Final = "SAMERACK_CONFIG"
-"""Names the YAML file where no `--config` does."""
+"""Variable with the path of the YAML file, used without `--config`."""
 _SERVICE_LINK: Final = re.compile(
     rf"{ENV_PREFIX}(?:[A-Z0-9]+_)*"
     r"(?:SERVICE_HOST|SERVICE_PORT(?:_[A-Z0-9_]+)?|PORT_[0-9]+_(?:TCP|UDP|SCTP)(?:_(?:PROTO|PORT|ADDR))?)"
 )
 _SERVICE_ADDRESS: Final = re.compile(rf"{ENV_PREFIX}(?:[A-Z0-9]+_)*PORT=(?:tcp|udp|sctp)://.*")
-"""What Kubernetes puts into every pod for a Service whose name begins with `samerack` (`enableServiceLinks`).
+"""Variables that Kubernetes sets in every pod for a Service whose name starts with `samerack` (`enableServiceLinks`).
 
 No setting looks like these: a section ends with two underscores, and no port is an address.
 """
 
 
 class _TwiceError(yaml.YAMLError):
-    """A key stands twice in one map: whoever wrote it meant both."""
+    """A key occurs twice in one map; dropping one value silently would be wrong."""
 
 
 class _Loader(yaml.SafeLoader):
-    """As YAML's safe loader, which lets the last of several equal keys win without a word."""
+    """YAML's safe loader, but it refuses duplicate keys; the safe loader silently takes the last."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002 - its base's
-        """The map of a node."""
+        """Returns the map of a node."""
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != "tag:yaml.org,2002:merge":
@@ -50,10 +49,10 @@ class _Loader(yaml.SafeLoader):
 
 
 def _parsed(text: str) -> Any:
-    """What a text of YAML holds.
+    """Parses a YAML text.
 
     Raises:
-        yaml.YAMLError: It is none.
+        yaml.YAMLError: It is not YAML.
     """
     try:
         return yaml.load(text, _Loader)  # noqa: S506 - a safe loader
@@ -64,7 +63,7 @@ def _parsed(text: str) -> Any:
 
 
 def _explained(error: yaml.YAMLError | UnicodeDecodeError) -> str:
-    """What is wrong, and where; without what stands there, which may be a password."""
+    """Returns the error and its position, without the text at that position, which may be a password."""
     if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
         return " ".join(str(error).split())
     problem, mark = str(error.problem).partition(" '")[0], error.problem_mark
@@ -72,10 +71,10 @@ def _explained(error: yaml.YAMLError | UnicodeDecodeError) -> str:
 
 
 def from_file(path: Path | None) -> dict[str, Any]:
-    """The keys in a YAML file; none without a file.
+    """Returns the keys in a YAML file; none without a file.
 
     Raises:
-        SettingsError: It cannot be read, is not YAML or holds no keys.
+        SettingsError: The file cannot be read, is not YAML or holds no keys.
     """
     if path is None:
         return {}
@@ -95,7 +94,7 @@ def from_file(path: Path | None) -> dict[str, Any]:
 
 
 def is_utf8(text: str) -> bool:
-    """Whether a text can be written in UTF-8; bytes of the environment that are none become what cannot."""
+    """Returns whether a text can be encoded in UTF-8; Python reads invalid bytes of the environment as surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -104,10 +103,10 @@ def is_utf8(text: str) -> bool:
 
 
 def from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """The keys in variables named SAMERACK_SECTION__KEY; those that Kubernetes makes for Services are left out.
+    """Returns the keys in variables named SAMERACK_SECTION__KEY, without those that Kubernetes sets for Services.
 
     Raises:
-        SettingsError: Two variables contradict each other, or one is no text.
+        SettingsError: Two variables contradict each other, or one is not text.
     """
     result: dict[str, Any] = {}
     for variable, text in sorted(environment.items()):
@@ -139,10 +138,10 @@ def _kafka_key(name: str) -> str:
 
 
 def parse_text(text: str) -> Any:
-    """A list or map where the text is YAML for one, else the text as it is: the model knows the types of its fields.
+    """Returns a list or map if the text is YAML for one, else the unchanged text: the model converts other types.
 
     Raises:
-        SettingsError: A key of a map stands in it twice.
+        SettingsError: A map has a duplicate key.
     """
     try:
         parsed = _parsed(text)
@@ -154,7 +153,7 @@ def parse_text(text: str) -> Any:
 
 
 def under(high: Mapping[str, Any], low: Mapping[str, Any]) -> dict[str, Any]:
-    """`low` laid under `high`; the keys of `high` stand first too, for in a map of patterns the first match counts."""
+    """Merges `low` into `high`, which wins; its keys also come first: in a map of patterns the first match counts."""
     merged = dict(high)
     for key, value in low.items():
         above = merged.get(key)

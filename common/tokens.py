@@ -1,6 +1,6 @@
-"""Tokens for SASL OAUTHBEARER: kept until they near their end, the same ones for both clients of a process.
+"""Tokens for SASL OAUTHBEARER: cached until shortly before they expire, shared by both clients of a process.
 
-Who is asked for a token depends on the identity (`common.identities`); when, is decided here.
+The identity (`common.identities`) decides where a token is fetched; this module decides when.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from common.identities import (
 )
 
 _FRESH: Final = 0.75
-"""A token is replaced after this share of its life: kafka-python authenticates connections anew after 85 % of theirs,
-librdkafka asks for another token after 80 %."""
+"""A token is replaced after this share of its life: kafka-python re-authenticates connections after 85 % of theirs,
+librdkafka requests another token after 80 %."""
 _LEAST_PAUSE_SECONDS: Final = 1.0
 _MOST_PAUSE_SECONDS: Final = 60.0
 
 Fetch = Callable[[], Token]
-"""Gets a token from whoever gives them, or raises TokenError."""
+"""Gets a token from its source, or raises TokenError."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Kept:
-    """A token with the times by this process's clock."""
+    """A token with its times by this process's monotonic clock."""
 
     token: Token = field(repr=False)
     fresh_until: float
@@ -46,15 +46,15 @@ class _Kept:
 
 
 class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library is untyped
-    """What both clients ask for a token, from any thread."""
+    """The token provider of both clients, for use from any thread."""
 
     def __init__(self, fetch: Fetch, *, extensions: Mapping[str, str] | None = None, cure: str = "") -> None:
-        """Asks nobody yet.
+        """Does not fetch a token yet.
 
         Args:
             fetch: gets a token.
             extensions: sent to the brokers with each token.
-            cure: what to check where the brokers refuse a token.
+            cure: what to check if the brokers refuse a token.
         """
         super().__init__()
         self.cure = cure
@@ -67,22 +67,22 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library is unt
         self._again_at = 0.0
 
     def token(self) -> str:
-        """A token that is good for a while, for kafka-python.
+        """Returns a valid token, for kafka-python.
 
         Raises:
-            TokenError: None is to be had; whoever gives them is left alone for up to a minute then.
+            TokenError: There is none; the source is then not asked again for up to a minute.
         """
         return self._current().token.text
 
     def extensions(self) -> dict[str, str]:
-        """What goes to the brokers beside the token."""
+        """Returns the extensions to send to the brokers with the token."""
         return dict(self._extensions)
 
     def for_librdkafka(self, _config: str = "") -> tuple[str, float, str, dict[str, str]]:
-        """Token, end in seconds since 1970, principal (for its log only) and extensions: what `oauth_cb` answers.
+        """Returns token, expiry in seconds since 1970, principal (for its log only) and extensions, for `oauth_cb`.
 
         Raises:
-            TokenError: As `token`; librdkafka asks again ten seconds later.
+            TokenError: As `token`; librdkafka tries again ten seconds later.
         """
         kept = self._current()
         end = time.time() + kept.valid_until - time.monotonic()
@@ -90,7 +90,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library is unt
 
     def _current(self) -> _Kept:
         kept = self._kept
-        # while one thread fetches the next token, others go on with this one
+        # while one thread fetches the next token, others continue with this one
         good = kept is not None and time.monotonic() < kept.valid_until
         if self._lock.acquire(blocking=not good):
             try:
@@ -120,7 +120,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library is unt
 
 @cache
 def tokens(identity: Identity, extensions: tuple[tuple[str, str], ...] = ()) -> Tokens:
-    """The provider for this identity, the same for all connections of the process."""
+    """Returns the provider for this identity, the same for all connections of the process."""
     fetch, cure = _WAYS[type(identity)]
     return Tokens(partial(fetch, identity), extensions=dict(extensions), cure=cure)
 
@@ -132,4 +132,4 @@ _WAYS: Final[Mapping[type, tuple[Callable[[Any], Token], str]]] = {
     AzureWorkloadIdentity: (azure.workload, azure.CURE),
     GoogleIdentity: (google.fetch, google.CURE),
 }
-"""Who is asked for a token, and what to check where the brokers refuse it."""
+"""How to fetch a token for each kind of identity, and what to check if the brokers refuse it."""

@@ -1,4 +1,4 @@
-"""Numbers as people read them: bytes, dollars, shares, times. For the page and the terminal; JSON has plain numbers."""
+"""Formats numbers for the page and the terminal: bytes, dollars, shares, times. JSON has plain numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def size(count: float | None) -> str:
-    """Bytes with three digits, in decimal units."""
+    """Formats bytes with three digits, in decimal units."""
     if count is None:
         return UNKNOWN
     amount = float(count)
@@ -21,12 +21,12 @@ def size(count: float | None) -> str:
 
 
 def rate(count: float | None) -> str:
-    """Bytes per second."""
+    """Formats bytes per second."""
     return UNKNOWN if count is None else f"{size(count)}/s"
 
 
 def money(dollars: float | None) -> str:
-    """Dollars: cents from one dollar on, two digits of what is less."""
+    """Formats dollars: with cents from $1, without them from $1000, with two significant digits below $1."""
     if dollars is None:
         return UNKNOWN
     sign, amount = ("-" if dollars < 0 else ""), abs(dollars)
@@ -41,19 +41,19 @@ def money(dollars: float | None) -> str:
 
 
 def percent(share: float | None) -> str:
-    """A share between 0 and 1; one decimal below ten percent."""
+    """Formats a share between 0 and 1 as percent; one decimal below ten percent."""
     if share is None:
         return UNKNOWN
     return f"{share * 100:.0f} %" if share == 0 or share >= 0.0995 else f"{share * 100:.1f} %"
 
 
 def when(seconds: float) -> str:
-    """A moment in UTC."""
+    """Formats a time (seconds since 1970) in UTC."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
 def span(seconds: float) -> str:
-    """A length of time."""
+    """Formats a duration."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     if seconds < 90 * 60:
@@ -62,5 +62,5 @@ def span(seconds: float) -> str:
 
 
 def plain(text: str) -> str:
-    """A name from outside for a terminal: control characters, which could steer it, are shown as U+FFFD."""
+    """Makes an external name safe for a terminal: replaces control characters by U+FFFD."""
     return "".join(character if character.isprintable() else "\ufffd" for character in text)

@@ -2,8 +2,8 @@
 
     AIOKafkaConsumer(..., client_rack="a", partition_assignment_strategy=[assignor("sticky", rack="a")])
 
-aiokafka decodes subscriptions as version 0, without racks; making an assignor lets it keep the whole of what members
-sent. It rebalances eagerly, so there is no `cooperative-sticky`.
+aiokafka decodes subscriptions as version 0, without racks; creating an assignor replaces its decoder by one that also
+keeps the bytes. aiokafka rebalances eagerly, so there is no `cooperative-sticky`.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 
 class WholeSubscription(ConsumerProtocolMemberMetadata):
-    """What aiokafka reads of a subscription, and all of its bytes."""
+    """A subscription as aiokafka decodes it, with all of its bytes."""
 
     sent: bytes = b""
 
     @classmethod
     def decode(cls, data: BytesIO | bytes) -> Any:
-        """Read as aiokafka does, and keep the bytes."""
+        """Decodes as aiokafka does, and keeps the bytes."""
         raw = data if isinstance(data, bytes) else data.read()
-        # aiokafka's own reader makes the object, so that its other assignors find what they expect
+        # aiokafka's own decoder makes the object, so that its other assignors get what they expect
         read: Any = ConsumerProtocolMemberMetadata.decode(raw)  # type: ignore[no-untyped-call,unused-ignore]
         read.sent = raw
         return read
@@ -43,10 +43,10 @@ class WholeSubscription(ConsumerProtocolMemberMetadata):
 def assignor(
     name: str = "sticky", *, rack: str | None = None, max_skew: int = 0, follower_fetching: bool = True
 ) -> Assignor:
-    """An assignor for `partition_assignment_strategy`; one for each consumer, since it remembers what that one owns.
+    """Makes an assignor for `partition_assignment_strategy`; one per consumer, because it stores its owned partitions.
 
     Args:
-        name: `range`, `roundrobin` and `sticky` are understood by the clients of all languages; `range-optimal` keeps
+        name: `range`, `roundrobin` and `sticky` work with the clients of all languages; `range-optimal` keeps
             co-partitioned topics together at the least cross-rack cost.
         rack: rack of the consumer, as in its `client_rack`.
         max_skew: partitions beyond a fair share that a member may get, for locality; 0 keeps loads even.
@@ -73,15 +73,15 @@ class Assignor(AbstractPartitionAssignor):
 
     @property
     def name(self) -> str:
-        """Protocol name."""
+        """Returns the protocol name."""
         return self._wishes.name
 
     def metadata(self, topics: Iterable[str]) -> Any:  # type: ignore[override]  # a method of one consumer, not a class's
-        """What the consumer sends when it joins."""
+        """Returns the subscription that the consumer sends in JoinGroup."""
         return subscription_of(self._wishes, topics, self._owned)
 
     def assign(self, cluster: Any, members: Mapping[str, Any]) -> Any:  # type: ignore[override]  # see metadata
-        """The plan of the group that the consumer leads.
+        """Computes the plan of the group that the consumer leads.
 
         Args:
             cluster: aiokafka's metadata.
@@ -94,12 +94,12 @@ class Assignor(AbstractPartitionAssignor):
         return plan(self._wishes, sent, partial(_replicas, cluster))
 
     def on_assignment(self, assignment: Any) -> None:  # type: ignore[override]  # see metadata
-        """Remember what the consumer got; aiokafka does not tell in which generation."""
+        """Stores the partitions that the consumer got; aiokafka does not pass the generation."""
         pairs = [(partition.topic, partition.partition) for partition in assignment.partitions()]
         self._owned = Owned(partitions=from_pairs(pairs))
 
 
 def _replicas(cluster: Any, topic: str) -> Replicas | None:
-    partitions = cluster._partitions.get(topic, {})  # noqa: SLF001 - no public method tells of replicas
+    partitions = cluster._partitions.get(topic, {})  # noqa: SLF001 - no public method returns the replicas
     placed = {number: (one.leader, one.replicas) for number, one in partitions.items()}
     return racks_of_replicas(placed, {broker.nodeId: broker.rack for broker in cluster.brokers()})

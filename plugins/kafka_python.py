@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 def assignor(
     name: str = "cooperative-sticky", *, rack: str | None = None, max_skew: int = 0, follower_fetching: bool = True
 ) -> Assignor:
-    """An assignor for `partition_assignment_strategy`; one for each consumer, since it remembers what that one owns.
+    """Makes an assignor for `partition_assignment_strategy`; one per consumer, because it stores its owned partitions.
 
     Args:
-        name: `range`, `roundrobin`, `sticky` and `cooperative-sticky` are understood by the clients of all languages;
+        name: `range`, `roundrobin`, `sticky` and `cooperative-sticky` work with the clients of all languages;
             `range-optimal` keeps co-partitioned topics together at the least cross-rack cost.
         rack: rack of the consumer, as in its `client_rack`.
         max_skew: partitions beyond a fair share that a member may get, for locality; 0 keeps loads even.
@@ -47,23 +47,23 @@ class Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python
 
     @property
     def name(self) -> str:
-        """Protocol name."""
+        """Returns the protocol name."""
         return self._wishes.name
 
     def supported_protocols(self) -> list[Any]:
-        """Whether members rebalance incrementally (KIP-429) is a matter of the name."""
+        """Returns the rebalance protocol, eager or cooperative (KIP-429), which depends on the name."""
         return [RebalanceProtocol.EAGER if self.name in EAGER else RebalanceProtocol.COOPERATIVE]
 
     def metadata(self, topics: Iterable[str]) -> bytes:
-        """What the consumer sends when it joins."""
+        """Returns the subscription that the consumer sends in JoinGroup."""
         return subscription_of(self._wishes, topics, self._owned)
 
     def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, bytes]:
-        """The plan of the group that the consumer leads.
+        """Computes the plan of the group that the consumer leads.
 
         Args:
             cluster: kafka-python's metadata.
-            members: what the broker answered, their subscriptions decoded by kafka-python.
+            members: members in the broker's answer, with subscriptions decoded by kafka-python.
 
         Raises:
             AssignmentError: there is no plan that may be sent.
@@ -75,12 +75,12 @@ class Assignor(AbstractPartitionAssignor):  # type: ignore[misc]  # kafka-python
         return plan(self._wishes, sent, partial(_replicas, cluster))
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
-        """Remember what the consumer got."""
+        """Stores the partitions that the consumer got, and the generation."""
         pairs = [(partition.topic, partition.partition) for partition in assignment.partitions()]
         self._owned = Owned(partitions=from_pairs(pairs), generation=generation)
 
 
 def _replicas(cluster: Any, topic: str) -> Replicas | None:
-    partitions = cluster._partitions.get(topic, {})  # noqa: SLF001 - no public method tells of replicas
+    partitions = cluster._partitions.get(topic, {})  # noqa: SLF001 - no public method returns the replicas
     placed = {number: (one.leader_id, one.replica_nodes) for number, one in partitions.items()}
     return racks_of_replicas(placed, {broker.node_id: broker.rack for broker in cluster.brokers()})

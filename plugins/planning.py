@@ -1,6 +1,6 @@
-"""What the assignors of all Python clients share: what a member sends, and the plan that a leader sends back.
+"""The code shared by the assignors of all Python clients: a member's subscription, and a leader's plan.
 
-Bytes in, bytes out, so that it matters to nobody which client wrote them.
+Its input and output are encoded messages, so it does not depend on the client.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ NAMES: Final = tuple(name for name, assignor in ASSIGNORS.items() if assignor.fo
 EAGER: Final = tuple(name for name in NAMES if not ASSIGNORS[name].cooperative)
 
 Replicas = tuple[tuple[str | None, ...], ...]
-"""For each partition of a topic the racks of its replicas, the leader's first; None where a rack is unknown."""
+"""For each partition of a topic the racks of its replicas, the leader's first; None for an unknown rack."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberConfig:
-    """How a member takes part.
+    """The configuration of one member.
 
     Attributes:
         name: protocol name, which all members of a group share.
         rack: the member's rack; the same as its `client_rack`.
-        options: what its plans look like when it leads.
-        follower_fetching: whether replicas other than the leader serve members of their rack (KIP-392); say no where
+        options: options of its plans when it leads.
+        follower_fetching: whether replicas other than the leader serve members of their rack (KIP-392); False if
             brokers have no rack-aware `replica.selector.class`.
     """
 
@@ -54,17 +54,17 @@ class MemberConfig:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owned:
-    """What a member got last, and in which generation; nothing before its first assignment."""
+    """The partitions that a member got last, and the generation; none before its first assignment."""
 
     partitions: TopicPartitions = NO_PARTITIONS
     generation: int = NO_GENERATION
 
 
 def subscription_of(wishes: MemberConfig, topics: Iterable[str], owned: Owned) -> bytes:
-    """The bytes that a member sends when it joins: version 3, with its rack, and what it owns where its kind tells it.
+    """Encodes a member's subscription: version 3, with its rack, and its owned partitions if the assignor uses them.
 
-    User data is Kafka's own, so that a leader on any client reads it (KIP-54, "Proposed Changes"); `sticky` tells there
-    what it owns.
+    User data is in Kafka's format, so that a leader of any client can read it (KIP-54, "Proposed Changes"); `sticky`
+    puts its owned partitions there.
     """
     user_data = None
     if wishes.name == STICKY and owned is not NOTHING:
@@ -86,11 +86,11 @@ def subscription_of(wishes: MemberConfig, topics: Iterable[str], owned: Owned) -
 def racks_of_replicas(
     placed: Mapping[int, tuple[int, Sequence[int]]], racks: Mapping[int, str | None]
 ) -> Replicas | None:
-    """Racks of the replicas of each partition of a topic, the leader's first; None where no partition is known.
+    """Returns the racks of each partition's replicas, the leader's first; None if no partition is known.
 
     Args:
         placed: leader and replicas of each partition, as broker ids.
-        racks: by broker id.
+        racks: racks by broker id.
     """
     if not placed:
         return None
@@ -106,12 +106,13 @@ def plan(
     members: Sequence[tuple[str, str | None, Subscription]],
     replicas_of: Callable[[str], Replicas | None],
 ) -> dict[str, bytes]:
-    """The assignment of every member, in bytes, in the newest version that all of them know.
+    """Computes the encoded assignment of every member, in the newest version that all of them know.
 
     Args:
-        wishes: of the leader.
+        wishes: configuration of the leader.
         members: member id, group instance id and subscription of each.
-        replicas_of: replicas of a topic that the leader's metadata shows; None for others, which are left out.
+        replicas_of: returns the replicas of a topic in the leader's metadata; None for other topics, which are left
+            out.
 
     Raises:
         AssignmentError: there is no plan that may be sent.

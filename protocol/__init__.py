@@ -1,4 +1,4 @@
-"""Bytes <-> values: the consumer protocol that Kafka clients embed in JoinGroup and SyncGroup.
+"""Converts bytes to values and back: the consumer protocol that Kafka clients embed in JoinGroup and SyncGroup.
 
 No I/O, no clock, no log.
 """

@@ -1,7 +1,7 @@
-"""What a member of a group claims to own, and since which generation, wherever its assignor wrote that down.
+"""Reads the owned partitions that a member claims, and their generation, from where its assignor puts them.
 
-Kafka's `sticky` puts it into the user data, `cooperative-sticky` into the subscription itself, with the generation in
-the user data until subscriptions had one (version 2, KIP-792).
+Kafka's `sticky` puts them into the user data, `cooperative-sticky` into the subscription itself, with the generation in
+the user data before subscriptions had one (version 2, KIP-792).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ COOPERATIVE_STICKY: Final = "cooperative-sticky"
 
 
 def claims(subscription: Subscription, assignor: str) -> tuple[TopicPartitions, int]:
-    """The partitions that a member claims and the generation in which it got them, -1 where it does not tell.
+    """Returns the partitions that a member claims and the generation in which it got them, -1 if unknown.
 
-    Both come from one place, so that a member's claims are never judged by a generation that another of its fields
-    tells: from sticky user data that names partitions, else from the subscription.
+    Both are read from the same place, so that claims are never combined with the generation of another field: from
+    sticky user data that contains partitions, else from the subscription.
 
     Args:
-        subscription: What the member sent.
-        assignor: Protocol name under which it sent it.
+        subscription: The member's subscription.
+        assignor: Protocol name of the subscription.
     """
     if assignor == STICKY:
         told = decode_sticky(subscription.user_data)

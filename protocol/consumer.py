@@ -1,10 +1,10 @@
-"""The consumer protocol, versions 0 to 3: bytes of `Subscription` and `Assignment` as Kafka's clients write them.
+"""Reads and writes the consumer protocol, versions 0 to 3: `Subscription` and `Assignment` as Kafka's clients do.
 
-Kafka sorts what a member says of itself (topics and owned partitions) and leaves what the leader says in the order of
-the plan, with one run per topic; both rules stand here. Versions newer than the known ones are read with the newest
-known format, and what follows it is kept. A message that ends after one of its fields is read as if the later ones were
-empty: segmentio/kafka-go writes version 1 and ends after the user data, and sarama and franz-go read it so as well,
-while Kafka's reader refuses it.
+Kafka sorts the topics and owned partitions in a subscription. It keeps the order of the plan in an assignment, with one
+run per topic. This module follows both rules. A version newer than the known ones is read with the newest known format,
+and the bytes after it are kept. A message that ends after one of its fields is read as if the later fields were empty:
+segmentio/kafka-go writes version 1 and ends after the user data. sarama and franz-go accept that too; Kafka's reader
+refuses it.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ NO_GENERATION: Final = -1
 
 
 def decode_subscription(data: bytes) -> Subscription:
-    """The subscription in the bytes of a member's metadata.
+    """Decodes the subscription in a member's metadata.
 
-    As in Kafka's reader, an empty rack is none, a negative generation is -1, and a negative length of a field that may
-    be absent makes it absent. Unlike Kafka's reader, which puts U+FFFD for them, bytes that are no UTF-8 are refused;
-    and fields after the topics may be missing at the end.
+    As in Kafka's reader, an empty rack means no rack, a negative generation becomes -1, and a negative length makes an
+    optional field absent. Unlike Kafka's reader, it refuses bytes that are not UTF-8 (Kafka replaces them by U+FFFD)
+    and accepts a message without the last fields, down to the topics.
 
     Raises:
-        ProtocolError: The bytes are no subscription of version 0 or newer, or end within a field.
+        ProtocolError: The bytes are not a subscription of version 0 or newer, or they end within a field.
     """
     version, at = _read_version(data)
     count, at = read_count(data, at, "topics", smallest=INT16.size)
@@ -81,11 +81,11 @@ def decode_subscription(data: bytes) -> Subscription:
 
 
 def encode_subscription(subscription: Subscription) -> bytes:
-    """The bytes of a subscription in its own version, topics and owned partitions in Kafka's order.
+    """Encodes a subscription in its own version, with topics and owned partitions in Kafka's order.
 
-    Fields that are newer than the version are left out, as Kafka does. A version above MAX_VERSION is written as it is,
-    with the newest known fields and then the trailing bytes, so that a message from the future keeps what it said;
-    Kafka's own writer would write MAX_VERSION.
+    Fields newer than the version are left out, as in Kafka. A version above MAX_VERSION is written unchanged, with the
+    newest known fields and then the trailing bytes, so that a message of a newer client keeps its content; Kafka's
+    own writer would write MAX_VERSION.
 
     Raises:
         ProtocolError: A value does not fit its field.
@@ -108,11 +108,11 @@ def encode_subscription(subscription: Subscription) -> bytes:
 
 
 def decode_assignment(data: bytes) -> Assignment:
-    """The assignment in the bytes that a member gets from SyncGroup; user data may be missing at the end.
+    """Decodes the assignment that a member gets from SyncGroup; the user data at the end may be missing.
 
     Raises:
-        ProtocolError: The bytes are no assignment of version 0 or newer, or end within a field. An empty message is
-            none: the broker sends it to members for whom the leader sent nothing.
+        ProtocolError: The bytes are not an assignment of version 0 or newer, or they end within a field. An empty
+            message is not an assignment: the broker sends it to members for which the leader sent nothing.
     """
     version, at = _read_version(data)
     partitions, at = read_runs(data, at, "partitions")
@@ -123,7 +123,7 @@ def decode_assignment(data: bytes) -> Assignment:
 
 
 def encode_assignment(assignment: Assignment) -> bytes:
-    """The bytes of an assignment in its own version: one run per topic, in the order in which the topics first occur.
+    """Encodes an assignment in its own version: one run per topic, in the order in which the topics first occur.
 
     Raises:
         ProtocolError: A value does not fit its field.
@@ -148,18 +148,17 @@ def encode_assignments(  # noqa: PLR0913 - the arrays of a plan belong together,
     version: int = MAX_VERSION,
     user_data: bytes | None = None,
 ) -> list[bytes]:
-    """The encoded assignments of all members, made in one piece: O(P) numpy work, no Python step per partition or run.
+    """Encodes the assignments of all members at once: O(P) numpy work, no Python step per partition or run.
 
-    All messages are laid out in one buffer. Partitions are put in the order of their owners, the lengths of the runs
-    give the place of each header and number, and these are scattered there as items of 4 bytes (numbers, lengths) or
-    of a header's size.
+    All messages share one buffer. Partitions are sorted by owner, the lengths of the runs give the position of each
+    header and number, and these are copied there as items of 4 bytes (numbers, lengths) or of a header's size.
 
     Args:
         topics: T distinct names.
         topic_of: [P] index into `topics`, ascending.
         number_of: [P] partition numbers; a member gets them in this order.
-        owner: [P] index of the member that is to read the partition, or -1 for nobody.
-        members: How many members there are: as many messages are made.
+        owner: [P] index of the member that is to read the partition, or -1 for none.
+        members: Number of members, and so of messages.
         version: Version of the messages.
         user_data: The same for every member.
 
@@ -182,7 +181,7 @@ def encode_assignments(  # noqa: PLR0913 - the arrays of a plan belong together,
 
     head, tail = _write_version(version), write_optional_bytes(user_data, "user_data")
     runs_of = np.bincount(run_member, minlength=members)
-    # bincount would add up sizes as floats; a running sum at the members' limits stays exact
+    # bincount with weights would sum sizes as floats; a cumulative sum, read at the members' limits, is exact
     ends_of_runs = np.concatenate(([0], np.cumsum(run_size)))
     ends = ends_of_runs[np.cumsum(runs_of)] + np.arange(1, members + 1) * (len(head) + INT32.size + len(tail))
     starts = np.concatenate(([0], ends[:-1]))
@@ -217,12 +216,12 @@ def _write_version(version: int) -> bytes:
 
 
 def _java_order(text: str) -> bytes:
-    """A key that sorts like Java's String.compareTo: by UTF-16 code units, where an emoji comes before U+FF5E."""
+    """Returns a key that sorts like Java's String.compareTo: by UTF-16 code units (an emoji comes before U+FF5E)."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def _by_topic(partitions: TopicPartitions) -> dict[str, Int32Array]:
-    """The numbers of each topic in their order, topics in the order in which they first occur; empty runs vanish."""
+    """Returns the numbers of each topic, in order, by topic in order of first occurrence; empty runs are dropped."""
     runs: dict[str, list[Int32Array]] = {}
     for topic, numbers in zip(partitions.topics, partitions.numbers, strict=True):
         if len(numbers):
@@ -240,14 +239,14 @@ def _check_plan(topics: int, topic_of: Int32Array, number_of: Int32Array, owner:
         message = f"members {owner.min()}..{owner.max()} of {members}; give -1 for nobody, or 0..{members - 1}"
         raise ProtocolError(message, field="owner")
     if topic_of[0] < 0 or topic_of[-1] >= topics or bool((topic_of[1:] < topic_of[:-1]).any()):
-        # a topic in two runs of one message would still be read, but nobody writes it so
+        # clients would still read a topic that has two runs in one message, but no client writes that
         raise ProtocolError(f"not ascending within 0..{topics - 1}; sort partitions by topic", field="topic_of")
 
 
 def _stable_order(owner: Int32Array, members: int) -> npt.NDArray[np.int64]:
-    """The partitions that have an owner, by owner, else as they were.
+    """Returns the partitions that have an owner, sorted by owner; the order is otherwise unchanged.
 
-    numpy sorts 16-bit keys by radix, several times faster than wider ones, so more members take two such passes.
+    numpy radix-sorts 16-bit keys, several times faster than wider ones, so more members take two such passes.
     """
     key = owner + 1
     order = np.argsort(key.astype(np.uint16), kind="stable")
@@ -257,7 +256,7 @@ def _stable_order(owner: Int32Array, members: int) -> npt.NDArray[np.int64]:
 
 
 def _first_of_runs(member: Int32Array, topic: Int32Array) -> npt.NDArray[np.int64]:
-    """Where the member or the topic differs from the entry before."""
+    """Returns the indices at which the member or the topic differs from the previous entry."""
     changes = np.empty(len(member), dtype=np.bool_)
     changes[:1] = True
     np.not_equal(topic[1:], topic[:-1], out=changes[1:])
@@ -266,7 +265,7 @@ def _first_of_runs(member: Int32Array, topic: Int32Array) -> npt.NDArray[np.int6
 
 
 def _scatter(buffer: npt.NDArray[np.uint8], at: npt.NDArray[np.int64], items: npt.NDArray[np.generic]) -> None:
-    """Copy items of one size to byte positions: the buffer is seen as an array of items that start at every byte."""
+    """Copies items of one size to byte positions, through a view of the buffer with one item starting at each byte."""
     size = items.dtype.itemsize
     if len(at):
         form = np.dtype(f"V{size}")
@@ -281,9 +280,9 @@ def _scatter_headers(
     headers: list[bytes],
     header_size: npt.NDArray[np.int64],
 ) -> None:
-    """Copy each run's topic (length and name) to its start, one pass per distinct size of a header."""
+    """Copies each run's header (topic length and name) to the run's start, one pass per distinct header size."""
     run_header_size = header_size[run_topic]
-    # sizes are below 2 + 2**15 and so fit the 16-bit keys that numpy sorts by radix
+    # sizes are below 2 + 2**15, so they fit the 16-bit keys that numpy radix-sorts
     by_size = np.argsort(run_header_size.astype(np.uint16), kind="stable")
     sizes, begins = np.unique(run_header_size[by_size], return_index=True)
     limits = [*begins.tolist(), len(by_size)]

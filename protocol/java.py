@@ -1,6 +1,6 @@
-"""How Java orders what its hash tables hold, where Kafka lets them decide: hash codes and the buckets of HashMap.
+"""Reproduces Java's hash codes and the iteration order of HashMap, on which the bytes of some Kafka messages depend.
 
-Buckets of eight keys and more can become trees in Java, which may list their keys otherwise; readers do not mind the
+In Java buckets of eight or more keys can become trees, which may list their keys in another order; readers accept any
 order, so that is left out.
 """
 
@@ -22,7 +22,7 @@ Key = TypeVar("Key")
 
 
 def string_hash(text: str) -> int:
-    """String.hashCode (over UTF-16 code units), as an unsigned word."""
+    """Returns String.hashCode (over UTF-16 code units), as an unsigned 32-bit number."""
     code = 0
     for unit in np.frombuffer(text.encode("utf-16-le", "surrogatepass"), dtype="<u2").tolist():
         code = (31 * code + unit) & WORD
@@ -30,12 +30,12 @@ def string_hash(text: str) -> int:
 
 
 def spread_hash(text: str) -> int:
-    """The hash of a string, its upper half mixed into the lower one as HashMap does."""
+    """Returns the hash of a string with its upper half mixed into the lower one, as in HashMap."""
     return _spread(string_hash(text))
 
 
 def list_hash(*codes: int) -> int:
-    """The hash of a list whose elements hash so (`Objects.hash`), as an unsigned word."""
+    """Returns the hash of a list with these hashes of its elements (`Objects.hash`), as an unsigned 32-bit number."""
     result = 1
     for code in codes:
         result = (31 * result + code) & WORD
@@ -43,7 +43,7 @@ def list_hash(*codes: int) -> int:
 
 
 def buckets_for(keys: int) -> int:
-    """Buckets of a HashMap that never held more than so many keys."""
+    """Returns the number of buckets of a HashMap that never held more than this number of keys."""
     buckets = FIRST_TABLE
     while keys > buckets * 3 // 4:
         buckets *= 2
@@ -51,18 +51,18 @@ def buckets_for(keys: int) -> int:
 
 
 def put_order(keys: Iterable[Key], hash_of: Callable[[Key], int]) -> list[Key]:
-    """The iteration order of a HashMap or HashSet into which keys were put in this order."""
+    """Returns the iteration order of a HashMap or HashSet into which keys were put in this order."""
     found = list(dict.fromkeys(keys))
     buckets = buckets_for(len(found))
     return sorted(found, key=lambda key: _spread(hash_of(key)) & (buckets - 1))
 
 
 def computed_order(keys: list[Key], hash_of: Callable[[Key], int], *, asked_again: bool) -> list[Key]:
-    """The iteration order of a HashMap that was filled through `computeIfAbsent` with these keys in this order.
+    """Returns the iteration order of a HashMap filled by `computeIfAbsent` with these keys in this order.
 
     `computeIfAbsent` puts a new key at the head of its bucket, and growing keeps the order within a bucket, so a bucket
-    lists its keys latest first. It grows before it looks, when more keys than three quarters of the buckets were there
-    by then; `asked_again` tells whether it was called after the last key had come in.
+    lists its keys latest first. The map grows before the lookup, if it already has more keys than three quarters of its
+    buckets; `asked_again` is whether `computeIfAbsent` was called after the last key was inserted.
     """
     buckets = buckets_for(len(keys) if asked_again else len(keys) - 1)
     latest_first = keys[::-1]

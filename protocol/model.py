@@ -1,7 +1,7 @@
-"""The values that consumers embed in JoinGroup and SyncGroup (KIP-54, KIP-429, KIP-792, KIP-881), without their bytes.
+"""The values that consumers embed in JoinGroup and SyncGroup (KIP-54, KIP-429, KIP-792, KIP-881), without encoding.
 
-Everything here is frozen. Partitions are kept as runs of one topic, as they stand in the messages, with the numbers in
-numpy arrays, so that a member that owns 100,000 partitions costs a few objects and not 100,000.
+Everything here is frozen. Partitions are stored as runs of one topic, as in the messages, with the numbers in numpy
+arrays, so that a member that owns 100,000 partitions costs a few objects and not 100,000.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ _INT32: Final = np.dtype(np.int32)
 class TopicPartitions:
     """Partitions in the order of a message: run k holds `numbers[k]` of `topics[k]`; a topic may have several runs.
 
-    Two values are equal when they have the same runs; `to_pairs` of both tells whether they name the same partitions.
+    Two values are equal if they have the same runs; compare their `to_pairs` to see if the partitions are the same.
 
     Attributes:
         topics: The topic of each run.
-        numbers: The partition numbers of each run: one-dimensional native int32, read-only by convention (what this
-            room makes is read-only in fact).
+        numbers: The partition numbers of each run: one-dimensional native int32, read-only by convention (arrays made
+            by this package are marked read-only).
     """
 
     topics: tuple[str, ...]
     numbers: tuple[Int32Array, ...]
 
     def __post_init__(self) -> None:
-        """Refuse what could not be told apart or would be cut when written."""
+        """Refuses different lengths, and arrays that are not one-dimensional int32, which would be written wrong."""
         if len(self.topics) != len(self.numbers):
             message = f"{len(self.topics)} topics with {len(self.numbers)} arrays of numbers; give one array per topic"
             raise ProtocolError(message, field="numbers")
@@ -53,7 +53,7 @@ class TopicPartitions:
                 raise ProtocolError(message, field="numbers")
 
     def __len__(self) -> int:
-        """The number of partitions."""
+        """Returns the number of partitions."""
         return sum(map(len, self.numbers))
 
     def __eq__(self, other: object) -> bool:
@@ -66,7 +66,7 @@ class TopicPartitions:
 
 
 def from_flat(topics: Sequence[str], sizes: Sequence[int], numbers: Int32Array) -> TopicPartitions:
-    """Runs of the given sizes, cut from one array of all numbers; the array is frozen and shared, not copied."""
+    """Makes runs of the given sizes from one array of all numbers; the array is frozen and shared, not copied."""
     numbers.setflags(write=False)
     runs: list[Int32Array] = []
     begin = 0
@@ -78,7 +78,7 @@ def from_flat(topics: Sequence[str], sizes: Sequence[int], numbers: Int32Array) 
 
 
 def from_pairs(pairs: Iterable[tuple[str, int]]) -> TopicPartitions:
-    """The runs of (topic, number) pairs: neighbours of one topic make a run, so `to_pairs` gives the same list back.
+    """Makes runs of (topic, number) pairs: adjacent pairs of one topic form a run, so `to_pairs` returns the same list.
 
     Raises:
         ProtocolError: A number does not fit into 32 bits.
@@ -100,7 +100,7 @@ def from_pairs(pairs: Iterable[tuple[str, int]]) -> TopicPartitions:
 
 
 def to_pairs(partitions: TopicPartitions) -> list[tuple[str, int]]:
-    """The (topic, number) pairs in the order of the message."""
+    """Returns the (topic, number) pairs in the order of the message."""
     runs = zip(partitions.topics, partitions.numbers, strict=True)
     return [(topic, number) for topic, run in runs for number in run.tolist()]
 
@@ -110,16 +110,16 @@ NO_PARTITIONS: Final = TopicPartitions(topics=(), numbers=())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subscription:
-    """What a member says of itself in JoinGroup (`ConsumerProtocolSubscription`).
+    """A member's subscription in JoinGroup (`ConsumerProtocolSubscription`).
 
     Attributes:
-        version: Version of the message; fields newer than it are not written.
-        topics: The topics the member wants.
-        user_data: What the member's assignor told its peers, or None.
-        owned: The partitions the member holds (since version 1, KIP-429).
+        version: Version of the message; newer fields are not written.
+        topics: The topics that the member subscribes to.
+        user_data: Data of the member's assignor for the leader's, or None.
+        owned: The member's owned partitions (since version 1, KIP-429).
         generation: The generation in which it got them, or -1 (since version 2, KIP-792).
         rack: The member's rack, or None (since version 3, KIP-881).
-        trailing: Bytes behind the last known field: the fields of versions that are newer than this program.
+        trailing: Bytes after the last known field: fields of versions that are newer than this program.
     """
 
     version: int = MAX_VERSION
@@ -133,13 +133,13 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """What the leader gives a member in SyncGroup (`ConsumerProtocolAssignment`).
+    """A member's assignment in SyncGroup, made by the leader (`ConsumerProtocolAssignment`).
 
     Attributes:
         version: Version of the message.
-        partitions: The partitions the member is to read.
-        user_data: What the leader's assignor tells the member's, or None.
-        trailing: Bytes behind the last known field: the fields of versions that are newer than this program.
+        partitions: The partitions that the member must read.
+        user_data: Data of the leader's assignor for the member's, or None.
+        trailing: Bytes after the last known field: fields of versions that are newer than this program.
     """
 
     version: int = MAX_VERSION
@@ -150,12 +150,12 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StickyUserData:
-    """What Kafka's `sticky` assignor keeps in the user data of a subscription (KIP-54, KIP-341).
+    """The content of the user data that Kafka's `sticky` assignor puts into a subscription (KIP-54, KIP-341).
 
     Attributes:
-        owned: The partitions the member holds.
-        generation: The generation in which it got them; -1 where the bytes could not be understood, None where they
-            name none (no bytes at all, or the format of clients before 2.3).
+        owned: The member's owned partitions.
+        generation: The generation in which it got them; -1 if the bytes could not be read, None if they contain no
+            generation (no bytes at all, or the format of clients before 2.3).
     """
 
     owned: TopicPartitions

@@ -1,7 +1,7 @@
-"""The user data of Kafka's `sticky` and `cooperative-sticky` assignors: what a member held, and since which generation.
+"""The user data of Kafka's `sticky` and `cooperative-sticky` assignors: owned partitions and their generation.
 
-Kafka writes the topics in the iteration order of a `HashMap`, so that map is imitated here, and reads leniently: what
-it cannot understand means that the member held nothing, never an error.
+Kafka writes the topics in the iteration order of a `HashMap`, which is reproduced here. It reads leniently: bytes that
+it cannot read mean that the member owned nothing, never an error.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from protocol.model import Int32Array
 
 UNKNOWN_GENERATION: Final = -1
-"""Kafka's DEFAULT_GENERATION: what an assignor without a generation writes, and how unreadable user data counts."""
+"""Kafka's DEFAULT_GENERATION: written by an assignor without a generation, and assumed for unreadable user data."""
 
 
 def encode_sticky(owned: TopicPartitions, generation: int | None, version: int = 1) -> bytes:
-    """The user data of Kafka's `sticky` assignor.
+    """Encodes the user data of Kafka's `sticky` assignor.
 
-    Version 1 (since Kafka 2.3) lists the topics in HashMap order and ends with the generation, None being -1. Version 0
+    Version 1 (since Kafka 2.3) lists the topics in HashMap order and ends with the generation, -1 for None. Version 0
     has no generation and lists the topics in the order in which they first occur.
 
     Raises:
@@ -40,7 +40,7 @@ def encode_sticky(owned: TopicPartitions, generation: int | None, version: int =
         numbers_of.setdefault(topic, []).append(numbers)
     topics = list(numbers_of)
     if version == 1 and topics:
-        # the map grows when it is next asked, so a topic that comes with the last partition of all does not count yet
+        # Java's map grows at the next computeIfAbsent: a topic that first occurs at the last partition does not count
         is_last_partition = len(numbers_of[topics[-1]]) == 1 and len(runs[-1][1]) == 1 and runs[-1][0] == topics[-1]
         topics = _java_hash_map_order(topics, asked_again=not is_last_partition)
     encoded = write_runs(((topic, np.concatenate(numbers_of[topic])) for topic in topics), "owned")
@@ -50,10 +50,10 @@ def encode_sticky(owned: TopicPartitions, generation: int | None, version: int =
 
 
 def decode_sticky(data: bytes | None) -> StickyUserData:
-    """What a member held, by the user data of its `sticky` assignor, read as leniently as Kafka reads it.
+    """Decodes the user data of a member's `sticky` assignor, as leniently as Kafka.
 
-    Version 1 is tried first, then version 0; bytes behind either are ignored. Bytes that are neither count as no
-    partitions in generation -1. Bytes that are no UTF-8 become U+FFFD, and so name a topic that does not exist.
+    Version 1 is tried first, then version 0; bytes after either are ignored. Bytes that are neither mean no partitions
+    in generation -1. Bytes that are not UTF-8 become U+FFFD, and so name a topic that does not exist.
     """
     if not data:
         return StickyUserData(owned=NO_PARTITIONS, generation=None)
@@ -68,7 +68,7 @@ def decode_sticky(data: bytes | None) -> StickyUserData:
 
 
 def encode_cooperative_sticky(generation: int | None) -> bytes:
-    """The user data of Kafka's `cooperative-sticky` assignor: its generation, None being -1.
+    """Encodes the user data of Kafka's `cooperative-sticky` assignor: its generation, -1 for None.
 
     Raises:
         ProtocolError: The generation does not fit into 32 bits.
@@ -77,9 +77,9 @@ def encode_cooperative_sticky(generation: int | None) -> bytes:
 
 
 def decode_cooperative_sticky(data: bytes | None) -> int | None:
-    """The generation in the user data of a `cooperative-sticky` member; None without user data, -1 if unreadable.
+    """Decodes the generation in a `cooperative-sticky` member's user data; None without user data, -1 if unreadable.
 
-    Kafka asks the user data only where the subscription itself has no generation (before version 2).
+    Kafka uses the user data only if the subscription itself has no generation (before version 2).
     """
     if data is None:
         return None
@@ -90,12 +90,13 @@ def decode_cooperative_sticky(data: bytes | None) -> int | None:
 
 
 def _java_hash_map_order(keys: list[str], *, asked_again: bool) -> list[str]:
-    """The iteration order of a HashMap that was filled through `computeIfAbsent` with these keys in this order.
+    """Returns the iteration order of a HashMap filled by `computeIfAbsent` with these keys in this order.
 
     `computeIfAbsent` puts a new key at the head of its bucket, and growing keeps the order within a bucket, so a bucket
-    lists its keys latest first. It grows before it looks, when more keys than three quarters of the buckets were there
-    by then; `asked_again` tells whether it was called after the last key had come in. Buckets of eight keys and more
-    become trees in Java, which can list their keys otherwise; readers do not mind the order, so that is left out.
+    lists its keys latest first. The map grows before the lookup, if it already has more keys than three quarters of its
+    buckets; `asked_again` is whether `computeIfAbsent` was called after the last key was inserted. In Java buckets of
+    eight or more keys become trees, which can list their keys in another order; readers accept any order, so that is
+    left out.
     """
     buckets = buckets_for(len(keys) if asked_again else len(keys) - 1)
     latest_first = keys[::-1]

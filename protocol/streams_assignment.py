@@ -1,7 +1,7 @@
-"""Bytes of Kafka Streams' `AssignmentInfo`, versions 1 to 11, as Kafka writes and reads them.
+"""Reads and writes Kafka Streams' `AssignmentInfo`, versions 1 to 11, as Kafka does.
 
-Strings are in Java's modified UTF-8 here, unlike anywhere else in Kafka's messages. Since version 5 topics of hosts
-are written once, in a dictionary that is numbered and listed in the orders of Java's hash tables.
+Strings are in Java's modified UTF-8 here, unlike in all other Kafka messages. Since version 5 each topic of the hosts
+is written once, in a dictionary that is numbered and listed in the orders of Java's hash tables.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ Hosts = tuple[tuple[tuple[str, int], Pairs], ...]
 
 
 def decode_assignment_info(data: bytes) -> AssignmentInfo:
-    """The info in the user data of a Streams client's assignment.
+    """Decodes the info in the user data of a Streams client's assignment.
 
     Raises:
-        ProtocolError: The bytes are no such info, or of a version that is not known.
+        ProtocolError: The bytes are not such an info, or its version is not known.
     """
     version, at = read_integer(data, 0, INT32, "version")
     if not 1 <= version <= MAX_VERSION:
@@ -77,7 +77,7 @@ def decode_assignment_info(data: bytes) -> AssignmentInfo:
 
 
 def encode_assignment_info(info: AssignmentInfo) -> bytes:
-    """The bytes of an info in its own version; fields that are newer are left out, as Kafka does.
+    """Encodes an info in its own version; newer fields are left out, as in Kafka.
 
     Raises:
         ProtocolError: A value does not fit its field, the version is not known, or a task belongs to a named topology,
@@ -134,7 +134,7 @@ def _read_hosts(data: bytes, at: int, field: str, topics: dict[int, str] | None)
 
 
 def _read_pairs(data: bytes, at: int, field: str, topics: dict[int, str] | None) -> tuple[Pairs, int]:
-    """Partitions with their topics' names, or their numbers in the dictionary."""
+    """Reads partitions, with topics as names or as numbers of the dictionary."""
     smallest = SMALLEST_TEXT if topics is None else INT32.size
     count, at = read_count(data, at, field, smallest=smallest + INT32.size)
     pairs = []
@@ -206,19 +206,19 @@ def _write_hosts(hosts: Hosts, write_topic: Callable[[str], bytes]) -> bytes:
 
 
 def _write_pairs(pairs: Iterable[tuple[str, int]], write_topic: Callable[[str], bytes]) -> bytes:
-    """Partitions, each once."""
+    """Writes partitions, each once."""
     once = dict.fromkeys(pairs)
     parts = [write_topic(topic) + write_integer(partition, INT32, "partition") for topic, partition in once]
     return INT32.pack(len(parts)) + b"".join(parts)
 
 
 def _pair_hash(pair: tuple[str, int]) -> int:
-    """`TopicPartition.hashCode`."""
+    """Returns Java's `TopicPartition.hashCode`."""
     return list_hash(pair[1], string_hash(pair[0]))
 
 
 def _write_text(text: str) -> bytes:
-    """A string as `DataOutput.writeUTF` writes it: each UTF-16 unit by itself, and no zero byte."""
+    """Writes a string like `DataOutput.writeUTF`: each UTF-16 unit separately, and no zero byte."""
     units = text.encode("utf-16-be", "surrogatepass")
     alone = "".join(chr(unit) for (unit,) in UINT16.iter_unpack(units))
     encoded = alone.encode("utf-8", "surrogatepass").replace(b"\0", b"\xc0\x80")
@@ -229,7 +229,7 @@ def _write_text(text: str) -> bytes:
 
 
 def _read_text(data: bytes, at: int, field: str) -> tuple[str, int]:
-    """A string as `DataInput.readUTF` reads it."""
+    """Reads a string like `DataInput.readUTF`."""
     size, start = read_integer(data, at, UINT16, field)
     end = start + size
     if end > len(data):

@@ -1,7 +1,7 @@
-"""The values that Kafka Streams embeds in JoinGroup and SyncGroup user data, without their bytes.
+"""The values that Kafka Streams embeds in JoinGroup and SyncGroup user data, without encoding.
 
-`SubscriptionInfo` is what a client tells the leader (with offset sums by KIP-441 and tags by KIP-708), `AssignmentInfo`
-what the leader tells a client.
+A client sends `SubscriptionInfo` to the leader (with offset sums by KIP-441 and tags by KIP-708); the leader sends
+`AssignmentInfo` to a client.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ MAX_VERSION: Final = 11
 """The newest version of both infos whose fields are known (KIP-708)."""
 
 UNKNOWN_VERSION: Final = -1
-"""Stands where a message is too old to name a version."""
+"""Value of a version field that the message is too old to have."""
 
 LATEST_OFFSET: Final = -2
 """Offset sum of a task that ran actively on the client."""
@@ -25,7 +25,7 @@ UNKNOWN_OFFSET_SUM: Final = -3
 """Offset sum of a task whose offsets are unknown, as they are before version 7."""
 
 NEVER: Final = 2**63 - 1
-"""`next_rebalance_ms` where no rebalance is planned."""
+"""`next_rebalance_ms` if no rebalance is planned."""
 
 Pairs: TypeAlias = tuple[tuple[str, int], ...]
 
@@ -41,19 +41,19 @@ class StreamsTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionInfo:
-    """What a Streams client says of itself.
+    """The subscription data of a Streams client.
 
     Attributes:
-        version: version of the message; fields newer than it are not written.
+        version: version of the message; newer fields are not written.
         latest_supported: newest version that the client understands (since version 3), or UNKNOWN_VERSION.
         process_id: the client.
         user_endpoint: `application.server` as host:port, or None (since version 2).
-        task_offset_sums: offset sum of each task that it has something of (since version 7; before, only whether a task
-            was active is known: LATEST_OFFSET, or UNKNOWN_OFFSET_SUM).
+        task_offset_sums: offset sum of each task of which it has state (since version 7; before, it is only known
+            whether a task was active: LATEST_OFFSET, or UNKNOWN_OFFSET_SUM).
         unique_field: a byte that differs between two rebalances of one client (since version 8).
-        error_code: 0, or why the client wants to be shut down (since version 9).
+        error_code: 0, or why the client requests a shutdown (since version 9).
         client_tags: `client.tag.*` (since version 11).
-        trailing: bytes behind the last known field; all behind the two versions where the version is a newer one.
+        trailing: bytes after the last known field; if the version is newer than known, all after the two versions.
     """
 
     version: int = MAX_VERSION
@@ -68,29 +68,29 @@ class SubscriptionInfo:
 
     @property
     def active_tasks(self) -> tuple[StreamsTask, ...]:
-        """Tasks that it ran."""
+        """Returns the tasks that it ran."""
         return tuple(task for task, offsets in self.task_offset_sums if offsets == LATEST_OFFSET)
 
     @property
     def standby_tasks(self) -> tuple[StreamsTask, ...]:
-        """Tasks of which it has state without having run them."""
+        """Returns the tasks of which it has state and that it did not run."""
         return tuple(task for task, offsets in self.task_offset_sums if offsets != LATEST_OFFSET)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentInfo:
-    """What the leader tells a Streams client, beside the partitions that its consumer gets.
+    """The leader's data for a Streams client, in addition to the partitions of its consumer.
 
     Attributes:
-        version: version of the message; fields newer than it are not written.
+        version: version of the message; newer fields are not written.
         commonly_supported: newest version that all clients understand (since version 3), or UNKNOWN_VERSION.
         active: active tasks, one for each partition that the consumer gets, in the same order.
         standby: standby tasks with the changelog partitions of each.
         partitions_by_host: partitions that the instances serve, by (host, port) (since version 2).
         standby_partitions_by_host: the same for standbys (since version 6).
-        err_code: 0, or why the client is to stop (since version 4).
-        next_rebalance_ms: when the client is to ask for another rebalance, in ms since 1970 (since version 7).
-        trailing: bytes behind the last known field.
+        err_code: 0, or why the client must stop (since version 4).
+        next_rebalance_ms: when the client must request another rebalance, in ms since 1970 (since version 7).
+        trailing: bytes after the last known field.
     """
 
     version: int = MAX_VERSION

@@ -1,7 +1,7 @@
-"""Bytes of Kafka Streams' `SubscriptionInfo`, versions 1 to 11, as Kafka writes and reads them.
+"""Reads and writes Kafka Streams' `SubscriptionInfo`, versions 1 to 11, as Kafka does.
 
-A newer version is read as Kafka reads it: its two version numbers only. Kafka lists tasks in the orders of its hash
-tables before version 10 and as they come since; both stand here.
+Of a newer version only the two version numbers are read, as in Kafka. Before version 10 Kafka writes tasks in the
+order of its hash tables, since then in the order given; this module does both.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ Offsets = list[tuple[StreamsTask, int]]
 
 
 def decode_subscription_info(data: bytes) -> SubscriptionInfo:
-    """The info in the user data of a Streams client's subscription.
+    """Decodes the info in the user data of a Streams client's subscription.
 
-    An empty endpoint is none. Unlike Kafka's reader, which puts U+FFFD for them, bytes that are no UTF-8 are refused.
+    An empty endpoint means none. Bytes that are not UTF-8 are refused; Kafka's reader replaces them by U+FFFD.
 
     Raises:
-        ProtocolError: The bytes are no such info.
+        ProtocolError: The bytes are not such an info.
     """
     version, at = read_integer(data, 0, INT32, "version")
     latest = UNKNOWN_VERSION
@@ -100,7 +100,7 @@ def decode_subscription_info(data: bytes) -> SubscriptionInfo:
 
 
 def encode_subscription_info(info: SubscriptionInfo) -> bytes:
-    """The bytes of an info in its own version; fields that are newer are left out, as Kafka does.
+    """Encodes an info in its own version; newer fields are left out, as in Kafka.
 
     Raises:
         ProtocolError: A value does not fit its field, the version is not known, or a task belongs to a named topology,
@@ -148,7 +148,7 @@ def _read_process(data: bytes, at: int) -> tuple[UUID, int]:
 
 
 def _read_encoded_text(data: bytes, at: int, field: str) -> tuple[str, int]:
-    """A byte string that holds UTF-8 and may not be absent."""
+    """Reads a byte string that holds UTF-8 and may not be absent."""
     value, end = read_optional_bytes(data, at, field)
     if value is None:
         message = "negative length; these bytes may be empty (0) but not absent"
@@ -167,7 +167,7 @@ def _write_encoded_text(text: str, field: str) -> bytes:
 
 
 def _read_old_tasks(data: bytes, at: int) -> tuple[Offsets, int]:
-    """Versions 1 to 6: tasks that were active, then standbys."""
+    """Reads the tasks of versions 1 to 6: previous actives, then standbys."""
     offsets: Offsets = []
     for field, offset in (("prev_tasks", LATEST_OFFSET), ("standby_tasks", UNKNOWN_OFFSET_SUM)):
         count, at = read_count(data, at, field, smallest=TASK.size)
@@ -187,7 +187,7 @@ def _write_old_tasks(offsets: Offsets) -> bytes:
 
 
 def _read_nested_offsets(data: bytes, at: int) -> tuple[Offsets, int]:
-    """Versions 7 to 9: partitions by subtopology."""
+    """Reads the tasks of versions 7 to 9: partitions by subtopology."""
     offsets: Offsets = []
     count, at = read_count(data, at, "task_offset_sums", smallest=2 * INT32.size)
     for index in range(count):
@@ -209,7 +209,7 @@ def _write_nested_offsets(offsets: Offsets) -> bytes:
             written + write_integer(offset, INT64, "task_offset_sums.offset_sum")
         )
     keys = list(groups)
-    # the map grows when it is next asked, so a subtopology that comes with the last task of all does not count yet
+    # Java's map grows at the next computeIfAbsent: a subtopology that first occurs at the last task does not count
     again = bool(keys) and not (len(groups[keys[-1]]) == 1 and offsets[-1][0].subtopology == keys[-1])
     parts = [INT32.pack(len(groups))]
     for subtopology in computed_order(keys, lambda key: key, asked_again=again):
@@ -219,7 +219,7 @@ def _write_nested_offsets(offsets: Offsets) -> bytes:
 
 
 def _read_offsets(data: bytes, at: int) -> tuple[Offsets, int]:
-    """Since version 10: one entry per task."""
+    """Reads the tasks since version 10: one entry per task."""
     offsets: Offsets = []
     count, at = read_count(data, at, "task_offset_sums", smallest=TASK.size + INT64.size + INT16.size)
     for index in range(count):

@@ -1,8 +1,8 @@
-"""The fields of which Kafka's embedded messages consist: how one integer, string, byte string or run list is laid out.
+"""Reads and writes the fields of Kafka's embedded messages: integers, strings, byte strings and lists of runs.
 
-Readers are plain functions from (data, offset, field name) to (value, next offset); writers return bytes. No length is
-believed before it was compared with the bytes that are left, so a forged one costs nothing. A field name may hold `{}`
-for the index of an element; it is filled in only when something is wrong.
+Readers are plain functions from (data, offset, field name) to (value, next offset); writers return bytes. Every length
+is compared with the number of remaining bytes before it is used, so a forged length costs nothing. A field name may
+contain `{}` for the index of an element; it is filled in only for an error message.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BadUtf8 = Literal["strict", "replace"]
 
 
 def read_integer(data: bytes, at: int, form: Struct, field: str, index: int = 0) -> tuple[int, int]:
-    """One signed integer of the given form."""
+    """Reads one integer of the given form."""
     end = at + form.size
     if end > len(data):
         message = f"needs {form.size} bytes, {len(data) - at} are left; the message was cut short"
@@ -42,7 +42,7 @@ def read_integer(data: bytes, at: int, form: Struct, field: str, index: int = 0)
 
 
 def read_count(data: bytes, at: int, field: str, *, smallest: int, index: int = 0) -> tuple[int, int]:
-    """The length of an array whose elements have at least `smallest` bytes each."""
+    """Reads the length of an array whose elements have at least `smallest` bytes each."""
     count, start = read_integer(data, at, INT32, field, index)
     if count < 0:
         message = f"array length {count}; this array may be empty (0) but not absent"
@@ -54,7 +54,7 @@ def read_count(data: bytes, at: int, field: str, *, smallest: int, index: int = 
 
 
 def read_text(data: bytes, at: int, field: str, *, index: int = 0, bad_utf8: BadUtf8 = "strict") -> tuple[str, int]:
-    """A string that may not be absent."""
+    """Reads a string that may not be absent."""
     text, end = read_optional_text(data, at, field, index=index, bad_utf8=bad_utf8)
     if text is None:
         message = "negative string length; this string may be empty (0) but not absent"
@@ -65,7 +65,7 @@ def read_text(data: bytes, at: int, field: str, *, index: int = 0, bad_utf8: Bad
 def read_optional_text(
     data: bytes, at: int, field: str, *, index: int = 0, bad_utf8: BadUtf8 = "strict"
 ) -> tuple[str | None, int]:
-    """A string, or None for any negative length (Kafka writes -1 and reads each of them so)."""
+    """Reads a string, or None for any negative length (Kafka writes -1, and reads all of them as absent)."""
     size, start = read_integer(data, at, INT16, field, index)
     if size < 0:
         return None, start
@@ -81,7 +81,7 @@ def read_optional_text(
 
 
 def read_optional_bytes(data: bytes, at: int, field: str) -> tuple[bytes | None, int]:
-    """A byte string, or None for any negative length (Kafka writes -1 and reads each of them so)."""
+    """Reads a byte string, or None for any negative length (Kafka writes -1, and reads all of them as absent)."""
     size, start = read_integer(data, at, INT32, field)
     if size < 0:
         return None, start
@@ -93,7 +93,7 @@ def read_optional_bytes(data: bytes, at: int, field: str) -> tuple[bytes | None,
 
 
 def read_runs(data: bytes, at: int, field: str, *, bad_utf8: BadUtf8 = "strict") -> tuple[TopicPartitions, int]:
-    """Runs of partitions: O(runs) in Python, the numbers are converted in one piece."""
+    """Reads runs of partitions: O(runs) in Python, all numbers are converted at once."""
     count, at = read_count(data, at, field, smallest=SMALLEST_RUN)
     topic_field, numbers_field = f"{field}[{{}}].topic", f"{field}[{{}}].partitions"
     topics: list[str] = []
@@ -111,7 +111,7 @@ def read_runs(data: bytes, at: int, field: str, *, bad_utf8: BadUtf8 = "strict")
 
 
 def write_integer(value: int, form: Struct, field: str) -> bytes:
-    """One signed integer of the given form."""
+    """Writes one signed integer of the given form."""
     limit = 1 << (8 * form.size - 1)
     if not -limit <= value < limit:
         raise ProtocolError(f"{value} is outside {-limit}..{limit - 1}", field=field)
@@ -119,7 +119,7 @@ def write_integer(value: int, form: Struct, field: str) -> bytes:
 
 
 def write_text(text: str, field: str) -> bytes:
-    """A string with its length."""
+    """Writes a string with its length."""
     try:
         encoded = text.encode()
     except UnicodeEncodeError:
@@ -131,12 +131,12 @@ def write_text(text: str, field: str) -> bytes:
 
 
 def write_optional_text(text: str | None, field: str) -> bytes:
-    """A string with its length, or the length -1."""
+    """Writes a string with its length, or the length -1."""
     return INT16.pack(-1) if text is None else write_text(text, field)
 
 
 def write_optional_bytes(value: bytes | None, field: str) -> bytes:
-    """A byte string with its length, or the length -1."""
+    """Writes a byte string with its length, or the length -1."""
     if value is None:
         return INT32.pack(-1)
     if len(value) > LONGEST_BYTES:
@@ -145,7 +145,7 @@ def write_optional_bytes(value: bytes | None, field: str) -> bytes:
 
 
 def write_runs(runs: Iterable[tuple[str, Int32Array]], field: str) -> bytes:
-    """Runs of partitions in the given order."""
+    """Writes runs of partitions in the given order."""
     parts: list[bytes] = [b""]
     for topic, numbers in runs:
         parts += (write_text(topic, f"{field}.topic"), INT32.pack(len(numbers)), numbers.astype(BIG_INT32).tobytes())

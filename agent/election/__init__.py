@@ -1,1 +1,1 @@
-"""Several agents: a Kafka group of their own, in which one is made active for each duty and racks are told around."""
+"""Election among several agents, in a Kafka group of their own: one is active per responsibility; racks are shared."""

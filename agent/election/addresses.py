@@ -1,4 +1,4 @@
-"""By which addresses the brokers may see consumers on this host: in a pod, its containers share them."""
+"""Finds the addresses under which brokers may see consumers on this host; containers of one pod share them."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from agent.election.model import is_told
 
 
 def of_this_host(bootstrap: str) -> tuple[str, ...]:
-    """Addresses of this host, without loopback; none where it cannot tell.
+    """Return the addresses of this host without loopback; empty where none is found.
 
     Args:
-        bootstrap: `bootstrap.servers`; the address from which the first of them would be reached counts most.
+        bootstrap: `bootstrap.servers`; the address from which the first of them would be reached comes first.
     """
     found: list[str] = []
     host, _, port = bootstrap.split(",", maxsplit=1)[0].strip().rpartition("://")[2].rpartition(":")

@@ -1,6 +1,6 @@
-"""Asks coordinators for the agents' own groups, over a client that the caller opens: one request for each broker.
+"""Describes the agents' own groups, with one request to each coordinator, over a client that the caller opens.
 
-A group that cannot be described is a value, not an exception: the others are described all the same.
+A group that cannot be described is a value, not an exception, so that the other groups are described.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class DescribedAgents:
 
 
 Answer = DescribedAgents | Exception
-"""A description, or why there is none."""
+"""A description, or the error in place of it."""
 
 
 class GroupAsker:
-    """Describes groups over one client and remembers who coordinates them. One thread may use it at a time."""
+    """Describes groups over one client and remembers their coordinators. One thread may use it at a time."""
 
     def __init__(self, client: KafkaNetClient) -> None:
         """Prepare.
@@ -64,7 +64,7 @@ class GroupAsker:
             timeout: seconds for each request.
 
         Raises:
-            KafkaError: No broker says who coordinates them.
+            KafkaError: No broker names their coordinators.
         """
         self._milliseconds = round(timeout * 1000)
         found: dict[str, Answer] = self._net.run(self._describe, list(groups))
@@ -90,7 +90,7 @@ class GroupAsker:
         return found
 
     async def _find(self, groups: list[str]) -> dict[str, Answer]:
-        """Remember who coordinates them, or answer why that is not known; before Kafka 3.0 one group at a time."""
+        """Remember the groups' coordinators; return errors of the others. Before Kafka 3.0 one group at a time."""
         request = FindCoordinatorRequest(key=groups[0], key_type=_GROUP, coordinator_keys=groups)
         broker = self._manager.least_loaded_node()
         response = await self._manager.send(request, node_id=broker, request_timeout_ms=self._milliseconds)
@@ -110,7 +110,7 @@ class GroupAsker:
         )
         try:
             response = await self._manager.send(request, node_id=broker, request_timeout_ms=self._milliseconds)
-        except Exception as error:  # noqa: BLE001 - one broker that does not answer is a value, the others go on
+        except Exception as error:  # noqa: BLE001 - a broker that does not answer is a value, the others continue
             if isinstance(error, kafka_errors.UnknownBrokerIdError):
                 self._manager.cluster.request_update()
             return dict.fromkeys(groups, error)
@@ -118,7 +118,7 @@ class GroupAsker:
 
 
 def answer_of(group: Any) -> Answer:
-    """One group of a DescribeGroups response."""
+    """Convert one group of a DescribeGroups response."""
     if group.error_code:
         error: Exception = kafka_errors.for_code(group.error_code)(group.group_id)
         return error

@@ -1,7 +1,7 @@
-"""Which agent is active for what: a pure function of what all agents say, the same for whoever works it out.
+"""Chooses which agent is active for what: pure functions of what all agents advertise, so every agent would agree.
 
-A newcomer never displaces an agent that is active and well. What nobody holds goes to whom holds most already, so that
-agents with the same settings have one active among them.
+A new agent never displaces an active, healthy one. A responsibility that no agent holds goes to the agent that holds
+most already, so that of several agents with the same settings one is active.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from agent.election.places import ROOM, surplus
 
 
 def choose(present: Mapping[str, Advertisement], term: int) -> dict[str, Verdict]:
-    """The verdict for every member.
+    """Compute the verdict for every member.
 
     Args:
-        present: what each member says, by member id.
+        present: what each member advertises, by member id.
         term: number of this election.
     """
     able: dict[str, list[str]] = defaultdict(list)
@@ -35,7 +35,7 @@ def choose(present: Mapping[str, Advertisement], term: int) -> dict[str, Verdict
     for duty in sorted(able.keys() - chosen.keys()):
         chosen[duty] = max(able[duty], key=lambda member: (busy[member], crc32(present[member].identity.encode())))
         busy[chosen[duty]] += 1
-    # an answer for everybody goes into one record, so each is told only what concerns it
+    # all verdicts go into one record, so each holds only what its member needs
     racks = racks_by_address(present.values()) if len(present) <= ROOM else {}
     counting = _counting(present, chosen)
     teller = _teller(present)
@@ -63,7 +63,7 @@ def choose(present: Mapping[str, Advertisement], term: int) -> dict[str, Verdict
 
 
 def concerning(active: Iterable[str], counting: Iterable[str]) -> frozenset[str]:
-    """Of the duties by which groups are counted, those that decide which groups an agent counts that has these."""
+    """Return those of `counting` that decide which groups an agent with the responsibilities `active` counts."""
     mine = frozenset(active)
     patterns = observed_by(mine)
     if not patterns:
@@ -76,7 +76,7 @@ def concerning(active: Iterable[str], counting: Iterable[str]) -> frozenset[str]
 
 
 def told_of_others(active: Iterable[str], told: Iterable[Told]) -> frozenset[Told]:
-    """Of what others are told by clients, that of groups which an agent might count that has these duties."""
+    """Return those of `told` whose groups an agent with the responsibilities `active` might count."""
     mine = frozenset(active)
     if not mine:
         return NO_TOLD
@@ -89,7 +89,7 @@ def _matches(group: str, patterns: Iterable[str]) -> bool:
 
 
 def _counting(present: Mapping[str, Advertisement], chosen: Mapping[str, str]) -> frozenset[str]:
-    """Duties by which groups are counted: all but those to lead a group that whoever leads it does not measure."""
+    """Return the responsibilities by which groups are counted: all but to lead a group without measuring it."""
     unmeasured = set()
     for member in set(chosen.values()):
         patterns = observed_by(present[member].duties)
@@ -100,7 +100,7 @@ def _counting(present: Mapping[str, Advertisement], chosen: Mapping[str, str]) -
 
 
 def _teller(present: Mapping[str, Advertisement]) -> dict[Told, str]:
-    """Which agent counts what clients tell of themselves; of a client that tells two, one of them."""
+    """Choose the agent that counts each reporting member; one of them where a client reports to two."""
     teller: dict[Told, str] = {}
     for member in sorted(present):
         for told in present[member].told:
@@ -109,7 +109,7 @@ def _teller(present: Mapping[str, Advertisement]) -> dict[Told, str]:
 
 
 def racks_by_address(present: Iterable[Advertisement]) -> dict[str, str]:
-    """The rack of each address; addresses of two racks say nothing and are left out."""
+    """Return the rack of each address; addresses with two racks are ambiguous and left out."""
     said: dict[str, set[str]] = defaultdict(set)
     for one in present:
         if one.rack:

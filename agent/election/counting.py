@@ -1,9 +1,9 @@
-"""Which bytes this agent counts, so that the sum over all agents has each byte once.
+"""Decides which bytes this agent counts, so that the sum over all agents has each byte once.
 
-A group is counted by the agent that is active for leading it; one that nobody leads and measures, by the agent that is
-active for the most exact pattern that it matches. What a client tells an agent of itself is counted by that agent, be
-it active or not, and by no other. A claim counts between two moments only if it holds at both: what lies around a
-change of agents is counted by nobody.
+A group is counted by the agent that is active for leading it; a group that no agent both leads and measures, by the
+agent that is active for the longest pattern that it matches. What a client reports to an agent is counted by that
+agent only, active or not. A claim covers the time between two moments only if it is held at both: no agent counts
+what was read around a change of agents.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from agent.election.model import Told, lead, observe, observed_by
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """The right to count something, held without a break.
+    """The right to count something, held without interruption.
 
     Attributes:
-        what: a duty, or a member that tells of itself.
+        what: a responsibility, or a member whose client reports its reads.
         term: the election that gave it.
         since: until when another agent may have counted it, on the monotonic clock.
     """
@@ -47,9 +47,9 @@ class Claims:
 
         Args:
             held: the claims by what they are for.
-            duties: those of all agents by which groups are counted.
-            elsewhere: what other agents are told, and count.
-            whole: a claim to everything that there is.
+            duties: the responsibilities of all agents by which groups are counted.
+            elsewhere: members that report to other agents, which count them.
+            whole: a claim to everything.
         """
         self.held = held
         self._duties = frozenset(duties)
@@ -60,11 +60,11 @@ class Claims:
 
     @property
     def any_duty(self) -> bool:
-        """Whether the agent counts groups at all, rather than only what it is told."""
+        """Whether the agent counts any group, and not only members that report to it."""
         return self._whole is not None or any(isinstance(what, str) for what in self.held)
 
     def of_group(self, group: str) -> Claim | None:
-        """The claim to a group, if there is one."""
+        """Return the claim to a group, if any."""
         if self._whole is not None:
             return self._whole
         if group not in self._known:
@@ -75,15 +75,15 @@ class Claims:
         return self._known[group]
 
     def of_member(self, group: str, member: str) -> frozenset[Claim]:
-        """The claims to what a member tells of itself: by the group, and by its own."""
+        """Return the claims to what a reporting member read: the group's and its own."""
         by_group = None if (group, member) in self._elsewhere else self.of_group(group)
         return frozenset(claim for claim in (by_group, self.held.get((group, member))) if claim is not None)
 
     def elsewhere(self, group: str) -> frozenset[str]:
-        """Ids of a group's members that another agent counts."""
+        """Return the ids of a group's members that another agent counts."""
         return frozenset(member for where, member in self._elsewhere if where == group)
 
 
 NOTHING: Final = Claims({})
 EVERYTHING: Final = Claims({}, whole=Claim(what="", term=0, since=float("-inf")))
-"""Of an agent that is alone, or acts as if it were."""
+"""Claims of an agent that is alone, or acts as if it were."""

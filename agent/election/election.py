@@ -1,9 +1,9 @@
-"""The agent's part in the election: a thread that stays in the agents' group, and what came of it for the other rooms.
+"""The agent's part in the election: a thread that stays in the agents' group, and its results for other packages.
 
-An agent without which the election can do waits outside it (`agent.election.waiting`). An agent that cannot take part
-for want of permission acts as if it were alone, and says so; fencing by the instance id in the led group still keeps
-two of them from leading at once. While the agents' group cannot be reached the last verdict stays in force. An agent
-that another one with its identity has displaced gives everything up, and waits until that one has gone.
+An agent that the election does not need waits outside it (`agent.election.waiting`). An agent without permission to
+take part acts as if it were alone, and logs that; fencing by the instance id in the led group still keeps two of them
+from leading at once. While the agents' group cannot be reached the last verdict stays in force. An agent that was
+fenced by another one with its identity drops all responsibilities, and waits until that one has left.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ _CURES: Final[Mapping[type, str]] = {
 
 
 class Election(threading.Thread):
-    """This agent among the others."""
+    """The thread of this agent's part in the election."""
 
     def __init__(self, settings: Settings, *, presence: Advertisement) -> None:
         """Prepare; `start` begins.
 
         Args:
             settings: All settings; `election.group` is not empty.
-            presence: What this agent says of itself.
+            presence: What this agent advertises.
         """
         super().__init__(name="election", daemon=True)
         self._settings = settings
@@ -77,7 +77,7 @@ class Election(threading.Thread):
         self._reader = RegistryReader(settings, changed=self._wake.set)
         self._outcome = Outcome(self._reader)
 
-    # what others ask
+    # read by other packages
 
     @property
     def term(self) -> int:
@@ -92,7 +92,7 @@ class Election(threading.Thread):
 
     @property
     def waiting_agents(self) -> int:
-        """How many agents wait outside the election; 0 while this one has nothing to do."""
+        """How many agents wait outside the election; 0 while this one is active for nothing."""
         return self._reader.registry.waiting if self.held else 0
 
     @property
@@ -108,35 +108,35 @@ class Election(threading.Thread):
 
     @property
     def racks(self) -> Mapping[str, str]:
-        """Rack by address of a host; empty while this agent has nothing to do."""
+        """Rack by address of a host; empty while this agent is active for nothing."""
         return self._outcome.racks
 
     def rack_of(self, host: str) -> str | None:
-        """The rack of the host with this address, where an agent runs on it."""
+        """Return the rack of the host with this address, if an agent runs on it."""
         return self.racks.get(host)
 
     @property
     def refused(self) -> str:
-        """Why there is no election for this agent, so that it acts as if alone; "" while there is."""
+        """Why this agent cannot take part, so that it acts as if alone; "" while it can."""
         return self._refused
 
     @property
     def trouble(self) -> str:
-        """Why this agent does nothing though it could; "" while it takes part or waits."""
+        """Why this agent is inactive although it could act; "" while it takes part or waits."""
         identity = self._presence.identity
         return f"fenced: another agent has the election.identity {identity!r}" if self._displaced else ""
 
     def is_active(self, duty: str) -> bool:
-        """Whether this agent is to do it."""
+        """Return whether this agent has this responsibility."""
         return bool(self._refused) or duty in self.held
 
     def has_deputy(self, duty: str) -> bool:
-        """Whether another agent would do it if this one ended."""
+        """Return whether another agent would take over if this one stopped."""
         verdict = self._outcome.verdict
         return verdict is not None and duty in verdict.deputized
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call this, on the election's thread, after every election."""
+        """Call `listener`, on the election's thread, after every election."""
         self._listeners.append(listener)
 
     @property
@@ -145,7 +145,7 @@ class Election(threading.Thread):
         return EVERYTHING if self._refused else self._outcome.claims
 
     def sure_claims(self) -> Claims | None:
-        """The same; None while another agent may count the same without this one's knowledge."""
+        """Return `claims`; None while another agent may count the same without this one's knowledge."""
         outcome, member, waiting = self._outcome, self._member, self._waiting
         claims, verdict = outcome.claims, outcome.verdict
         if self._refused or verdict is None:
@@ -159,7 +159,7 @@ class Election(threading.Thread):
         return claims if sure and claims is outcome.claims else None
 
     def tell(self, told: frozenset[Told]) -> None:
-        """Let the others know which members tell this agent what they read: by another election."""
+        """Advertise which members report their reads to this agent, by another election."""
         if told != self._told:
             self._told = told
             self._wake.set()
@@ -173,7 +173,7 @@ class Election(threading.Thread):
         self._wake.set()
 
     def run(self) -> None:
-        """Stay among the agents until stopped."""
+        """Take part or wait outside until stopped."""
         refused_pause = 0.0
         while not self._stopping.is_set():
             pause = _RETRY_SECONDS
@@ -192,12 +192,12 @@ class Election(threading.Thread):
             except (kafka_errors.KafkaError, AgentError) as error:
                 refused_pause = 0.0
                 log.warning("election-failed", error=f"{type(error).__name__}: {error}", retry_seconds=pause)
-            except Exception as error:  # what the agent does must not depend on a mistake here
+            except Exception as error:  # an error here must not affect the agent's other work
                 log.exception("election-failed", error=str(error), retry_seconds=pause)
             self._stopping.wait(pause)
 
     def _session(self) -> None:
-        """One stay in the election, or outside it."""
+        """Run one period in the election, or outside it."""
         client = connect(for_kafka_python(self._settings.kafka))
         try:
             waiting = Waiting(
@@ -220,7 +220,7 @@ class Election(threading.Thread):
             close(client)
 
     def _take_part(self, client: KafkaNetClient) -> None:
-        """Until stopped, or until the election can do without this agent."""
+        """Take part until stopped, or until the election does not need this agent."""
         member = ElectionMember(client, settings=self._settings.election, presence=self._presence, wake=self._wake.set)
         member.verdict, member.told = self._outcome.verdict, self._told
         self._member = member
@@ -257,7 +257,7 @@ class Election(threading.Thread):
             self._elected(member.verdict, member.member_id)
 
     def _wait_outside(self, waiting: Waiting) -> None:
-        """Until stopped, or needed in the election."""
+        """Wait outside until stopped, or needed in the election."""
         self._refuse("")
         self._outcome.end()
         self._waiting = waiting
@@ -285,7 +285,7 @@ class Election(threading.Thread):
             waiting.look_later()
             return False
 
-    # what comes of it
+    # results
 
     def _refuse(self, reason: str) -> None:
         if reason and reason != self._refused:
@@ -296,7 +296,7 @@ class Election(threading.Thread):
             self._tell()
 
     def _give_up(self) -> None:
-        """Another agent has this one's identity, and by it all that this one was active for."""
+        """Drop all responsibilities: they belong to another agent with this one's identity."""
         log.error("fenced", identity=self._presence.identity, cure="give every agent its own election.identity")
         self._displaced = True
         self._outcome.end()

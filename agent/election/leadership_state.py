@@ -1,4 +1,4 @@
-"""What other parts of the agent ask the election, and the answers of an agent without one."""
+"""The interface of the election to other parts of the agent, and the one of an agent without election."""
 
 from __future__ import annotations
 
@@ -10,30 +10,30 @@ from agent.election.model import Told
 
 
 class LeadershipState(Protocol):
-    """Tells whether this agent is responsible for something now."""
+    """What this agent is responsible for now."""
 
     @property
     def term(self) -> int:
         """Number of the last election."""
 
     def is_active(self, duty: str) -> bool:
-        """Whether this agent is to do it."""
+        """Return whether this agent has this responsibility."""
 
     def has_deputy(self, duty: str) -> bool:
-        """Whether another agent would do it if this one ended."""
+        """Return whether another agent would take over if this one stopped."""
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call this after every election."""
+        """Call `listener` after every election."""
 
     @property
     def claims(self) -> Claims:
         """What this agent counts, as far as it knows."""
 
     def sure_claims(self) -> Claims | None:
-        """The same; None while another agent may have been elected without this one's knowledge."""
+        """Return `claims`; None while another agent may have been elected without this one's knowledge."""
 
     def tell(self, told: frozenset[Told]) -> None:
-        """Let the others know which members tell this agent what they read."""
+        """Advertise to other agents which members report their reads to this one."""
 
 
 class Alone:
@@ -42,15 +42,15 @@ class Alone:
     term = 0
 
     def is_active(self, duty: str) -> bool:  # noqa: ARG002 - whatever it is
-        """Always."""
+        """Return True."""
         return True
 
     def has_deputy(self, duty: str) -> bool:  # noqa: ARG002 - whatever it is
-        """Never."""
+        """Return False."""
         return False
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Nothing ever changes."""
+        """Do nothing: nothing ever changes."""
 
     @property
     def claims(self) -> Claims:
@@ -58,8 +58,8 @@ class Alone:
         return EVERYTHING
 
     def sure_claims(self) -> Claims | None:
-        """Everything."""
+        """Return `claims`."""
         return self.claims
 
     def tell(self, told: frozenset[Told]) -> None:
-        """There are no others."""
+        """Do nothing: there are no others."""

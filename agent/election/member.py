@@ -1,7 +1,8 @@
-"""An agent as a member of the agents' own groups: of the election, or of a group of those that wait outside.
+"""An agent as a member of the agents' own groups: of the election, or of a waiting group.
 
-In the election each says its presence, and the group's leader answers everybody with a verdict. Outside each says
-its rack, and the leader hands out to each what it said, since Kafka shows that also while a group rebalances.
+In the election each member sends its advertisement, and the group's leader answers each with a verdict. In a waiting
+group each sends its rack, and the leader assigns it back to each, since Kafka shows assignments also while a group
+rebalances.
 """
 
 from __future__ import annotations
@@ -32,19 +33,19 @@ from common.settings import ElectionSettings
 WAITING_SESSION_SECONDS: Final = 30.0
 WAITING_HEARTBEAT_SECONDS: Final = 5.0
 WAITING_REBALANCE_SECONDS: Final = 15.0
-"""Of agents outside, of which there may be thousands: nobody waits for what they say."""
+"""For waiting agents, of which there may be thousands: no agent waits for what they send."""
 _MOST_TOLD_OUTSIDE: Final = 50
-"""So many clients at most tell an agent outside that it says so: a group of those outside is one record, too."""
+"""A waiting agent advertises at most this many reporting members: a waiting group is one record, too."""
 
 
 class _AgentMember(GroupMember):
-    """What members of both kinds of groups have in common."""
+    """Base class of the members of both kinds of groups."""
 
     well_at = float("-inf")
     sure_seconds = 0.0
 
     def protocol_type(self) -> str:
-        """A type of its own: nobody takes the group for one of consumers."""
+        """Return a type of its own, so that the group is not taken for a consumer group."""
         return PROTOCOL_TYPE
 
     def _process_sync_group_response(self, response: Any, send_time: float) -> Any:
@@ -53,14 +54,14 @@ class _AgentMember(GroupMember):
         return content
 
     def _handle_heartbeat_response(self, response: Any, send_time: float) -> Any:
-        result = super()._handle_heartbeat_response(response, send_time)  # raises where it is anything but well
+        result = super()._handle_heartbeat_response(response, send_time)  # raises on any error
         self.well_at = send_time
         return result
 
     def is_sure_in(self, generation: int) -> bool:
-        """Whether no later generation of the group can have begun.
+        """Return whether no later generation of the group can have begun.
 
-        Brokers give a member up after its session, and go on without it after the time that a rebalance waits.
+        Brokers remove a member after its session timeout, and continue without it after the rebalance timeout.
         """
         return (
             self.generation_id == generation
@@ -71,7 +72,7 @@ class _AgentMember(GroupMember):
 
 
 class ElectionMember(_AgentMember):
-    """A static member of the election: one that is started again at once keeps what it was active for."""
+    """A static member of the election: after an immediate restart it keeps its responsibilities."""
 
     def __init__(
         self, client: KafkaNetClient, *, settings: ElectionSettings, presence: Advertisement, wake: Callable[[], None]
@@ -79,10 +80,10 @@ class ElectionMember(_AgentMember):
         """Prepare; nothing is sent before `join`.
 
         Args:
-            client: A client of this group's own.
+            client: A client for this group only.
             settings: The group's name and its times.
-            presence: What this agent says of itself, before it holds anything.
-            wake: Called from the network thread when there is to be an election.
+            presence: What this agent advertises, before it holds anything.
+            wake: Called from the network thread when an election is due.
         """
         super().__init__(
             client,
@@ -100,7 +101,7 @@ class ElectionMember(_AgentMember):
         self.sure_seconds = min(settings.session_timeout_seconds, settings.rebalance_timeout_seconds)
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
-        """What this agent is and holds."""
+        """Return what this agent advertises and holds."""
         verdict = self.verdict
         presence = self._presence.model_copy(update={"told": tuple(sorted(self.told))})
         if verdict is not None:
@@ -108,13 +109,13 @@ class ElectionMember(_AgentMember):
         return [(PROTOCOL, encode(presence))]
 
     def is_sure_of(self, verdict: Verdict) -> bool:
-        """Whether no election can have taken place since the one of this verdict."""
+        """Return whether no election can have taken place since the one of this verdict."""
         return self.is_sure_in(verdict.term)
 
     def _take(self, content: bytes) -> None:
         verdict = decode_verdict(content)
         if verdict is not None:
-            # whoever leads the group may be older, or no agent at all: nobody does what it has not offered
+            # the group's leader may be older, or no agent at all: only offered responsibilities are accepted
             able = frozenset(self._presence.duties)
             self.verdict = verdict.model_copy(
                 update={"active": verdict.active & able, "deputized": verdict.deputized & able}
@@ -122,7 +123,7 @@ class ElectionMember(_AgentMember):
 
 
 class WaitingMember(_AgentMember):
-    """A static member of one of the groups of agents that wait outside the election."""
+    """A static member of one of the waiting groups."""
 
     def __init__(
         self, client: KafkaNetClient, *, election: str, presence: Advertisement, wake: Callable[[], None]
@@ -130,10 +131,10 @@ class WaitingMember(_AgentMember):
         """Prepare; nothing is sent before `join`.
 
         Args:
-            client: A client of this group's own.
+            client: A client for this group only.
             election: The election's group.
-            presence: What this agent says of itself; only rack and addresses are said here.
-            wake: Called from the network thread when the group is to be joined again.
+            presence: What this agent advertises; only rack and addresses are sent here.
+            wake: Called from the network thread when the group has to be joined again.
         """
         super().__init__(
             client,
@@ -148,22 +149,22 @@ class WaitingMember(_AgentMember):
         self._presence = Advertisement(rack=presence.rack, addresses=presence.addresses)
         self.told: frozenset[Told] = NO_TOLD
         self.said = Advertisement()
-        """What the group handed out as said by this agent."""
+        """What the group's leader assigned to this agent: what it had sent."""
         self.sure_seconds = min(WAITING_SESSION_SECONDS, WAITING_REBALANCE_SECONDS)
 
     def group_protocols(self) -> list[tuple[str, bytes]]:
-        """Where this agent is, and what clients tell it."""
+        """Return where this agent runs, and the members that report to it."""
         told = tuple(sorted(self.sayable))
         return [(WAITING_PROTOCOL, encode(self._presence.model_copy(update={"told": told})))]
 
     @property
     def sayable(self) -> frozenset[Told]:
-        """What clients tell this agent, as far as it is said here."""
+        """The members that report to this agent, as far as they are sent here."""
         return frozenset(sorted(self.told)[:_MOST_TOLD_OUTSIDE])
 
     def say_anew(self) -> None:
-        """Have the group hand out what this agent says: a broker takes back a static member without a rebalance."""
-        self._presence = self._presence.model_copy(update={"term": self.generation_id})  # unlike what it said before
+        """Rejoin with changed metadata, so that it is assigned: a static member's return causes no rebalance."""
+        self._presence = self._presence.model_copy(update={"term": self.generation_id})  # unlike the last metadata
         self.trigger("says more than before")
 
     def _take(self, content: bytes) -> None:

@@ -1,6 +1,6 @@
-"""Metrics of the election: who is there, whether this agent takes part, and what it is active for.
+"""Metrics of the election: how many agents there are, whether this one takes part, and what it is active for.
 
-Read from the election at each scrape.
+They are read from the election at each scrape.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ _KINDS: Final = {"lead": led_by, "observe": observed_by}
 
 
 class ElectionCollector(Collector):
-    """The families of this room; without an election there is nothing to tell but that the agent is alone."""
+    """The election's metric families; without an election they only show that the agent is alone."""
 
     def __init__(self, election: Election | None) -> None:
         self._election = election
 
     def collect(self) -> Iterator[Metric]:
-        """All families."""
+        """Yield all families."""
         election = self._election
         yield GaugeMetricFamily(
             "samerack_election_agents",

@@ -1,6 +1,6 @@
-"""What follows for this agent from its last election, and from what agents outside say: claims, and racks of hosts.
+"""Derives claims and racks of hosts from this agent's last election and from what waiting agents advertise.
 
-One thread changes it, others read: every value is replaced as a whole.
+One thread changes them, others read: every value is replaced as a whole.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NO_TERM: Final = -1
 
 
 class Reader(Protocol):
-    """Who reads what agents outside say."""
+    """Reads what waiting agents advertise."""
 
     registry: Registry
 
@@ -28,17 +28,17 @@ class Reader(Protocol):
         """Read while this agent is active for something."""
 
     def is_fresh(self) -> bool:
-        """Whether enough is known of agents outside to count beside them."""
+        """Return whether enough is known of waiting agents to count beside them."""
 
 
 class Outcome:
-    """The last verdict, and all that follows from it."""
+    """The last verdict, and what follows from it."""
 
     def __init__(self, reader: Reader) -> None:
         """Prepare.
 
         Args:
-            reader: who reads what agents outside say; it is asked to while this agent is active for something.
+            reader: reads what waiting agents advertise, while this agent is active for something.
         """
         self.verdict: Verdict | None = None
         self.claims = NOTHING
@@ -57,17 +57,17 @@ class Outcome:
         return self.verdict.term if self.verdict is not None else 0
 
     def elected(self, verdict: Verdict, member_id: str) -> bool:
-        """Take note of an election; whether it brought anything new.
+        """Record an election; return whether its verdict is new.
 
-        Claims go on that this agent has as the same member: it was never given up.
+        Claims continue while this agent keeps its member id: then its membership never ended.
 
         Args:
-            verdict: what this agent is to do.
-            member_id: by what id it took part.
+            verdict: this agent's verdict.
+            member_id: its member id in the election.
         """
         if verdict == self.verdict:
             return False
-        first = self.verdict is None and verdict.agents == 1  # nobody before this agent
+        first = self.verdict is None and verdict.agents == 1  # no agent before this one
         if member_id != self._elected_as:
             self.claims, self._counts_groups, self._claims_term = NOTHING, False, _NO_TERM
         self._since = float("-inf") if first else time.monotonic()
@@ -77,19 +77,19 @@ class Outcome:
         return True
 
     def end(self) -> None:
-        """Take note that this agent takes part no more, so that it is active for nothing."""
+        """Record that this agent no longer takes part, so that it is active for nothing."""
         self.verdict, self._elected_as = Verdict(term=self.term, agents=0), ""
         self.claims, self._counts_groups, self._claims_term = NOTHING, False, _NO_TERM
         self.racks, self._racks_from = _NO_RACKS, (None, None)
         self._reader.follow(active=False)
 
     def claim(self, held: Mapping[str | Told, Claim]) -> None:
-        """Take note of what an agent outside counts."""
+        """Record what this agent counts while it waits outside."""
         if held != self.claims.held:
             self.claims = Claims(held)
 
     def settle(self) -> bool:
-        """Take note of what agents outside say; whether it lets this agent begin to count groups."""
+        """Apply what waiting agents advertise; return whether this agent starts to count groups."""
         verdict = self.verdict
         if verdict is None:
             return False
@@ -113,14 +113,14 @@ class Outcome:
         return begins
 
     def knows_those_outside(self) -> bool:
-        """Whether the claims leave out all that agents outside may count by now."""
+        """Return whether the claims leave out all that waiting agents may count by now."""
         if self.verdict is None or not self.verdict.active:
             return True
         return self._reader.is_fresh() and self._reader.registry.told == self._told_outside
 
 
 def _merged(verdict: Mapping[str, str], read: Mapping[str, str]) -> dict[str, str]:
-    """Racks from both; an address of two racks says nothing."""
+    """Merge racks; an address with two racks is left out."""
     return {
         address: rack
         for address, rack in {**read, **verdict}.items()

@@ -1,8 +1,8 @@
-"""Which agents take part in the election and which wait outside: pure functions.
+"""Decides which agents take part in the election and which wait outside: pure functions.
 
-Kafka writes a whole group as one record, and every member that joins rebalances all others. So the election has room
-for a few agents, and beyond these only for those that are needed: some for each duty. The others wait outside, each
-in one of many small groups in which it says its rack and its addresses (`agent.election.registry`).
+Kafka writes a whole group as one record, and every member that joins rebalances all others. So only a few agents take
+part, and beyond these only those that are needed: some for each responsibility. The others wait outside, each in one
+of many small groups in which it advertises its rack and its addresses (`agent.election.registry`).
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from agent.election.asking import DescribedAgents
 from agent.election.model import Advertisement, decode_presence
 
 ROOM: Final = 16
-"""So many agents take part whatever they can do; a fleet that is smaller has nobody outside."""
+"""This many agents take part whatever they can do; in a smaller fleet none waits outside."""
 UNREGISTERED_ROOM: Final = 100
-"""The same for agents that may not join the groups of those outside."""
+"""The same for agents that may not join the waiting groups."""
 CANDIDATES: Final = 3
-"""So many agents for each duty take part in any case: the active one and two that stand by."""
+"""This many agents for each responsibility take part in any case: the active one and two standbys."""
 WAITING_GROUPS: Final = 64
-"""So many groups share the agents outside: with 10,000 agents one has about 156 members, and each that joins rebalances
-only those."""
+"""Number of waiting groups: of 10,000 agents each has about 156 members, and a member that joins rebalances only
+those."""
 _LEAST_PAUSE_SECONDS: Final = 10.0
 _MOST_PAUSE_SECONDS: Final = 300.0
 _PAUSE_SECONDS_PER_MEMBER: Final = 2.0
@@ -33,19 +33,19 @@ _INSTANCE_ID_LETTERS: Final = 12
 
 
 class Place(Enum):
-    """Where an agent is to be."""
+    """Where an agent belongs."""
 
     INSIDE = "inside"
     OUTSIDE = "outside"
     UNDECIDED = "undecided"
-    """The group rebalances, so that nobody can see what its members could do."""
+    """The group rebalances, so that its members' responsibilities cannot be seen."""
 
 
 def place_for(me: Advertisement, group: DescribedAgents, *, room: int = ROOM) -> Place:
-    """Where an agent is to be that takes no part yet.
+    """Decide where an agent belongs that does not take part yet.
 
     Args:
-        me: what it says of itself.
+        me: what it advertises.
         group: the election's group as it is now.
         room: how many agents take part whatever they can do.
     """
@@ -60,10 +60,10 @@ def place_for(me: Advertisement, group: DescribedAgents, *, room: int = ROOM) ->
 
 
 def surplus(present: Mapping[str, Advertisement], chosen: Collection[str]) -> frozenset[str]:
-    """Members that the election can do without, where it has more than room for.
+    """Return the members that the election does not need, where it has more than ROOM.
 
     Args:
-        present: what each member says, by member id.
+        present: what each member advertises, by member id.
         chosen: members that are active for something.
     """
     if len(present) <= ROOM:
@@ -81,29 +81,29 @@ def surplus(present: Mapping[str, Advertisement], chosen: Collection[str]) -> fr
 
 
 def waiting_groups(election: str) -> tuple[str, ...]:
-    """All groups of agents that wait outside an election; one ACL by prefix covers them and the election's."""
+    """Return all groups of agents outside an election; one prefixed ACL covers them and the election's."""
     return tuple(f"{election}-waiting-{number:02}" for number in range(WAITING_GROUPS))
 
 
 def waiting_group(election: str, identity: str) -> str:
-    """The one in which this agent waits."""
+    """Return the group in which this agent waits."""
     return waiting_groups(election)[crc32(identity.encode()) % WAITING_GROUPS]
 
 
 def waiting_instance(identity: str) -> str:
-    """Its `group.instance.id` there: short, since every look of an active agent brings all of them."""
+    """Return its `group.instance.id` there: short, since every poll of an active agent returns all of them."""
     return sha256(identity.encode()).hexdigest()[:_INSTANCE_ID_LETTERS]
 
 
 def look_pause(members: int, chance: float) -> float:
-    """Seconds until an agent outside looks again whether it is needed.
+    """Return the seconds until a waiting agent polls again whether it is needed.
 
-    The answer to a look grows with the election's members, so looks become rarer with them: all agents outside of a
-    fleet together ask for few bytes a second.
+    The response grows with the election's members, so polls become rarer with them: all waiting agents of a fleet
+    together receive few bytes per second.
 
     Args:
         members: how many take part in the election.
-        chance: a random number from 0 to 1, so that agents that started together do not look together.
+        chance: a random number from 0 to 1, so that agents that started together do not poll together.
     """
     mean = min(_MOST_PAUSE_SECONDS, max(_LEAST_PAUSE_SECONDS, _PAUSE_SECONDS_PER_MEMBER * members))
     return mean * (0.5 + chance)

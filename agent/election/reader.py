@@ -1,7 +1,7 @@
-"""A thread that reads what agents outside the election say, while this agent is active for something.
+"""A thread that reads what waiting agents advertise, while this agent is active for something.
 
-One DescribeGroups for each broker, every few seconds. An agent that may not read the groups takes them for empty and
-says so once.
+It sends one DescribeGroups to each broker every few seconds. An agent that may not describe the groups treats them as
+empty and logs that once.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ _EMPTY_SECONDS: Final = 10.0
 _LEAST_SECONDS: Final = 2.0
 _MOST_SECONDS: Final = 20.0
 _AGENTS_PER_SECOND: Final = 250
-"""The more agents there are, the rarer they are all read: about so many of them a second."""
+"""The more agents there are, the less often all are read: about this many of them per second."""
 _LARGEST_ANSWER_BYTES: Final = 100_000_000
-"""kafka-python takes one million by default; ten thousand agents at one broker are larger."""
+"""kafka-python accepts one million by default; ten thousand agents at one broker are larger."""
 
 
 class RegistryReader(threading.Thread):
-    """Reads all groups of agents now and then. What is shown is replaced as a whole, so any thread may read it."""
+    """Reads all groups of agents periodically. Results are replaced as a whole, so any thread may read them."""
 
     def __init__(self, settings: Settings, *, changed: Callable[[], None]) -> None:
         """Prepare; `follow` starts it.
 
         Args:
             settings: All settings.
-            changed: Called after each look that brought something new, and after the first.
+            changed: Called after each poll that found something new or changed `is_fresh`.
         """
         super().__init__(name="agents outside", daemon=True)
         self._settings = settings
@@ -80,7 +80,7 @@ class RegistryReader(threading.Thread):
             self.start()  # most agents are never active
 
     def is_fresh(self) -> bool:
-        """Whether all is known that agents outside have said until LEASE_SECONDS ago."""
+        """Return whether all is known that waiting agents had advertised LEASE_SECONDS ago."""
         return self.refused or time.monotonic() - self._fresh_since < LEASE_SECONDS
 
     # the thread
@@ -100,10 +100,10 @@ class RegistryReader(threading.Thread):
                 self._wake.wait()  # until it is active
                 continue
             except RefusedError:
-                pause = refused_pause = next_pause(refused_pause)  # the election's thread says why
+                pause = refused_pause = next_pause(refused_pause)  # the election's thread logs why
             except (kafka_errors.KafkaError, AgentError) as error:
                 self._fails(f"{type(error).__name__}: {error}")
-            except Exception as error:  # an agent that does not know the others had better not end
+            except Exception as error:  # an error here must not end the thread
                 log.exception("agents-outside-unread", error=str(error))
             self._stopping.wait(pause)
 

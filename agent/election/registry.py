@@ -1,8 +1,8 @@
-"""What an active agent knows of all agents outside the election: their racks by address, and what clients tell them.
+"""What an active agent knows of all waiting agents: their racks by address, and the members that report to them.
 
-Read from descriptions of groups. A group shows its members' metadata only while it is stable; while it rebalances, what
-counts is what its leader handed out last, which is the same. An agent that moves from one group to another is in none
-for a moment, so an address is known for some seconds more.
+It comes from DescribeGroups. A group shows its members' metadata only while it is stable; while it rebalances, the last
+assignment counts, which holds the same content. An agent that moves from one group to another is in none for a moment,
+so an address is kept for some seconds more.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from agent.election.asking import DescribedAgents
 from agent.election.model import NO_TOLD, Advertisement, Told, decode_presence, is_told
 
 KEPT_SECONDS: Final = 30.0
-"""So long an address keeps its rack after its agent was last seen."""
+"""How long an address keeps its rack after its agent was last seen."""
 
 
 class Registry:
@@ -24,8 +24,8 @@ class Registry:
         """Prepare.
 
         Args:
-            election: the election's own group: what its members are told by clients comes with its verdicts.
-            waiting: the groups of agents outside.
+            election: the election's own group: the members that report to its agents come with its verdicts.
+            waiting: the groups of waiting agents.
         """
         self._election = election
         self._groups: dict[str, dict[str, Advertisement]] = {}
@@ -37,12 +37,12 @@ class Registry:
         self.waiting = 0
 
     def take(self, group: str, described: DescribedAgents, *, asked_at: float) -> None:
-        """Take note of one description.
+        """Store one description.
 
         Args:
             group: the group.
             described: its members.
-            asked_at: seconds, monotonic, before the question was sent.
+            asked_at: seconds, monotonic, before the request was sent.
         """
         known = self._groups.get(group, {})
         told: set[Told] = set()
@@ -66,14 +66,14 @@ class Registry:
             self._complete_at[group] = asked_at
 
     def skip(self, group: str, *, asked_at: float) -> None:
-        """Take a group for empty which this agent may not see: nobody is expected there."""
+        """Treat a group as empty that this agent may not see: no agent is expected there."""
         self._groups[group] = {}
         self._told[group] = NO_TOLD
         if group in self._complete_at:
             self._complete_at[group] = asked_at
 
     def sum_up(self, now: float) -> bool:
-        """Work out what follows from all descriptions; whether anything did that was not known before."""
+        """Compute the results from all descriptions; return whether any changed."""
         here: dict[str, str | None] = {}
         for members in self._groups.values():
             for presence in members.values():
@@ -94,5 +94,5 @@ class Registry:
         return changed
 
     def complete_since(self) -> float:
-        """All that agents outside said before this moment is known; seconds, monotonic, minus infinity at first."""
+        """Return until when all advertisements are known; seconds, monotonic, minus infinity at first."""
         return min(self._complete_at.values())

@@ -1,7 +1,7 @@
-"""An agent outside the election: it says its rack where active agents read it, and looks whether it is needed inside.
+"""An agent outside the election: it registers its rack for active agents, and polls whether it is needed inside.
 
-What clients tell it of themselves it counts only once every active agent must know of it: an active agent counts for
-its groups only while all it knows is younger than LEASE_SECONDS, and this agent waits for as long.
+It counts what clients report to it only once every active agent must know of that: an active agent counts for its
+groups only while all it knows is younger than LEASE_SECONDS, and this agent waits for as long.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MOVES_PAUSE_SECONDS: Final = 0.2
 
 
 class Waiting:
-    """One stay outside. One thread drives it; `claims` and `is_sure` may be asked by others."""
+    """One period outside. One thread drives it; other threads may call `claims` and `is_sure`."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class Waiting:
         Args:
             client: An open client.
             settings: The election's group.
-            presence: What this agent says of itself.
+            presence: What this agent advertises.
             wake: Called from the network thread when there is something to do.
-            registers: Whether to say its rack in a group of its own; False where the brokers do not allow it.
+            registers: Whether to advertise its rack in a waiting group; False where the brokers do not allow it.
         """
         self._asker = GroupAsker(client)
         self._settings = settings
@@ -74,13 +74,13 @@ class Waiting:
         self._said_anew: frozenset[Told] | None = None
         self.members_inside = 0
 
-    # where to be
+    # whether to take part
 
     def look(self) -> DescribedAgents:
-        """The election's group as it is now.
+        """Describe the election's group.
 
         Raises:
-            KafkaError: It cannot be seen.
+            KafkaError: It cannot be described.
         """
         answer = self._asker.describe([self._settings.group])[self._settings.group]
         if isinstance(answer, Exception):
@@ -90,17 +90,17 @@ class Waiting:
         return answer
 
     def look_later(self) -> None:
-        """Let some time pass until the next look."""
+        """Schedule the next poll."""
         self._look_at = time.monotonic() + look_pause(self.members_inside, random.random())  # noqa: S311 - no secret
 
     def is_needed(self, stopped: Callable[[float], bool]) -> bool:
-        """Whether to take part in the election, by a look; several while the group rebalances.
+        """Return whether to take part in the election, by one poll; by several while the group rebalances.
 
         Args:
-            stopped: waits so many seconds; True ends it.
+            stopped: waits for this many seconds; True ends the polling.
 
         Raises:
-            KafkaError: The group cannot be seen.
+            KafkaError: The group cannot be described.
         """
         room = ROOM if self.registers else UNREGISTERED_ROOM
         moves_until = time.monotonic() + _MOVES_SECONDS
@@ -109,7 +109,7 @@ class Waiting:
             try:
                 place = place_for(self._presence, self.look(), room=room)
             except kafka_errors.RetriableError:
-                # the group is on its way from one coordinator to another, or comes into being
+                # the group moves from one coordinator to another, or is being created
                 if time.monotonic() > moves_until or stopped(_MOVES_PAUSE_SECONDS):
                     raise
                 continue
@@ -121,10 +121,10 @@ class Waiting:
         return False
 
     def is_displaced(self) -> bool:
-        """Whether another agent has this one's identity now, after it has displaced this one.
+        """Return whether another agent that has displaced this one still has its identity.
 
         Raises:
-            KafkaError: The groups cannot be seen.
+            KafkaError: The groups cannot be described.
         """
         mine = {self._settings.group: self._presence.identity, self.group: waiting_instance(self._presence.identity)}
         for group, answer in self._asker.describe(list(mine)).items():
@@ -136,13 +136,13 @@ class Waiting:
                 return True
         return False
 
-    # being there
+    # registration
 
     def turn(self, told: frozenset[Told]) -> bool:
-        """Stay registered; whether it is time for another look.
+        """Stay registered; return whether the next poll is due.
 
         Args:
-            told: members whose clients tell this agent what they read.
+            told: members whose clients report their reads to this agent.
 
         Raises:
             KafkaError: The registration failed, or was taken over by another agent.
@@ -166,7 +166,7 @@ class Waiting:
                 member.say_anew()
 
     def _note_registered(self, member: WaitingMember) -> None:
-        """What the group handed out is what active agents find there: from now on they come to know it."""
+        """Record the assignment: active agents find it in the group's description from now on."""
         same = member.member_id == self._registered_as[0]
         before = self._registered if same else {}
         ready_at = time.monotonic() + LEASE_SECONDS
@@ -178,18 +178,18 @@ class Waiting:
 
     @property
     def group(self) -> str:
-        """Where it is registered."""
+        """The group in which it is registered."""
         return waiting_group(self._settings.group, self._presence.identity)
 
     def claims(self, now: float) -> dict[str | Told, Claim]:
-        """What this agent counts: what every active agent must know by now that it leaves out."""
+        """Return what this agent counts: what every active agent must know by now, and leaves out."""
         return {one: claim for one, claim in self._registered.items() if claim.since <= now}
 
     def is_sure(self) -> bool:
-        """Whether the registration cannot have ended without this agent's knowledge."""
+        """Return whether the registration cannot have ended without this agent's knowledge."""
         return self._member is not None and self._member.is_sure_in(self._registered_as[1])
 
     def leave(self) -> None:
-        """Leave the group of those outside, if it is a member."""
+        """Leave the waiting group, if it is a member."""
         if self._member is not None:
             self._member.leave()

@@ -1,7 +1,7 @@
-"""What happened to groups, and why: kept for people in memory and in a file, told over HTTP, and to Kafka where asked.
+"""Records what happened to groups, and why: in memory, in a file, over HTTP, and on a Kafka topic where configured.
 
-`model` is one event, `book` what all parts of the agent write to and read from, `store` and `keeper` the file,
-`rebalances` and `cause` how a rebalance and its cause are found.
+`model` is one event, `event_log` what all parts of the agent write to and read from, `store` and `event_writer` the
+file, `rebalances` and `cause` how a rebalance and its cause are found.
 """
 
 from agent.events.event_log import EventLog

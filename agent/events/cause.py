@@ -1,7 +1,6 @@
-"""What a rebalance began with, and how long partitions had no owner: pure functions of two pictures of a group.
+"""Finds the cause of a rebalance, and how long partitions had no owner: pure functions of two snapshots of a group.
 
-The brokers tell nobody why a group rebalances, so it is worked out from what differs and from what the agent itself
-did.
+Brokers do not report why a group rebalances, so the cause is derived from what differs and from what the agent did.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ Partition: TypeAlias = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberSeen:
-    """One member without the agent.
+    """One member other than the agent.
 
     Attributes:
-        client_id: as the client names itself, for people.
-        static: whether it has a `group.instance.id`: such a member does not say that it leaves.
+        client_id: its `client.id`, for display.
+        static: whether it has a `group.instance.id`: such a member does not send LeaveGroup.
         topics: what it subscribes to.
         owned: its partitions.
     """
@@ -35,12 +34,12 @@ class MemberSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A group with an assignment in force.
+    """A snapshot of a group with an assignment in force.
 
     Attributes:
         members: by instance id, or member id where there is none, so that a static member's restart is no change.
-        cooperative: whether its members keep what they have in a rebalance (KIP-429, KIP-848, Kafka Streams).
-        partitions: how many each topic has, of those that are known.
+        cooperative: whether its members keep partitions in a rebalance (KIP-429, KIP-848, Kafka Streams).
+        partitions: how many each known topic has.
     """
 
     members: Mapping[str, MemberSeen]
@@ -48,13 +47,13 @@ class Picture:
     partitions: Mapping[str, int] = field(default_factory=dict)
 
     def owners(self) -> dict[Partition, str]:
-        """Who owns what."""
+        """Return the owner of each partition."""
         return {partition: key for key, member in self.members.items() for partition in member.owned}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Released:
-    """A partition that its owner gave up in a cooperative round and that nobody owns yet."""
+    """A partition that its owner revoked in a cooperative round and that has no owner yet."""
 
     owner: str
     at: float
@@ -62,11 +61,11 @@ class Released:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Signs:
-    """What commits tell of members, by key, at one time.
+    """What commits show about members, by key, at one time.
 
     Attributes:
         silent: had stopped committing although there was more to read.
-        alive: had committed so lately that no session can have run out since.
+        alive: had committed so recently that no session can have expired since.
     """
 
     silent: AbstractSet[str] = frozenset()
@@ -81,8 +80,8 @@ class Known:
         ours: why the agent began it, or "".
         agent_leads: whether the plan after it is the agent's.
         passing: client ids, by key, of members that were seen while it was under way.
-        signs: of life, when it began.
-        released: what had been given up in the round before.
+        signs: what commits showed when it began.
+        released: what had been revoked in the round before.
     """
 
     ours: str = ""
@@ -94,7 +93,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a rebalance began with, and the client ids of who came and went."""
+    """The cause of a rebalance, and the client ids of members that joined and left."""
 
     cause: Cause
     joined: tuple[str, ...] = ()
@@ -102,7 +101,7 @@ class Found:
 
 
 def cause_of(before: Picture | None, after: Picture | None, known: Known) -> Found:
-    """What a rebalance began with, by what differs before and after it; either picture may be missing."""
+    """Find the cause of a rebalance from what differs before and after it; either snapshot may be missing."""
     if before is None or after is None:
         return Found(cause="agent" if known.ours else "unknown")
     came = {key: member.client_id for key, member in after.members.items() if key not in before.members}
@@ -126,7 +125,7 @@ def _cause(before: Picture, after: Picture, known: Known, *, came: AbstractSet[s
         return "member-left" if gone <= known.signs.alive else "member-gone"
     if came:
         return "member-joined"
-    exist = before.partitions.keys() | after.partitions.keys()  # a plan says nothing of topics that do not
+    exist = before.partitions.keys() | after.partitions.keys()  # a plan has no topics that do not exist
     if any((member.topics ^ before.members[key].topics) & exist for key, member in after.members.items()):
         return "subscription-changed"
     had, has = before.owners().keys(), after.owners().keys()
@@ -138,7 +137,7 @@ def _cause(before: Picture, after: Picture, known: Known, *, came: AbstractSet[s
 
 
 def _is_gone(partition: Partition, after: Picture) -> bool:
-    """Whether a partition without an owner is one that does not exist any more, rather than on its way."""
+    """Return whether a partition without an owner no longer exists, rather than being moved."""
     topic, number = partition
     if after.partitions:
         return number >= after.partitions.get(topic, 0)
@@ -146,7 +145,7 @@ def _is_gone(partition: Partition, after: Picture) -> bool:
 
 
 def moved(before: Picture, after: Picture, released: Mapping[Partition, Released]) -> int:
-    """How many partitions have another owner than the one they had last."""
+    """Return how many partitions have another owner than the one they had last."""
     had = {partition: one.owner for partition, one in released.items()} | before.owners()
     return sum(had.get(partition, owner) != owner for partition, owner in after.owners().items())
 
@@ -154,11 +153,11 @@ def moved(before: Picture, after: Picture, released: Mapping[Partition, Released
 def pause(
     before: Picture, after: Picture, released: Mapping[Partition, Released], *, begun: float | None, ended: float
 ) -> float | None:
-    """The longest time that a partition had no owner, in seconds; None where it cannot be told.
+    """Return the longest time that a partition had no owner, in seconds; None where it is unknown.
 
-    Eager members give everything up when they hear of the rebalance, and have something again when it is over.
-    Cooperative ones go on with what stays: without owner was what a round before had given up, from then on, and what
-    members had that are gone, from when the rebalance began (the silence of a dead member before that is not in it).
+    Eager members revoke everything when they learn of the rebalance, and own partitions again when it is over.
+    Cooperative ones keep the rest. Without owner were the partitions revoked in the round before, since then, and those
+    of members that are gone, since the rebalance began (the silence of a dead member before that is not included).
     """
     had, has = before.owners(), after.owners()
     if not had and not released:
@@ -173,7 +172,7 @@ def pause(
 def release(
     before: Picture, after: Picture, released: Mapping[Partition, Released], *, ended: float
 ) -> dict[Partition, Released]:
-    """What nobody owns after a cooperative round, since when, and whose it was."""
+    """Return the partitions without owner after a cooperative round, since when, and their last owner."""
     if not after.cooperative:
         return {}
     has = after.owners().keys()

@@ -1,7 +1,7 @@
-"""Whether members commit: when the offsets of what a member reads moved last, and whether there was more to read.
+"""Tracks whether members commit: when a member's committed offsets moved last, and whether there was more to read.
 
-A member that leaves has read on until it did; one that died has not for its whole session. How often a group commits
-is learned from it while it is stable: nobody reads in a rebalance.
+A member that leaves has read until then; one that died has not for its whole session. How often a group commits is
+learned while it is stable: no member reads in a rebalance.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from agent.events.cause import Partition, Signs
 from agent.traffic.model import PartitionTraffic
 
 _LEAST_SECONDS: Final = 4.0
-"""Brokers let no session be shorter than 6 s by default, and a look may come a moment late."""
+"""Brokers allow no session shorter than 6 s by default, and a poll may come a moment late."""
 _SHORTEST_SESSION_SECONDS: Final = 10.0
-"""Of all clients' defaults. Who committed within it has left; a session as short as brokers allow is the exception."""
+"""Of all clients' defaults. A member that committed within it has left; sessions as short as allowed are exceptions."""
 _TIMES_USUAL: Final = 2.0
 _FADING: Final = 0.8
-"""Of the longest time between two commits, with each that came sooner."""
+"""Factor on the longest time between two commits, for each that came sooner."""
 
 
 @dataclass(slots=True)
 class _Progress:
-    """One partition: its owner's key, its committed offset, when it was seen first, its usual rhythm."""
+    """One partition: its owner's key, its committed offset, when that was seen first, the usual commit interval."""
 
     owner: str
     offset: int
@@ -35,23 +35,23 @@ class _Progress:
     interrupted: bool = False
     """Whether there was a rebalance since."""
     committed_after: float = float("-inf")
-    """The last look that its owner's latest commit was not there at yet."""
+    """The last poll before its owner's latest commit."""
 
 
 class Commits:
-    """Of one group; driven from one thread."""
+    """The commits of one group; one thread drives it."""
 
     def __init__(self) -> None:
         self._known: dict[Partition, _Progress] = {}
         self._looked = float("-inf")
 
     def look(self, partitions: Iterable[PartitionTraffic], keys: dict[str, str], at: float) -> None:
-        """Take note of a look at offsets.
+        """Record a poll of offsets.
 
         Args:
             partitions: what the group reads.
-            keys: what members are known by, by member id.
-            at: when.
+            keys: the members' keys, by member id.
+            at: when it was polled.
         """
         found: dict[Partition, _Progress] = {}
         for one in partitions:
@@ -72,12 +72,12 @@ class Commits:
         self._known, self._looked = found, at
 
     def interrupt(self) -> None:
-        """The group rebalances, or has: the time until each next commit tells nothing."""
+        """Record that the group rebalances, or has: the time until each next commit is not usual."""
         for one in self._known.values():
             one.interrupted = True
 
     def signs(self, at: float) -> Signs:
-        """Who had committed lately at that time, and who nothing for unusually long though records waited."""
+        """Return who had committed recently at that time, and who not for unusually long though records waited."""
         silent: dict[str, bool] = {}
         for one in self._known.values():
             if one.waits:

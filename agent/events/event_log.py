@@ -34,14 +34,14 @@ class EventLog:
         clock: Callable[[], float] = time.time,
         most: int = MOST_ASKED,
     ) -> None:
-        """An empty book.
+        """Create an empty log.
 
         Args:
             rate: bytes per second that a group reads at the moment, or None.
-            dollars: what so many bytes cost that cross racks.
+            dollars: the cost of bytes that cross racks.
             metrics: where to count.
             clock: seconds since 1970.
-            most: how many events are kept; the oldest go first.
+            most: how many events are kept; the oldest are dropped first.
         """
         self._rate = rate
         self._dollars = dollars
@@ -57,7 +57,7 @@ class EventLog:
         self._listeners.append(listener)
 
     def remember(self, events: Iterable[Event]) -> None:
-        """Take in what was kept of former times, the oldest first; nobody is told."""
+        """Add stored events of former runs, the oldest first; listeners are not called."""
         with self._lock:
             present = tuple(self._ring)
             known = {event.id for event in present}
@@ -68,13 +68,13 @@ class EventLog:
             self._ring.extend(present)
 
     def add(self, kind: Kind, group: str = "", *, ago: float = 0.0, **fields: Any) -> Event:
-        """Something happened, now or a while ago.
+        """Add an event that happened now or a while ago.
 
         Args:
-            kind: what sort of thing.
-            group: whose; "" where it concerns the agent.
+            kind: the kind of event.
+            group: its group; "" where it concerns the agent.
             ago: how many seconds ago.
-            fields: more of `Event`; what the group reads and what its shares cost a day is put beside them.
+            fields: other fields of `Event`; the group's byte rate and its shares' cost per day are added.
         """
         rate = self._rate(group) if group else None
         event = Event(
@@ -103,14 +103,14 @@ class EventLog:
         since: float = float("-inf"),
         former: bool = False,
     ) -> tuple[Event, ...]:
-        """The newest events first.
+        """Return events, the newest first.
 
         Args:
-            most: no more than so many.
+            most: no more than this many.
             group: of one group only.
             kinds: of these kinds only.
             since: not older than this, in seconds since 1970.
-            former: only those of former times, see `remember`.
+            former: only those of former runs, see `remember`.
         """
         with self._lock:
             kept, remembered = tuple(self._ring), self._former
@@ -122,7 +122,7 @@ class EventLog:
             and (not kinds or event.kind in kinds)
             and (not former or event.id in remembered)
         ]
-        found.sort(key=lambda event: event.at, reverse=True)  # a rebalance is told a moment after it was over
+        found.sort(key=lambda event: event.at, reverse=True)  # a rebalance is added a moment after it was over
         return tuple(found[:most])
 
     def _cost(self, share: float | None, rate: float | None) -> float | None:

@@ -47,10 +47,10 @@ class EventWriter(threading.Thread):
 
         Args:
             path: the file.
-            events: the book; it remembers what the file holds.
+            events: the event log; the file's events are added to it.
             metrics: where to count.
             most: how many events the file keeps.
-            days: for how long.
+            days: for how many days.
             most_waiting: how many may wait to be written.
             first_pause_seconds: before the first new attempt; later pauses double.
         """
@@ -71,7 +71,7 @@ class EventWriter(threading.Thread):
         events.listen(self.take)
 
     def start(self) -> None:
-        """Open the file, so that the book knows former times before anything happens, and begin."""
+        """Open the file, so that the log has former events before any new one, and start."""
         self._safely(self._reopen)
         super().start()
 
@@ -120,13 +120,13 @@ class EventWriter(threading.Thread):
                 self._store.close()
 
     def _rest(self, pause: float) -> bool:
-        """Wait for an event, or for the end of a pause; whether it is time to end."""
+        """Wait for an event, or for the end of a pause; return whether to stop."""
         with self._news:
             self._news.wait_for(lambda: self._stopping or bool(self._waiting and not pause), pause or None)
             return self._stopping
 
     def _write(self) -> None:
-        """Everything that waits."""
+        """Write all waiting events."""
         store = self._store or self._reopen()
         with self._news:
             written = tuple(self._waiting)
@@ -143,7 +143,7 @@ class EventWriter(threading.Thread):
             store = self._open()
         except CorruptError as error:
             aside = set_aside(self._path)
-            log.error("events-set-aside", reason=str(error), kept_as=str(aside))  # noqa: TRY400 - no mistake of ours
+            log.error("events-set-aside", reason=str(error), kept_as=str(aside))  # noqa: TRY400 - not the agent's error
             store = self._open()
         try:
             former = () if self._known else store.events()
@@ -156,7 +156,7 @@ class EventWriter(threading.Thread):
         return store
 
     def _safely(self, step: Callable[[], object]) -> bool:
-        """Whether a step did not fail; it is told once why it did."""
+        """Run a step and return whether it succeeded; the reason of a failure is logged once."""
         try:
             step()
         except StoreError as error:
@@ -174,7 +174,7 @@ class EventWriter(threading.Thread):
 
 
 def writer_of(settings: Settings, events: EventLog, metrics: EventMetrics) -> EventWriter | None:
-    """The writer of the file that the settings name; None where events are in memory only."""
+    """Return the writer of the file in the settings; None where events are in memory only."""
     path = path_of(settings)
     if path is None:
         return None

@@ -1,4 +1,4 @@
-"""Metrics of events: how many happened, whether they are kept, what was never written."""
+"""Metrics of events: how many happened, whether they are stored, how many were never written."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from agent.events.model import Kind
 
 
 class EventMetrics:
-    """What the book and the keeper count."""
+    """The counts of the event log and of the event writer."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        """All series at 0: a rate misses the first event where no 0 came before it."""
+        """Create all series at 0: a rate misses the first event where no 0 came before it."""
         self._events = Counter("samerack_events", "What happened, by kind.", ["kind"], registry=registry)
         for kind in get_args(Kind):
             self._events.labels(kind)
@@ -29,13 +29,13 @@ class EventMetrics:
         )
 
     def happened(self, kind: Kind) -> None:
-        """Something happened."""
+        """Count an event."""
         self._events.labels(kind).inc()
 
     def stored(self, *, well: bool) -> None:
-        """Events are written, or are not."""
+        """Set whether events are written."""
         self._stored.set(float(well))
 
     def dropped(self) -> None:
-        """An event will never be written."""
+        """Count an event that will never be written."""
         self._dropped.inc()

@@ -1,4 +1,4 @@
-"""One thing that happened to a group or to the agent, as a value; its JSON is what HTTP, file and command line share.
+"""One event of a group or of the agent, as a value; HTTP, file and command line share its JSON.
 
 Fields may be added; a reader ignores those that it does not know.
 """
@@ -15,13 +15,13 @@ from pydantic import TypeAdapter
 from agent.answers import read
 
 MOST_ASKED: Final = 10_000
-"""So many events are told at a time, at most."""
+"""The most events in one answer."""
 
 Kind: TypeAlias = Literal["rebalance", "decision", "plan", "role", "back-off", "takeover", "worker", "breaker"]
-"""rebalance: the group had one, whoever caused it. decision: the policy followed a trigger or would not. plan: one went
-to the group. role: what the agent is to the group from now on. back-off: it leaves the group alone for a while, or is
-fenced. takeover: a step of it. worker: the process that works was replaced. breaker: rebalances were stopped, or are
-let again."""
+"""rebalance: the group had one, whatever caused it. decision: the policy followed a trigger or suppressed it. plan: one
+was sent to the group. role: the agent's role in the group from now on. back-off: the agent backs off from the group, or
+is fenced. takeover: a step of it. worker: the worker process was replaced. breaker: rebalances were stopped, or are
+allowed again."""
 
 Cause: TypeAlias = Literal[
     "",
@@ -36,45 +36,45 @@ Cause: TypeAlias = Literal[
     "leader",
     "unknown",
 ]
-"""Who or what a rebalance began with; "" for events that are none. member-gone: a member left or died. second-round:
-cooperative members have given up what moves, and take it now. leader: nothing about the group changed, so its leader
-(not the agent), or a member whose metadata did, asked for it."""
+"""The cause of a rebalance; "" for other events. member-gone: a member left or died. second-round: cooperative members
+have revoked what moves, and receive it now. leader: nothing about the group changed, so its leader (not the agent), or
+a member whose metadata changed, requested it."""
 
 
 def new_id() -> str:
-    """An id that no other event has."""
+    """Return a unique id."""
     return uuid.uuid4().hex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """One thing that happened; None where it is not known or makes no sense.
+    """One event; a field is None where it is not known or does not apply.
 
     Attributes:
-        id: unique for ever.
+        id: globally unique.
         at: when, in seconds since 1970; of a rebalance, when it was over.
-        group: whose; "" where it concerns the agent.
-        kind: what sort of thing.
+        group: its group; "" where it concerns the agent.
+        kind: the kind of event.
         action: what was done: rebalance, suppress or propose; of a plan, whose it is; of a role, the new one.
-        reason: why, in one word as in the metrics or in a few.
-        cause: of a rebalance, who or what it began with.
+        reason: why, as in the metrics or in a few words.
+        cause: of a rebalance, its cause.
         generation: the group's, where the agent is a member.
-        missed: rebalances since the one told before that nobody saw.
+        missed: unseen rebalances since the one recorded before.
         seconds: how long the rebalance took.
         pause_seconds: the longest time that a partition had no owner in it, as far as was seen.
         members: how many the group has after it, without the agent.
         joined: client ids of those that were not in it before.
-        left: client ids of those that are no more.
+        left: client ids of those that are no longer in it.
         partitions: how many are assigned after it.
         moved: how many of them have another owner than before.
         share_before: cross-rack share of the assignment that was in force.
-        share_after: of the one that is, or of the plan.
-        bytes_per_second: what the group read at that time, where it was measured: what the shares are of.
+        share_after: of the one that is now, or of the plan.
+        bytes_per_second: what the group read at that time, where it was measured: the shares refer to it.
         dollars_per_day_before: what crossed racks costs a day at that share and rate.
         dollars_per_day_after: the same after it.
-        assignor: whose plan it was, where the agent made it.
+        assignor: the plan's assignor, where the agent made it.
         failure: why the plan is not the preferred assignor's, or "".
-        detail: more, for people.
+        detail: further text.
     """
 
     id: str = field(default_factory=new_id)
@@ -115,28 +115,28 @@ _LIST: Final = TypeAdapter(EventList)
 
 
 def to_json(event: Event) -> bytes:
-    """One event."""
+    """Encode one event."""
     return _EVENT.dump_json(event)
 
 
 def from_json(text: bytes | str) -> Event:
-    """The event of such a text.
+    """Decode one event.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is no event.
     """
     return _EVENT.validate_json(text)
 
 
 def all_to_json(events: Iterable[Event]) -> bytes:
-    """Events as `GET /v1/events` answers them and `samerack events --json` prints them."""
+    """Encode events as `GET /v1/events` answers them and `samerack events --json` prints them."""
     return _LIST.dump_json(EventList(events=tuple(events)))
 
 
 def all_from_json(text: bytes | str) -> tuple[Event, ...]:
-    """The events of such a text.
+    """Decode such events.
 
     Raises:
-        AgentError: It has none.
+        AgentError: The text has none.
     """
     return read(_LIST, text, "tells no events").events

@@ -1,4 +1,4 @@
-"""Which file system a path is on, as the kernel says: SQLite's locks and shared memory do not work over a network."""
+"""Finds the file system that a path is on: SQLite's locks and shared memory do not work over a network."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ESCAPED: Final = re.compile(r"\\([0-7]{3})")
 
 
 def network_file_system(path: Path, mounts: Path = _MOUNTS) -> str:
-    """The type and mount point of the network file system that holds a path; "" for a local one or where none is known.
+    """Return the type and mount point of the network file system that holds a path; "" for a local or unknown one.
 
     Args:
         path: A file or folder, which need not exist.
@@ -33,6 +33,6 @@ def network_file_system(path: Path, mounts: Path = _MOUNTS) -> str:
         if len(parts) < 5:
             continue
         point = Path(_ESCAPED.sub(lambda code: chr(int(code[1], 8)), parts[4]))
-        if len(point.parts) >= longest and whole.is_relative_to(point):  # of two at one point the later is seen
+        if len(point.parts) >= longest and whole.is_relative_to(point):  # the later of two at one point hides the other
             found, longest = (f"{kind} at {point}" if _NETWORK.fullmatch(kind) else ""), len(point.parts)
     return found

@@ -1,4 +1,4 @@
-"""Groups as pictures, of whatever they were seen by: a member's look, measuring, the agent's own plan.
+"""Converts groups to snapshots (`Picture`), from a member's poll, from measuring, or from the agent's own plan.
 
 Members without topics are left out: they are agents.
 """
@@ -17,11 +17,11 @@ from protocol.model import TopicPartitions
 
 
 def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mapping[str, int]) -> Picture:
-    """A look at a stable group.
+    """Convert a poll of a stable group.
 
     Args:
         view: the group, without the agent.
-        cooperative: names of protocols whose members keep what they have.
+        cooperative: names of protocols whose members keep partitions in a rebalance.
         partitions: how many each topic has.
     """
     return Picture(
@@ -41,13 +41,13 @@ def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mappin
 
 
 def of_plan(problem: Problem, owner: Int32Array, *, clients: Mapping[str, str], cooperative: bool) -> Picture:
-    """What a plan gives to whom.
+    """Convert a plan.
 
     Args:
-        problem: what was asked.
-        owner: the answer of this round.
-        clients: client ids by key, of those that were looked at.
-        cooperative: whether members keep what they have.
+        problem: the assignment problem.
+        owner: its solution in this round.
+        clients: client ids by key, of the members that were polled.
+        cooperative: whether members keep partitions in a rebalance.
     """
     owned: dict[int, set[Partition]] = {}
     for topic, number, member in zip(
@@ -72,7 +72,7 @@ def of_plan(problem: Problem, owner: Int32Array, *, clients: Mapping[str, str], 
 
 
 def of_traffic(group: GroupTraffic, *, cooperative: Collection[str], partitions: Mapping[str, int]) -> Picture:
-    """A group as it was measured; the arguments are those of `of_view`."""
+    """Convert a measured group; the arguments are those of `of_view`."""
     owned: dict[str, set[Partition]] = {}
     for one in group.partitions:
         if one.member is not None:
@@ -93,7 +93,7 @@ def of_traffic(group: GroupTraffic, *, cooperative: Collection[str], partitions:
 
 
 def share_of(problem: Problem | None) -> float | None:
-    """The share of a group's present assignment that crosses racks, by weight; None where it is not known."""
+    """Return the share of a group's present assignment that crosses racks, by weight; None where unknown."""
     if problem is None:
         return None
     cost = evaluate(problem, problem.owner)
@@ -101,7 +101,7 @@ def share_of(problem: Problem | None) -> float | None:
 
 
 def clients_of(members: Iterable[MemberView], *, agent: str) -> dict[str, str]:
-    """Client ids by key, without the agent of this instance id; also while the group rebalances."""
+    """Return client ids by key, without the agent of this instance id; also while the group rebalances."""
     return {
         key_of(member): member.client_id
         for member in members
@@ -110,7 +110,7 @@ def clients_of(members: Iterable[MemberView], *, agent: str) -> dict[str, str]:
 
 
 def key_of(member: MemberView) -> str:
-    """What a member is known by: a static one keeps it over restarts."""
+    """Return a member's key: a static member keeps it over restarts."""
     return member.instance_id or member.id
 
 

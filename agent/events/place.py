@@ -1,4 +1,4 @@
-"""Where an agent keeps its events: the path of its settings, or one of its own in the user's state directory."""
+"""Decides where an agent stores its events: the path in its settings, or a file in the user's state directory."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from common.settings import Settings
 
 _NOWHERE: Final = "memory"
 _HOMELESS: Final = Path("/var/lib")
-"""Of a user without a home, such as that of a container."""
+"""For a user without a home directory, as in a container."""
 _SAFE: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
 
 
 def path_of(settings: Settings, environment: Mapping[str, str] | None = None) -> Path | None:
-    """The file; None where events are kept in memory only.
+    """Return the file; None where events are kept in memory only.
 
-    The name without a path holds the agent's identity in the election, or what else tells it from others of this
-    machine: cluster, port and groups. So a restarted agent finds its file, and no two share one by accident.
+    Without a path in the settings, the name is made from what distinguishes the agent on this machine: its identity in
+    the election, cluster, port and groups. So a restarted agent finds its file, and no two share one by accident.
     """
     given = settings.events.path
     if given == _NOWHERE:

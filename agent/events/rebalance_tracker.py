@@ -46,11 +46,11 @@ class RebalanceTracker:
         cooperative: Collection[str],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Nothing is known yet.
+        """Start without any group.
 
         Args:
-            events: where rebalances are told.
-            cooperative: names of protocols whose members keep what they have in a rebalance.
+            events: where rebalances are recorded.
+            cooperative: names of protocols whose members keep partitions in a rebalance.
             clock: seconds, monotonic.
         """
         self._events = events
@@ -60,13 +60,13 @@ class RebalanceTracker:
         self._lock = threading.Lock()
 
     def of(self, group: str) -> Rebalances:
-        """The rebalances of one group."""
+        """Return the rebalances of one group, for a membership; the group is kept from now on."""
         followed = self._followed(group)
         followed.held = True
         return followed.rebalances
 
     def take(self, published: Published) -> None:
-        """Compare what was measured with what was measured before; for the board, from its thread."""
+        """Compare a measurement with the one before; the board calls this, from its thread."""
         snapshot = published.snapshot
         at = self._clock() - snapshot.cycle_seconds
         counts = {topic: len(views) for topic, views in snapshot.cluster.topics.items()}
@@ -96,7 +96,7 @@ class RebalanceTracker:
         followed.rebalances.stable(picture, at, share=None if same else share_of(group.problem), measured=True)
 
     def _forget(self, at: float) -> None:
-        """Groups that are gone for good, and not for a look that failed: there may be as many as ever were."""
+        """Forget groups that are gone for good, not for a failed poll: there may be as many as ever existed."""
         with self._lock:
             gone = [name for name, one in self._groups.items() if not one.held and at - one.seen_at > _GONE_SECONDS]
             for name in gone:
@@ -116,11 +116,11 @@ class RebalanceTracker:
             return known
 
     def _tell(self, group: str, *, at: float, **fields: Any) -> Event:
-        """As an event; `at` is this clock's."""
+        """Add an event; `at` is on this tracker's clock."""
         return self._events.add("rebalance", group, ago=max(0.0, self._clock() - at), **fields)
 
     def _last(self, group: str) -> tuple[int | None, int]:
-        """The last generation that was told, and how many rebalances without one were told since."""
+        """Return the last recorded generation, and how many rebalances without one were recorded since."""
         unnumbered = 0
         for event in self._events.latest(group=group, kinds=("rebalance",)):
             if event.generation is not None:
@@ -130,5 +130,5 @@ class RebalanceTracker:
 
 
 def _is_as_before(last: GroupTraffic | None, group: GroupTraffic) -> bool:
-    """Whether nobody came, went or got anything since the last look, as far as looks tell."""
+    """Return whether no member joined, left or got a partition since the last poll, as far as polls show."""
     return last is not None and last.problem is group.problem and last.state == group.state

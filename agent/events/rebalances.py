@@ -1,6 +1,6 @@
-"""The rebalances of one group, as they are seen: by a member of it, or by looks from outside. Each is told once.
+"""Detects the rebalances of one group, as a member of it or by polls from outside, and records each once.
 
-A member knows each generation. From outside two looks are compared: what differs, or was seen under way, is one
+A member knows each generation. From outside two polls are compared: what differs, or was seen under way, is one
 rebalance, however many there were in between.
 """
 
@@ -15,19 +15,19 @@ from agent.events.cause import Known, Partition, Picture, Released, Signs, cause
 from agent.events.model import Event
 
 _LOOKS_FOR_SHARE: Final = 2
-"""So many looks may pass before a rebalance is told without what its outcome costs."""
+"""After this many polls a rebalance is recorded even without the cross-rack share of its outcome."""
 _MOST_OVERTAKEN: Final = 20
 _MOMENT_SECONDS: Final = 0.001
-"""Generations that were overtaken are told with what overtook them, and stand before it."""
+"""Overtaken generations are recorded with the one that overtook them, each this much earlier."""
 _FALSE_ALARM_SECONDS: Final = 2.0
-"""A group that is stable so long after the agent began a rebalance, without its having joined again, has none."""
+"""If the group is stable this long after the agent started a rebalance and did not join again, there was none."""
 
 Tell = Callable[..., Event]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What the agent gave the group, where it leads."""
+    """The agent's plan for the group, where it leads."""
 
     picture: Picture
     share_before: float
@@ -38,18 +38,18 @@ class Plan:
 
 @dataclass(slots=True, kw_only=True)
 class _Over:
-    """A rebalance that is over and not told yet."""
+    """A rebalance that is over and not recorded yet."""
 
     at: float
     generation: int | None
     missed: int
     overtaken: int = 0
-    """Generations before it that began and were never given an assignment."""
+    """Generations before it that began and never got an assignment."""
     looks: int = 0
 
 
 class Rebalances:
-    """What is known of one group's rebalances; may be told from any thread."""
+    """What is known of one group's rebalances; any thread may call it."""
 
     def __init__(
         self,
@@ -58,12 +58,12 @@ class Rebalances:
         last: Callable[[], tuple[int | None, int]],
         signs: Callable[[float], Signs] = lambda _at: Signs(),
     ) -> None:
-        """Nothing is known yet.
+        """Start with nothing known.
 
         Args:
             tell: adds an event of this group.
-            last: the last generation that was told, and how many rebalances without one were told since.
-            signs: what commits told of members at that time.
+            last: the last recorded generation, and how many rebalances without one were recorded since.
+            signs: what commits showed about members at that time.
         """
         self._tell = tell
         self._last = last
@@ -82,15 +82,15 @@ class Rebalances:
         self._released: Mapping[Partition, Released] = {}
         self._over: _Over | None = None
         self.inside = False
-        """Whether the agent is a member: generations count then, not looks."""
+        """Whether the agent is a member: generations count then, not polls."""
 
     @property
     def awaits_look(self) -> bool:
-        """Whether a look counts although it shows what the last one showed."""
+        """Whether a poll counts although it shows the same as the last one."""
         return self._before is None or self._begun is not None
 
     def begins(self, at: float, *, ours: str = "") -> None:
-        """A rebalance is under way, or `ours` says why the agent begins one or leaves."""
+        """Record that a rebalance is under way; `ours` says why the agent starts one or leaves."""
         with self._lock:
             if self._over is not None:
                 self._finish(None, None)
@@ -99,31 +99,31 @@ class Rebalances:
             self._ours = self._ours or ours
 
     def loses(self, at: float) -> None:
-        """The brokers have given the agent's membership up: there was a rebalance without it, and it joins again."""
+        """Record that the brokers removed the agent: there was a rebalance without it, and it joins again."""
         with self._lock:
             self.begins(at, ours="joined again")
             self._is_lost = True
 
     def moving(self, members: Mapping[str, str], at: float, *, measured: bool = False) -> None:
-        """A look at the group while nobody has an assignment: client ids by key."""
+        """Record a poll of the group while no member has an assignment: client ids by key."""
         with self._lock:
             if self._heeds(at, measured=measured) and self._over is None:
                 self.begins(at)
                 self._passing |= members
 
     def meets(self, members: Mapping[str, str]) -> None:
-        """Client ids by key of who was in the generations that are about to be told."""
+        """Record the client ids, by key, of the members in the generations that are recorded next."""
         with self._lock:
             self._passing |= members
 
     def joined(self, generation: int, at: float, *, plan: Plan | None = None, quiet: bool = False) -> None:
-        """The agent has joined; the same generation as before is no rebalance.
+        """Record that the agent has joined; the same generation as before is no rebalance.
 
         Args:
             generation: as the broker says.
             at: when it had its assignment.
-            plan: what it gave the group, if it leads.
-            quiet: it only took up its place again, in a group that was stable.
+            plan: its plan for the group, if it leads.
+            quiet: it only resumed its membership, in a group that was stable.
         """
         with self._lock:
             if self._over is not None:
@@ -142,13 +142,13 @@ class Rebalances:
                 self._finish(plan.picture, plan.share_after, plan=plan)
 
     def stable(self, picture: Picture, at: float, *, share: float | None = None, measured: bool = False) -> None:
-        """A look at the group with an assignment in force, and the share of it that crosses racks where that is news.
+        """Record a poll of the group with an assignment in force, and its cross-rack share where that is new.
 
         Args:
             picture: the group.
-            at: when it was asked for.
+            at: when it was requested.
             share: of its partitions, by weight.
-            measured: whether measuring looked, which counts alone while the agent is no member.
+            measured: whether measuring polled, which alone counts while the agent is no member.
         """
         with self._lock:
             if not self._heeds(at, measured=measured):
@@ -169,37 +169,37 @@ class Rebalances:
                 self._before, self._share = picture, share if share is not None else self._share
 
     def enters(self) -> None:
-        """The agent is a member from now on."""
+        """Record that the agent is a member from now on."""
         with self._lock:
             self.inside = True
 
     def leaves(self, at: float) -> None:
-        """The agent is no member any more; what was looked at before does not count."""
+        """Record that the agent is no longer a member; earlier polls do not count."""
         with self._lock:
             if self._over is not None:
                 self._finish(None, None)
             self.inside, self._generation, self._since = False, None, at
 
     def _heeds(self, at: float, *, measured: bool) -> bool:
-        """Whether a look counts: of two that look from outside only one, or the older look would undo the newer."""
+        """Return whether a poll counts: of two sources outside only one, or an older poll would undo a newer one."""
         if self.inside:
             return not measured
         self._is_measured |= measured
         return at >= self._since and measured == self._is_measured
 
     def _is_first_seen_under_way(self) -> bool:
-        """Whether a rebalance was found under way at the first look from outside: what was before is not known."""
+        """Return whether the first poll from outside found a rebalance under way: what was before is not known."""
         return self._before is None and not self.inside and not self._ours
 
     def _differs(self, picture: Picture) -> bool:
-        """Whether there was a rebalance since the last look."""
+        """Return whether there was a rebalance since the last poll."""
         before = self._before
         if before is None:
             return False
         return self._begun is not None or (picture.members, picture.cooperative) != (before.members, before.cooperative)
 
     def _finish(self, after: Picture | None, share: float | None, *, plan: Plan | None = None) -> None:
-        """Tell of what is over."""
+        """Record the rebalance that is over."""
         over, before = self._over, self._before
         if over is None:
             return
@@ -254,6 +254,6 @@ class Rebalances:
         return fields
 
     def _forget(self) -> None:
-        """Of what was under way."""
+        """Forget what was under way."""
         self._begun, self._ours, self._passing, self._seen = None, "", {}, Signs()
         self._is_lost = False

@@ -1,7 +1,7 @@
-"""The file of events: SQLite in WAL mode, so that others read while one process writes. One row an event, as JSON.
+"""The file of events: SQLite in WAL mode, so that others read while one process writes. One row per event, as JSON.
 
-A writer holds a lock beside the file for as long as it lives, so that two agents never share one by accident; a killed
-one's successor gets it. Rows beyond the bounds go, the oldest first.
+A writer holds a lock file beside it while it lives, so that two agents never share one by accident; the successor of a
+killed agent gets the lock. Rows beyond the bounds are deleted, the oldest first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _create(connection: sqlite3.Connection) -> None:
 
 
 STEPS: Final[tuple[Step, ...]] = (_create,)
-"""What makes each version of the schema of the one before it; the file's version is how many it has been through."""
+"""Migrations from each schema version to the next; the file's version is how many were applied to it."""
 
 
 class StoreError(AgentError):
@@ -43,19 +43,19 @@ class StoreError(AgentError):
 
 
 class CorruptError(StoreError):
-    """The file is no store of events any more; `set_aside` makes room for a new one."""
+    """The file is no valid store of events; `set_aside` renames it, so that a new one can be made."""
 
 
 class Store:
-    """The one writer of a file."""
+    """The only writer of a file."""
 
     def __init__(self, path: Path, *, most: int, days: float, steps: Sequence[Step] = STEPS) -> None:
-        """Open the file, and make it where there is none.
+        """Open the file, and create it where there is none.
 
         Args:
             path: The file.
-            most: So many events are kept.
-            days: For so long.
+            most: How many events are kept.
+            days: For how many days.
             steps: See `STEPS`.
 
         Raises:
@@ -84,7 +84,7 @@ class Store:
             raise
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Return itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -92,7 +92,7 @@ class Store:
         self.close()
 
     def add(self, events: Iterable[Event]) -> None:
-        """Write events, all or none; one that is there already stays as it is.
+        """Write events, all or none; one that exists already stays as it is.
 
         Raises:
             StoreError: They are not written.
@@ -105,7 +105,7 @@ class Store:
             self._trim()
 
     def events(self) -> list[Event]:
-        """Everything that is kept, the oldest first.
+        """Return all stored events, the oldest first.
 
         Raises:
             StoreError: It cannot be read.
@@ -114,7 +114,7 @@ class Store:
             return list(_events(self._connection, self._most))
 
     def close(self) -> None:
-        """Let the file go."""
+        """Close the file and release its lock."""
         self._connection.close()
         os.close(self._lock)
 
@@ -126,7 +126,7 @@ class Store:
 
 
 def read(path: Path, most: int) -> list[Event]:
-    """The newest events of a file, the oldest of them first; also while an agent writes to it.
+    """Return the newest events of a file, the oldest of them first; also while an agent writes to it.
 
     Raises:
         StoreError: There is none, or it cannot be read.
@@ -144,7 +144,7 @@ def read(path: Path, most: int) -> list[Event]:
 
 
 def set_aside(path: Path) -> Path:
-    """Give a file that makes no sense another name, and make room for a new one; an older one of that name goes.
+    """Rename a corrupt file, so that a new one can be created; replaces an older one of that name.
 
     Raises:
         StoreError: It cannot be renamed.
@@ -160,7 +160,7 @@ def set_aside(path: Path) -> Path:
 
 
 def _touch(path: Path) -> None:
-    """The file, where there is none: for this user alone. SQLite gives its log of changes the same rights.
+    """Create the file where there is none, for this user alone. SQLite gives its WAL the same permissions.
 
     Raises:
         StoreError: It cannot be created.
@@ -172,9 +172,9 @@ def _touch(path: Path) -> None:
 
 
 def _lock(path: Path) -> int:
-    """The right to write, for as long as the descriptor is open.
+    """Take the right to write, for as long as the returned descriptor is open.
 
-    It is a file of its own: closing any descriptor of a database makes the process lose SQLite's locks on it.
+    The lock is a file of its own: closing any descriptor of a database makes the process lose SQLite's locks on it.
     """
     beside = path.with_name(f"{path.name}.lock")
     try:
@@ -224,7 +224,7 @@ def _events(connection: sqlite3.Connection, most: int) -> Iterator[Event]:
 
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """SQLite's errors as ours, with the cure."""
+    """Convert SQLite's errors to StoreError, with the cure."""
     try:
         yield
     except sqlite3.OperationalError as error:

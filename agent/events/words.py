@@ -1,4 +1,4 @@
-"""Events in words: the same for the command line and the page."""
+"""Formats events as text: the same for the command line and the web page."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NAMED: Final = 3
 
 
 def happened(event: Event) -> str:
-    """What, in a few words."""
+    """Return what happened, in a few words."""
     if event.kind == "rebalance":
         number = f" {event.generation}" if event.generation is not None else ""
         return f"rebalance{number}"
@@ -42,7 +42,7 @@ def happened(event: Event) -> str:
 
 
 def reason(event: Event) -> str:
-    """Why, and with what outcome."""
+    """Return why, and with what outcome."""
     parts = []
     if event.kind == "rebalance":
         parts.append(_cause(event))
@@ -62,7 +62,7 @@ def reason(event: Event) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """A length of time, in milliseconds where it is short."""
+    """Format a length of time, in milliseconds where it is short."""
     if seconds is None:
         return words.UNKNOWN
     if seconds < 1:
@@ -71,7 +71,7 @@ def duration(seconds: float | None) -> str:
 
 
 def figures(event: Event) -> str:
-    """Duration, pause and cost in one line, as far as they are known."""
+    """Return duration, pause and cost in one line, as far as they are known."""
     parts = [
         f"{name} {duration(seconds)}"
         for name, seconds in (("took", event.seconds), ("pause", event.pause_seconds))

@@ -1,6 +1,6 @@
-"""The zone of this machine from the cloud's instance metadata: AWS (IMDSv2), Google Cloud, Azure.
+"""Reads the zone of this machine from the cloud's instance metadata: AWS (IMDSv2), Google Cloud, Azure.
 
-Two plain requests at most to an address that only the machine itself can reach.
+It sends at most three plain HTTP requests per provider, to an address that only the machine itself can reach.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _NoZoneError(Exception):
 
 
 def zones_of_this_machine(settings: PodSettings, _: Mapping[str, str]) -> Answer:
-    """What the metadata service says; of several providers the first that knows."""
+    """Return the zone from the metadata service; of several providers the first that knows it."""
     reasons = []
     for name, provider in _PROVIDERS.items():
         if settings.cloud not in ("auto", name):
@@ -46,7 +46,7 @@ def _aws(settings: PodSettings) -> tuple[str, ...]:
     name = _text(ask(url, place, seconds=seconds, headers=proof))
     answer = ask(url, f"{place}-id", seconds=seconds, headers=proof)
     if answer.status == 404 and settings.cloud_zone == "name":
-        return (name,)  # stand-ins for the service need not know ids
+        return (name,)  # emulators of the service need not know ids
     identity = _text(answer)
     return (identity, name) if settings.cloud_zone == "id" else (name, identity)
 

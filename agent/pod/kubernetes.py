@@ -1,7 +1,7 @@
-"""The Kubernetes API as far as racks need it: a pod by name or address, a node by name, their labels. Reads only.
+"""Reads from the Kubernetes API what racks need: a pod by name or address, a node by name, their labels.
 
-The service account's token is read again for each question, because Kubernetes replaces it. A refusal names the rule
-that is missing.
+The service account's token is read again for each request, because Kubernetes replaces it. A refusal names the missing
+RBAC rule.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ _MOST_PODS: Final = 5
 
 
 class KubernetesError(AgentError):
-    """The API gave no answer that helps; the message says why, and what to grant where it refused."""
+    """The API gave no usable answer; the message says why, and what to grant where it refused."""
 
 
 class NoSuchNodeError(KubernetesError):
-    """A node is not there (any more)."""
+    """A node does not exist (any more)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,10 +41,10 @@ class Pod:
 
 
 class Api:
-    """Questions to one API server."""
+    """A client of one API server."""
 
     def __init__(self, settings: PodSettings, environment: Mapping[str, str]) -> None:
-        """Find the server; asks nothing.
+        """Find the server; no request is sent.
 
         Raises:
             KubernetesError: No address is set, and this is no pod.
@@ -55,18 +55,18 @@ class Api:
         self._label = settings.label
 
     def namespace(self, environment: Mapping[str, str]) -> str:
-        """The pod's own namespace: POD_NAMESPACE, else as the service account has it.
+        """Return the pod's own namespace: POD_NAMESPACE, else the service account's.
 
         Raises:
-            KubernetesError: Neither tells.
+            KubernetesError: Neither is known.
         """
         return environment.get("POD_NAMESPACE", "") or self._of_account("namespace")
 
     def zone_of_node(self, name: str) -> str:
-        """The zone in a node's label, "" where it has none.
+        """Return the zone in a node's label, "" where it has none.
 
         Raises:
-            NoSuchNodeError: There is none of this name.
+            NoSuchNodeError: No node has this name.
             KubernetesError: No answer, or a refusal.
         """
         node = self._get(f"/api/v1/nodes/{quote(name, safe='')}", verb="get", resource="nodes", namespace="")
@@ -75,7 +75,7 @@ class Api:
         return self._zone(node)
 
     def pod(self, namespace: str, name: str) -> Pod | None:
-        """A pod by name; None where there is none.
+        """Return a pod by name; None where there is none.
 
         Raises:
             KubernetesError: No answer, or a refusal.
@@ -85,7 +85,7 @@ class Api:
         return self._pod(found) if found is not None else None
 
     def pod_at(self, namespace: str, address: str) -> Pod | None:
-        """The pod that has an address in a namespace, or in any for `*`; None where there is none on a node.
+        """Return the pod that has an address in a namespace, or in any for `*`; None where there is none on a node.
 
         Raises:
             KubernetesError: No answer, or a refusal.
@@ -100,7 +100,7 @@ class Api:
         return next((pod for pod in found if pod.node), None)
 
     def zone_of(self, pod: Pod) -> str:
-        """The zone of a pod: in its own label from Kubernetes 1.35 on, else in its node's; "" where neither has one.
+        """Return a pod's zone: from its own label (Kubernetes 1.35 on), else from its node's; "" without either.
 
         Raises:
             KubernetesError: As `zone_of_node`.
@@ -115,7 +115,7 @@ class Api:
         return Pod(node=str(_part(entity, "spec").get("nodeName") or ""), zone=self._zone(entity))
 
     def _get(self, path: str, *, verb: str, resource: str, namespace: str) -> dict[str, Any] | None:
-        """The object at a path; None where there is none."""
+        """Return the object at a path; None where there is none."""
         headers, tls = {"Accept": "application/json"}, None
         if self._url.startswith("https://"):
             headers["Authorization"] = f"Bearer {self._of_account('token')}"
@@ -157,7 +157,7 @@ class Api:
 
 
 def zones_of_this_pod(settings: PodSettings, environment: Mapping[str, str]) -> Answer:
-    """What the Kubernetes API says of this pod: by its node's name, its own name, or its address, whichever is told.
+    """Return the zone of this pod from the Kubernetes API: by node name, pod name or address, whichever is set.
 
     NODE_NAME, POD_NAME with POD_NAMESPACE, and POD_IP come from the downward API; HOSTNAME is a pod's name by default.
     """
@@ -221,7 +221,7 @@ def _object(body: bytes, url: str) -> dict[str, Any]:
 
 
 def _message(body: bytes) -> str:
-    """What a `Status` says, on one line."""
+    """Return the message of a `Status`, on one line."""
     try:
         parsed = json.loads(body)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The rack of this pod from what is in the pod: a variable, a file, the label that the downward API brings."""
+"""Reads the rack of this pod from the pod itself: a variable, a file, or a label from the downward API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LABEL_LINE: Final = re.compile(r'(?P<key>[^=\s]+)="(?P<value>[^"\\]*)"')
 
 
 def from_variable(settings: PodSettings, environment: Mapping[str, str]) -> Answer:
-    """What the variable `pod.rack_variable` says."""
+    """Return the rack in the variable `pod.rack_variable`."""
     name = settings.rack_variable
     value = environment.get(name, "").strip()
     if value:
@@ -25,7 +25,7 @@ def from_variable(settings: PodSettings, environment: Mapping[str, str]) -> Answ
 
 
 def from_file(settings: PodSettings, _: Mapping[str, str]) -> Answer:
-    """What the first line of `pod.rack_file` says."""
+    """Return the rack in the first line of `pod.rack_file`."""
     if not settings.rack_file:
         return Answer(source="file", detail="pod.rack_file names no file")
     text, wrong = _read(settings.rack_file)
@@ -36,7 +36,7 @@ def from_file(settings: PodSettings, _: Mapping[str, str]) -> Answer:
 
 
 def from_label(settings: PodSettings, environment: Mapping[str, str]) -> Answer:
-    """What the downward API says: in the variable `pod.label_variable`, else in the file `pod.label_file`."""
+    """Return the zone from the downward API: the variable `pod.label_variable`, else the file `pod.label_file`."""
     variable, label = settings.label_variable, settings.label
     value = environment.get(variable, "").strip()
     if value:
@@ -45,7 +45,7 @@ def from_label(settings: PodSettings, environment: Mapping[str, str]) -> Answer:
     value = labels(text).get(label, "")
     if value:
         return Answer(source="label", zones=(value,), detail=f"the label {label} in {settings.label_file}")
-    # empty and there: Kubernetes knows the variable's label and the pod has none
+    # set but empty: Kubernetes knows the variable's label, and the pod has none
     state = "is empty: the pod has no such label" if variable in environment else "is not set"
     return Answer(
         source="label",
@@ -55,13 +55,13 @@ def from_label(settings: PodSettings, environment: Mapping[str, str]) -> Answer:
 
 
 def labels(text: str) -> dict[str, str]:
-    """The labels in a file of the downward API, one `key="value"` a line; lines of another form do not count."""
+    """Parse the labels in a file of the downward API, one `key="value"` per line; other lines are ignored."""
     found = (_LABEL_LINE.fullmatch(line.strip()) for line in text.splitlines())
     return {match["key"]: match["value"] for match in found if match is not None}
 
 
 def _read(name: str) -> tuple[str, str]:
-    """The text of a file, and why there is none."""
+    """Return the text of a file, or "" and why it cannot be read."""
     try:
         with Path(name).open("rb") as stream:
             return stream.read(_MOST_BYTES).decode(), ""

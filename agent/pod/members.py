@@ -1,7 +1,7 @@
-"""Racks of consumers' pods by the Kubernetes API: who asks gets what is known, and what is not known is asked soon.
+"""Racks of consumers' pods from the Kubernetes API, cached: unknown addresses are looked up in the background.
 
-Planning must not wait for a network, so answers come from memory; a thread asks for the addresses that others asked
-for, a bounded number at a time. While the API is away or refuses, what was known counts on.
+Planning must not wait for a network, so answers come from memory; a thread looks up the requested addresses, a bounded
+number at a time. While the API is unreachable or refuses, the known racks stay in use.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from common.settings import PodSettings
 log = structlog.get_logger("pod")
 
 MOST_QUESTIONS: Final = 50
-"""Addresses that are asked for in one go; the next ones follow after a pause."""
+"""Addresses that are looked up in one turn; the next ones follow after a pause."""
 _PAUSE_SECONDS: Final = 1.0
 _UNKNOWN_SECONDS: Final = 30.0
-"""An address that the API does not know is asked for again so soon: its pod may be about to show."""
+"""An address that the API does not know is looked up again after this time: its pod may appear soon."""
 _RETRY_SECONDS: Final = 5.0
 
 Outcome = Literal["found", "unknown", "failed"]
@@ -35,7 +35,7 @@ Outcome = Literal["found", "unknown", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Known:
-    """What the API said of an address, and until when that counts as new."""
+    """The rack of an address by the API, and when to look it up again."""
 
     rack: str | None
     until: float
@@ -55,11 +55,11 @@ class PodRacks(threading.Thread):
 
         Args:
             settings: where to ask, and how names become racks.
-            asked: to be told of every question.
+            asked: called with the outcome of every lookup.
             environment: the process's own by default.
 
         Raises:
-            KubernetesError: This is no pod, and no API server is named.
+            KubernetesError: This is no pod, and no API server is set.
         """
         super().__init__(name="pod-racks", daemon=True)
         self._settings = settings
@@ -77,7 +77,7 @@ class PodRacks(threading.Thread):
         self._stopping = threading.Event()
 
     def rack_of(self, host: str) -> str | None:
-        """The rack of a pod's address, from memory; one that is not known is asked for soon."""
+        """Return the rack of a pod's address from memory; an unknown one is looked up soon."""
         try:
             address = str(ip_address(host))
         except ValueError:
@@ -90,35 +90,35 @@ class PodRacks(threading.Thread):
         return known.rack if known is not None else None
 
     def hosts(self) -> Hosts:
-        """What is known here, as one of the sources of members' racks."""
+        """Return the known racks as one of the sources of members' racks."""
         return Hosts(kubernetes=self.rack_of, version=lambda: self._version)
 
     def stop(self) -> None:
-        """End the thread after the question under way."""
+        """End the thread after the current lookup."""
         self._stopping.set()
         self._wake.set()
 
     def run(self) -> None:
-        """Ask for what is wanted and not known."""
+        """Look up wanted and unknown addresses until stopped."""
         while not self._stopping.is_set():
             pause = self._turn()
             self._wake.wait(pause)
             self._wake.clear()
-            self._stopping.wait(_PAUSE_SECONDS)  # those who come at one time are asked for together
+            self._stopping.wait(_PAUSE_SECONDS)  # addresses requested at one time are looked up together
 
     def _turn(self) -> float:
-        """Ask once; the answer is how long to wait unless somebody new is asked for."""
+        """Look up once; return how long to wait unless a new address is requested."""
         try:
             left = self.look(time.monotonic())
         except KubernetesError as error:
             self._failed(str(error))
-        except Exception as error:  # one odd answer must not end the thread
+        except Exception as error:  # one unexpected answer must not end the thread
             self._failed(f"{type(error).__name__}: {error}")
             log.exception("pod-racks-failed", error=str(error))
         else:
             self._retry, self._last_reported = _RETRY_SECONDS, ""
             return 0.0 if left else _RETRY_SECONDS
-        self._stopping.wait(self._retry)  # nobody new makes a refusal less likely
+        self._stopping.wait(self._retry)  # a new address makes a refusal no less likely
         self._retry = min(2 * self._retry, self._settings.kubernetes_refresh_seconds)
         return 0.0
 
@@ -129,10 +129,10 @@ class PodRacks(threading.Thread):
         self._last_reported = reason
 
     def look(self, now: float) -> int:
-        """Ask for the addresses whose time has come; forget those that nobody has asked for in a while.
+        """Look up the addresses that are due; forget those that were not requested for a while.
 
         Returns:
-            How many addresses are left to ask for.
+            How many addresses are left to look up.
 
         Raises:
             KubernetesError: No answer, or a refusal; what was known stays.
@@ -168,7 +168,7 @@ class PodRacks(threading.Thread):
             try:
                 zone = self._api.zone_of_node(node)
             except NoSuchNodeError:
-                return ""  # it has just gone, and its pods will follow; the others' racks must not wait for them
+                return ""  # just removed, and its pods will follow; the others' racks must not wait for them
             self._nodes = {name: entry for name, entry in self._nodes.items() if now < entry[1]}
             self._nodes[node] = (zone, now + self._settings.kubernetes_refresh_seconds)
         return zone

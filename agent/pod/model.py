@@ -1,4 +1,4 @@
-"""What the sources of a pod's rack answer, as values."""
+"""Answers of the sources of a pod's rack, as values."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from common.settings import RackSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What one source says.
+    """The answer of one source.
 
     Attributes:
-        source: which.
-        zones: the zone by all of its names, the one that counts first; empty where the source knows nothing.
-        detail: what was looked at, and where it knows nothing, why and what to do.
+        source: which source.
+        zones: all names of the zone, the preferred one first; empty where the source knows nothing.
+        detail: what was read, and where it knows nothing, why and what to do.
     """
 
     source: RackSource
@@ -29,8 +29,8 @@ class OwnRack:
 
     Attributes:
         rack: as the brokers name it; None where no source knows.
-        source: which source knew.
-        answers: what the sources said, in the order in which they were asked.
+        source: which source knew it.
+        answers: the sources' answers, in the order in which they were asked.
     """
 
     rack: str | None
@@ -39,7 +39,7 @@ class OwnRack:
 
 
 def rack_of(zones: tuple[str, ...], table: Mapping[str, str]) -> str | None:
-    """The rack of a zone that has several names: as the table has it, else the first name."""
+    """Return the rack of a zone that has several names: from the table, else the first name."""
     for zone in zones:
         if zone in table:
             return table[zone]

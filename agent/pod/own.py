@@ -1,4 +1,4 @@
-"""The rack of the agent's own pod: the sources of `pod.sources` one after the other, until one knows."""
+"""Finds the rack of the agent's own pod: asks the sources of `pod.sources` in order, until one knows it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SOURCES: Final[Mapping[RackSource, Callable[[PodSettings, Mapping[str, str]], A
 
 
 def own_rack(settings: PodSettings, environment: Mapping[str, str] | None = None, *, every: bool = False) -> OwnRack:
-    """The rack of this pod, from the first source that knows it; never fails, for each answer says what went wrong.
+    """Return this pod's rack from the first source that knows it; never fails, as each answer says what went wrong.
 
     Args:
         settings: where to look.
@@ -45,14 +45,14 @@ def own_rack(settings: PodSettings, environment: Mapping[str, str] | None = None
 
 
 def with_own_rack(settings: Settings, own: OwnRack) -> Settings:
-    """The settings with `traffic.rack` from this pod, unless it is set."""
+    """Return the settings with `traffic.rack` from this pod, unless it is set."""
     if settings.traffic.rack or own.rack is None:
         return settings
     return settings.model_copy(update={"traffic": settings.traffic.model_copy(update={"rack": own.rack})})
 
 
 def _checked(answer: Answer) -> Answer:
-    """The answer without zones that are no names: what is written for applications must stay on one line."""
+    """Remove zones that are not valid names: what is written for applications must stay on one line."""
     if all(zone.isprintable() and len(zone) <= 255 for zone in answer.zones):
         return answer
     return replace(answer, zones=(), detail=f"{answer.detail}: has {answer.zones[0][:40]!r}, which is no name")

@@ -1,6 +1,6 @@
-"""A rack where an application reads it: as a plain file, an environment file, or Java properties. One step each.
+"""Writes a rack for applications: as a plain file, an environment file, or Java properties. Each write is atomic.
 
-A reader finds the old file or the new one, never half of one, and any user may read it: applications run as others.
+A reader finds the old file or the new one, never a part, and any user may read it: applications run as other users.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _READABLE: Final = 0o644
 
 
 def plain(rack: str) -> str:
-    """The rack alone on a line."""
+    """Format the rack alone on a line."""
     return f"{rack}\n"
 
 
 def env_line(variable: str, rack: str) -> str:
-    """The rack as a variable, for a shell or a container's environment file.
+    """Format the rack as a variable, for a shell or a container's environment file.
 
     Raises:
-        SettingsError: That is no name of a variable.
+        SettingsError: The variable's name is invalid.
     """
     if not _VARIABLE.fullmatch(variable):
         raise SettingsError(f"--variable {variable!r}: expected letters, digits and underscores, e.g. CLIENT_RACK")
@@ -37,10 +37,10 @@ def env_line(variable: str, rack: str) -> str:
 
 
 def property_line(key: str, rack: str) -> str:
-    """The rack as a line of Java properties.
+    """Format the rack as a line of Java properties.
 
     Raises:
-        SettingsError: That is no key.
+        SettingsError: The key is invalid.
     """
     if not _KEY.fullmatch(key):
         raise SettingsError(f"--key {key!r}: expected letters, digits, dots, hyphens and underscores, e.g. client.rack")
@@ -55,7 +55,7 @@ def _as_java_reads(character: str) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Put a file in its place in one step.
+    """Write a file atomically.
 
     Raises:
         AgentError: It cannot be written.

@@ -1,4 +1,4 @@
-"""Metrics of publishing: what arrived, what had to be dropped and why, what waits, what Kafka refuses."""
+"""Metrics of publishing: records that are acknowledged, dropped (and why) or waiting, and topics that refuse them."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ class Refusal(Enum):
 
 
 class PublishingMetrics:
-    """What the publishing thread counts of itself."""
+    """The publishing thread's own metrics."""
 
     def __init__(self, registry: CollectorRegistry, topics: Iterable[str]) -> None:
-        """All series at 0: a rate misses the first event where no 0 came before it."""
+        """Create all series at 0: a rate misses the first event where no 0 came before it."""
         self._published = Counter(
             "samerack_published_records",
             "Records that Kafka has acknowledged, by kind.",
@@ -70,26 +70,26 @@ class PublishingMetrics:
             self.refused(topic, None)
 
     def published(self, kind: Kind) -> None:
-        """A record was acknowledged."""
+        """Count an acknowledged record."""
         self._published.labels(kind.value).inc()
 
     def dropped(self, kind: Kind, loss: Loss) -> None:
-        """A record is gone."""
+        """Count a dropped record."""
         self._dropped.labels(kind.value, loss.value).inc()
 
     def buffered(self, kind: Kind, records: int) -> None:
-        """So many records of a kind wait."""
+        """Set how many records of a kind wait."""
         self._buffered.labels(kind.value).set(records)
 
     def buffered_bytes(self, count: int) -> None:
-        """All that wait have so many bytes."""
+        """Set how many bytes the waiting records have."""
         self._bytes.set(count)
 
     def refused(self, topic: str, why: Refusal | None) -> None:
-        """A topic takes records again (None), or does not."""
+        """Set why a topic takes no records, or that it takes them again (None)."""
         for refusal in Refusal:
             self._refused.labels(topic, refusal.value).set(float(refusal is why))
 
     def replaced(self) -> None:
-        """There is a new producer."""
+        """Count a replaced producer."""
         self._producers.inc()

@@ -1,4 +1,4 @@
-"""The thread that publishes: takes what the board publishes, writes records, and lets the sender carry them.
+"""The thread that publishes: takes the board's publications, makes records of them, and has the sender send them.
 
 The cycle's thread only puts a value in a queue.
 """
@@ -40,13 +40,13 @@ _TURN_SECONDS: Final = 0.2
 _ASK_SECONDS: Final = 2.0
 _ASK_AGAIN_SECONDS: Final = 5.0
 _MOST_UNNAMED: Final = 1_000
-"""So many events wait for the cluster's name; an agent that knows it not has lost its cluster."""
+"""Most events that wait for the cluster's id; an agent without it cannot reach its cluster."""
 _LAST_SECONDS: Final = 1.5
-"""For the last records, when the agent ends."""
+"""For the last records, when the agent stops."""
 
 
 class Publisher(threading.Thread):
-    """Publishes what it is told of; `take` is for the board."""
+    """Publishes what is queued by `take` (the board) and `tell` (events)."""
 
     def __init__(  # noqa: PLR0913 - all named
         self,
@@ -63,10 +63,10 @@ class Publisher(threading.Thread):
         Args:
             settings: all settings.
             metrics: where to count.
-            roles: what the agent is to each group.
-            mine: whether this agent is the one to publish a group's state; samples are of what it counted.
+            roles: the agent's role in each group.
+            mine: whether this agent publishes a group's state; samples are of what it counted.
             cluster_id: asks the measured cluster for its id; raises AgentError.
-            election: the election with whose other agents this one counts each byte once; "" while it counts alone.
+            election: the election whose agents together count each byte once; "" while this one counts alone.
 
         Raises:
             SettingsError: librdkafka refuses a setting, or nothing is measured that could be published.
@@ -105,7 +105,7 @@ class Publisher(threading.Thread):
         self._stopping = threading.Event()
 
     def gaps(self) -> tuple[Gap, ...]:
-        """The topics that take no records at the moment, and the cure."""
+        """Return the topics that take no records at the moment, and the cure."""
         return tuple(trouble.gap for trouble in self._sender.troubles)
 
     def take(self, published: Published) -> None:
@@ -113,16 +113,16 @@ class Publisher(threading.Thread):
         self._queue.put(published)
 
     def tell(self, event: Event) -> None:
-        """Publish what happened; returns at once. Of several agents that see a rebalance, its group's publishes it."""
+        """Publish an event; returns at once. Of several agents that see a rebalance, its group's publishes it."""
         if Kind.EVENT in self._topics:
             self._queue.put(event)
 
     def stop(self) -> None:
-        """Publish all that was counted until now, and end; in two seconds or so."""
+        """Publish all that was counted until now, and end, within about two seconds."""
         self._stopping.set()
 
     def run(self) -> None:
-        """Write and send in turns; whatever breaks is told and tried again."""
+        """Make and send records in turns; every error is logged and retried."""
         while not self._stopping.is_set():
             self._safely(self._turn)
         self._safely(self._finish)
@@ -130,7 +130,7 @@ class Publisher(threading.Thread):
     def _safely(self, step: Callable[[], None]) -> None:
         try:
             step()
-        except Exception as error:  # publishing never ends anything else, nor itself
+        except Exception as error:  # an error ends neither the agent nor this thread
             log.exception("publishing-failed", error=str(error))
             time.sleep(_TURN_SECONDS)
 
@@ -232,7 +232,7 @@ class Publisher(threading.Thread):
             self._add(Kind.EVENT, event.group, partial(GroupEvent, event=event.id, **values))
 
     def _add(self, kind: Kind, group: str, make: Callable[..., Record]) -> None:
-        """Number a record and let it wait; its id is the run's and the number, so it is the same however often sent."""
+        """Number a record and add it to the outbox; its id, run and number, is the same in every retry."""
         self._number += 1
         record = make(id=f"{self._run}-{self._number}", agent=self._agent, cluster=self._cluster, group=group)
         outgoing = OutgoingRecord(
@@ -257,10 +257,10 @@ class Publisher(threading.Thread):
 
 
 def topics_of(settings: Settings) -> dict[Kind, str]:
-    """Where each kind of records goes; empty where nothing is published.
+    """Return the topic of each kind of records; empty where nothing is published.
 
     Raises:
-        SettingsError: Events would go where other records do.
+        SettingsError: Events would share a topic with other records.
     """
     asked, events = settings.publishing, settings.events.topic
     if events and events in asked.topics:
@@ -272,12 +272,12 @@ def topics_of(settings: Settings) -> dict[Kind, str]:
 
 
 def ask_cluster_id(kafka: Mapping[str, str]) -> str:
-    """The id of the measured cluster.
+    """Return the id of the measured cluster.
 
     Raises:
-        AgentError: no broker tells it.
+        AgentError: No broker returns it.
     """
-    admin = open_admin(kafka)  # an answer needs its client for as long as it is under way
+    admin = open_admin(kafka)  # a response needs its client until it arrives
     try:
         return str(admin.describe_cluster(request_timeout=_ASK_SECONDS).result(_ASK_SECONDS).cluster_id)
     except (KafkaException, TimeoutError) as error:

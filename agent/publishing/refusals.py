@@ -1,4 +1,4 @@
-"""What Kafka's errors mean for publishing: which of them refuse a topic, for how long, and what somebody has to do."""
+"""What Kafka's errors mean for publishing: why a topic is refused, for how long to pause, and what an operator does."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from agent.publishing.metrics import Refusal
 from agent.report import Gap
 
 REFUSED_SECONDS: Final = 30.0
-"""Somebody has to do something: asking more often only fills the brokers' logs."""
+"""An operator has to act: trying more often only fills the brokers' logs."""
 FAILING_SECONDS: Final = 5.0
-"""It may pass by itself."""
+"""The error may pass by itself."""
 
 _NOT_ALLOWED: Final = frozenset({KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED})
 _MISSING: Final = frozenset(
@@ -36,18 +36,18 @@ class Trouble:
 
     @property
     def gap(self) -> Gap:
-        """As the agent shows what it lacks."""
+        """The trouble as a gap in the agent's report."""
         refused = self.why is Refusal.NOT_ALLOWED
         return Gap(what="publishing", where=self.topic, refused=refused, reason=self.reason, consequence=self.cure)
 
     @property
     def pause_seconds(self) -> float:
-        """How long to leave the brokers alone."""
+        """How long to wait before the next attempt."""
         return FAILING_SECONDS if self.why is Refusal.FAILING else REFUSED_SECONDS
 
 
 def trouble_of(error: KafkaError, topic: str, *, bootstrap: str) -> Trouble:
-    """What an error means for a topic."""
+    """Return what an error means for a topic."""
     code = error.code()
     if code in _NOT_ALLOWED:
         why = Refusal.NOT_ALLOWED

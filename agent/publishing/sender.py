@@ -1,9 +1,9 @@
-"""The producer: sends what waits in the outbox, puts back what did not arrive, and leaves alone who refuses.
+"""The producer: sends waiting records from the outbox, puts failed ones back, and pauses for a topic that refuses.
 
-librdkafka is given little at a time and never gives a record up, so that it orders and retries without doubles, while
-the rest waits where it can be counted and dropped. A topic that refuses is asked again with one record after a pause.
-An error that a producer cannot recover from makes another one; what had been on its way is sent again with the same
-ids. Driven from one thread.
+librdkafka gets few records at a time and never times them out, so that it orders and retries without duplicates, while
+the rest waits where it can be counted and dropped. A topic that refuses is tried again with one record after a pause.
+After a fatal error the producer is replaced; what had been in flight is sent again with the same ids. One thread drives
+it.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from common.kafka_config import for_librdkafka, get_token, nearest
 log = structlog.get_logger("publishing")
 
 MOST_ON_WAY: Final = 5_000
-"""Records of a kind that librdkafka has at a time."""
+"""Most records of a kind that librdkafka has at a time."""
 _ASK_SECONDS: Final = 2.0
-"""Of the five seconds in which the agent ends, a question takes no more."""
+"""Longest wait for a response, so that the agent stops within its five seconds."""
 _LAST_TURN_SECONDS: Final = 0.02
 _BROKERS_DEFAULT: Final = -1
 _OPEN: Final = float("inf")
@@ -40,27 +40,27 @@ _UNREACHABLE: Final = frozenset(
 )
 
 Make = Callable[[dict[str, Any]], Any]
-"""Makes a producer of librdkafka's settings."""
+"""Makes a producer from librdkafka's settings."""
 
 
 def producer_config(kafka: Mapping[str, str], own: Mapping[str, str]) -> dict[str, Any]:
-    """The agent's settings, under them what suits records like ours, over them the producer's own.
+    """Merge defaults for such records, the agent's settings, and the producer's own; the later win.
 
     Raises:
-        SettingsError: Together they make no sense.
+        SettingsError: Together they are invalid.
     """
     return {
         "compression.type": "zstd",
         "linger.ms": "50",
         "partitioner": "murmur2_random",  # as Java's
-        "log_level": "0",  # what matters comes back with the records
+        "log_level": "0",  # delivery reports have what matters
         **for_librdkafka({**kafka, "message.timeout.ms": "0", **own}),
         "enable.idempotence": "true",
     }
 
 
 class Sender:
-    """Empties an outbox into topics."""
+    """Sends the records of an outbox to their topics."""
 
     def __init__(  # noqa: PLR0913 - all named
         self,
@@ -73,20 +73,20 @@ class Sender:
         make: Make = Producer,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """A producer that has not asked for anything yet.
+        """Create a producer; the first turn asks for topics.
 
         Args:
             config: librdkafka's settings.
-            topics: where each kind goes.
+            topics: the topic of each kind.
             outbox: what to send.
             metrics: where to count.
-            create_topics: whether to create what is missing.
+            create_topics: whether to create missing topics.
             make: makes producers.
             clock: seconds.
 
         Raises:
             SettingsError: librdkafka refuses a setting.
-            RefusedError: It needs a token, and none is to be had.
+            RefusedError: It needs a token, and none is available.
         """
         self.troubles: tuple[Trouble, ...] = ()
         self._config = dict(config)
@@ -112,7 +112,7 @@ class Sender:
             raise SettingsError(f"publishing.kafka: {reason}{nearest(key) if key else ''}") from None
 
     def turn(self) -> None:
-        """Take in what became of records, and send what may be sent; waits for nobody once topics are known."""
+        """Handle delivery reports, and send what may be sent; does not block once topics are known."""
         if self._producer is None and not self._reopened():
             return
         self._poll(0)
@@ -120,20 +120,20 @@ class Sender:
             if self._fatal is None and self._is_open(topic):
                 self._send(kind, topic)
         if self._fatal is not None:
-            self._poll(0)  # it has the reason, where a record has only that there is one
+            self._poll(0)  # it raises the reason; a record's error only says that there is one
             self._give_up(self._fatal)
         for kind in self._topics:
             self._metrics.buffered(kind, self._outbox.count(kind))
         self._metrics.buffered_bytes(self._outbox.bytes)
 
     def close(self, seconds: float) -> None:
-        """Send what is left within so many seconds, and count what did not arrive."""
+        """Send what is left within `seconds`, and count what was not acknowledged."""
         until = self._clock() + seconds
         while self._clock() < until and self._may_empty():
             self.turn()
             if self._producer is not None:
                 self._poll(_LAST_TURN_SECONDS)
-        self._life += 1  # what is purged was not refused
+        self._life += 1  # purged records were not refused
         if self._producer is not None:
             self._producer.purge()
         left = self._outbox.empty()
@@ -143,14 +143,14 @@ class Sender:
             log.warning("records-lost", records=len(left), reason="Kafka did not take them before the end")
 
     def _may_empty(self) -> bool:
-        """Whether anything is left for a topic that does not refuse."""
+        """Return whether anything is left for a topic that does not refuse."""
         refusing = {one.topic for one in self.troubles}
         return any(self._outbox.count(kind) for kind, topic in self._topics.items() if topic not in refusing)
 
     # topics
 
     def _is_open(self, topic: str) -> bool:
-        """Whether records may be sent: it has been seen, and does not refuse."""
+        """Return whether records may be sent: the topic has been seen, and does not refuse."""
         again = self._again[topic]
         if again == _OPEN:
             return True
@@ -166,7 +166,7 @@ class Sender:
         return True
 
     def _ask(self, topic: str) -> KafkaError | None:
-        """What the brokers have against the topic."""
+        """Return the brokers' error for the topic, if any."""
         try:
             found = self._producer.list_topics(topic, timeout=_ASK_SECONDS).topics
         except KafkaException as error:
@@ -175,7 +175,7 @@ class Sender:
         return answer
 
     def _create_topic(self, topic: str) -> KafkaError | None:
-        admin = AdminClient(self._config)  # an answer needs its client for as long as it is under way
+        admin = AdminClient(self._config)  # a response needs its client until it arrives
         new = NewTopic(topic, num_partitions=_BROKERS_DEFAULT, replication_factor=_BROKERS_DEFAULT)
         try:
             admin.create_topics([new], request_timeout=_ASK_SECONDS)[topic].result()
@@ -186,7 +186,7 @@ class Sender:
         return None
 
     def _refuse(self, topic: str, error: KafkaError) -> None:
-        """Leave a topic alone for a while; said once, until something else is wrong."""
+        """Pause for a topic; logged once, until something else is wrong."""
         trouble = trouble_of(error, topic, bootstrap=str(self._config.get("bootstrap.servers", "")))
         self._again[topic] = self._clock() + trouble.pause_seconds
         if trouble not in self.troubles:
@@ -204,7 +204,7 @@ class Sender:
 
     def _send(self, kind: Kind, topic: str) -> None:
         if self._alone:
-            self._alone &= self._outbox.numbers()  # what had to go meanwhile
+            self._alone &= self._outbox.numbers()  # without those dropped meanwhile
         wary = bool(self._alone) or any(one.topic == topic for one in self.troubles)
         for record in self._outbox.take(kind, 1 if wary else MOST_ON_WAY):
             try:
@@ -217,7 +217,7 @@ class Sender:
                 self._failed(record, _error(error), alone=True)
 
     def _delivered(self, record: OutgoingRecord, life: int, error: KafkaError | None, _message: object) -> None:
-        """What became of a record; what a former producer says of it came too late."""
+        """Handle a delivery report; one from a replaced producer comes too late and is ignored."""
         if life != self._life:
             return
         if error is not None:
@@ -230,7 +230,7 @@ class Sender:
         self._accepted(record.topic)
 
     def _failed(self, record: OutgoingRecord, error: KafkaError, *, alone: bool) -> None:
-        """`alone`: no other record can have made the request too large."""
+        """Handle a failed record; `alone`: no other record can have made the request too large."""
         if error.code() == KafkaError.MSG_SIZE_TOO_LARGE and alone:
             self._drop(record)
             return
@@ -243,7 +243,7 @@ class Sender:
             self._refuse(record.topic, error)
 
     def _drop(self, record: OutgoingRecord) -> None:
-        """A record that is too large for the producer or for the topic; said once for each group."""
+        """Drop a record that is too large for the producer or for the topic; logged once for each group."""
         self._outbox.done(record)
         self._alone.discard(record.number)
         self._metrics.dropped(record.kind, Loss.TOO_LARGE)
@@ -264,7 +264,7 @@ class Sender:
         return self._make({**self._config, "error_cb": partial(self._erred, self._life)})
 
     def _poll(self, seconds: float) -> None:
-        """Take in what became of records; an error that the producer cannot recover from is raised here."""
+        """Handle delivery reports; the producer raises its fatal error here."""
         try:
             self._producer.poll(seconds)
         except KafkaException as error:
@@ -276,7 +276,7 @@ class Sender:
             log.warning("brokers-unreachable", reason=error.str(), cure="records wait; check publishing.kafka")
 
     def _give_up(self, error: KafkaError) -> None:
-        """Without this producer: it cannot recover. All topics wait for the next one."""
+        """Discard this producer, which cannot recover. All topics wait for the next one."""
         self._life += 1
         self._producer.purge()
         self._producer = self._fatal = None
@@ -286,7 +286,7 @@ class Sender:
             self._refuse(topic, error)
 
     def _reopened(self) -> bool:
-        """Another producer, once the pause is over."""
+        """Open another producer once the pause is over; return whether it is open."""
         if self._clock() < min(self._again.values()):
             return False
         try:

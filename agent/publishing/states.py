@@ -1,7 +1,7 @@
-"""From a published snapshot to the states of its groups, and which of them are due. Pure but for what was told last.
+"""Derives group states from a published snapshot, and which of them are due. Pure but for what was published last.
 
 A state is due at each interval, and at once when members, their racks or subscriptions, the assignment or the racks of
-replicas changed, but for one group no more than once in some seconds: a rebalance in many rounds is told by its end.
+replicas changed, but once in LEAST_SECONDS per group at most: a rebalance in many rounds is published at its end.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ LEAST_SECONDS: Final = 5.0
 """Between two states of one group."""
 
 Shape: TypeAlias = tuple[object, ...]
-"""What of a state is worth telling at once."""
+"""The parts of a state whose change is published at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pictured:
-    """The parts of a state that have to be worked out; see `common.records.GroupState`."""
+    """The parts of a state that are computed; see `common.records.GroupState`."""
 
     racks: tuple[str, ...]
     broker_racks: int
@@ -33,7 +33,7 @@ class Pictured:
 
 
 class LastPublished:
-    """What was told last of each group, and when (seconds, monotonic or since 1970)."""
+    """What was published last of each group, and when (seconds, monotonic or since 1970)."""
 
     def __init__(self, least_seconds: float = LEAST_SECONDS) -> None:
         self._least = least_seconds
@@ -42,9 +42,9 @@ class LastPublished:
     def due(
         self, groups: Sequence[GroupTraffic], cluster: ClusterView, *, at: float, interval: bool
     ) -> list[GroupTraffic]:
-        """Of all groups those whose state is to be told now: each at the end of an `interval`, else what changed.
+        """Return the groups whose state is to be published now: all at the end of an `interval`, else those changed.
 
-        While a group rebalances nobody knows who owns what, and it is told once that is over or at the interval.
+        While a group rebalances its owners are unknown; it is published once that is over, or at the interval.
         """
         replicas: dict[str, Shape] = {}
         found = []
@@ -61,7 +61,7 @@ class LastPublished:
 
 
 def picture(group: GroupTraffic, cluster: ClusterView) -> Pictured:
-    """A group as members, topics and racks that name each other by index."""
+    """Convert a group to members, topics and racks that refer to each other by index."""
     broker_racks = sorted({rack for rack in cluster.brokers.values() if isinstance(rack, str)})
     others = {member.rack.rack for member in group.members if member.rack.rack} - set(broker_racks)
     racks = (*broker_racks, *sorted(others))
@@ -88,7 +88,7 @@ def picture(group: GroupTraffic, cluster: ClusterView) -> Pictured:
 
 
 def _subscriptions(problem: Problem | None) -> dict[str, list[str]]:
-    """By member id; nobody's where the members do not show them."""
+    """Return the subscribed topics by member id; empty where the members do not show them."""
     if problem is None:
         return {}
     named = [
@@ -106,7 +106,7 @@ def _topics(
         read[one.topic][one.number] = one
     for name, partitions in read.items():
         views = cluster.topics.get(name, ())
-        # as many as metadata shows: what is read beyond belongs to a topic that was deleted
+        # as many as metadata shows: partitions beyond belong to a deleted topic
         rates = [seen.bytes_per_second if (seen := partitions.get(number)) else None for number in range(len(views))]
         yield TopicState(
             name=name,
@@ -120,19 +120,19 @@ def _topics(
 
 
 def _replicas(view: PartitionView, brokers: Mapping[int, Rack], racks: Mapping[str, int]) -> tuple[int, ...]:
-    """The leader's rack first; without a leader its place is unknown."""
+    """Return the replicas' racks, the leader's first; without a leader that one is UNKNOWN."""
     placed = (view.leader, *(replica for replica in view.replicas if replica != view.leader))
     found = (brokers.get(broker) for broker in placed)
     return tuple(racks[rack] if isinstance(rack, str) else UNKNOWN for rack in found)
 
 
 def _is_known(group: GroupTraffic) -> bool:
-    """Whether the members show what they own; a group without members has nothing to show."""
+    """Return whether the members show what they own; a group without members has nothing to show."""
     return group.problem is not None or not group.members
 
 
 def _shape(group: GroupTraffic, cluster: ClusterView, replicas: dict[str, Shape]) -> Shape:
-    """Equal for equal members, assignment and racks of replicas; `replicas` are of topics that were looked at."""
+    """Return a value that is equal for equal members, assignment and racks of replicas; `replicas` is a cache."""
     topics = sorted({one.topic for one in group.partitions})
     for topic in topics:
         if topic not in replicas:

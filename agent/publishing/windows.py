@@ -1,8 +1,8 @@
-"""From totals that only grow to volumes by window: each byte in exactly one window, no window over two minutes.
+"""Converts totals that only grow to volumes by window: each byte in one window; no step over two minutes is divided.
 
-A sample is the difference of two totals of the same key, and totals never go down: what the measuring room finds out
-late, such as a calibration, it counts from then on and takes nothing back. So no difference is negative, and the sum
-of all differences is the total. What lies between two looks on both sides of a boundary is divided by time.
+A sample is the difference of two totals of the same key, and totals never go down: a late correction in measuring,
+such as a calibration, counts from then on and takes nothing back. So no difference is negative, and the sum of all
+differences is the total. Bytes between two polls on both sides of a boundary are divided by time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from agent.traffic.model import FlowKey, Totals, Volume
 
 _LONGEST_STEP_SECONDS: Final = 120.0
-"""After a longer pause (a suspended machine) nobody knows when the bytes were read: they count at its end."""
+"""After a longer pause (a suspended machine) it is unknown when the bytes were read: they count at its end."""
 _MILLISECONDS: Final = 1000
 
 
@@ -30,7 +30,7 @@ class Counted:
 
 @dataclass(slots=True, kw_only=True)
 class _Window:
-    """One window while it is open: what was counted, and which part of it was looked at."""
+    """One open window: what was counted, and which part of it the polls covered."""
 
     begin: int
     end: int
@@ -38,21 +38,21 @@ class _Window:
 
 
 class Windows:
-    """The open windows. Memory: one entry for each key and open window, and one for each key that was ever seen."""
+    """The open windows. Memory: one entry for each key and open window, and one for each key ever seen."""
 
     def __init__(self, seconds: int) -> None:
-        """None is open; `seconds` is their length, a part of a minute."""
+        """Start without open windows; `seconds` is their length, of which a minute is a multiple."""
         self._length = seconds * _MILLISECONDS
         self._totals: Totals = MappingProxyType({})
         self._at: int | None = None
         self._open: dict[int, _Window] = {}
 
     def add(self, totals: Totals, at: float) -> None:
-        """The totals at a moment, in seconds since 1970."""
+        """Add the totals at a moment, in seconds since 1970."""
         now = int(at * _MILLISECONDS)
         before = self._at
         if before is None or not 0 <= now - before <= _LONGEST_STEP_SECONDS * _MILLISECONDS:
-            before = now  # the first look, a clock that was set back, a pause
+            before = now  # the first poll, a clock that was set back, a pause
         spans = self._spans(before, now)
         for key, volume in totals.items():
             known = self._totals.get(key)
@@ -63,20 +63,20 @@ class Windows:
         self._totals, self._at = totals, now
 
     def closed(self) -> list[Counted]:
-        """What is in the windows that have ended by the last moment, which are forgotten."""
+        """Remove the windows that have ended by the last moment, and return their content."""
         return self._take([start for start in self._open if self._at is not None and start + self._length <= self._at])
 
     def rest(self) -> list[Counted]:
-        """What is in all windows, ended or not: the last samples."""
+        """Remove all windows, ended or not, and return their content: the last samples."""
         return self._take(list(self._open))
 
     def start_of(self, at: float) -> int:
-        """Where the window of a moment (seconds since 1970) begins, in milliseconds."""
+        """Return when the window of a moment (seconds since 1970) begins, in milliseconds."""
         now = int(at * _MILLISECONDS)
         return now - now % self._length
 
     def _spans(self, begin: int, end: int) -> list[tuple[_Window, int]]:
-        """The windows between two moments with the milliseconds that each has of it; a moment alone is in one."""
+        """Return the windows between two moments, with the milliseconds in each; a single moment is in one window."""
         spans = []
         start = begin - begin % self._length
         while True:
@@ -93,7 +93,7 @@ class Windows:
 
     @staticmethod
     def _divide(key: FlowKey, wire_bytes: int, records: int, spans: list[tuple[_Window, int]]) -> None:
-        """By time, in whole bytes and records; the last window has what is left, so that nothing is lost."""
+        """Divide a volume by time, in whole bytes and records; the last window gets the rest, so nothing is lost."""
         whole = sum(milliseconds for _, milliseconds in spans)
         for place, (window, milliseconds) in enumerate(spans):
             last = place == len(spans) - 1

@@ -1,1 +1,1 @@
-"""What consumer groups read, from which rack, in bytes: measured from outside, exactly where an application helps."""
+"""Measures what consumer groups read, from which rack, in bytes: from outside, exactly where an application helps."""

@@ -1,8 +1,8 @@
-"""How much a member can have read: what clients say of themselves is held to what brokers say of the logs.
+"""Limits how much a member can have read: checks clients' reports against the logs that brokers describe.
 
 A member can have read each of its partitions once from its beginning to its end, what was written since, and the
-envelopes of its fetches. All of it counts twice, for what no log shows: batches that are cut off and fetched again, and
-data that is fetched and dropped. Commits that go back allow a partition to be read from its beginning once more.
+envelopes of its fetches. Twice all of it is allowed, for what no log shows: batches that are cut off and fetched again,
+and data that is fetched and dropped. Commits that go back allow a partition to be read from its beginning once more.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ MemberKey: TypeAlias = tuple[str, str]
 
 _SLACK: Final = 2.0
 _FREE_BYTES: Final = 4 << 20
-"""Beyond the logs: metadata of a large cluster, and partitions that were owned between two looks only."""
+"""Beyond the logs: metadata of a large cluster, and partitions that were owned between two polls only."""
 _FREE_RECORDS: Final = 10_000
 _BATCHES_PER_SECOND: Final = 100.0
-"""At least so many count for the envelopes: `fetch.wait.max.ms` may be far below its default."""
+"""At least this many are assumed for the envelopes: `fetch.wait.max.ms` may be far below its default."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class _Member:
 
 
 class Allowances:
-    """What the members whose clients tell what they read may still say."""
+    """What the members whose clients report reads may still report."""
 
     def __init__(self) -> None:
         self._members: dict[MemberKey, _Member] = {}
@@ -58,7 +58,7 @@ class Allowances:
         self._members = {key: member for key, member in self._members.items() if key in members}
 
     def rewound(self, group: str, partitions: Collection[Partition]) -> None:
-        """A group's commits went back in these partitions: they may be read from their beginning again."""
+        """Reset partitions in which a group's commits went back: they may be read from their beginning again."""
         for (name, _), member in self._members.items():
             if name == group:
                 for partition in partitions:
@@ -73,13 +73,13 @@ class Allowances:
         curves: Mapping[Partition, Curve],
         now: float,
     ) -> str:
-        """Take what a member says off what it may say; the answer is why it cannot be right, or empty.
+        """Subtract a member's report from its allowance; return why the report is impossible, or "".
 
         Args:
             key: The member.
-            reads: What it says that it read since the last time.
-            owned: What it owns by the brokers' word.
-            curves: The logs, looked at after the member said so.
+            reads: What it reports as read since the last time.
+            owned: What it owns according to the brokers.
+            curves: The logs, polled after the report.
             now: Seconds, monotonic.
         """
         member = self._members.setdefault(key, _Member(at=now))
@@ -108,14 +108,14 @@ class Allowances:
 
 
 def _whole(curve: Curve) -> _Left:
-    """All of a log; its size alone does not count what lies in tiers."""
+    """Return what a whole log allows; its size alone does not include tiered segments."""
     records = curve.look.end - curve.look.start
     wire_bytes = max(float(curve.look.size_bytes), records * curve.density)
     return _Left(end=curve.look.end, wire_bytes=_SLACK * wire_bytes, records=_SLACK * records)
 
 
 def _refill(member: _Member, partition: Partition, curve: Curve) -> int:
-    """Add what was written since the last time; the answer is how many records. Never more is left than all of it."""
+    """Add what was written since the last time; return how many records. What was left is capped at the whole log."""
     before, whole = member.partitions[partition], _whole(curve)
     records = curve.look.end - before.end
     if records < 0:  # another log

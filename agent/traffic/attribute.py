@@ -1,7 +1,7 @@
-"""Committed offsets -> bytes: what one group read since the last look, by partition, member and serving replica.
+"""Converts committed offsets to bytes: what one group read since the last poll, by partition, member and replica.
 
 Pure functions on values. A consumer's bytes are the curve between its committed offsets; the envelopes of the fetches
-come on top.
+are added.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NOBODY: Final = ""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """Offsets that a group moved over in one partition: from `first` to before `end`."""
+    """Offsets that a group read in one partition, by its commits: from `first` to before `end`."""
 
     partition: Partition
     first: int
@@ -28,7 +28,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spans:
-    """What committed offsets tell: spans, partitions that went back, and owned ones without any commit."""
+    """What committed offsets show: spans, partitions that went back, and owned ones without any commit."""
 
     spans: tuple[Span, ...]
     rewound: frozenset[Partition]
@@ -37,7 +37,7 @@ class Spans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Bytes of one partition that its reader got: `broker` is None where unknown, `member` where nobody is."""
+    """Bytes of one partition that its reader got: `broker` is None where unknown, `member` where there is none."""
 
     partition: Partition
     member: ObservedMember | None
@@ -56,16 +56,16 @@ def spans_of(
     owned: Iterable[Partition],
     logs_before: Mapping[Partition, Offsets],
 ) -> Spans:
-    """The spans between two looks at one group.
+    """Compute the spans between two polls of one group.
 
-    A first commit in a partition begins where the consumer did: at the log's start where it lies below the end that
-    the log had at the look before (the consumer reads from the earliest), else at that end.
+    The span of a first commit begins where the consumer did: at the log's start where the commit is below the end that
+    the log had at the last poll (the consumer reads from the earliest), else at that end.
 
     Args:
-        before: Committed offsets at the look before; None at the first look, which tells nothing yet.
+        before: Committed offsets at the last poll; None at the first poll, which shows nothing yet.
         now: Committed offsets now.
         owned: Partitions that have an owner.
-        logs_before: First and end offsets at the look before.
+        logs_before: First and end offsets at the last poll.
     """
     uncommitted = frozenset(partition for partition in owned if partition not in now)
     if before is None:
@@ -94,9 +94,9 @@ def parts_of(
     owners_before: Mapping[Partition, ObservedMember],
     serving: Serving,
 ) -> list[Part]:
-    """The bytes of each span with its reader and the broker that served it.
+    """Compute the bytes of each span, with its reader and the broker that served it.
 
-    What was committed around a rebalance was read by the owner before: members commit when they give up a partition,
+    What was committed around a rebalance was read by the previous owner: members commit when they revoke a partition,
     and the next owner's first commit comes later.
     """
     parts = []
@@ -122,14 +122,14 @@ def with_overhead(
     batch_bytes: Mapping[str, float],
     seconds: float,
 ) -> list[Part]:
-    """The parts with the envelopes of fetches added: each connection's are spread over what it reads.
+    """Add the envelopes of fetches to the parts: each connection's are spread over what it reads.
 
     Args:
         parts: Bytes of the log.
-        owners: Who fetches what now; partitions that nobody reads at the moment are fetched all the same.
+        owners: Who fetches what now; partitions without reads at the moment are fetched as well.
         serving: Which broker serves.
         batch_bytes: Average size of a batch, by topic.
-        seconds: Time between the two looks.
+        seconds: Time between the two polls.
     """
     if seconds <= 0:
         return list(parts)

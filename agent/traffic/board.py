@@ -1,6 +1,6 @@
-"""Where measured traffic is published and read: one snapshot, replaced as a whole, and totals that only grow.
+"""Publishes measured traffic to other packages: one snapshot, replaced as a whole, and totals that only grow.
 
-Written by the cycle's thread, read from any thread without waiting.
+The cycle's thread writes it; any thread reads it without waiting.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOTHING: Final = Volume()
 class Published:
     """A snapshot with the totals of the same moment, for readers that need both to agree.
 
-    `read` is what groups that this agent counts read since the publication before, whoever counts it.
+    `read` is what groups that this agent counts read since the last publication, whichever agent counts the bytes.
     """
 
     snapshot: TrafficSnapshot
@@ -45,19 +45,19 @@ class TrafficBoard:
         self._listeners: list[Callable[[Published], None]] = []
 
     def latest(self) -> TrafficSnapshot:
-        """The latest snapshot; one with cycle 0 before anything was measured."""
+        """Return the latest snapshot; one with cycle 0 before anything was measured."""
         return self._published.snapshot
 
     def totals(self) -> Totals:
-        """Volumes that this agent counted since it began, by key."""
+        """Return the volumes that this agent counted since it started, by key."""
         return self._published.totals
 
     def published(self) -> Published:
-        """Both, of the same moment."""
+        """Return both, of the same moment."""
         return self._published
 
     def group(self, name: str) -> GroupTraffic | None:
-        """One group of the latest snapshot."""
+        """Return one group of the latest snapshot."""
         return self._by_name.get(name)
 
     def listen(self, listener: Callable[[Published], None]) -> None:

@@ -70,7 +70,7 @@ class BrokerPoller:
         self.sizes = Sizes(sampler, rack=settings.traffic.rack, enabled=settings.traffic.sample_bytes > 0)
 
     def look(self, *, now: float, rack_aware: bool) -> Poll:
-        """Ask everything once.
+        """Poll everything once.
 
         Raises:
             AgentError: No broker can be reached at all.
@@ -89,10 +89,10 @@ class BrokerPoller:
         return look
 
     def done(self, look: Poll, now: float | None) -> None:
-        """Remember a look for the next, whose spans begin at that moment."""
+        """Store a poll for the next one, whose spans begin at `now`."""
         state = self.state
         state.at, state.groups, state.owners = now, look.groups, look.owners
-        # a group whose commits could not be asked this time goes on from its last ones
+        # a group whose commits could not be requested this time continues from its last ones
         state.committed = {
             group: {**state.committed.get(group, {}), **look.committed.get(group, {})}
             for group in look.groups
@@ -100,7 +100,7 @@ class BrokerPoller:
         }
 
     def serving(self, partition: Partition, member: ObservedMember | None, *, rack_aware: bool) -> int | None:
-        """The broker that serves a member, or the leader where nobody reads; None where unknown."""
+        """Return the broker that serves a member, or the leader without a member; None where unknown."""
         rack = member.rack.rack if member is not None and member.rack.fetches_with_rack else None
         if rack is not None:
             served = self.state.served.get((partition, rack))
@@ -112,7 +112,7 @@ class BrokerPoller:
         return probe.guess(self.state.cluster, views[partition[1]], rack, rack_aware=rack_aware)
 
     def rack_of(self, broker: int | None) -> str:
-        """The rack of a broker, "" where unknown."""
+        """Return the rack of a broker, "" where unknown."""
         rack = self.state.cluster.brokers.get(broker, NoRack.UNKNOWN) if broker is not None else NoRack.UNKNOWN
         return rack if isinstance(rack, str) else ""
 
@@ -159,7 +159,7 @@ class BrokerPoller:
         )
 
     def _owners(self, group: ObservedGroup) -> dict[Partition, ObservedMember]:
-        """Who owns what; while members do not show it, who did before."""
+        """Return the partitions' owners; while members do not show them, the last known."""
         before = self.state.owners.get(group.group, {})
         if not group.owned_known:
             return before
@@ -168,7 +168,7 @@ class BrokerPoller:
         return group.owners(self._keys)
 
     def _same(self, group: ObservedGroup) -> ObservedGroup:
-        """The object of the look before where nothing changed: what was worked out for it stays good."""
+        """Return the object of the last poll where nothing changed: what was computed for it stays valid."""
         before = self.state.groups.get(group.group)
         return before if before == group else group
 
@@ -229,7 +229,7 @@ class BrokerPoller:
             known, gaps = collect.compacted(self._wire, new)
             state.policy_gaps = gaps + [gap for gap in state.policy_gaps if gap.where in topics - new]
             state.compacted |= dict.fromkeys(new, False) | known
-        self.gaps += state.policy_gaps  # asked rarely, and as true in between
+        self.gaps += state.policy_gaps  # requested rarely, and still true in between
         spans = [span for group in look.spans.values() for span in group.spans]
         self.gaps += self.sizes.prepare(
             spans, state.curves, compacted=state.compacted, cluster=state.cluster, rack_aware=rack_aware

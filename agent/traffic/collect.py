@@ -1,7 +1,7 @@
-"""Looks at topics: metadata, log sizes of leader replicas, first and end offsets, cleanup policies; batched per broker.
+"""Polls topics: metadata, log sizes of leader replicas, first and end offsets, cleanup policies; batched per broker.
 
-Each function asks, and gives values and gaps: whatever was refused or failed is a gap, never an exception, so that one
-missing permission costs one figure.
+Each function returns values and gaps: whatever was refused or failed is a gap, never an exception, so that one missing
+permission costs one figure.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from agent.traffic.wire import ANY_BROKER, Question, Wire
 Partition: TypeAlias = tuple[str, int]
 
 KeyOf: TypeAlias = Callable[[str, int], Partition]
-"""Gives a partition's key: the same object each time, since a dozen tables of every partition are kept by it."""
+"""Returns a partition's key: the same object each time, since a dozen tables of all partitions use it."""
 
 _AT_ONCE: Final = 2_000
-"""Partitions, topics or groups in one request: answers stay below a few hundred kilobytes."""
+"""Partitions, topics or groups in one request: responses stay below a few hundred kilobytes."""
 _LATEST: Final = -1
 _EARLIEST: Final = -2
 _TOPIC_RESOURCE: Final = 2
@@ -35,23 +35,23 @@ _BROKER_RESOURCE: Final = 4
 
 
 def plain_key(topic: str, number: int) -> Partition:
-    """A key for a table that is not kept."""
+    """Return a key for a table that is not kept."""
     return topic, number
 
 
 class Keys:
-    """The keys of all partitions that are looked at; a `KeyOf`."""
+    """The keys of all partitions that are polled; a `KeyOf`."""
 
     def __init__(self) -> None:
         self._known: dict[Partition, Partition] = {}
 
     def __call__(self, topic: str, number: int) -> Partition:
-        """The key of a partition."""
+        """Return the key of a partition."""
         key = (topic, number)
         return self._known.setdefault(key, key)
 
     def keep(self, partitions: Iterable[Partition]) -> None:
-        """Forget all others, where that is worth it."""
+        """Forget all others, once they are the majority."""
         wanted = {partition: partition for partition in partitions}
         if len(self._known) > 2 * len(wanted):
             self._known = wanted
@@ -66,7 +66,7 @@ class Offsets:
 
 
 def metadata(wire: Wire, topics: Collection[str]) -> tuple[ClusterView, list[Gap]]:
-    """Brokers with racks, and these topics.
+    """Request the brokers with racks, and these topics.
 
     Raises:
         AgentError: No broker can be reached at all.
@@ -100,7 +100,7 @@ def _metadata_question(names: Sequence[str]) -> Question:
 
 
 def _partitions(topic: Any) -> tuple[PartitionView, ...]:
-    shared: dict[tuple[int, ...], tuple[int, ...]] = {}  # thousands of partitions stand on few sets of brokers
+    shared: dict[tuple[int, ...], tuple[int, ...]] = {}  # thousands of partitions share few sets of brokers
 
     def brokers(nodes: Iterable[int]) -> tuple[int, ...]:
         found = tuple(nodes)
@@ -113,7 +113,7 @@ def _partitions(topic: Any) -> tuple[PartitionView, ...]:
 
 
 def leaders(cluster: ClusterView, partitions: Iterable[Partition]) -> dict[int, list[Partition]]:
-    """These partitions by the broker that leads them; those without leader are left out."""
+    """Return these partitions by leader; those without a leader are left out."""
     led: dict[int, list[Partition]] = {}
     for topic, number in partitions:
         views = cluster.topics.get(topic, ())
@@ -123,7 +123,7 @@ def leaders(cluster: ClusterView, partitions: Iterable[Partition]) -> dict[int, 
 
 
 def log_sizes(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) -> tuple[dict[Partition, int], list[Gap]]:
-    """Bytes of the leader replica of each partition: every replica is listed somewhere, only the leader's counts."""
+    """Request the bytes of each partition's leader replica: brokers list every replica, only the leader's counts."""
     topic = DescribeLogDirsRequest.DescribableLogDirTopic
     questions = [
         Question(
@@ -165,7 +165,7 @@ def _code(error: Any) -> int:
 def offsets(
     wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf
 ) -> tuple[dict[Partition, Offsets], list[Gap]]:
-    """First and end offset of each partition, from its leader."""
+    """Request the first and end offset of each partition from its leader."""
     questions = [
         Question(broker=broker, request=_offsets_request(chunk, which), about=which)
         for which in (_LATEST, _EARLIEST)
@@ -206,7 +206,7 @@ def _offsets_request(partitions: Sequence[Partition], which: int) -> Any:
 
 
 def compacted(wire: Wire, topics: Collection[str]) -> tuple[dict[str, bool], list[Gap]]:
-    """Whether each topic is compacted, where the brokers say."""
+    """Request whether each topic is compacted, where the brokers answer."""
     known: dict[str, bool] = {}
     gaps: list[Gap] = []
     questions = [

@@ -1,6 +1,6 @@
-"""Offset -> bytes of one partition, learned from looks at its leader's log; pure values and functions.
+"""Maps offsets to bytes of one partition, learned from polls of its leader's log; pure values and functions.
 
-Each look tells the log's start, end and size. Between two looks the log grew by so many offsets and so many bytes; a
+Each poll shows the log's start, end and size. Between two polls the log grew by some offsets and some bytes; a
 consumer's bytes are the difference of the curve at two committed offsets. A growth that cannot be right (deleted
 segments, compaction, another leader) is replaced by the usual density.
 """
@@ -13,11 +13,11 @@ from statistics import median
 from typing import Final
 
 _REMEMBERED: Final = 9
-"""Densities of so many growths make the running median."""
+"""The running median is of the densities of this many growths."""
 _FAR_BELOW: Final = 0.02
 """A growth with less than this share of the median density is not believed: compaction hides growth that way."""
 _PATIENCE: Final = 3
-"""After so many unbelievable growths in a row the next is believed: the records did become smaller."""
+"""After this many refused growths in a row the next is believed: the records did become smaller."""
 _ALIKE: Final = 0.01
 """Neighbouring stretches whose densities differ by less are one stretch."""
 _MOST_POINTS: Final = 128
@@ -25,7 +25,7 @@ _MOST_POINTS: Final = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogLook:
-    """One look at a partition's leader replica: first offset, offset after the last, bytes in between, whose log."""
+    """One poll of a partition's leader replica: first offset, offset after the last, bytes in between, leader."""
 
     start: int
     end: int
@@ -40,10 +40,10 @@ class Curve:
     Attributes:
         offsets: Ascending offsets at which cumulative bytes are known; the first is not below the log's start.
         cumulative: Bytes up to each of `offsets`, counted from an arbitrary origin.
-        look: The last look.
-        known_from: The end at the first look: what lies below has only an average density.
+        look: The last poll.
+        known_from: The end at the first poll: offsets below have only an average density.
         densities: Bytes per offset of the last believed growths.
-        refused: Unbelievable growths in a row.
+        refused: Refused growths in a row.
         hidden: Whether growth was ever refused because the log shrank without losing its start: it is compacted.
     """
 
@@ -64,16 +64,16 @@ class Curve:
 
 
 def begin(look: LogLook) -> Curve:
-    """The curve after the first look."""
+    """Return the curve after the first poll."""
     offsets = (look.start, look.end) if look.end > look.start else (look.end,)
     cumulative = (0.0, float(look.size_bytes)) if look.end > look.start else (0.0,)
     return Curve(offsets=offsets, cumulative=cumulative, look=look, known_from=look.end)
 
 
 def extend(curve: Curve | None, look: LogLook) -> Curve:
-    """The curve after one look more; the same object where nothing has changed.
+    """Return the curve after one more poll; the same object where nothing has changed.
 
-    A log whose end went back is another log (deleted and made anew, or truncated): the curve begins anew.
+    A log whose end went back is another log (deleted and created again, or truncated): the curve starts again.
     """
     if curve is None or look.end < curve.look.end:
         return begin(look)
@@ -95,7 +95,7 @@ def extend(curve: Curve | None, look: LogLook) -> Curve:
 
 
 def bytes_between(curve: Curve, first: int, end: int) -> float:
-    """Bytes of the log from offset `first` to before `end`; 0 where the log no longer has them or never had."""
+    """Return the bytes of the log from offset `first` to before `end`; 0 where the log does not have them."""
     return max(0.0, _at(curve, end) - _at(curve, first)) if end > first else 0.0
 
 
@@ -118,7 +118,7 @@ def _append(curve: Curve, offset: int, added: float) -> Curve:
         if abs(now - before) <= _ALIKE * before:
             return replace(curve, offsets=(*offsets[:-1], offset), cumulative=(*cumulative[:-1], total))
     offsets, cumulative = (*offsets, offset), (*cumulative, total)
-    if len(offsets) > _MOST_POINTS:  # old stretches get coarser; what is read is most often near the end
+    if len(offsets) > _MOST_POINTS:  # old stretches get coarser; reads are mostly near the end
         half = _MOST_POINTS // 2
         offsets = (*offsets[:half:2], *offsets[half:])
         cumulative = (*cumulative[:half:2], *cumulative[half:])
@@ -140,7 +140,7 @@ def _at(curve: Curve, offset: int) -> float:
     offsets, cumulative = curve.offsets, curve.cumulative
     if offset <= offsets[0]:
         return cumulative[0]
-    if offset >= offsets[-1]:  # committed since the last look
+    if offset >= offsets[-1]:  # committed since the last poll
         return cumulative[-1] + (offset - offsets[-1]) * curve.density
     right = bisect_right(offsets, offset)
     left = right - 1

@@ -1,4 +1,4 @@
-"""One poll of everything that is observed: bytes by member and replica, rates, pictures, publication."""
+"""One cycle of measuring: polls all that is observed, computes rates and bytes by member and replica, and publishes."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from agent.traffic.wire import Wire
 from common.settings import Settings
 
 _LONGEST_STEP_SECONDS: Final = 120.0
-"""After a longer pause (a suspended machine) envelopes and rates of the time between are not guessed."""
+"""After a longer pause (a suspended machine) envelopes and rates of the time between are not estimated."""
 _NO_SPANS: Final = Spans(spans=(), rewound=frozenset(), uncommitted=frozenset())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Base:
-    """What was this agent's to count of a group when the look began from which its next spans are."""
+    """What this agent counted of a group when the poll began from which the group's next spans start."""
 
     claim: Claim | None
     elsewhere: frozenset[str]
 
 
 class Cycle:
-    """Looks in turns; `turn` is one look. Driven from one thread."""
+    """Runs cycles; `turn` is one cycle. One thread drives it."""
 
     def __init__(  # noqa: PLR0913 - it brings all parts of measuring together
         self,
@@ -69,13 +69,13 @@ class Cycle:
     def turn(
         self, *, now: float, wall: float, rack_aware: bool | None, elsewhere: Iterable[Gap] = ()
     ) -> TrafficSnapshot:
-        """One look; publishes and returns what is known after it.
+        """Run one cycle; publish and return what is known after it.
 
         Args:
             now: Seconds, monotonic.
             wall: The same moment in seconds since 1970.
             rack_aware: Whether the brokers serve from the reader's rack; None where unknown.
-            elsewhere: What others asked for this look without an answer.
+            elsewhere: Gaps of requests that were sent elsewhere for this cycle.
 
         Raises:
             AgentError: No broker can be reached at all.
@@ -121,13 +121,13 @@ class Cycle:
     # counting
 
     def _count_later(self, look: Poll) -> None:
-        """Take nothing for read: another agent may have been elected. The next look goes on where the last one did."""
+        """Count nothing: another agent may have been elected. The next spans start where these did."""
         committed = self._poller.state.committed
         look.committed = {name: dict(committed[name]) for name in look.groups if name in committed}
         look.spans = dict.fromkeys(look.groups, _NO_SPANS)
 
     def _mine(self, groups: Iterable[str], claims: Claims | None) -> list[str]:
-        """The groups that this agent counts, and did when the last spans ended."""
+        """Return the groups that this agent counts, and counted when the last spans ended."""
         return [
             name
             for name in groups
@@ -140,11 +140,11 @@ class Cycle:
     def _count(
         self, look: Poll, claims: Claims | None, *, now: float, seconds: float, rack_aware: bool
     ) -> dict[str, Count]:
-        """What each group read; of what is estimated only that counts which was this agent's at both ends."""
+        """Return what each group read; estimates count only where this agent counted the group at both ends."""
         reported: dict[str, dict[str, list[Read]]] = {}
         for (where, member), reads in self._exact.collect().items():
             reported.setdefault(where, {})[member] = reads
-        known = self._exact.members(now=now)  # after what was collected: whoever said what cannot be is not among them
+        known = self._exact.members(now=now)  # after `collect`, which excludes members with impossible reports
         mine = frozenset(self._mine(look.groups, claims))
         counts: dict[str, Count] = {}
         for name, group in look.groups.items():
@@ -168,7 +168,7 @@ class Cycle:
         return counts
 
     def _counts(self, name: str, claims: Claims | None) -> Callable[[ObservedMember | None], bool]:
-        """Whether what a group's member read is this agent's: that of members that tell other agents is not."""
+        """Return the test for members whose reads this agent counts: not those that report to other agents."""
         elsewhere = self._bases[name].elsewhere | (claims.elsewhere(name) if claims is not None else frozenset())
         return everybody if not elsewhere else lambda member: member is None or member.id not in elsewhere
 
@@ -185,7 +185,7 @@ class Cycle:
             owners_before=state.owners.get(name, {}),
             serving=serving,
         )
-        if not state.curves:  # no sizes: envelopes alone would look like a figure
+        if not state.curves:  # no sizes: envelopes alone would look like a measurement
             return parts
         return with_overhead(
             parts,
@@ -196,7 +196,7 @@ class Cycle:
         )
 
     def _served_members(self, look: Poll, *, rack_aware: bool) -> dict[MemberKey, dict[Partition, int]]:
-        """Who serves what, for the members whose clients count by broker only."""
+        """Return the serving brokers of the members whose clients count by broker only."""
         served: dict[MemberKey, dict[Partition, int]] = {}
         for group in {one.group for one in self._settings.traffic.client_endpoints}:
             for partition, member in look.owners.get(group, {}).items():
@@ -205,7 +205,7 @@ class Cycle:
                     served.setdefault((group, member.id), {})[partition] = broker
         return served
 
-    # showing
+    # snapshot
 
     def _paint(self, look: Poll, *, now: float, wall: float, rack_aware: bool | None) -> TrafficSnapshot:
         self._cycles += 1

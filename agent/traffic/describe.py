@@ -1,6 +1,6 @@
-"""Asks for groups: lists them at every broker, describes each kind with its own request, reads committed offsets.
+"""Polls groups: lists them at every broker, describes each kind with its own request, reads committed offsets.
 
-Batched per coordinator, hundreds of groups in one request. Only questions: no group is ever joined.
+Requests are batched per coordinator, with up to 200 groups in one. They only read: no group is ever joined.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from agent.traffic.wire import KioRequest, Question, Wire
 _AT_ONCE: Final = 200
 
 Read: TypeAlias = Callable[[Any], ObservedGroup]
-"""Makes a group of its description."""
+"""Makes a group from its description."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,7 +42,7 @@ class Descriptions:
 
 
 def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> tuple[dict[str, ListedGroup], list[Gap]]:
-    """The groups that match, by name: every broker lists those that it coordinates. Agents' own groups are left out."""
+    """List the matching groups by name: every broker lists those it coordinates. Agents' own groups are left out."""
     questions = [
         Question(broker=broker, request=ListGroupsRequest(states_filter=[], types_filter=[])) for broker in brokers
     ]
@@ -69,9 +69,9 @@ def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> tuple
 
 
 def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consumer: Read) -> Descriptions:
-    """Every group by the request of its kind; groups of other types (share, unknown) are left out.
+    """Describe every group by the request of its kind; groups of other types (such as share) are left out.
 
-    Descriptions are read as they come: they are many times as large as what is kept of them.
+    Descriptions are converted as they arrive: they are many times as large as what is kept of them.
     """
     by_kind: dict[str, dict[int, list[str]]] = {}
     for group in groups:
@@ -124,7 +124,7 @@ _REQUESTS: Final[dict[str, Callable[[Sequence[str]], Any]]] = {
 def committed(
     wire: Wire, groups: Iterable[ListedGroup], key: KeyOf
 ) -> tuple[dict[str, dict[Partition, int]], list[Gap]]:
-    """Every committed offset of these groups, by group; a group that could not be asked is left out."""
+    """Request all committed offsets of these groups, by group; a group without an answer is left out."""
     by_coordinator: dict[int, list[str]] = {}
     for group in groups:
         by_coordinator.setdefault(group.coordinator, []).append(group.group)

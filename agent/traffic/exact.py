@@ -1,9 +1,10 @@
-"""Which members are known exactly: takes clients' counters, finds the member, and keeps what was read until collected.
+"""Takes clients' counters, finds the member of each, and keeps its exact reads until the cycle collects them.
 
-Posts come from the web's threads, the cycle collects. A member's exact bytes replace its estimate; on the first post of
-a client what was already estimated for its member is taken off, so that nothing counts twice. Between two posts counts
-what this agent had a claim to at both. What a client says is held to what the logs allow (`agent.traffic.allowance`)
-when it is collected, right after a look at them; a member whose client says more is estimated for a while.
+Posts come from the web server's threads. A member's exact bytes replace its estimate; on the first post of a client
+what was already estimated for its member is subtracted, so that nothing counts twice. Between two posts only that
+counts which this agent had a claim to at both. Reports are checked against what the logs allow
+(`agent.traffic.allowance`) when they are collected, right after a poll of the logs; a member whose client reports more
+is estimated for a while.
 """
 
 from __future__ import annotations
@@ -25,15 +26,15 @@ from agent.traffic.model import Family, Gap
 from agent.traffic.statistics import Counters, Read, StatisticsError, reads
 
 STALE_SECONDS: Final = 60.0
-"""A client that has not posted for so long is estimated again."""
+"""A client that has not posted for this long is estimated again."""
 REFUSED_SECONDS: Final = 600.0
-"""A member whose client said what cannot be is estimated for so long."""
+"""A member whose client reported impossible reads is estimated for this long."""
 MOST_CLIENTS: Final = 4
-"""So many clients may tell of one member: it is one process, which may be started anew."""
+"""This many clients may report for one member: it is one process, which may be restarted."""
 MOST_PARTITIONS: Final = 200_000
-"""So many partitions are remembered of all clients together."""
+"""This many partitions are stored of all clients together."""
 _AT_BIRTH_SECONDS: Final = 15.0
-"""A client whose counters began less than this before it was first heard of has nothing that was missed."""
+"""Nothing was missed of a client whose counters began at most this long before the agent did."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,8 +68,8 @@ class ExactReads:
         """Prepare.
 
         Args:
-            began_at: When the agent began to look, on the clock that `now` is given on.
-            standing: What this agent is to count; everything where it is alone.
+            began_at: When the agent started to poll, on the clock of `now`.
+            standing: What this agent counts; everything where it is alone.
         """
         self._began_at = began_at
         self._standing = standing or Alone()
@@ -80,7 +81,7 @@ class ExactReads:
         self._refused: dict[MemberKey, _Refusal] = {}
         self._doubted: set[MemberKey] = set()
 
-    def see(  # noqa: PLR0913 - one look, and all are named
+    def see(  # noqa: PLR0913 - one poll, and all are named
         self,
         groups: Mapping[str, ObservedGroup],
         partitions: Mapping[str, int],
@@ -90,13 +91,13 @@ class ExactReads:
         rewound: Mapping[str, frozenset[Partition]] | None = None,
         now: float | None = None,
     ) -> None:
-        """Take note of a look; posts are held to it.
+        """Record a poll; posts are checked against it.
 
         Args:
             groups: The groups, by name.
             partitions: How many partitions topics have.
-            serving: Who serves what.
-            curves: The logs.
+            serving: The broker that serves each member's partitions.
+            curves: The curves of the logs.
             rewound: Partitions in which commits went back, by group.
             now: Seconds, monotonic.
         """
@@ -106,14 +107,14 @@ class ExactReads:
             state.curves = curves if curves is not None else {}
             state.at = now if now is not None else state.at
             there = {(name, member.id) for name, group in groups.items() for member in group.members}
-            self._allowances.keep(there | self._unread.keys())  # some have told something, and left
+            self._allowances.keep(there | self._unread.keys())  # some have reported something, and left
             for name, back in (rewound or {}).items():
                 self._allowances.rewound(name, back)
             self._doubted &= there
             self._refused = {key: one for key, one in self._refused.items() if key in there and state.at < one.until}
 
     def estimated(self, member: MemberKey, wire_bytes: float) -> None:
-        """Take note of bytes that were estimated, and counted, for a member."""
+        """Record bytes that were estimated, and counted, for a member."""
         with self._lock:
             self._state.estimated[member] += round(wire_bytes)
 
@@ -128,7 +129,7 @@ class ExactReads:
                 owns and by its client id.
 
         Raises:
-            StatisticsError: No such group, partition or member, or more than can be; nothing is changed.
+            StatisticsError: No such group, partition or member, or the post is refused; nothing is changed.
         """
         with self._lock:
             observed = self._state.groups.get(group)
@@ -146,7 +147,7 @@ class ExactReads:
             self._check_may_tell(key, name, counters)
             sure = self._standing.sure_claims()
             if sure is None and before is not None:
-                before.heard_at = now  # what came since will be counted once it is known by whom
+                before.heard_at = now  # reads since then are counted once it is known by which agent
                 return member
             claims = sure.of_member(group, member.id) if sure is not None else frozenset()
             serving = self._state.serving.get(key, {})
@@ -161,7 +162,7 @@ class ExactReads:
             return member
 
     def reporting_members(self, *, now: float) -> frozenset[MemberKey]:
-        """Members whose clients tell this agent what they read, at present."""
+        """Return the members whose clients report to this agent at present."""
         with self._lock:
             self._clients = {
                 name: client for name, client in self._clients.items() if now - client.heard_at < STALE_SECONDS
@@ -169,16 +170,16 @@ class ExactReads:
             return frozenset(client.member for client in self._clients.values())
 
     def members(self, *, now: float) -> frozenset[MemberKey]:
-        """Members that are known exactly at present: those of them that this agent counts."""
+        """Return those of them that this agent counts, whose bytes are known exactly at present."""
         reporting_members = self.reporting_members(now=now)
         with self._lock:
             return reporting_members & {client.member for client in self._clients.values() if client.claims}
 
     def collect(self) -> dict[MemberKey, list[Read]]:
-        """What was read since the last call, by member: of those that say what can be by the last look.
+        """Return the reads since the last call, by member: those that are possible by the last poll.
 
-        What is told of a member while nobody knows what it owns waits, and what cannot be for one look more: it may
-        have been told while the look was under way.
+        Reports of a member wait while its partitions are unknown, and impossible ones for one more poll: they may have
+        arrived while the poll was under way.
         """
         with self._lock:
             unread, self._unread = self._unread, {}
@@ -206,7 +207,7 @@ class ExactReads:
             return collected
 
     def refused(self) -> list[Gap]:
-        """The members whose clients said what cannot be."""
+        """Return the members whose clients reported impossible reads."""
         with self._lock:
             return [
                 Gap(
@@ -225,10 +226,10 @@ class ExactReads:
         self._clients = {name: client for name, client in self._clients.items() if client.member != key}
 
     def _check_may_tell(self, key: MemberKey, name: tuple[str, str], counters: Counters) -> None:
-        """Whether this client may tell of this member.
+        """Check that this client may report for this member.
 
         Raises:
-            StatisticsError: The member's client has just said what cannot be, or too much would have to be remembered.
+            StatisticsError: The member's client has just reported impossible reads, or there is too much to store.
         """
         if key in self._refused:
             raise StatisticsError(f"{self._refused[key].reason}; its bytes are estimated for a while")
@@ -251,7 +252,7 @@ def _owned(member: ObservedMember) -> Iterable[Partition]:
 
 
 def _add(unread: dict[tuple[Partition, int], Read], found: Iterable[Read]) -> None:
-    """Sum what is read of one partition from one broker."""
+    """Add reads, summed by partition and broker."""
     for read in found:
         place = (read.partition, read.broker)
         before = unread.get(place)
@@ -285,7 +286,7 @@ def _member(group: ObservedGroup, counters: Counters, member_id: str | None) -> 
 
 
 def _less(found: list[Read], estimated: int) -> list[Read]:
-    """The reads less what was estimated before, in proportion."""
+    """Subtract what was estimated before from the reads, in proportion."""
     whole = sum(read.wire_bytes for read in found)
     if not estimated or whole <= 0:
         return found

@@ -1,4 +1,4 @@
-"""What could not be asked, as values: one missing permission costs one figure and is told, never raised."""
+"""Failed and refused requests as values: one missing permission costs one figure and is reported, never raised."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _PASSING: Final = frozenset(
         "OffsetNotAvailableError",
     }
 )
-"""Part of a cluster's life: the next cycle asks anew, and nobody needs to hear of it."""
+"""Normal in a running cluster: the next cycle asks again, and no gap is reported."""
 
 
 def failed(family: Family, where: str, error: Exception) -> Gap:
-    """A question without an answer."""
+    """Return the gap of a request without an answer."""
     return Gap(
         family=family,
         refused=type(error).__name__ in _REFUSALS,
@@ -63,13 +63,13 @@ def failed(family: Family, where: str, error: Exception) -> Gap:
 
 
 def refused(family: Family, where: str, code: int, *, passing: bool = False) -> list[Gap]:
-    """The gap that an error code in an answer leaves; none for success.
+    """Return the gap that an error code in a response leaves; none for success.
 
     Args:
-        family: What was asked.
+        family: What was requested.
         where: Broker, topic or group.
         code: The broker's error code.
-        passing: Whether errors that pass by themselves leave a gap too; without, only the next cycle asks again.
+        passing: Whether errors that pass by themselves leave a gap too; otherwise the next cycle only asks again.
     """
     if not code:
         return []
@@ -80,5 +80,5 @@ def refused(family: Family, where: str, code: int, *, passing: bool = False) -> 
 
 
 def merged(gaps: list[Gap]) -> tuple[Gap, ...]:
-    """Each distinct gap once."""
+    """Return each distinct gap once."""
     return tuple(dict.fromkeys(gaps))

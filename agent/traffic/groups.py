@@ -1,7 +1,7 @@
-"""Groups of every kind as one shape: members with racks, topics and owned partitions. Descriptions in, values out.
+"""Converts descriptions of every kind of group to one shape: members with racks, topics and owned partitions.
 
-Classic groups carry the consumer protocol's bytes, Kafka Streams' among them; KIP-848 and KIP-1071 groups are described
-by the brokers in fields of their own.
+Classic groups, also those of Kafka Streams, carry the consumer protocol's bytes; brokers describe KIP-848 and KIP-1071
+groups in fields of their own.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ STREAMS_ASSIGNOR: Final = "stream"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListedGroup:
-    """One line of ListGroups: who coordinates it, and what the broker says of it ("" where it is too old to say)."""
+    """One group of ListGroups: its coordinator, and its fields ("" where the broker is too old to send them)."""
 
     group: str
     coordinator: int
@@ -38,7 +38,7 @@ class ListedGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedMember:
-    """One member; `sessions` tells whether its client keeps fetch sessions, `streams` what Kafka Streams adds."""
+    """One member; `sessions`: whether its client keeps fetch sessions; `streams`: what Kafka Streams adds."""
 
     id: str
     instance_id: str | None
@@ -55,8 +55,8 @@ class ObservedMember:
 class ObservedGroup:
     """One group as last described.
 
-    `owned_known` is False while members do not show what they own; `together` tells that partitions of the same number
-    are one task of Kafka Streams, as far as that holds for all of them.
+    `owned_known` is False while members do not show what they own; `together` is True where, for all topics, partitions
+    of the same number are one task of Kafka Streams.
     """
 
     group: str
@@ -69,7 +69,7 @@ class ObservedGroup:
     together: bool = False
 
     def owners(self, key: KeyOf = plain_key) -> dict[Partition, ObservedMember]:
-        """Each partition's owner."""
+        """Return each partition's owner."""
         return {
             key(topic, int(number)): member
             for member in self.members
@@ -79,7 +79,7 @@ class ObservedGroup:
 
 
 def classic(described: Any, *, racks: RackSettings, agent: str, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
-    """A group from DescribeGroups; the agent's own membership (instance id `agent`) is left out."""
+    """Convert a group of DescribeGroups; the agent's own membership (instance id `agent`) is left out."""
     consumer = described.protocol_type == CONSUMER
     streams = described.protocol_data == STREAMS_ASSIGNOR
     members = []
@@ -134,12 +134,12 @@ def classic(described: Any, *, racks: RackSettings, agent: str, hosts: Hosts = N
 
 
 def _together(topics: Mapping[Any, Collection[str]]) -> bool:
-    """Whether all that is read belongs to one subtopology, whose tasks read several topics."""
+    """Return whether all that is read belongs to one subtopology, whose tasks read several topics."""
     return len(topics) == 1 and all(len(read) > 1 for read in topics.values())
 
 
 def _client(view: MemberView) -> tuple[StreamsClient | None, str | None]:
-    """What a Streams member says of its client, or why it cannot be read."""
+    """Return what a Streams member reports about its client, and why what cannot be read cannot."""
     if view.subscription is None:
         return None, view.unreadable
     try:
@@ -149,7 +149,7 @@ def _client(view: MemberView) -> tuple[StreamsClient | None, str | None]:
 
 
 def managed(described: Any, *, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
-    """A KIP-848 group from ConsumerGroupDescribe."""
+    """Convert a KIP-848 group of ConsumerGroupDescribe."""
     members = []
     for raw in described.members:
         owned = from_pairs(
@@ -168,7 +168,7 @@ def managed(described: Any, *, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> 
 
 
 def streams(described: Any, *, racks: RackSettings, cluster: ClusterView, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
-    """A KIP-1071 group from StreamsGroupDescribe: its active tasks, as partitions of their source topics."""
+    """Convert a KIP-1071 group of StreamsGroupDescribe: its active tasks, as partitions of their source topics."""
     sources = {
         part.subtopology_id: tuple(
             sorted({*map(str, part.source_topics), *(str(topic.name) for topic in part.repartition_source_topics)})
@@ -199,7 +199,7 @@ def streams(described: Any, *, racks: RackSettings, cluster: ClusterView, hosts:
 
 
 def topics_of_streams(described: Any) -> frozenset[str]:
-    """Every topic that the application reads, which has to be looked at before its tasks can be read."""
+    """Return every topic that the application reads; its tasks cannot be read before these are polled."""
     if described.topology is None:
         return frozenset()
     return frozenset(
@@ -210,7 +210,7 @@ def topics_of_streams(described: Any) -> frozenset[str]:
 
 
 def _tasks(tasks: Iterable[Any], sources: Mapping[str, tuple[str, ...]], cluster: ClusterView) -> TopicPartitions:
-    """A task reads its partition of every source topic of its subtopology that has so many partitions."""
+    """Return the tasks' partitions: each task's of every source topic of its subtopology that has that number."""
     pairs = sorted(
         (topic, int(number))
         for task in tasks
@@ -230,7 +230,7 @@ def _described(  # noqa: PLR0913 - what the brokers say, and what follows from i
     owned: TopicPartitions,
     client: StreamsClient | None = None,
 ) -> ObservedMember:
-    """A member of a group that brokers assign; `client` is what Kafka Streams adds."""
+    """Convert a member of a group that brokers assign; `client` is what Kafka Streams adds."""
     host = raw.client_host.rpartition("/")[2]
     rack = MemberRack(rack=raw.rack_id, source="subscription", fetches_with_rack=True)
     if not raw.rack_id:
@@ -250,12 +250,12 @@ def _described(  # noqa: PLR0913 - what the brokers say, and what follows from i
 
 
 def _is_java(client_id: str, *, streams: bool) -> bool:
-    """Java's consumer names itself `consumer-GROUP-NUMBER` unless told otherwise; Streams is Java."""
+    """Return whether a client is Java's: its default `client.id` is `consumer-GROUP-NUMBER`; Streams is Java."""
     return streams or client_id.startswith("consumer-")
 
 
 def only_listed(listed: ListedGroup) -> ObservedGroup:
-    """A group of which no more than its name is known."""
+    """Convert a group that could not be described: no more than its listing is known."""
     return ObservedGroup(
         group=listed.group,
         kind="other" if listed.type not in ("classic", "consumer", "streams") else _KINDS[listed.type],

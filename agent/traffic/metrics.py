@@ -1,6 +1,6 @@
 """Metrics of consumer traffic: consumed bytes and records, shares, the cost of measuring, failures by family.
 
-Read from one published snapshot, so that a scrape never sees half of an update. Series are bounded: what goes beyond
+They are read from one publication, so that a scrape never sees half of an update. Series are bounded: what goes beyond
 `traffic.max_series` is added up under the topic `(other)`.
 """
 
@@ -18,14 +18,14 @@ from agent.traffic.board import TrafficBoard
 from agent.traffic.model import Family, FlowKey, GroupTraffic, Totals, TrafficSnapshot, Volume
 
 OTHER: Final = "(other)"
-"""The topic under which series beyond the bound are added up; no topic can be called so."""
+"""The topic under which series beyond the bound are added up; no topic can have this name."""
 _SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _FLOW_LABELS: Final = ("group", "topic", "client_rack", "replica_rack", "method")
 _INTERNAL: Final = "internal"
 
 
 class TrafficCollector(Collector):
-    """What the board shows, as metrics."""
+    """Exports the board as metrics."""
 
     def __init__(
         self, board: TrafficBoard, *, max_series: int, mine: Callable[[str], bool] = lambda _group: True
@@ -33,9 +33,9 @@ class TrafficCollector(Collector):
         """Prepare.
 
         Args:
-            board: What is shown.
-            max_series: So many topics have series of their own.
-            mine: Whether a group is this agent's to show; others' totals are empty by themselves.
+            board: What is exported.
+            max_series: This many keys have series of their own.
+            mine: Whether this agent exports a group; the totals of others are empty anyway.
         """
         self._board = board
         self._mine = mine
@@ -43,11 +43,11 @@ class TrafficCollector(Collector):
         self._own: dict[FlowKey, FlowKey] = {}
 
     def describe(self) -> Iterable[Metric]:
-        """Names only: nothing is known when it is registered."""
+        """Return names only: nothing is known at registration."""
         return self._families(TrafficSnapshot(), {})
 
     def collect(self) -> Iterator[Metric]:
-        """All families from one publication."""
+        """Return all families from one publication."""
         published = self._board.published()
         return self._families(published.snapshot, published.totals)
 
@@ -117,7 +117,7 @@ class TrafficCollector(Collector):
         yield records
 
     def _bounded(self, totals: Totals) -> dict[FlowKey, Volume]:
-        """Keys seen first keep their series; a counter must not move to another series later."""
+        """Bound the series: keys seen first keep theirs; a counter must not move to another series later."""
         shown: dict[FlowKey, Volume] = {}
         for key, volume in totals.items():
             name = self._own.get(key)
@@ -140,7 +140,7 @@ def _share(name: str, text: str, values: Iterable[tuple[GroupTraffic, float | No
 
 
 class TrafficMetrics:
-    """What the measuring thread counts of itself."""
+    """The measuring thread's own metrics."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._cycles = Histogram(
@@ -161,13 +161,13 @@ class TrafficMetrics:
 
     @classmethod
     def silent(cls) -> Self:
-        """Counts that nobody sees."""
+        """Return metrics that are not exported."""
         return cls(CollectorRegistry())
 
     def looked(self, seconds: float) -> None:
-        """A cycle took so long."""
+        """Record how long a cycle took."""
         self._cycles.observe(seconds)
 
     def failed(self, family: Family | None) -> None:
-        """A question failed; None for a mistake of the agent's own."""
+        """Count a failed request; None for an error in the agent."""
         self._errors.labels(family.value if family is not None else _INTERNAL).inc()

@@ -1,4 +1,4 @@
-"""What is measured of consumer traffic, as immutable values: flows, groups, snapshots. All figures are made of these.
+"""Measured consumer traffic as immutable values: flows, groups, snapshots. All figures are made of these.
 
 Bytes are bytes on the wire (compressed, with the protocol's overhead), in the direction broker to consumer. Racks are
 names, or None where no source knows them.
@@ -27,14 +27,14 @@ GroupKind: TypeAlias = Literal["classic", "consumer", "streams-classic", "stream
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class FlowKey:
-    """What is counted apart.
+    """The key by which volumes are counted separately.
 
     Attributes:
         group: The consumer group.
         topic: The topic.
         client_rack: The member's rack, "" where unknown.
         replica_rack: The rack of the replica that served it, "" where unknown.
-        method: How sure the figure is.
+        method: How the bytes are known.
     """
 
     group: str
@@ -53,7 +53,7 @@ class FlowKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """How much was read: wire bytes and records (by offsets, so of a compacted topic at most)."""
+    """How much was read: wire bytes and records (by offsets, so an upper bound for a compacted topic)."""
 
     wire_bytes: int = 0
     records: int = 0
@@ -68,7 +68,7 @@ class Flow:
 
 
 class BlindSpot(Enum):
-    """What a group's figures cannot know; the value is the sentence to show beside the number."""
+    """What a group's figures do not include; the value is the sentence to show beside the number."""
 
     NO_COMMITS = "some partitions have no committed offset: what is read there is not seen"
     REWOUND = "offsets went back: what was read a second time is not counted"
@@ -90,12 +90,12 @@ class MemberTraffic:
     Attributes:
         id: Member id.
         instance_id: `group.instance.id`, or None.
-        client_id: As the client names itself.
+        client_id: Its `client.id`.
         client_host: Address that the brokers see.
         rack: Rack, its source, and whether fetches carry it.
         partitions: Partitions that it owns.
         method: How its bytes are known.
-        streams: What Kafka Streams tells of the instance that it belongs to; None of other members.
+        streams: What Kafka Streams reports about its instance; None for other members.
         topics: What it subscribes to.
     """
 
@@ -120,7 +120,7 @@ class PartitionTraffic:
         member: Member id of its owner, or None.
         serving_broker: Broker whose replica serves the owner, or None where unknown.
         serving_rack: That broker's rack, or None where unknown.
-        bytes_per_second: Smoothed rate of wire bytes, or None before there are two looks at its offsets.
+        bytes_per_second: Smoothed rate of wire bytes, or None before there are two polls of its offsets.
         lag_records: End offset less committed offset, or None.
         committed: The committed offset, or None.
     """
@@ -143,8 +143,8 @@ class Shares:
         present_bytes: Measured in the window.
         present_partitions: Partitions read across racks, out of those owned.
         optimal: What the best balanced plan would read across racks, by the same weights as `optimal_by`.
-        optimal_by: What weighs in `optimal`: byte rates where they are known.
-        random: 1 - 1/R with R racks of brokers: what placement without regard to racks comes to.
+        optimal_by: The weights in `optimal`: byte rates where they are known.
+        random: 1 - 1/R with R racks of brokers: the expected share of placement without regard to racks.
     """
 
     present_bytes: float | None = None
@@ -168,7 +168,7 @@ class GroupTraffic:
         flows: Volume in the window, by key.
         shares: What crosses racks.
         bytes_per_second: Wire bytes per second in the window, or None before anything was measured.
-        blind_spots: What its figures cannot know.
+        blind_spots: What its figures do not include.
         problem: The group as an assignment problem (present owners, replica racks, byte rates as weights), to put to
             any assignor; None where members or partitions are not known. Observed groups are never joined.
         topic_share: The topic of which one member has most, or None where none is shared.
@@ -193,7 +193,7 @@ class GroupTraffic:
 
 
 class Family(Enum):
-    """Families of questions to the brokers, each of which may fail alone; the value is the label in metrics."""
+    """Families of requests, each of which may fail alone; the value is the label in metrics."""
 
     METADATA = "metadata"
     GROUPS = "groups"
@@ -210,13 +210,13 @@ class Family(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gap:
-    """A question that was refused or failed in the last cycle, and what is missing for it.
+    """A request that was refused or failed in the last cycle, and what is missing because of it.
 
     Attributes:
-        family: What was asked.
+        family: What was requested.
         refused: True for a missing permission, False for another failure.
         where: Broker, topic or group it concerns; "" for all.
-        reason: The broker's error name or the failure in words.
+        reason: The broker's error name or the failure as text.
         consequence: What the figures lack, and the cure.
     """
 
@@ -239,7 +239,7 @@ class TrafficSnapshot:
         window_end: When it ended: the time of the last cycle.
         cycle: Number of this cycle, from 1.
         cycle_seconds: How long the cycle took.
-        gaps: What could not be asked.
+        gaps: Requests that were refused or failed.
     """
 
     groups: tuple[GroupTraffic, ...] = ()
@@ -260,4 +260,4 @@ class TrafficSnapshot:
 
 
 Totals: TypeAlias = Mapping[FlowKey, Volume]
-"""Volumes since the agent began; a key's figures never go down."""
+"""Volumes since the agent started; a key's figures never go down."""

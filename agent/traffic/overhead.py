@@ -1,4 +1,4 @@
-"""Bytes that no log holds: the envelope of every fetch response, by a small model of how often a client fetches.
+"""Estimates bytes that no log holds: the envelope of every fetch response, by a model of how often a client fetches.
 
 A fetch is answered as soon as one batch is there, or empty after `fetch.max.wait`; so the time between two answers is
 the wait for the next batch (cut at the longest wait) and the time to handle one.
@@ -18,11 +18,11 @@ LONGEST_WAIT_SECONDS: Final = 0.5
 HANDLING_SECONDS: Final = 0.002
 """Round trip within a region and the client's own work; it bounds how often a busy client fetches."""
 USUAL_BATCH_BYTES: Final = 16384.0
-"""`batch.size` of Java's producer by default: taken where no batch could be looked at."""
+"""`batch.size` of Java's producer by default: used where no batch could be read."""
 
 
 def answers_per_second(batches_per_second: float) -> float:
-    """How often one connection is answered when its partitions together get so many batches per second."""
+    """Return how often one connection gets a response when its partitions together get these batches per second."""
     if batches_per_second <= 1e-9:
         return 1.0 / (LONGEST_WAIT_SECONDS + HANDLING_SECONDS)
     waited = (1.0 - exp(-batches_per_second * LONGEST_WAIT_SECONDS)) / batches_per_second
@@ -30,14 +30,14 @@ def answers_per_second(batches_per_second: float) -> float:
 
 
 def overhead_bytes(*, partitions: int, batches_per_second: float, seconds: float, sessions: bool) -> float:
-    """Envelope bytes of one connection.
+    """Return the envelope bytes of one connection.
 
     Args:
         partitions: Partitions that the connection fetches.
         batches_per_second: Batches that arrive in all of them together.
         seconds: For how long.
-        sessions: Whether the client keeps fetch sessions (KIP-227, Java does), so that answers name only partitions
-            that have something; librdkafka's name all.
+        sessions: Whether the client keeps fetch sessions (KIP-227, Java does), so that responses name only partitions
+            with records; librdkafka's responses name all.
     """
     named = min(partitions, 1) if sessions else partitions
     return seconds * answers_per_second(batches_per_second) * (RESPONSE_BYTES + PARTITION_BYTES * named)

@@ -1,8 +1,8 @@
-"""Which replica serves a reader: asked of the leader with the reader's rack, or told from what is known.
+"""Finds which replica serves a reader: asks the leader with the reader's rack, or applies a rule to the metadata.
 
 A fetch at the high watermark with the rack in it is answered with the preferred read replica and no data (KIP-392). It
 works with any ReplicaSelector and sees replicas that fell behind. It needs READ on the topic; without that the rule is
-a replica in the reader's rack that is in sync where the brokers select by rack, else the leader.
+an in-sync replica in the reader's rack where the brokers select by rack, else the leader.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from agent.traffic.model import Family, Gap
 from agent.traffic.wire import Question, Wire
 
 Reader: TypeAlias = tuple[Partition, str]
-"""A partition and the rack that somebody fetches it with."""
+"""A partition and the rack that a member fetches it with."""
 
 FETCH_VERSION: Final = 12
 """Version 13 names topics by id."""
 _AT_ONCE: Final = 1_000
 _NO_SESSION: Final = -1
 _DOUBT_SECONDS: Final = 2.0
-"""An answer that is not what the rule expects is asked for anew that soon, then after twice as long, and so on: the
+"""An answer that differs from the rule is requested again after this time, then after twice as long, and so on: the
 followers of a new topic serve only once the leader knows how far they are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """The broker that serves a reader, under which metadata it was learned, when, and for how many seconds it holds."""
+    """The broker that serves a reader, the metadata under which it was learned, when, and its validity in seconds."""
 
     broker: int
     view: PartitionView
@@ -43,7 +43,7 @@ class Served:
 
 
 def guess(cluster: ClusterView, partition: PartitionView, rack: str | None, *, rack_aware: bool) -> int | None:
-    """The broker that serves a rack by the rule; None while there is no leader."""
+    """Return the broker that serves a rack by the rule; None where there is no such replica and no leader."""
     if rack_aware and rack is not None:
         near = [broker for broker in partition.in_sync if cluster.brokers.get(broker) == rack]
         if near:
@@ -52,7 +52,7 @@ def guess(cluster: ClusterView, partition: PartitionView, rack: str | None, *, r
 
 
 def due(readers: Iterable[Reader], known: Mapping[Reader, Served], cluster: ClusterView, *, now: float) -> list[Reader]:
-    """Readers whose server is unknown, was learned under other metadata, or long enough ago."""
+    """Return the readers whose serving broker is unknown, was learned under other metadata, or has expired."""
     result = []
     for reader in readers:
         (topic, number), _ = reader
@@ -74,7 +74,7 @@ def settle(  # noqa: PLR0913 - all that an answer is judged by
     rack_aware: bool,
     seconds: float,
 ) -> dict[Reader, Served]:
-    """What the leaders named, with how long to go by it: `seconds`, or less where the rule expects another rack."""
+    """Return the leaders' answers with their validity: `seconds`, or less where the rule expects another rack."""
     result = {}
     for reader, broker in found.items():
         (topic, number), rack = reader
@@ -127,12 +127,12 @@ def fetch_request(
     offsets: Mapping[Partition, Offsets],
     rack: str,
 ) -> Any:
-    """A fetch that wants to know and not to read: at the high watermark, without waiting, outside any session."""
+    """Return a fetch that asks and does not read: at the high watermark, without waiting, outside any session."""
     return raw_fetch([(partition, offsets[partition].end, 1) for partition in partitions], rack=rack, most_bytes=1)
 
 
 def raw_fetch(wanted: Sequence[tuple[Partition, int, int]], *, rack: str, most_bytes: int) -> Any:
-    """A fetch of (partition, offset, most bytes of it)."""
+    """Return a fetch of (partition, offset, most bytes of it)."""
     topic, partition = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
     topics: dict[str, list[Any]] = {}
     for (name, number), offset, limit in wanted:
@@ -163,6 +163,6 @@ def raw_fetch(wanted: Sequence[tuple[Partition, int, int]], *, rack: str, most_b
 
 
 def denied(gaps: Iterable[Gap]) -> frozenset[str]:
-    """Topics that may not be read."""
+    """Return the topics that may not be read."""
     code = kafka_errors.TopicAuthorizationFailedError.__name__
     return frozenset(gap.where for gap in gaps if gap.refused and gap.reason == code)

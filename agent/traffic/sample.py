@@ -1,7 +1,7 @@
-"""Bytes of a range of offsets by looking into the log: for compacted topics, old data, and the size of batches.
+"""Samples the log for the bytes of a range of offsets: for compacted topics, old data, and the size of batches.
 
 A raw fetch reads at most 64 KiB at some places of the range, from the replica in the agent's own rack where there is
-one, within a budget of bytes per cycle. Batch headers tell offsets and sizes; nothing is decompressed and no record is
+one, within a budget of bytes per cycle. Batch headers have offsets and sizes; nothing is decompressed and no record is
 kept.
 """
 
@@ -28,7 +28,7 @@ _BEFORE_LENGTH: Final = 12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """What one place of a log showed: offsets from `first` to before `end` hold `size_bytes` in `batches` batches."""
+    """A sample at one place of a log: offsets `first` to before `end` hold `size_bytes` in `batches` batches."""
 
     first: int
     end: int
@@ -42,9 +42,9 @@ class Stretch:
 
 
 def read_stretch(records: bytes | bytearray | memoryview, asked: int, until: int) -> Stretch | None:
-    """The stretch that a fetch answer shows, from batch headers alone; None where there is no whole header.
+    """Return the stretch in a fetch response, from batch headers alone; None where there is no whole header.
 
-    A batch cut off at its end still tells its size. The gap that compaction left before a batch counts as offsets
+    A batch cut off at its end still has its size. The gap that compaction left before a batch counts as offsets
     without bytes. Offsets outside `asked` to `until` are counted in full with their batch.
     """
     data = memoryview(records)
@@ -63,13 +63,13 @@ def read_stretch(records: bytes | bytearray | memoryview, asked: int, until: int
 
 
 def places(first: int, end: int) -> list[int]:
-    """Where to look into offsets `first` to before `end`: evenly spread, beginning with the first."""
+    """Return where to sample offsets `first` to before `end`: evenly spread, beginning with the first."""
     count = min(MOST_PLACES, end - first)
     return [first + (end - first) * place // count for place in range(count)]
 
 
 def bytes_of(stretches: Sequence[Stretch], first: int, end: int) -> float:
-    """Bytes of the offsets `first` to before `end`: each place stands for the offsets up to the next."""
+    """Estimate the bytes of offsets `first` to before `end`: each place stands for the offsets up to the next."""
     ordered = sorted(stretches, key=lambda stretch: stretch.first)
     total = 0.0
     for index, stretch in enumerate(ordered):
@@ -81,7 +81,7 @@ def bytes_of(stretches: Sequence[Stretch], first: int, end: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where to look: from an offset of a partition on, counting batches that begin before `until`."""
+    """Where to sample: from an offset of a partition on, counting batches that begin before `until`."""
 
     partition: Partition
     offset: int
@@ -89,13 +89,13 @@ class Place:
 
 
 class Sampler:
-    """Looks into logs within a budget."""
+    """Samples logs within a budget."""
 
     def __init__(self, wire: Wire, *, rack: str, budget_bytes: int) -> None:
         """Prepare.
 
         Args:
-            wire: To ask over.
+            wire: Sends the requests.
             rack: The agent's own rack, "" where unknown.
             budget_bytes: Most bytes that one cycle may read.
         """
@@ -105,18 +105,18 @@ class Sampler:
         self._left = budget_bytes
 
     def refill(self) -> None:
-        """A new cycle begins."""
+        """Reset the budget for a new cycle."""
         self._left = self._budget
 
     def look(
         self, wanted: Sequence[Place], serving: Mapping[Partition, int], *, most_bytes: int = PLACE_BYTES
     ) -> tuple[dict[Place, Stretch], list[Gap]]:
-        """Look at places; what the budget does not allow is left out.
+        """Sample places; those that the budget does not allow are left out.
 
         Args:
             wanted: The places.
             serving: The broker to ask for each partition.
-            most_bytes: To read at each place.
+            most_bytes: Most bytes to read at each place.
         """
         questions = []
         for place in wanted:

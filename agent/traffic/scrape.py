@@ -1,4 +1,4 @@
-"""Java's exact bytes per broker, from the metrics endpoint of the client itself (a JMX exporter, Micrometer and such).
+"""Reads Java's exact bytes per broker from the client's own metrics endpoint (a JMX exporter, Micrometer and such).
 
 `consumer-node-metrics incoming-byte-total{node-id}` are wire bytes; the node `node-2147...` is the coordinator's
 connection. `bytes-consumed-total` is decompressed and never read here.
@@ -19,7 +19,7 @@ from common.fetching import NoAnswerError, ask
 MOST_BYTES: Final = 8 << 20
 _SECONDS: Final = 2.0
 _REDIRECTS: Final = 3
-"""Hundreds of the status."""
+"""The status divided by 100."""
 _NAME: Final = re.compile(r"(?i)incoming[_.-]?byte([_.-]?total){0,2}$")
 """Micrometer and some versions of the JMX exporter keep `_total`, others drop it or add it twice."""
 _NODE: Final = re.compile(r"^(?:node[-_.]?)?(-?\d+)$")
@@ -32,7 +32,7 @@ class ScrapeError(Exception):
 
 
 def scrape(url: str) -> str:
-    """The text at an http or https address, of a client nearby: asked directly, without any proxy or redirect.
+    """Return the text at an http or https address of a client nearby: requested without any proxy or redirect.
 
     Raises:
         ScrapeError: It does not answer, or with another status than 200, or with more than 8 MiB.
@@ -52,7 +52,7 @@ def scrape(url: str) -> str:
 
 
 def received_by_client(text: str) -> dict[str, dict[int, int]]:
-    """Wire bytes by client id and broker, from the text format of Prometheus, however the exporter spells the name.
+    """Return wire bytes by client id and broker from Prometheus' text format, however the exporter spells the name.
 
     Raises:
         ScrapeError: It is not that format, or has no such metric.
@@ -78,7 +78,7 @@ def received_by_client(text: str) -> dict[str, dict[int, int]]:
 
 
 def pick(clients: Iterable[str], client_id: str) -> str | None:
-    """The client of a page that belongs to a configured client id; the only one where none is configured."""
+    """Return the client of a page that belongs to a configured client id; the only one where none is configured."""
     names = sorted(clients)
     if client_id:
         return client_id if client_id in names else None

@@ -1,7 +1,7 @@
-"""What of a group crosses racks: measured, by partitions, and at best. Builds the group's assignment problem.
+"""Computes a group's cross-rack shares: measured, by partitions, and the optimum. Builds its assignment problem.
 
 The problem of an observed group is the same value that the leader solves for groups it leads, so that any assignor can
-be asked what it would have made of it.
+solve it for comparison.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from protocol.model import Subscription
 
 
 def settled(cluster: ClusterView) -> SettledCluster:
-    """The cluster as planning takes it: as last seen, without waiting for changes to settle."""
+    """Return the cluster as planning takes it: as last seen, without waiting for changes to settle."""
     return SettledCluster(
         brokers=cluster.brokers,
         topics={
@@ -40,7 +40,7 @@ def problem_of(
     leading: LeadingSettings,
     weights: Mapping[str, Sequence[int]] | None,
 ) -> Problem | None:
-    """The group as an assignment problem; None without members or while they do not show what they own."""
+    """Return the group as an assignment problem; None without members or while they do not show what they own."""
     if not group.members or not group.owned_known or group.kind == "other":
         return None
     mode = _mode(group, leading, rack_aware_fetch=rack_aware_fetch)
@@ -67,7 +67,7 @@ def _mode(group: ObservedGroup, leading: LeadingSettings, *, rack_aware_fetch: b
 
 
 def solve(group: ObservedGroup, problem: Problem, leading: LeadingSettings) -> float | None:
-    """The least share by weight; None where no plan can be made."""
+    """Return the least share by weight; None where no plan can be made."""
     keep = _mode(group, leading, rack_aware_fetch=True).keep_copartitioned
     try:
         best = optimal.assign(problem, optimal.Options(keep_copartitioned=keep))
@@ -77,7 +77,7 @@ def solve(group: ObservedGroup, problem: Problem, leading: LeadingSettings) -> f
 
 
 def measured(flows: Iterable[Flow]) -> float | None:
-    """The share of bytes that crossed racks, out of those with both racks known."""
+    """Return the share of bytes that crossed racks, out of those with both racks known."""
     crossed = whole = 0
     for flow in flows:
         crosses = flow.key.cross_rack
@@ -88,7 +88,7 @@ def measured(flows: Iterable[Flow]) -> float | None:
 
 
 def by_partitions(partitions: Iterable[PartitionTraffic], racks: Mapping[str, str | None]) -> float | None:
-    """The share of owned partitions that are served from another rack, out of those with both racks known."""
+    """Return the share of owned partitions served from another rack, out of those with both racks known."""
     crossed = whole = 0
     for one in partitions:
         rack = racks.get(one.member) if one.member is not None else None
@@ -99,11 +99,11 @@ def by_partitions(partitions: Iterable[PartitionTraffic], racks: Mapping[str, st
 
 
 def random_share(cluster: ClusterView) -> float | None:
-    """1 - 1/R with R racks of brokers; None without racks."""
+    """Return 1 - 1/R with R racks of brokers; None without racks."""
     racks = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
     return 1 - 1 / len(racks) if racks else None
 
 
 def with_optimal(shares: Shares, optimal_share: float | None, *, by_bytes: bool) -> Shares:
-    """The shares with what is possible."""
+    """Return the shares with the optimum."""
     return replace(shares, optimal=optimal_share, optimal_by="bytes" if by_bytes else "partitions")

@@ -1,6 +1,6 @@
-"""Bytes of spans: from the curve where that is sure, from a look into the log where it is not, within the budget.
+"""Computes the bytes of spans: from the curve where that is reliable, else from a sample of the log, within a budget.
 
-Not sure are compacted topics, whose cleaner hides growth, and offsets from before the agent's first look.
+Not reliable are compacted topics, whose cleaner hides growth, and offsets from before the agent's first poll.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agent.traffic.probe import guess
 from agent.traffic.sample import Place, Sampler, bytes_of, places
 
 _BATCH_TOPICS: Final = 64
-"""So many topics a cycle are looked into for the size of their batches."""
+"""This many topics per cycle are sampled for the size of their batches."""
 _BATCH_BYTES: Final = 16_384
 _LATER_BYTES: Final = 32_768
 
@@ -45,7 +45,7 @@ class Sizes:
         cluster: ClusterView,
         rack_aware: bool,
     ) -> list[Gap]:
-        """Look into the log for the spans that no curve is sure of; to be called once a cycle, before `size_of`."""
+        """Sample the log for spans without a reliable curve; to be called once a cycle, before `size_of`."""
         self._sampled = {}
         self.sampled_partitions = frozenset()
         if not self._enabled:
@@ -58,7 +58,7 @@ class Sizes:
         serving = self._serving({span.partition for span in unsure}, cluster, rack_aware=rack_aware)
         begins = {span: _place(span, curves[span.partition]) for span in unsure}
         found, gaps = self._sampler.look([place for place in begins.values() if place is not None], serving)
-        # what one look does not reach to the end of is looked at in more places: records need not stay alike
+        # spans beyond one sample are sampled in more places: record sizes may vary
         longer = {
             span: [replace(place, offset=offset) for offset in places(found[place].end, place.until)]
             for span, place in begins.items()
@@ -79,10 +79,9 @@ class Sizes:
     def look_at_batches(
         self, spans: Iterable[Span], curves: Mapping[Partition, Curve], *, cluster: ClusterView, rack_aware: bool
     ) -> list[Gap]:
-        """Learn the size of the batches just read: in one partition of each topic, those looked at longest ago first.
+        """Sample the size of the batches just read: in one partition of each topic, those sampled longest ago first.
 
-        Producers change their batches with their load, so an old look says little; but topics come in turns where
-        there are many.
+        Producers change their batches with their load, so an old sample is of little use; many topics take turns.
         """
         if not self._enabled:
             return []
@@ -107,7 +106,7 @@ class Sizes:
         return gaps
 
     def size_of(self, span: Span, curves: Mapping[Partition, Curve]) -> float:
-        """Bytes of the log in a span."""
+        """Return the bytes of the log in a span."""
         sampled = self._sampled.get(span)
         if sampled is not None:
             return sampled
@@ -128,7 +127,7 @@ class Sizes:
 
 
 def _place(span: Span, curve: Curve) -> Place | None:
-    """Where a span begins, cut to what the log has."""
+    """Return where a span begins, cut to what the log has."""
     first, end = max(span.first, curve.look.start), min(span.end, curve.look.end)
     return Place(partition=span.partition, offset=first, until=end) if end > first else None
 

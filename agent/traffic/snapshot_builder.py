@@ -64,7 +64,7 @@ class ClusterContext:
 
 @dataclass(slots=True, kw_only=True)
 class _Solved:
-    """A problem with what it was made of, and its best share."""
+    """A problem with its inputs, and its best share."""
 
     group: ObservedGroup
     topics: tuple[object, ...]
@@ -90,24 +90,24 @@ class SnapshotBuilder:
         self._sampled: set[str] = set()
 
     def cluster(self, view: ClusterView) -> SettledCluster:
-        """The cluster as planning takes it; the same object while the view is."""
+        """Return the cluster as planning takes it; the same object while the view is the same."""
         if view is not self._seen:
             self._seen, self._settled = view, shares.settled(view)
         return self._settled
 
     def forget(self, groups: Iterable[str]) -> None:
-        """Groups that are gone."""
+        """Forget groups that are gone."""
         for group in groups:
             self._solved.pop(group, None)
             self._rewound.discard(group)
             self._sampled.discard(group)
 
     def rest(self) -> None:
-        """The cycle is over: the next may spend time on best shares again."""
+        """End the cycle: the next one may spend time on best shares again."""
         self._spent_seconds = 0.0
 
     def paint(self, seen: GroupObservation, scene: ClusterContext) -> GroupTraffic:
-        """The picture of one group."""
+        """Build the snapshot of one group."""
         group = seen.group
         name = group.group
         partitions = self._partitions(seen, scene)

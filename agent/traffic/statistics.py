@@ -1,4 +1,4 @@
-"""librdkafka's statistics as exact bytes: what an application posts, checked, and turned into bytes per partition.
+"""Converts librdkafka's statistics, as an application posts them, to exact bytes per partition, after checks.
 
 `brokers.*.rxbytes` are wire bytes (within 0.2 % of the kernel's counters); `topics.*.partitions.*.rxbytes` are
 decompressed payload and are never read here. A broker's bytes are split over the partitions that it served by the
@@ -18,25 +18,25 @@ MOST_BYTES: Final = 1 << 20
 """The largest post that is read."""
 MOST_PARTITIONS: Final = 10_000
 MOST_BROKERS: Final = 10_000
-"""The most that one post may name; what librdkafka writes of so many is far larger than the largest post."""
+"""The most that one post may name; librdkafka's statistics of so many are far larger than MOST_BYTES."""
 _LONGEST_NAME: Final = 1_000
 _UNASSIGNED: Final = -1
 
 
 class StatisticsError(Exception):
-    """A post that is no librdkafka statistics of a consumer; the message says what is wrong and what would be right."""
+    """A post is not a librdkafka consumer's statistics; the message says what is wrong and what is expected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counters:
-    """What a client counted since it began; for librdkafka and, by node, for Java's client.
+    """What a client counted since it started; for librdkafka and, by node, for Java's client.
 
     Attributes:
         client: Name that is unique among the clients of a group.
         client_id: `client.id`.
-        age_seconds: How long the client has lived, or None where it does not say.
+        age_seconds: How long the client has run, or None where it does not report that.
         received: Wire bytes by broker id.
-        served_by: Broker that each fetched partition is read from; None where the client does not tell.
+        served_by: Broker that each fetched partition is read from; None where the client does not report it.
         messages: Messages received of each partition.
     """
 
@@ -50,7 +50,7 @@ class Counters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """Exact wire bytes and records of one partition from one broker, since the counters before."""
+    """Exact wire bytes and records of one partition from one broker, since the previous counters."""
 
     partition: Partition
     broker: int
@@ -59,7 +59,7 @@ class Read:
 
 
 def parse(body: bytes) -> Counters:
-    """The counters in one post.
+    """Parse the counters in one post.
 
     Raises:
         StatisticsError: It is too large, not JSON, or not what librdkafka writes for a consumer.
@@ -81,7 +81,7 @@ def parse(body: bytes) -> Counters:
         for number, raw in partitions.items():
             where = f"topics.{topic}.partitions.{number}"
             fields = _mapping(raw, where)
-            if number == str(_UNASSIGNED):  # librdkafka's own place for messages without a partition
+            if number == str(_UNASSIGNED):  # librdkafka's own entry for messages without a partition
                 continue
             partition = (str(topic), _natural(number, where))
             broker = _integer(fields.get("broker"), f"{where}.broker")
@@ -114,15 +114,15 @@ def _received(brokers: Mapping[str, Any]) -> dict[int, int]:
 
 
 def reads(before: Counters | None, now: Counters, serving: Mapping[Partition, int]) -> list[Read]:
-    """What was read since `before` (since the client began, where that is None), exactly per broker.
+    """Return what was read since `before` (since the client started, where that is None), exactly per broker.
 
-    A counter that went down belongs to a client that began anew: it counts from 0. Bytes of a broker that serves no
-    partition are not consumption (metadata, heartbeats) and are left out; of one that serves some, all are.
+    A counter that went down belongs to a restarted client: it counts from 0. Bytes of a broker that serves no partition
+    are not consumption (metadata, heartbeats) and are left out; of one that serves some, all count.
 
     Args:
-        before: The counters before.
+        before: The previous counters.
         now: The counters now.
-        serving: The broker that serves each partition of the member, for clients that do not tell.
+        serving: The broker that serves each partition of the member, for clients that do not report it.
     """
     by_broker: dict[int, list[Partition]] = {}
     for partition, broker in (serving if now.served_by is None else now.served_by).items():

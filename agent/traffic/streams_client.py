@@ -1,7 +1,7 @@
-"""What a Kafka Streams member says of the application's instance that it belongs to, on either protocol, as one value.
+"""What a Kafka Streams member reports about its instance of the application, on either protocol, as one value.
 
-On the classic protocol it stands in the user data of the member's subscription, as of its last join; KIP-1071 members
-are described in fields.
+On the classic protocol it is in the user data of the member's subscription, as of its last join; KIP-1071 members are
+described in fields.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class StreamsClient:
     """One member's client.
 
     Attributes:
-        process_id: The instance; each of its threads is a member. "" where a newer version than we know hides it.
+        process_id: The instance; each of its threads is a member. "" where an unknown newer version hides it.
         endpoint: `application.server`, or "".
         tags: `client.tag.*`, by name.
         active: Tasks that it runs (classic: ran when it last joined), as Kafka writes them: SUBTOPOLOGY_PARTITION.
-        standby: Tasks whose state it keeps beside these.
+        standby: Tasks whose state it keeps in addition.
     """
 
     process_id: str
@@ -38,10 +38,10 @@ class StreamsClient:
 
 
 def from_subscription(user_data: bytes | None) -> StreamsClient:
-    """The client of a member on the classic protocol.
+    """Decode the client of a member on the classic protocol.
 
     Raises:
-        ProtocolError: The bytes are no such info.
+        ProtocolError: The bytes are no subscription info.
     """
     if user_data is None:
         raise ProtocolError("no user data; Kafka Streams always writes some", field="user_data", offset=0)
@@ -56,10 +56,10 @@ def from_subscription(user_data: bytes | None) -> StreamsClient:
 
 
 def topics_by_subtopology(assignments: Iterable[bytes]) -> dict[int, set[str]]:
-    """What each subtopology reads, from the members' assignments on the classic protocol.
+    """Return what each subtopology reads, from the members' assignments on the classic protocol.
 
     Raises:
-        ProtocolError: The bytes are no such assignments.
+        ProtocolError: The bytes are not such assignments.
     """
     read: dict[int, set[str]] = {}
     for data in filter(None, assignments):
@@ -72,7 +72,7 @@ def topics_by_subtopology(assignments: Iterable[bytes]) -> dict[int, set[str]]:
 
 
 def from_description(raw: Any) -> StreamsClient:
-    """The client of a KIP-1071 member."""
+    """Convert the client of a KIP-1071 member."""
     end = raw.user_endpoint
     return StreamsClient(
         process_id=raw.process_id,

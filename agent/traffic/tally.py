@@ -1,6 +1,6 @@
-"""From parts to flows: estimates calibrated, exact members counted by what they told, all summed by key and rounded.
+"""Converts parts to flows: calibrates estimates, counts exact members by their reports, sums by key, and rounds.
 
-Pure but for the memory of the calibration and of what rounding left over.
+Pure but for the state of the calibration and the remainders of rounding.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from agent.traffic.model import Flow, FlowKey, Method, Volume
 from agent.traffic.statistics import Read
 
 _ENOUGH_BYTES: Final = 1 << 20
-"""A calibration needs so many exact bytes before it says anything."""
+"""A calibration needs this many bytes before it sets a factor."""
 _FORGET: Final = 0.98
-"""Of old bytes this share counts on at each commit: with one in 5 s, a third after five minutes."""
+"""At each commit this share of old bytes is kept: with one in 5 s, a third after five minutes."""
 _MOST_UNSURE: Final = 0.025
-"""While it is unknown of more than this share of what was told whether the estimate has it, the ratio says nothing."""
+"""While more than this share of the reported bytes may be missing in the estimate, the ratio is not used."""
 _LEAST_FACTOR: Final = 0.5
 _MOST_FACTOR: Final = 2.0
-"""A factor beyond is no error of the estimate but a member that does not commit, or another's statistics."""
+"""A factor beyond these is no error of the estimate: a member does not commit, or the statistics are another's."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Calibration:
     """Exact and estimated bytes of the members that are known both ways, from the first commit seen to the last.
 
-    Clients count what they receive at once, and the estimate follows with the commit: without waiting for it exact
-    bytes would always be ahead. A commit falls somewhere between two looks: half of what came since the last waits on.
-    That half may be wrong by as much again: of a few commits, or of the first of a burst, it would decide the ratio.
+    Clients count bytes when they receive them, and the estimate follows with the commit: without waiting for it exact
+    bytes would always be ahead. A commit falls somewhere between two polls: half of what came between them keeps
+    waiting. That half may be wrong by as much again: with few commits, or the first of a burst, it decides the ratio.
 
     Attributes:
-        exact: what the members told, older bytes weighing less.
+        exact: what the members reported, older bytes weighing less.
         estimated: the same, estimated.
-        factor: what estimates are multiplied with; 1 until it is known, or while the two do not fit together.
+        factor: the multiplier of estimates; 1 until it is known, or while the two contradict each other.
         begun: whether there was a commit.
-        waiting_exact: what was told since the last commit.
+        waiting_exact: what was reported since the last commit.
         waiting_estimated: what was estimated since.
     """
 
@@ -50,7 +50,7 @@ class Calibration:
     waiting_estimated: float = 0.0
 
     def add(self, exact: float, estimated: float, *, committed: bool) -> None:
-        """One cycle more; `committed` tells whether offsets moved in it."""
+        """Add one cycle; `committed` says whether offsets moved in it."""
         self.waiting_exact += exact
         self.waiting_estimated += estimated
         if not committed:
@@ -66,7 +66,7 @@ class Calibration:
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What is remembered from cycle to cycle; of each key the first object, since the window keeps many flows."""
+    """State kept between cycles; of each key the first object, since the window keeps many flows."""
 
     keys: dict[FlowKey, FlowKey] = field(default_factory=dict)
     calibrations: dict[str, Calibration] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class Count:
 
     Attributes:
         flows: what was read.
-        counted: what of it this agent is to count.
+        counted: the part of it that this agent counts.
         estimated: by member id, bytes of `counted` that are estimated.
     """
 
@@ -90,7 +90,7 @@ class Count:
 
 
 def everybody(_member: ObservedMember | None) -> bool:
-    """Counts whoever reads, and what nobody is known to read."""
+    """Return True: count every member, and reads without a known member."""
     return True
 
 
@@ -104,16 +104,16 @@ def count(  # noqa: PLR0913 - one group's cycle, and all are named
     rack_of: Callable[[int | None], str],
     counts: Callable[[ObservedMember | None], bool] = everybody,
 ) -> Count:
-    """The flows of one group in one cycle.
+    """Compute the flows of one group in one cycle.
 
     Args:
-        tally: Memory; changed.
+        tally: State; changed.
         group: The group.
         parts: Estimated bytes.
-        exact: What clients told since the last cycle, by member id.
+        exact: What clients reported since the last cycle, by member id.
         exact_members: Members that are known exactly at present, by id: their estimates calibrate and do not count.
         rack_of: The rack of a broker, "" where unknown.
-        counts: Whether what is estimated for a member is this agent's to count; exact bytes always are.
+        counts: Whether this agent counts what is estimated for a member; exact bytes always count.
     """
     calibration = tally.calibrations.setdefault(group, Calibration())
     factor = calibration.factor
@@ -167,7 +167,7 @@ def _add(sums: dict[FlowKey, list[float]], key: FlowKey, wire_bytes: float, reco
 def _rounded(
     sums: Mapping[FlowKey, list[float]], left_over: dict[FlowKey, float], keys: dict[FlowKey, FlowKey]
 ) -> tuple[Flow, ...]:
-    """Whole bytes; what is left over counts in the next cycle, so that nothing is lost by rounding."""
+    """Round to whole bytes; the remainder counts in the next cycle, so that nothing is lost by rounding."""
     flows = []
     for key, (wire_bytes, records) in sums.items():
         exact = wire_bytes + left_over.pop(key, 0.0)

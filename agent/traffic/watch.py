@@ -1,6 +1,6 @@
-"""The thread that measures: a cycle every few seconds, statistics taken in between, and one look for the command line.
+"""The thread that measures: a cycle every few seconds, statistics taken in between, and one poll for the command line.
 
-Whatever breaks is counted by family, logged once and tried again; measuring never stops the agent.
+Every failure is counted by family, logged once and retried; measuring never stops the agent.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from common.settings import ClientEndpoint, Settings
 log = structlog.get_logger("traffic")
 
 _SHARE_OF_TIME: Final = 3
-"""A look may take a third of the time at most."""
+"""A poll may take a third of the time at most."""
 _STANDBY_SHARE: Final = 6
-"""An agent that counts no group looks so many times less often: it keeps weights for the day when it leads."""
+"""An agent that counts no group polls this many times less often: it keeps weights for when it leads."""
 
 RackAware = Callable[[], bool | None]
 """Whether the brokers serve from the reader's rack; None where not asked yet; AgentError says why it is not known."""
 
 
 class TrafficWatch(threading.Thread):
-    """Measures in turns and publishes on the board."""
+    """Measures periodically and publishes on the board."""
 
     def __init__(  # noqa: PLR0913 - it brings measuring and the agent together
         self,
@@ -64,8 +64,8 @@ class TrafficWatch(threading.Thread):
             board: Where to publish.
             metrics: Where to count.
             rack_aware: What the brokers' replica selector does.
-            hosts: What others know of client hosts.
-            standing: What this agent is to count; everything where it is alone.
+            hosts: What other sources know of client hosts.
+            standing: What this agent counts; everything where it is alone.
 
         Raises:
             SettingsError: A Kafka setting has no counterpart in the client.
@@ -98,19 +98,19 @@ class TrafficWatch(threading.Thread):
         self._scraped: tuple[Gap, ...] = ()
 
     def stop(self) -> None:
-        """End the thread after the look under way."""
+        """End the thread after the current poll."""
         self._stopping.set()
         self._hurry.set()
 
     def _elected(self) -> None:
-        """Look at once after an election that gave this agent something: from there on it counts."""
+        """Poll at once after an election that gave this agent new claims: it counts from that poll on."""
         held = frozenset(self._standing.claims.held.values())
         if held - self._held:
             self._hurry.set()
         self._held = held
 
     def run(self) -> None:
-        """Look, publish, pause."""
+        """Poll, publish, pause."""
         try:
             refused_pause = 0.0
             while not self._stopping.is_set():
@@ -122,7 +122,7 @@ class TrafficWatch(threading.Thread):
             self._wire.close()
 
     def _rest(self, seconds: float) -> None:
-        """Until the next look: a standby looks rarely, unless a client tells of itself what it does not know yet."""
+        """Wait for the next poll: a standby polls rarely, unless a client's report needs a newer poll."""
         for _ in range(_STANDBY_SHARE):
             if self._hurry.wait(seconds) or self._asked or self._standing.claims.any_duty:
                 break
@@ -131,7 +131,7 @@ class TrafficWatch(threading.Thread):
             self._hurry.clear()
 
     def _turn(self) -> bool:
-        """One look that may fail; whether the brokers refuse the agent, or the agent them."""
+        """Poll, which may fail; return whether the brokers refuse the agent, or the agent refuses them."""
         try:
             self.look()
         except AgentError as error:
@@ -140,7 +140,7 @@ class TrafficWatch(threading.Thread):
                 log.warning("look-failed", error=str(error))
             self._trouble = str(error)
             return isinstance(error, RefusedError)
-        except Exception as error:  # one bad look must not end measuring
+        except Exception as error:  # one failed poll must not end measuring
             self._metrics.failed(None)
             log.exception("look-failed", error=str(error))
         else:
@@ -148,7 +148,7 @@ class TrafficWatch(threading.Thread):
         return False
 
     def look(self) -> TrafficSnapshot:
-        """One look now; to be called from one thread at a time.
+        """Poll now; to be called from one thread at a time.
 
         Raises:
             AgentError: No broker can be reached at all.
@@ -182,10 +182,10 @@ class TrafficWatch(threading.Thread):
         self._wire.close()
 
     def post(self, group: str, body: bytes, member_id: str | None = None) -> ObservedMember:
-        """Take in what an application's `stats_cb` gave.
+        """Take the statistics from an application's `stats_cb`.
 
         Raises:
-            StatisticsError: It makes no sense; nothing is changed.
+            StatisticsError: They are invalid; nothing is changed.
         """
         now = time.monotonic()
         try:
@@ -203,7 +203,7 @@ class TrafficWatch(threading.Thread):
             client = pick(clients, endpoint.client_id)
             if client is None:
                 known = ", ".join(sorted(clients))
-                raise ScrapeError(f"{endpoint.url}: shows clients {known}; set client_id to one of them")  # noqa: TRY301 - told below, as all
+                raise ScrapeError(f"{endpoint.url}: shows clients {known}; set client_id to one of them")  # noqa: TRY301 - handled below
             self._exact.post(endpoint.group, _java(client, clients[client]), now=time.monotonic())
         except (ScrapeError, StatisticsError) as error:
             family = Family.SCRAPE
@@ -220,7 +220,7 @@ class TrafficWatch(threading.Thread):
 
 
 def _java(client: str, received: dict[int, int]) -> Counters:
-    """Java's client tells bytes by node only; which partitions a node serves is known from the probe."""
+    """Convert counters of Java's client: bytes by node only; the probe finds the partitions that a node serves."""
     return Counters(client=client, client_id=client, age_seconds=None, received=received, served_by=None, messages={})
 
 
@@ -228,8 +228,8 @@ def observe(settings: Settings, *, seconds: float, rack_aware: bool | None = Non
     """Measure for a while without an agent: for the command line. Nothing is joined or changed.
 
     Args:
-        settings: `traffic.groups` tells which groups, else `groups`.
-        seconds: How long; 0 takes one look, which shows groups, racks and shares by partitions, but no bytes.
+        settings: `traffic.groups` names the groups, else `groups`.
+        seconds: How long; 0 takes one poll, which shows groups, racks and shares by partitions, but no bytes.
         rack_aware: What the brokers' selector does, where the caller knows.
 
     Raises:

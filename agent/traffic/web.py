@@ -1,6 +1,6 @@
-"""`POST /v1/statistics`: where applications on this host bring librdkafka's statistics; refused ones change nothing.
+"""`POST /v1/statistics`: applications on this host post librdkafka's statistics; refused ones change nothing.
 
-What they say is shown in bytes and dollars, so nobody else is heeded: no other machine, and no page in a browser.
+They change the bytes and dollars shown, so posts from other machines and from pages in a browser are refused.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from agent.web_body import BodyReader, RequestError, refusal
 from agent.web_guard import refused_change
 
 Take = Callable[[str, bytes, str | None], ObservedMember]
-"""Takes the group, the body and a member id or instance id, and tells whose statistics they are."""
+"""Takes the group, the body and a member id or instance id, and returns the member of the statistics."""
 
 
 def routes(take: Take) -> Sequence[Route]:
-    """The route; `take` raises StatisticsError for what makes no sense."""
+    """Return the route; `take` raises StatisticsError for invalid statistics."""
     bodies = BodyReader(max_bytes=MOST_BYTES)
-    one_at_a_time = asyncio.Lock()  # what is parsed takes many times the memory of the body
+    one_at_a_time = asyncio.Lock()  # parsing takes many times the memory of the body
 
     async def statistics(request: Request) -> Response:
         if refused := refused_change(request, "post to an agent beside the application"):

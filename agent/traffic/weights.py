@@ -1,7 +1,7 @@
 """Measured byte rates of each group's partitions, and the weights that planning takes from them.
 
 Written by the cycle, read by the leaders' threads between JoinGroup and SyncGroup: memory only, and the same object
-while no level changes, so that nothing is worked out anew for noise.
+while no level changes, so that nothing is computed again for noise.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ class WeightBook:
         self._weights: dict[str, Weights] = {}
 
     def weights(self, group: str) -> Weights | None:
-        """A group's weights by topic and partition; None while its rates are not known."""
+        """Return a group's weights by topic and partition; None while its rates are not known."""
         return self._weights.get(group)
 
     def rate(self, group: str, partition: Partition) -> float | None:
-        """Smoothed wire bytes per second."""
+        """Return the smoothed wire bytes per second."""
         return self._rates.get(group, {}).get(partition)
 
     def rates(self, group: str) -> Mapping[Partition, float] | None:
-        """The same by partition, as they are while one reads them; None until something of it was measured."""
+        """Return the live rates by partition; None until the group has weights."""
         return self._rates.get(group) if group in self._weights else None
 
     def measured(self, group: str, parts: Iterable[Part], owned: Iterable[Partition], seconds: float) -> None:
-        """Take in what was read in one cycle; owned partitions of which nothing was read have a rate of 0."""
+        """Add what was read in one cycle; owned partitions without reads have a rate of 0."""
         if seconds <= 0:
             return
         rates = self._rates.setdefault(group, {})
@@ -59,7 +59,7 @@ class WeightBook:
             self._weigh(group, rates)
 
     def forget(self, groups: Iterable[str]) -> None:
-        """Groups that are gone."""
+        """Forget groups that are gone."""
         for group in groups:
             for book in (self._rates, self._levels, self._phases, self._seconds, self._weights):
                 book.pop(group, None)
@@ -81,7 +81,7 @@ class WeightBook:
 
 
 def weights_of_rates(rates: Mapping[Partition, float]) -> Weights | None:
-    """Weights from rates alone, without memory; None while nothing is read."""
+    """Return weights from rates alone, without earlier levels; None while nothing is read."""
     if not any(rates.values()):
         return None
     phase = phase_of(rates.values())

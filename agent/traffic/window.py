@@ -1,4 +1,4 @@
-"""A rolling window of volumes: what was read in the last minute, by key. Time is an argument; no I/O."""
+"""A rolling window of volumes: what was read in the last `seconds`, by key. Time is an argument; no I/O."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Window:
         self._sums: dict[FlowKey, tuple[int, int]] = {}
 
     def add(self, begin: float, end: float, flows: Iterable[Flow]) -> None:
-        """Add what was read from `begin` to `end`, and let go of steps that began before the window."""
+        """Add what was read from `begin` to `end`, and drop steps that began before the window."""
         step = tuple(flows)
         self._steps.append((begin, end, step))
         self._count(step, 1)
@@ -40,7 +40,7 @@ class Window:
         return self._steps[0][0] if self._steps else 0.0
 
     def by_group(self) -> dict[str, tuple[Flow, ...]]:
-        """The volumes by group, in the order of their keys."""
+        """Return the volumes by group, in the order of their keys."""
         groups: dict[str, list[Flow]] = {}
         for key in sorted(self._sums):
             wire_bytes, records = self._sums[key]

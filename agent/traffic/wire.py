@@ -1,7 +1,7 @@
-"""Raw questions to many brokers at once over kafka-python's client, and kio's messages where that library has none.
+"""Sends raw requests to many brokers at once over kafka-python's client; kio's messages where that library has none.
 
-One connection per broker, opened when first needed, with the agent's own TLS and SASL. Brokers are asked at the same
-time, each one question after the other, so that a slow broker holds up only its own.
+There is one connection per broker, opened when first needed, with the agent's own TLS and SASL. Brokers are asked in
+parallel, each with one request at a time, so that a slow broker delays only its own requests.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from common.errors import AgentError
 ANY_BROKER: Final = -1
 ANSWER_SECONDS: Final = 10.0
 _LARGEST_ANSWER_BYTES: Final = 100_000_000
-"""kafka-python takes one million by default; a look at many thousand partitions is larger."""
+"""kafka-python accepts one million by default; a poll of many thousand partitions is larger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """A request for one broker (or ANY_BROKER), and whatever the asker needs to understand the answer."""
+    """A request for one broker (or ANY_BROKER), and what the caller needs to interpret the response."""
 
     broker: int
     request: Any
@@ -41,7 +41,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """The response, or what went wrong."""
+    """The response, or the error."""
 
     question: Question
     response: Any = None
@@ -49,10 +49,10 @@ class Answer:
 
 
 class Wire:
-    """A client of the traffic room's own; questions may come from one thread at a time."""
+    """The traffic package's own client; one thread may send requests at a time."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        """Prepare; the first question connects.
+        """Prepare; the first request connects.
 
         Args:
             config: kafka-python's settings (`common.kafka_config.for_kafka_python`).
@@ -62,7 +62,7 @@ class Wire:
         self._renew_at: float | None = None
 
     def ask(self, questions: Sequence[Question], timeout: float = ANSWER_SECONDS) -> list[Answer]:
-        """Ask all; the answers come in the order of the questions, failures among them.
+        """Ask all; return the answers in the order of the questions, failures among them.
 
         Raises:
             RefusedError: TLS or SASL fails with every broker that is asked.
@@ -84,7 +84,7 @@ class Wire:
                     broker = manager.least_loaded_node() if question.broker == ANY_BROKER else question.broker
                     future = manager.send(question.request, node_id=broker, request_timeout_ms=round(timeout * 1000))
                     answers[index] = Answer(question=question, response=await future)
-                except Exception as error:  # noqa: BLE001 - one failed question is a value, the others go on
+                except Exception as error:  # noqa: BLE001 - one failed question is a value, the others continue
                     if isinstance(error, kafka_errors.UnknownBrokerIdError):
                         manager.cluster.request_update()
                     answers[index] = Answer(question=question, error=error)
@@ -100,7 +100,7 @@ class Wire:
         return given
 
     def _heed(self, errors: Sequence[Exception | None]) -> None:
-        """A client does not ask a broker again that refused it: another one does, but not at once.
+        """Replace the client after a refusal, but not at once: it does not connect again to a broker that refused it.
 
         Raises:
             RefusedError: Every question was refused.
@@ -115,7 +115,7 @@ class Wire:
             self._renew_at = time.monotonic() + MOST_SECONDS
 
     def turns(self, questions: Iterable[Question]) -> Iterator[Answer]:
-        """The answers to many questions, one question a broker at a time: no more of them are in memory together.
+        """Yield the answers to many questions, one per broker at a time, so that no more are in memory together.
 
         Raises:
             AgentError: No broker can be reached at all.
@@ -127,7 +127,7 @@ class Wire:
             yield from self.ask([question for question in turn if question is not None])
 
     def supports(self, broker: int, api_key: int) -> bool:
-        """Whether a broker knows an API at all; False where it does not answer."""
+        """Return whether a broker knows an API at all; False where it does not answer."""
         answer = self.ask([Question(broker=broker, request=ApiVersionsRequest(max_version=2))])[0]
         if answer.error is not None:
             return False
@@ -149,7 +149,7 @@ class Wire:
 
 
 class KioRequest:
-    """A request of kio's in the shape that kafka-python sends; its answer is kio's response type."""
+    """A kio request in the form that kafka-python sends; its response is of kio's type."""
 
     def __init__(self, entity: Any, response_type: type[Any]) -> None:
         self._entity = entity
@@ -159,11 +159,11 @@ class KioRequest:
         self.header: _KioHeader | None = None
 
     def expect_response(self) -> bool:
-        """Every one has an answer."""
+        """Return True: every request has a response."""
         return True
 
     def with_header(self, *, correlation_id: int, client_id: str) -> None:
-        """Take note of what goes in front."""
+        """Store the header."""
         self.header = _KioHeader(
             correlation_id=correlation_id,
             api_key=self.API_KEY,
@@ -173,7 +173,7 @@ class KioRequest:
         )
 
     def encode(self, *, framed: bool, header: bool) -> bytes:
-        """The frame.
+        """Encode the frame.
 
         Raises:
             AgentError: It has no header yet.
@@ -195,7 +195,7 @@ class _KioHeader:
     response_type: type[Any]
 
     def encoded(self) -> bytes:
-        """Both messages in use are flexible, so the header is version 2."""
+        """Encode the header: both messages in use are flexible, so it is version 2."""
         header = RequestHeader(
             request_api_key=self.api_key,
             request_api_version=self.api_version,
@@ -205,7 +205,7 @@ class _KioHeader:
         return bytes(header.encode(flexible=True))
 
     def get_response_class(self) -> _KioResponse:
-        """kafka-python asks the header of a request how to read the answer."""
+        """Return the reader of the response, which kafka-python takes from the request's header."""
         return _KioResponse(self.response_type)
 
 

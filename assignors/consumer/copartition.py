@@ -1,4 +1,4 @@
-"""Co-partitioned topics, kept together: the bundles behind `optimal`'s option `keep_copartitioned`.
+"""Assigns co-partitioned topics together: implements `optimal`'s option `keep_copartitioned`.
 
 Topics with equal partition counts and equal subscribers form a league; partition i of all its topics is one bundle and
 goes to one member, as Kafka's range assignor guarantees and as joins between topics need. Objective, lexicographic and
@@ -9,8 +9,8 @@ exact:
 3. cross-rack weight,
 4. moved partitions.
 
-With `near_first` cross-rack weight comes before 2: what Kafka's range promises is 1 alone, so no plan that keeps this
-promise reads less across racks.
+With `near_first` cross-rack weight comes before 2: Kafka's range guarantees only 1, and no plan with that guarantee
+reads less across racks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _League:
     Attributes:
         partitions: [topics, bundles] partition indices: a column is a bundle.
         members: [C] subscribers, ascending.
-        subscriptions: [S] true for the subscriptions that name the topics.
+        subscriptions: [S] the subscriptions that contain the topics.
     """
 
     partitions: Int64Array
@@ -43,15 +43,15 @@ class _League:
 
 
 def assign_bundles(problem: Problem, *, near_first: bool = False, portable: bool = False) -> Int32Array:
-    """Owner of each partition by the objective above, [P].
+    """Computes the owner of each partition by the objective above, [P].
 
     Args:
         problem: the group, its members in the order that decides ties; every topic with partitions has a subscriber.
-        near_first: read as little as possible across racks before extra bundles are spread.
+        near_first: least cross-rack weight comes before spreading extra bundles.
         portable: solve with networkx.
 
     Raises:
-        AssignmentError: the weights are too great to be added up.
+        AssignmentError: the sum of the weights is too large.
 
     Complexity: O(P) in numpy, and a flow with arcs in the number of classes of bundles and of leagues * members.
     """
@@ -101,7 +101,7 @@ def _leagues(problem: Problem) -> list[_League]:
 
 
 def _bundle_prices(leagues: list[_League], near: Locality) -> tuple[Int32Array, Int64Array]:
-    """Sums over the partitions of each bundle, as rows of few distinct prices."""
+    """Returns the price row of each bundle (sums over its partitions), and the distinct rows."""
     sums = np.concatenate([near.prices[near.price[league.partitions]].sum(axis=0) for league in leagues])
     sums -= sums.min(axis=1, keepdims=True)
     code, count = np.zeros(len(sums), np.int32), 1
@@ -112,7 +112,7 @@ def _bundle_prices(leagues: list[_League], near: Locality) -> tuple[Int32Array, 
 
 
 def _bundle_claims(leagues: list[_League], owner: Int32Array, first_seat: Int64Array) -> tuple[Int32Array, Claims]:
-    """A claim for every present owner of a part of the bundle: as many moves as parts are spared there."""
+    """Returns claims for the current owners of partitions of each bundle; a claim saves one move per such partition."""
     rows: list[Int32Array] = []
     seats, kept, lengths = [np.empty(0, np.int64)], [np.empty(0, np.int64)], [0]
     for league, first in zip(leagues, first_seat.tolist(), strict=False):
@@ -134,7 +134,7 @@ def _bundle_claims(leagues: list[_League], owner: Int32Array, first_seat: Int64A
 def _seats(
     leagues: list[_League], column: Int32Array, first_seat: Int64Array, share_of: Int32Array, spread: Spread
 ) -> Seats:
-    """A seat for every league and member of it, which takes the floor; a node for every member, which takes extras."""
+    """Returns one seat per league and member, which takes the floor, and one node per member, which takes extras."""
     league_of = np.repeat(np.arange(len(leagues)), np.diff(first_seat))
     member = np.concatenate([league.members for league in leagues])
     group, groups = combine(league_of, len(leagues), column[member], int(column.max()) + 1)
@@ -156,14 +156,14 @@ def _seats(
 
 
 def _shares(leagues: list[_League]) -> tuple[Int64Array, Int64Array]:
-    """What every member of a league gets at least, and how many of them get one more."""
+    """Returns, for each league, the least number of bundles per member and the number of members with one more."""
     bundles = np.array([league.partitions.shape[1] for league in leagues])
     floor, extras = np.divmod(bundles, np.array([len(league.members) for league in leagues]))
     return floor, extras
 
 
 def _extras_before_racks(problem: Problem, leagues: list[_League]) -> Spread:
-    """The least unequal numbers of extra bundles per member, at most one of each league; for each subscription."""
+    """Computes the least unequal numbers of extra bundles per member, at most one per league, by subscription."""
     size = np.bincount(problem.subscription_of, minlength=len(problem.subscriptions))
     edge_kind = np.repeat(np.arange(len(leagues)), [len(league.subscriptions) for league in leagues])
     edge_group = np.concatenate([league.subscriptions for league in leagues])
@@ -179,9 +179,9 @@ def _extras_before_racks(problem: Problem, leagues: list[_League]) -> Spread:
 def _extras_after_racks(
     problem: Problem, leagues: list[_League], near: Locality, units: Units, *, portable: bool
 ) -> tuple[Int32Array, Spread]:
-    """[M] group of each member (subscription and column), and the extra bundles of these groups' members.
+    """Returns [M] the group of each member (subscription and column), and the extra bundles of the groups' members.
 
-    pool (league, price) -> hub (league, column) -> part (league, group), where the floor stays -> group
+    pool (league, price) -> hub (league, column) -> part (league, group), where the floor leaves -> group
     """
     columns = near.prices.shape[1]
     group_of, groups = combine(problem.subscription_of, len(problem.subscriptions), near.column, columns)
@@ -196,7 +196,7 @@ def _extras_after_racks(
     part_node, group_node = pools + hubs + np.arange(parts), pools + hubs + parts
     floor, extras = _shares(leagues)
     anything = len(units.kind) + 1
-    # a part takes extras only where its league has some, and at most one for each of its members
+    # a part takes extras only if its league has some, and at most one for each of its members
     room = np.where(extras[part_league] > 0, size[part_group], 0)
     ways = Ways(
         supply=np.concatenate(

@@ -1,4 +1,4 @@
-"""What uneven loads would save: cross-rack cost against `max_skew`, from a fair share to as near as can be."""
+"""Computes what uneven loads would save: cross-rack cost by `max_skew`, from a fair share to the least possible."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from assignors.model import Int32Array, Problem
 
 STEPS: Final = (1, 2, 5)
-"""Skews that are tried: these, ten times these, and so on."""
+"""Skews to try: these, ten times these, and so on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,11 +27,11 @@ class Point:
     """One plan of the curve.
 
     Attributes:
-        max_skew: partitions beyond a fair share that it allows.
-        cost: what it costs.
+        max_skew: partitions beyond a fair share that the plan allows.
+        cost: cost of the plan.
         fullest: partitions of the member that has most.
         emptiest: partitions of the member that has least.
-        owner: [P] the plan itself.
+        owner: [P] the plan.
     """
 
     max_skew: int
@@ -44,17 +44,17 @@ class Point:
 def curve(
     problem: Problem, options: Options = DEFAULTS, *, assign: Callable[[Problem, Options], Int32Array] = assign_optimal
 ) -> Iterator[Point]:
-    """The points from no skew to the least that brings everything as near as it can be, in ascending order.
+    """Yields the points from no skew to the least skew with the least possible cross-rack cost, in ascending order.
 
-    The last point is the least skew from which on more skew saves nothing, found by bisection.
+    The last point, the least skew above which more skew saves nothing, is found by bisection.
 
     Args:
         problem: the group.
-        options: what else the group asks for; `max_skew` is replaced.
-        assign: how plans are made.
+        options: the group's other options; `max_skew` is replaced.
+        assign: computes a plan.
 
     Raises:
-        AssignmentError: as `optimal.assign`; also with `keep_copartitioned`, which knows no skew.
+        AssignmentError: as `optimal.assign`; also with `keep_copartitioned`, which allows no skew.
 
     Complexity: as many plans as the greatest skew has digits, times 3, and as many again for the last point.
     """
@@ -65,7 +65,7 @@ def curve(
         cost = evaluate(problem, owner)
         return Point(max_skew=skew, cost=cost, fullest=int(loads.max()), emptiest=int(loads.min()), owner=owner)
 
-    # anything above 0 makes the objective that of a skew, so that bundles are refused at once
+    # a skew of at least 1, so that `keep_copartitioned` is refused at once
     nearest = point(max(1, len(problem.owner))).cost.cross_rack_weight
     last = point(0)
     for skew in _steps():
@@ -82,7 +82,7 @@ def curve(
 
 
 def _least(below: int, found: Point, nearest: int, point: Callable[[int], Point]) -> Point:
-    """The point of the least skew above `below` that is as near as `found`."""
+    """Returns the point of the least skew above `below` whose cross-rack weight is at most `nearest`."""
     while found.max_skew - below > 1:
         middle = point((below + found.max_skew) // 2)
         if middle.cost.cross_rack_weight <= nearest:

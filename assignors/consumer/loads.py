@@ -1,4 +1,4 @@
-"""How many partitions each member of a group is to have: a fair share, or more where that brings them nearer."""
+"""Computes how many partitions each member gets: a fair share, or more where that reduces cross-rack reads."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Group:
     """The group as kinds of partitions and groups of members.
 
     Attributes:
-        kind: [P] partitions of topics with equal subscribers are of one kind.
-        supply: [K] partitions of each kind.
-        edge_kind: [E] a kind that a subscription names.
+        kind: [P] partitions of topics with equal subscribers have the same kind.
+        supply: [K] number of partitions of each kind.
+        edge_kind: [E] a kind that a subscription contains.
         edge_subscription: [E] the subscription.
-        members: [S] members with each subscription.
-        near: prices.
+        members: [S] number of members with each subscription.
+        near: columns of members, and prices of partitions there.
     """
 
     kind: Int32Array
@@ -35,7 +35,7 @@ class Group:
 
 
 def fair_loads(group: Group) -> Spread:
-    """The least unequal loads that the subscriptions allow, for each subscription."""
+    """Computes the least unequal loads that the subscriptions allow, by subscription."""
     return least_unequal(
         supply=group.supply,
         edge_kind=group.edge_kind.astype(np.int32),
@@ -48,7 +48,10 @@ def fair_loads(group: Group) -> Spread:
 def skewed_loads(
     problem: Problem, group: Group, fair: Spread, max_skew: int, *, portable: bool
 ) -> tuple[Int32Array, Spread]:
-    """[M] group of each member (subscription and column), and the loads of these groups under objective 1 and 2."""
+    """Returns [M] the group of each member (subscription and column), and the groups' loads with `max_skew`.
+
+    The loads are the least unequal ones of least cross-rack weight.
+    """
     columns = group.near.prices.shape[1]
     group_of, groups = combine(problem.subscription_of, len(problem.subscriptions), group.near.column, columns)
     some = first_of_each(group_of, groups)

@@ -1,7 +1,7 @@
-"""Which partitions are near which members, as few distinct price rows.
+"""Computes which partitions are near which members, as few distinct rows of prices.
 
-Members with the same rack and the same way of reading form a column; a partition has a price in each column: its weight
-where the member would read it across racks, else nothing.
+Members with the same rack that read the same replicas (any, or the leader) form a column. A partition has a price in
+each column: its weight if such a member would read it across racks, else 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Locality:
     Attributes:
         column: [M] column of each member of the problem.
         price: [P] row of `prices`.
-        prices: [C, G] cost of reading across racks, less what every column costs alike.
+        prices: [C, G] cost of reading across racks, minus the least cost of the row.
     """
 
     column: Int32Array
@@ -31,10 +31,10 @@ class Locality:
 
 
 def locality(problem: Problem) -> Locality:
-    """The columns and prices of a problem with at least one member.
+    """Computes the columns and prices of a problem with at least one member.
 
     Raises:
-        AssignmentError: the weights are too great to be added up.
+        AssignmentError: the sum of the weights is too large.
 
     Complexity: O(P * distinct member racks).
     """
@@ -54,7 +54,7 @@ def locality(problem: Problem) -> Locality:
 
 
 def _columns(problem: Problem) -> tuple[Int32Array, Int32Array, BoolArray]:
-    """[M] column of each member, [G] rack of each column, [G] whether its members read from any replica."""
+    """Returns [M] column of each member, [G] rack of each column, [G] whether its members read from any replica."""
     has_rack = problem.member_rack != NOBODY
     keys = (problem.member_rack + 1) * 2 + (problem.reads_any_replica & has_rack)
     column, values = dense_rank(keys, 2 * len(problem.racks) + 2)
@@ -62,7 +62,7 @@ def _columns(problem: Problem) -> tuple[Int32Array, Int32Array, BoolArray]:
 
 
 def _near(problem: Problem, racks: Int32Array, any_replica: BoolArray) -> tuple[Int32Array, BoolArray]:
-    """[P] code of each partition's places, and [codes, G] whether a column is near; a column without rack always is."""
+    """Returns [P] a code per partition, and [codes, G] whether a column is near; a column without rack always is."""
     columns = [
         np.ones(len(problem.leader_rack), np.bool_)
         if rack == NOBODY

@@ -1,24 +1,24 @@
-"""The assignor of samerack: nobody can balance better, read less across racks or move less, in this order.
+"""The assignor of samerack: optimal in balance, then cross-rack weight, then moves.
 
 Objective, lexicographic and exact:
 
 1. balance: the least unequal loads that the subscriptions allow (least sum of squares),
 2. cross-rack weight: partitions, times their weights, read by a member whose rack has no replica that may serve it,
-3. moves: partitions whose new owner is another member than the present one.
+3. moves: partitions whose new owner is not the current one.
 
-Among the plans that are equal in all of these, topics are spread over members: the largest number of a topic's
-partitions on one member is the least, then the sum of squares of all such numbers (`assignors.consumer.spread_exact`);
-then weights are spread, until no exchange of two partitions is better (`assignors.consumer.spread`). In large groups
+Among the plans that are equal in all of these, topics are spread over members: minimal are the largest number of a
+topic's partitions on one member, then the sum of squares of all such numbers (`assignors.consumer.spread_exact`); then
+weights are spread, until no exchange of two partitions improves the plan (`assignors.consumer.spread`). In large groups
 exchanges spread topics too, which is exact for new groups whose members are alike.
 
 With `max_skew` k above 0 a member may have up to k partitions more than its fair share, which is the most that it has
-in any plan of least unequal loads. Among all plans within that limit, lexicographic and exact again:
+in any plan of least unequal loads. Among all plans within that limit, again lexicographic and exact:
 
 1. cross-rack weight,
 2. balance: the least sum of squares,
 3. moves.
 
-With `keep_copartitioned` what is balanced are whole bundles (`assignors.consumer.copartition`).
+With `keep_copartitioned` whole bundles are balanced (`assignors.consumer.copartition`).
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ from assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What a group may ask of the assignor.
+    """The assignor's options of one group.
 
     Attributes:
         keep_copartitioned: topics with equal partition counts and equal subscribers are assigned together: partition i
             of all of them goes to one member.
-        stickiness: whether present owners count; without it every run starts afresh (KIP-54, "Alternatives Yet to be
+        stickiness: whether current owners count; without it every run ignores them (KIP-54, "Alternatives Yet to be
             Considered": fairness only).
-        near_first: with `keep_copartitioned`: read as little as possible across racks before extra bundles are spread
-            over all members; each league on its own is even all the same, as it is with Kafka's range.
+        near_first: with `keep_copartitioned`: least cross-rack weight comes before spreading extra bundles over all
+            members; each league by itself is still even, as with Kafka's range.
         max_skew: how many partitions more than its fair share a member may have, so that fewer are read across racks;
-            0 for none. Bundles know no skew: not together with `keep_copartitioned`.
+            0 for none. Not allowed with `keep_copartitioned`.
         spread_moves: how many partitions may move beyond the fewest, so that no member has too many of one topic; in
-            groups small enough (`assignors.consumer.spread_exact`). Neither for bundles.
+            groups small enough (`assignors.consumer.spread_exact`). No effect with `keep_copartitioned`.
     """
 
     keep_copartitioned: bool = False
@@ -67,24 +67,24 @@ DEFAULTS = Options()
 
 
 def assign(problem: Problem, options: Options = DEFAULTS, *, portable: bool = False) -> Int32Array:
-    """The optimal assignment (objective above); a superset of what KIP-54 and KIP-881 aim at.
+    """Computes the optimal assignment (objective above); its goals include those of KIP-54 and KIP-881.
 
-    It depends only on the group: equal problems get equal plans, static members count by their group instance id, and a
-    second run on its own output moves nothing.
+    It depends only on the group: equal problems get equal plans, static members are ordered by their group instance id,
+    and a second run on its own output moves nothing.
 
     Args:
-        problem: the group, with present owners.
-        options: what the group asks for.
-        portable: solve with networkx even where OR-Tools is there; same cost, other ties.
+        problem: the group, with current owners.
+        options: the group's options.
+        portable: solve with networkx even if OR-Tools is installed; same cost, other ties.
 
     Returns:
-        [P] owner of each partition, NOBODY where nobody subscribes to the topic.
+        [P] owner of each partition, NOBODY if no member subscribes to the topic.
 
     Raises:
-        AssignmentError: the weights are too great to be added up, or the options do not go together.
+        AssignmentError: the sum of the weights is too large, or the options contradict each other.
 
     Complexity: O(P * member racks) in numpy, and a flow whose arcs grow with the number of classes (distinct replica
-    racks * weights * present owners), not with P.
+    racks * weights * current owners), not with P.
     """
     _refuse_what_contradicts(options)
     nobody = np.full(len(problem.topic_of), NOBODY, np.int32)
@@ -105,7 +105,7 @@ def assign(problem: Problem, options: Options = DEFAULTS, *, portable: bool = Fa
 
 
 def _only(problem: Problem, read: BoolArray) -> Problem:
-    """The problem without the partitions that nobody reads."""
+    """Returns the problem without the partitions that no member reads."""
     return replace(
         problem,
         topic_of=problem.topic_of[read],
@@ -119,7 +119,7 @@ def _only(problem: Problem, read: BoolArray) -> Problem:
 
 
 def _in_order(problem: Problem, order: Int32Array) -> Problem:
-    """The problem with its members in the order that does not depend on generated member ids."""
+    """Returns the problem with its members in this order, which does not depend on generated member ids."""
     if np.array_equal(order, np.arange(len(order))):
         return problem
     rank = np.full(len(order) + 1, NOBODY, np.int32)  # the last one stands for NOBODY
@@ -145,7 +145,7 @@ def _refuse_what_contradicts(options: Options) -> None:
 
 
 def _assign(problem: Problem, options: Options, *, portable: bool) -> Int32Array:
-    """Owner of each partition; every topic has a subscriber, members are in order."""
+    """Returns the owner of each partition; every topic must have a subscriber, and members must be in order."""
     kind_of_topic, wanted_by = row_codes(list(problem.subscriptions))
     kind = kind_of_topic[problem.topic_of] if len(wanted_by) > 1 else np.zeros(len(problem.topic_of), np.int32)
     supply = np.bincount(kind, minlength=len(wanted_by))
@@ -177,7 +177,7 @@ def _assign(problem: Problem, options: Options, *, portable: bool) -> Int32Array
     )
     edges = (edge_kind[usable], edge_subscription[usable])
     seats = _seats(problem, group.near.column, edges, share_of, spread)
-    if enough is not None:  # of the subscriptions' edges, so for all columns of members that have them
+    if enough is not None:  # it is by edge of a subscription; `place` needs it for each column of its members
         enough = np.repeat(enough[usable], _parts(problem, group.near.column)[edges[1]])
     plan = place(units, seats, enough=enough, interleaved=True, portable=portable)
     if np.array_equal(plan, problem.owner) and not options.spread_moves:
@@ -191,7 +191,7 @@ def _assign(problem: Problem, options: Options, *, portable: bool) -> Int32Array
 
 
 def _parts(problem: Problem, column: Int32Array) -> Int64Array:
-    """[S] in how many columns there are members with the subscription."""
+    """Returns [S] the number of columns that have members with the subscription."""
     columns = int(column.max()) + 1
     pairs = np.unique(problem.subscription_of * columns + column)
     return np.bincount(pairs // columns, minlength=len(problem.subscriptions))
@@ -200,12 +200,12 @@ def _parts(problem: Problem, column: Int32Array) -> Int64Array:
 def _seats(
     problem: Problem, column: Int32Array, edges: tuple[Int64Array, Int64Array], share_of: Int32Array, spread: Spread
 ) -> Seats:
-    """A seat for every member: it takes its floor, and one more if its band has an extra for it.
+    """Returns one seat per member, which takes the member's floor, and one more if its band has an extra for it.
 
     Args:
         problem: the group.
         column: [M] column of each member.
-        edges: kinds, and the subscriptions that name them.
+        edges: kinds, and the subscriptions that contain them.
         share_of: [M] group of `spread` whose loads the member has.
         spread: the loads.
     """
@@ -231,7 +231,7 @@ def _seats(
 
 
 def _single_claims(members: int) -> Claims:
-    """Row m + 1 claims the seat of member m, row 0 none."""
+    """Returns claims in which row m + 1 claims the seat of member m, and row 0 none."""
     return Claims(
         start=np.concatenate([[0], np.arange(members + 1)]),
         seat=np.arange(members, dtype=np.int32),

@@ -1,4 +1,4 @@
-"""The order of members that Kafka's assignors use, shared by all of ours."""
+"""The order of members in Kafka's assignors; all of ours use it too."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 def utf16_order(name: str) -> bytes:
-    """A sort key that orders names as Java does: by UTF-16 code unit, so U+1F600 comes before U+FF5E."""
+    """Returns a sort key with Java's order of names: by UTF-16 code unit, so U+1F600 comes before U+FF5E."""
     return name.encode("utf-16-be", "surrogatepass")
 
 
 def member_order(problem: Problem) -> Int32Array:
-    """Member indices [M]: static members first by group instance id, then dynamic ones by member id (KIP-345).
+    """Returns member indices [M]: static members by group instance id, then dynamic ones by member id (KIP-345).
 
-    A static member that restarts under a new member id keeps its place, so plans do not depend on generated ids.
+    A static member that restarts with a new member id keeps its position, so plans do not depend on generated ids.
     """
 
     def key(index: int) -> tuple[bool, bytes, bytes]:

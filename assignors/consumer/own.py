@@ -1,4 +1,4 @@
-"""What a group's own assignor would deal: the yardstick of what an agent saves."""
+"""Computes the plan of a group's own assignor: the baseline for the agent's savings."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ _FRESH: Final = Options(stickiness=False)
 
 
 def own_plan(problem: Problem, assignor: str, tells_rack: BoolArray) -> Int32Array | None:
-    """The plan that the group's own assignor would deal.
+    """Computes the plan that the group's own assignor would make.
 
-    The assignor knows the racks that members tell in their subscriptions (KIP-881) and no others, and counts
-    partitions: no assignor of Kafka knows bytes. A sticky assignor is run on a group without present owners, as after
-    a deploy: from the plan in force it would only repeat that.
+    The assignor knows only the racks in the members' subscriptions (KIP-881), and counts partitions: no assignor of
+    Kafka knows bytes. A sticky assignor runs on a group without current owners, as after a deployment: with the plan in
+    force it would only repeat that plan.
 
     Args:
         problem: the group.
-        assignor: as the group names it.
-        tells_rack: [M] whether the member's subscription carries its rack.
+        assignor: protocol name in the group.
+        tells_rack: [M] whether the member's subscription contains its rack.
 
     Returns:
-        [P] owner of each partition; None where the assignor is not known here or nobody is in the group.
+        [P] owner of each partition; None if the assignor is not known here or the group is empty.
 
     Raises:
         AssignmentError: as the assignor.

@@ -1,8 +1,8 @@
-"""Kafka's `range` with KIP-881's racks, decision for decision: the fall-back of the agent and the yardstick.
+"""Kafka's `range` with KIP-881's racks, with the same result: the agent's fallback and the reference for comparisons.
 
-Each topic is dealt in consecutive ranges to its subscribers. Where racks can help, partitions that match a member's
-rack are dealt first; topics with equal partition counts and equal subscribers are dealt together, so that partition i
-of all of them goes to one member.
+Each topic is dealt in consecutive ranges to its subscribers. If racks can help, partitions that match a member's rack
+are dealt first; topics with equal partition counts and equal subscribers are dealt together, so that partition i of all
+of them goes to one member.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Deal:
 
 
 class _Seats:
-    """How many partitions of one topic each consumer may still take: a floor for all and one more for some."""
+    """The number of partitions of one topic that each consumer may still take: a floor for all, one more for some."""
 
     def __init__(self, consumers: int, partitions: int) -> None:
         self.floor, self.extras = divmod(partitions, consumers)
@@ -47,21 +47,20 @@ class _Seats:
             self.extras -= 1
 
     def rest(self) -> Int64Array:
-        """What each consumer gets of the partitions left: the first that can take an extra one do."""
+        """Returns each consumer's share of the remaining partitions; the first consumers take the extra ones."""
         hungry = self.taken <= self.floor
         with_extra = np.cumsum(hungry) <= self.extras
         return np.where(hungry, self.floor - self.taken + with_extra, 0)
 
 
 def assign(problem: Problem) -> Int32Array:
-    """Kafka 4.3's `RangeAssignor` (KIP-881, "Proposed Changes").
+    """Assigns as Kafka 4.3's `RangeAssignor` (KIP-881, "Proposed Changes").
 
     Args:
-        problem: the group; present owners and weights are ignored, and any replica counts whatever
-            `reads_any_replica` says.
+        problem: the group; current owners, weights and `reads_any_replica` are ignored: any replica counts.
 
     Returns:
-        [P] owner of each partition, NOBODY where nobody subscribes to the topic.
+        [P] owner of each partition, NOBODY if no member subscribes to the topic.
 
     Complexity: O(P * R + T * M).
     """
@@ -70,7 +69,7 @@ def assign(problem: Problem) -> Int32Array:
     deals = _deals(problem, starts)
     rack_aware = {topic: _racks_can_help(problem, starts, topic, deal) for deal in deals for topic in deal.topics}
     for deal in deals:
-        # one topic that needs racks switches co-partitioned matching on for all of the group
+        # one topic that needs racks enables co-partitioned matching for the whole group
         together = len(deal.topics) > 1 and any(rack_aware.values()) and _some_rack(problem, deal)
         if together:
             plan = _deal_together(problem, starts, deal)
@@ -103,7 +102,10 @@ def _some_rack(problem: Problem, deal: _Deal) -> bool:
 
 
 def _racks_can_help(problem: Problem, starts: Int64Array, topic: int, deal: _Deal) -> bool:
-    """Kafka matches racks in a topic if some consumer shares a rack with some replica and replica racks differ."""
+    """Returns whether Kafka matches racks in a topic.
+
+    It does if a consumer shares a rack with a replica, and not all partitions have replicas in the same racks.
+    """
     member_racks = problem.member_rack[deal.consumers]
     replica_racks = problem.replica_racks[starts[topic] : starts[topic + 1]]
     everywhere = np.logical_or.reduce(replica_racks, axis=0)
@@ -112,7 +114,7 @@ def _racks_can_help(problem: Problem, starts: Int64Array, topic: int, deal: _Dea
 
 
 def _deal_alone(problem: Problem, starts: Int64Array, deal: _Deal, topic: int, *, match: bool) -> Int64Array:
-    """Consumer position for each partition of one topic."""
+    """Returns the consumer position for each partition of one topic."""
     plan = np.full(deal.partitions, NOBODY, np.int64)
     seats = _Seats(len(deal.consumers), deal.partitions)
     if match:
@@ -122,7 +124,7 @@ def _deal_alone(problem: Problem, starts: Int64Array, deal: _Deal, topic: int, *
 
 
 def _match_racks(replica_racks: BoolArray, problem: Problem, deal: _Deal, plan: Int64Array, seats: _Seats) -> None:
-    """Each consumer in turn takes the first free partitions that match; one without a rack matches every partition."""
+    """Gives each consumer in turn the first free partitions that match; one without a rack matches every partition."""
     candidates: dict[int, Int64Array] = {NOBODY: np.arange(deal.partitions)}
     seen: dict[int, int] = {}
     for consumer, rack in enumerate(problem.member_rack[deal.consumers].tolist()):
@@ -142,7 +144,7 @@ def _match_racks(replica_racks: BoolArray, problem: Problem, deal: _Deal, plan: 
 
 
 def _deal_together(problem: Problem, starts: Int64Array, deal: _Deal) -> Int64Array:
-    """Consumer position for partition i of every topic of the deal: the first whose rack has a replica of each."""
+    """Returns the consumer position for partition i of all topics: the first whose rack has a replica in each topic."""
     in_all = np.ones((deal.partitions, len(problem.racks)), np.bool_)
     for topic in deal.topics:
         in_all &= problem.replica_racks[starts[topic] : starts[topic + 1]]
@@ -155,7 +157,7 @@ def _deal_together(problem: Problem, starts: Int64Array, deal: _Deal) -> Int64Ar
         heads = []
         for rack, queue in waiting.items():
             while queue and not seats.free(queue[-1]):
-                queue.pop()  # what a consumer may still take never grows
+                queue.pop()  # the number that a consumer may still take never grows
             if queue and (rack == NOBODY or in_all[partition, rack]):
                 heads.append(queue[-1])
         if heads:

@@ -1,6 +1,6 @@
-"""The assignors of consumer groups by name: Kafka's own names and ours, each a setting of one engine where it can be.
+"""The assignors of consumer groups by name, Kafka's and ours; most are options of one engine.
 
-Who leads a group, answers a question or sits in a client picks an assignor here.
+The leader of a group, what-if queries and client plug-ins choose an assignor here.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Assignor:
 
     Attributes:
         name: the protocol name that members agree on.
-        about: what its plans look like, for people.
-        assign: the plan of a problem; an assignor that deals as Kafka does, decision for decision, heeds no option.
+        about: a short description of its plans for users.
+        assign: computes the plan of a problem; an assignor that decides exactly as Kafka's ignores the options.
         cooperative: whether members rebalance incrementally (KIP-429), so that moving partitions are withheld.
-        as_kafka: whether it decides exactly as Kafka's assignor of the name.
-        for_members: whether members may agree on it; else only a question or a leader picks it.
-        asks_claims: whether members tell in their subscription what they own, so that it can stay.
+        as_kafka: whether it decides exactly as Kafka's assignor of that name.
+        for_members: whether members may agree on it; else only a what-if query or a leader can use it.
+        asks_claims: whether members put their owned partitions into the subscription, so that these can stay.
     """
 
     name: str
@@ -54,7 +54,7 @@ def _roundrobin(problem: Problem, _options: Options) -> Int32Array:
 
 
 def _range_optimal(problem: Problem, options: Options) -> Int32Array:
-    """`range`'s promise, that partition i of co-partitioned topics has one owner, at the least cost it allows."""
+    """Keeps `range`'s guarantee, one owner for partition i of co-partitioned topics, at the least cost it allows."""
     return optimal.assign(problem, replace(options, keep_copartitioned=True, near_first=True))
 
 
@@ -77,7 +77,7 @@ ASSIGNORS: Final = {
         Assignor(
             name="roundrobin", about="exactly Kafka's; pays no regard to racks", assign=_roundrobin, as_kafka=True
         ),
-        # KIP-54's two promises in their order, with KIP-881's between them where there are racks
+        # KIP-54's two goals in their order, with KIP-881's between them if there are racks
         Assignor(name="sticky", about="as `optimal`; members stop for a rebalance (KIP-54)", assign=_optimal),
         Assignor(
             name="cooperative-sticky",
@@ -88,6 +88,6 @@ ASSIGNORS: Final = {
         ),
     )
 }
-"""By name."""
+"""The assignors by name."""
 
 __all__ = ["ASSIGNORS", "DEFAULTS", "Assignor", "Options"]

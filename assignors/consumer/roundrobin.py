@@ -1,4 +1,4 @@
-"""Kafka's `roundrobin`, decision for decision: partitions dealt in turn, whatever their racks and present owners."""
+"""Kafka's `roundrobin`, with the same result: partitions dealt in turn, whatever their racks and current owners."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from assignors.model import NOBODY, Int32Array, Problem
 
 
 def assign(problem: Problem) -> Int32Array:
-    """Kafka 4.3's `RoundRobinAssignor` (KIP-54, "Notes": the next partition goes on with the next member).
+    """Assigns as Kafka 4.3's `RoundRobinAssignor` (KIP-54, "Notes": the next partition goes to the next member).
 
-    Topics come in Java's order of names, members in Kafka's order; who does not subscribe to the topic is skipped.
+    Topics are in Java's order of names, members in Kafka's order; a member that does not subscribe is skipped.
 
     Args:
         problem: the group; only topics, subscriptions and the order of members count.
 
     Returns:
-        [P] owner of each partition, NOBODY where nobody subscribes to the topic.
+        [P] owner of each partition, NOBODY if no member subscribes to the topic.
 
     Complexity: O(P + T * M).
     """
@@ -32,7 +32,7 @@ def assign(problem: Problem) -> Int32Array:
         count = int(starts[topic + 1] - starts[topic])
         if not count or not len(seats):
             continue
-        first = np.searchsorted(seats, turn)  # beyond the last subscriber the turn begins again
+        first = np.searchsorted(seats, turn)  # after the last subscriber it starts again with the first
         dealt = seats[(first + np.arange(count)) % len(seats)]
         owner[starts[topic] : starts[topic + 1]] = order[dealt]
         turn = int(dealt[-1]) + 1

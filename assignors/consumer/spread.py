@@ -1,15 +1,15 @@
 """Chooses among plans of equal loads, cross-rack weight and moves: the last levels of the objective of `optimal`.
 
-1. topics: a member that has all of a topic is the only reader of what may be the busiest topic of all. The measure is
-   the largest number of a topic's partitions on one member, then the sum of squares of all such numbers.
-2. weight: with weights that are bytes, members with as many partitions as others may read many times as much. The
-   measure is the sum of the squared weights of the members' partitions.
+1. topics: a member that has all of a topic is the only reader of what may be the busiest topic. The measure is the
+   largest number of a topic's partitions on one member, then the sum of squares of all such numbers.
+2. weight: with weights in bytes, a member may read many times as much as others with as many partitions. The measure
+   is the sum over members of the squared weight of their partitions.
 
-Plans come here dealt in turns (`assignors.deal`), which is best for topics in groups without present owners whose
-members are alike. The rest is done by exchanges: two members swap two partitions where that changes neither loads nor
-cross-rack weight nor moves; none makes the largest number larger. As no exchange costs a move, a plan that is in force
-is never changed for either. No exchange of two is left that would improve a plan, unless the group is so large that
-looking for them takes too long.
+The input plans are dealt in turns (`assignors.deal`), which is optimal for topics in groups without current owners
+whose members are alike. The rest is done by exchanges: two members swap two partitions if that changes neither loads
+nor cross-rack weight nor moves; no exchange increases the largest number. As no exchange costs a move, a plan that is
+in force is never changed for these levels. At the end no exchange of two partitions would improve the plan, unless
+the group is so large that the search is bounded.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ from assignors.consumer.spread_exact import count_cells
 from assignors.model import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array, Problem
 
 _MAX_CELLS: Final = 1 << 23
-"""Members times topics beyond which the counts would need too much memory."""
+"""Members times topics above which the counts would need too much memory."""
 _LOOK: Final = 1_000
-"""What a look at a mover costs beside one for each partner in an exchange,"""
+"""Fixed cost of examining a mover, in budget units; each possible partner costs one more."""
 _MOST_LOOKS: Final = 50_000
 _MOST_LOOKS_PER_PARTITION: Final = 5
-"""and what all may cost: some milliseconds, in the largest groups some tens of them. The worst is looked at first."""
+"""The budget: some milliseconds, in the largest groups some tens of them. The worst movers are examined first."""
 _ALL_MOVERS: Final = 4096
-"""Of more than so many only those are looked at as partners that are on members where they are likely to be better,"""
+"""With more movers than this, only those on the members that are likely to improve the plan are partners."""
 _LIKELY: Final = 8
-"""which are so many each: with the least of the topic, with the least weight, with the most."""
+"""Number of such members of each sort: with the least of the topic, with the least weight, with the most weight."""
 _LEAST_DIFFERENCE: Final = 2
-"""An exchange spreads topics better where the differences of both topics are more than this in sum."""
+"""An exchange spreads topics better if the differences of both topics sum to more than this."""
 
 
 def spread_topics(problem: Problem, near: Locality, plan: Int32Array) -> Int32Array:
-    """A plan of the same loads, cross-rack weight and moves, as good as exchanges of two make it.
+    """Returns a plan of the same loads, cross-rack weight and moves, improved by exchanges of two partitions.
 
     Args:
         problem: the group.
         near: its columns and prices.
-        plan: [P] member of each partition; each has one that subscribes to the topic.
+        plan: [P] member of each partition, which subscribes to the topic.
 
     Returns:
         [P] member of each partition.
@@ -83,27 +83,27 @@ class _Exchanges:
 
     @staticmethod
     def _ranked(weights: Int64Array | None, partitions: int) -> tuple[Int32Array, Int64Array]:
-        """[P] row of each partition's weight among the distinct ones, and these."""
+        """Returns [P] index of each partition's weight among the distinct weights, and these weights."""
         if weights is None:
             return np.zeros(partitions, np.int32), np.ones(1, np.int64)
         return dense_rank(weights, int(weights.max(initial=0)) + 1)
 
     def improve(self) -> bool:
-        """Look once at every mover that may take part in an exchange; whether any was made."""
+        """Examines once every mover that may take part in an exchange; returns whether any exchange was made."""
         made = False
         self._largest = int(self._count.max())
         self._by_member = self._moving[stable_order(self.member[self._moving], len(self._load))]
         self._first_at = starts_of(np.bincount(self.member[self._moving], minlength=len(self._load)))
         for mover in self._worth_a_look().tolist():
             if self.member[mover] == self._owner[mover]:
-                continue  # an exchange has let it stay
+                continue  # an exchange returned it to its owner
             made |= self._exchange(mover)
             if self.budget < 0:
                 break
         return made
 
     def _worth_a_look(self) -> Int64Array:
-        """One mover of each member, topic, price, weight and owner, those with the most of their topic first."""
+        """Returns one mover per member, topic, price, weight and owner; those with the most of their topic first."""
         least = self._least()
         over = self._count - least
         too_full: BoolArray = over.max(axis=1, initial=0) >= _LEAST_DIFFERENCE
@@ -124,7 +124,7 @@ class _Exchanges:
         return ordered
 
     def _heaviest(self) -> BoolArray:
-        """[M] members whose movers are looked at for weight: in large groups those with the most."""
+        """Returns [M] members whose movers are examined for weight: in large groups those with the most weight."""
         if len(self._moving) <= _ALL_MOVERS:
             return np.ones(len(self._load), np.bool_)
         found = np.zeros(len(self._load), np.bool_)
@@ -132,7 +132,7 @@ class _Exchanges:
         return found
 
     def _least(self) -> Int32Array:
-        """[T] the least that any subscriber has of the topic."""
+        """Returns [T] the least number of the topic's partitions on any subscriber."""
         most = np.int32(len(self.member))
         rows = [
             np.where(reads, self._count[self._reader == number].min(axis=0, initial=most), most)
@@ -142,7 +142,7 @@ class _Exchanges:
         return least
 
     def _exchange(self, mover: int) -> bool:
-        """Make the exchange that improves the plan most."""
+        """Makes the exchange of this mover that improves the plan most; returns whether there was one."""
         owner = int(self._owner[mover])
         movers = self._other_movers(mover)
         movers = movers[self._owner[movers] != self.member[mover]]
@@ -172,7 +172,7 @@ class _Exchanges:
         return np.concatenate([self._by_member[self._first_at[at] : self._first_at[at + 1]] for at in likely.tolist()])
 
     def _topic_gain(self, mover: int, partners: Int64Array) -> Int32Array:
-        """Half of what the exchange takes off the sum of squares of the topics."""
+        """Returns half of the decrease of the topics' sum of squares by the exchange."""
         here, there = self.member[mover], self.member[partners]
         given, taken = self._topic[mover], self._topic[partners]
         apart = (
@@ -182,14 +182,17 @@ class _Exchanges:
         return gain
 
     def _weight_gain(self, mover: int, partners: Int64Array) -> FloatArray:
-        """Half of what the exchange takes off the sum of squares of the members' weights; its sign is exact."""
+        """Returns half of the decrease of the members' squared weights by the exchange; its sign is exact."""
         more = self._weights[self._weight[mover]] - self._weights[self._weight[partners]]
         apart = self._load[self.member[mover]] - self._load[self.member[partners]]
         gain: FloatArray = more.astype(np.float64) * (apart - more)
         return gain
 
     def _cost_nothing(self, mover: int, partners: Int64Array) -> BoolArray:
-        """Whether both members read both topics, no number exceeds the largest, and cross-rack weight is unchanged."""
+        """Returns whether both members read both topics, no number exceeds the largest, and cross-rack weight is equal.
+
+        Two partitions on one member are no exchange.
+        """
         here, there = self.member[mover], self.member[partners]
         here_column, there_column = self._column[here], self._column[there]
         given, taken = self._topic[mover], self._topic[partners]
@@ -214,4 +217,4 @@ class _Exchanges:
             self._load[new] += self._weights[self._weight[partition]]
             self.member[partition] = new
         if self.member[mover] == self._owner[mover]:
-            self._moving[self._moving == mover] = partner  # it stays now, and the other moves in its place
+            self._moving[self._moving == mover] = partner  # the mover is back at its owner; the partner moves instead

@@ -1,8 +1,8 @@
-"""The best spread of topics over members that loads, cross-rack weight and moves leave open, found by flows.
+"""Computes by flows the best spread of topics over members at equal loads, cross-rack weight and moves.
 
-Exchanges of two partitions (`assignors.consumer.spread`) end where only a longer chain would improve the plan, or where
-another member should have the one partition more. Here a seat is a cell, a member's part of a topic, and each unit more
-costs the cell more than the one before it.
+Exchanges of two partitions (`assignors.consumer.spread`) stop where only a longer chain would improve the plan, or
+where another member should have the extra partition. Here a seat is a cell, a member's part of a topic, and each
+further unit costs the cell more than the one before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Room:
         may_have: [S, T] topics whose partitions members with the subscription may have.
         share_of: [M] group of `spread` whose loads the member has.
         spread: the loads.
-        spare_moves: how many partitions may move beyond the fewest so that the largest number is less.
+        spare_moves: how many partitions may move beyond the fewest to reduce the largest number.
     """
 
     may_have: BoolArray
@@ -39,17 +39,17 @@ class Room:
 
 
 def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Room, *, portable: bool) -> Int32Array:
-    """The plan in which the largest number of a topic's partitions on one member is least, then their sum of squares.
+    """Minimizes the largest number of a topic's partitions on one member, then the sum of squares of these numbers.
 
     Args:
         problem: the group.
         near: its columns and prices.
-        plan: [P] member of each partition: the best there is room for in cross-rack weight and moves.
+        plan: [P] member of each partition: optimal in cross-rack weight and moves.
         room: what each member may have, and how much may move.
-        portable: solve with networkx even where OR-Tools is there.
+        portable: solve with networkx even if OR-Tools is installed.
 
     Returns:
-        [P] member of each partition; the plan itself where none is better or the group is too large.
+        [P] member of each partition; the plan itself if none is better or the group is too large.
     """
     if len(problem.members) * len(problem.topics) > _MOST_ARCS:
         return plan
@@ -80,7 +80,7 @@ def spread_exactly(problem: Problem, near: Locality, plan: Int32Array, room: Roo
 
 
 def count_cells(problem: Problem, plan: Int32Array) -> Int64Array:
-    """[M, T] partitions of each topic that each member has."""
+    """Returns [M, T] the number of partitions of each topic that each member has."""
     members, topics = len(problem.members), len(problem.topics)
     cell = plan.astype(np.int64) * topics + problem.topic_of
     return np.bincount(cell, minlength=members * topics).reshape(members, topics)
@@ -98,7 +98,7 @@ class _Cells:
     """The group as units of topics and seats that are cells, in the order of members."""
 
     def __init__(self, problem: Problem, near: Locality, room: Room, may_have: BoolArray, most: Int64Array) -> None:
-        """Translate; `may_have` is [M, T] by member, and `most` [T] how many of a topic any member may have."""
+        """Builds units and seats; `may_have` is [M, T] by member, `most` [T] the most of a topic on any member."""
         self._member, topic = np.nonzero(may_have)
         cell = np.full(may_have.shape, NOBODY, np.int32)
         cell[self._member, topic] = np.arange(len(topic))
@@ -136,7 +136,7 @@ class _Cells:
         )
 
     def plan(self, cap: int, *, portable: bool) -> Int32Array:
-        """[P] members: the fewest units beyond `cap` in their cells, then the fewest moves, then the least squares."""
+        """Returns [P] members with the fewest units above `cap` in cells, then the fewest moves, then least squares."""
         others = np.zeros(len(self._seats.tail) - len(self._step), np.int64)
         seats = replace(
             self._seats,

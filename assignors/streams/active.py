@@ -1,7 +1,7 @@
-"""Where active tasks go at least cost, on arrays: KIP-925's algorithms I and II (4.B) as settings of the one engine.
+"""Places active tasks at least cost, on arrays: KIP-925's algorithms I and II (4.B) by `assignors.flow`.
 
-Objective, exact: how many tasks each client has stays as it was, and with `balance` no client gets more than its share
-of a subtopology; then
+Objective, exact: each client keeps its number of tasks, and with `balance` no client gets more than its share of a
+subtopology; then
 
 1. cost: traffic cost * partitions read across racks + non-overlap cost * tasks that are not where they were,
 2. moves: tasks that are not where they were.
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Costs:
-    """KIP-925's prices (4.B.III), not negative: of a partition read across racks, and of a task that is moved."""
+    """KIP-925's costs (4.B.III), not negative: of a partition read across racks, and of a task that is moved."""
 
     traffic: int
     non_overlap: int
@@ -49,7 +49,7 @@ class ActiveTasks:
 
 
 def remote_rows(columns: list[Int64Array]) -> tuple[Int32Array, Int64Array]:
-    """Number the distinct rows of a matrix of small counts, [T, R], given by its columns.
+    """Numbers the distinct rows of a matrix of small counts, [T, R], given by its columns.
 
     Returns:
         The [T] row numbers, and the [K, R] distinct rows.
@@ -63,15 +63,15 @@ def remote_rows(columns: list[Int64Array]) -> tuple[Int32Array, Int64Array]:
 
 
 def shares(tasks: ActiveTasks, *, as_java: bool = False) -> Int64Array:
-    """Most tasks of a subtopology that a client may get, [G, C]: ceil(tasks of it * client's tasks / all tasks).
+    """Returns the most tasks of a subtopology per client, [G, C]: ceil(tasks of it * client's tasks / all tasks).
 
-    A plan within these limits always exists: dealing every subtopology out in proportion to the clients' counts
-    keeps all of them if tasks could be cut, and a flow with whole capacities that can be met in parts can be met in
-    whole units. (KIP-925, 4.B.II, asks how to prove it.)
+    A plan within these limits always exists: splitting every subtopology in proportion to the clients' counts gives a
+    fractional flow within them, and a flow problem with integer capacities that has a fractional solution has an
+    integer one. (KIP-925, 4.B.II, asks how to prove it.)
 
     Args:
         tasks: the tasks.
-        as_java: divide first and in floating point, as Kafka does, which allows one task more where it rounds up.
+        as_java: divide first and in floating point, as Kafka does, which allows one task more if that rounds up.
     """
     own = np.bincount(tasks.client, minlength=len(tasks.rack))
     size = np.bincount(tasks.subtopology)
@@ -83,16 +83,16 @@ def shares(tasks: ActiveTasks, *, as_java: bool = False) -> Int64Array:
 def optimize_active(
     tasks: ActiveTasks, costs: Costs, *, balance: bool, as_java: bool = False, portable: bool = False
 ) -> Int32Array:
-    """The client of every task, [T], at least cost (objective above).
+    """Computes the client of every task, [T], at least cost (objective above).
 
     Args:
-        tasks: the tasks and where they are.
-        costs: prices.
+        tasks: the tasks and their current clients.
+        costs: the costs that apply.
         balance: KIP-925's algorithm II (`balance_subtopology`), else I (`min_traffic`).
         as_java: see `shares`.
-        portable: solve with networkx even where OR-Tools is there; same cost, other ties.
+        portable: solve with networkx even if OR-Tools is installed; same cost, other ties.
 
-    Complexity: O(T) in numpy, and a flow with arcs in the number of classes (distinct rows * present clients), not of
+    Complexity: O(T) in numpy, and a flow with arcs in the number of classes (distinct rows * current clients), not of
     tasks times clients.
     """
     if not len(tasks.client):
@@ -125,7 +125,7 @@ def optimize_active(
 
 
 def _balanced(tasks: ActiveTasks, prices: Int64Array, costs: Costs, *, as_java: bool, portable: bool) -> Int32Array:
-    """A seat for every subtopology at every client that has room for it, and the clients behind the seats."""
+    """Solves algorithm II: one seat per subtopology and client with a positive limit, and clients behind the seats."""
     clients = len(tasks.rack)
     limits = shares(tasks, as_java=as_java)
     subtopology, client = np.nonzero(limits)
@@ -157,7 +157,7 @@ def _balanced(tasks: ActiveTasks, prices: Int64Array, costs: Costs, *, as_java: 
 
 
 def _one_claim_each(seats: int) -> Claims:
-    """Row z + 1 claims seat z, row 0 none."""
+    """Returns claims in which row z + 1 claims seat z, and row 0 none."""
     return Claims(
         start=np.concatenate([[0], np.arange(seats + 1)]),
         seat=np.arange(seats, dtype=np.int32),

@@ -1,6 +1,6 @@
-"""Tasks on clients while an assignor deals them out: the one thing in this room that changes.
+"""The tasks of all clients while an assignor runs: the only mutable state that the steps of an assignor share.
 
-Assignors keep a board to themselves and give out values (`KafkaStreamsAssignment`).
+A board is private to one assignor; results are frozen values (`KafkaStreamsAssignment`).
 """
 
 from __future__ import annotations
@@ -31,32 +31,32 @@ class Seat:
 
     @property
     def count(self) -> int:
-        """Tasks of both kinds."""
+        """Returns the number of tasks of both kinds."""
         return len(self.active) + len(self.standby)
 
     @property
     def load(self) -> float:
-        """Tasks of both kinds per thread (KIP-925, 3: taskLoad)."""
+        """Returns the tasks of both kinds per thread (KIP-925, 3: taskLoad)."""
         return self.count / self.threads
 
     @property
     def active_load(self) -> float:
-        """Active tasks per thread."""
+        """Returns the active tasks per thread."""
         return len(self.active) / self.threads
 
     def of(self, kind: TaskType) -> set[TaskId]:
-        """Its tasks of one kind, not a copy."""
+        """Returns its tasks of one kind, not a copy."""
         return self.active if kind is TaskType.ACTIVE else self.standby
 
     def has(self, task: TaskId) -> bool:
-        """Whether it has the task in either role."""
+        """Returns whether it has the task in either role."""
         return task in self.active or task in self.standby
 
     def give(self, task: TaskId, kind: TaskType) -> None:
-        """Take a task.
+        """Adds a task.
 
         Raises:
-            AssignmentError: it has the task already, in any role: an assignor's mistake.
+            AssignmentError: it already has the task, in any role: a bug of the assignor.
         """
         if self.has(task):
             raise AssignmentError(f"client {self.process} has task {task} already; it cannot have it twice")
@@ -70,28 +70,28 @@ class Board(dict["ProcessId", Seat]):
         super().__init__((client.process_id, Seat(client)) for client in clients)
 
     def move(self, task: TaskId, kind: TaskType, source: ProcessId, target: ProcessId) -> None:
-        """Take a task from one client to another.
+        """Moves a task from one client to another.
 
         Raises:
-            AssignmentError: the other has it already.
+            AssignmentError: the target already has it.
         """
         self[source].of(kind).remove(task)
         self[target].give(task, kind)
 
     def assignments(self) -> dict[ProcessId, KafkaStreamsAssignment]:
-        """What everybody has, as values."""
+        """Returns the assignments of all clients, as values."""
         return {
             process: assignment_of(process, active=sorted(seat.active), standby=sorted(seat.standby))
             for process, seat in self.items()
         }
 
     def put(self, assignments: Mapping[ProcessId, KafkaStreamsAssignment]) -> None:
-        """Give everybody exactly these tasks."""
+        """Replaces the tasks of all clients by these."""
         for process, seat in self.items():
             seat.active = set(assignments[process].of_type(TaskType.ACTIVE))
             seat.standby = set(assignments[process].of_type(TaskType.STANDBY))
 
 
 def board_of(state: ApplicationState) -> Board:
-    """An empty board for the clients of an application."""
+    """Returns an empty board for the clients of an application."""
     return Board(state.states.values())

@@ -1,4 +1,4 @@
-"""The assignors of Kafka Streams under the names by which command lines and tests choose them."""
+"""Registers the assignors of Kafka Streams under the names that command lines and tests use."""
 
 from __future__ import annotations
 

@@ -24,14 +24,14 @@ ALIASES: Final = {
     "min_cost": Strategy.MIN_TRAFFIC,
     "balanced_min_cost": Strategy.BALANCE_SUBTOPOLOGY,
 }
-"""Names that KIP-925 (4.B.III) uses where Kafka released others."""
+"""Names in KIP-925 (4.B.III) for strategies that Kafka released under other names."""
 
 
 def strategy_named(name: str) -> Strategy:
-    """The strategy of this name or alias, in any case of letters (KIP-925, section 5, writes `NONE`).
+    """Returns the strategy of this name or alias, in upper or lower case (KIP-925, section 5, writes `NONE`).
 
     Raises:
-        AssignmentError: There is none.
+        AssignmentError: There is no such strategy.
     """
     wanted = name.lower()
     found = ALIASES.get(wanted) or next((strategy for strategy in Strategy if strategy.value == wanted), None)
@@ -46,13 +46,13 @@ class AssignmentConfigs:
     """Settings of the application that concern assignment.
 
     Attributes:
-        acceptable_recovery_lag: offsets up to which a client counts as caught up (KIP-441).
+        acceptable_recovery_lag: lag in offsets up to which a client counts as caught up (KIP-441).
         max_warmup_replicas: extra standbys at a time, beyond the configured ones (KIP-441).
         num_standby_replicas: standbys of each task with a changelog.
-        probing_rebalance_interval_ms: wait before warm-ups are looked at again (KIP-441).
+        probing_rebalance_interval_ms: wait before warm-ups are checked again (KIP-441).
         rack_aware_assignment_tags: keys of client tags over whose values tasks are spread (KIP-708).
         rack_aware_traffic_cost: cost of a topic partition that is read across racks; None for the assignor's own.
-        rack_aware_non_overlap_cost: cost of a task that is not where it was to be; None for the assignor's own.
+        rack_aware_non_overlap_cost: cost of a task that moves to another client; None for the assignor's own.
         rack_aware_assignment_strategy: KIP-925's strategy, as the user wrote it.
     """
 
@@ -66,7 +66,7 @@ class AssignmentConfigs:
     rack_aware_assignment_strategy: str = Strategy.NONE.value
 
     def __post_init__(self) -> None:
-        """Refuse what no application can mean."""
+        """Refuses values below the minimum."""
         least = {"max_warmup_replicas": 1}
         for name in (
             "acceptable_recovery_lag",

@@ -1,9 +1,9 @@
-"""Where standbys go before racks do: KIP-924's `defaultStandbyTaskAssignment`, by load or by tags (KIP-708).
+"""Places standbys before racks are considered: KIP-924's `defaultStandbyTaskAssignment`, by load or tags (KIP-708).
 
 Every task with a changelog gets `num_standby_replicas` standbys, each on the least loaded client (tasks by thread, then
-process id) that does not have the task. With `rack.aware.assignment.tags` clients come first that differ in every tag
-from those that have the task already; once all values of a key are used, that key no longer counts. The order of tasks
-decides ties: ascending here, while Kafka goes through a HashMap (`assignors.streams.java_order`).
+process id) that does not have the task. With `rack.aware.assignment.tags` the clients that differ in every tag from
+those that already have the task come first; once all values of a key are used, that key no longer counts. The order of
+tasks decides ties: ascending here, while Kafka iterates over a HashMap (`assignors.streams.java_order`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StandbyPlan:
-    """Assignments with standbys, and how many standbys of which task found no client: start more instances."""
+    """Assignments with standbys, and the number of standbys by task that found no client: start more instances."""
 
     assignments: dict[ProcessId, KafkaStreamsAssignment]
     missing: dict[TaskId, int]
@@ -39,19 +39,19 @@ def default_standby_task_assignment(
     late_order: Sequence[TaskId] | None = None,
     at_least_one: bool = False,
 ) -> StandbyPlan:
-    """The assignments with standbys added.
+    """Adds standbys to the assignments.
 
     Args:
         state: clients, tasks and settings.
-        assignments: actives (and what else there is already: standbys are added to it).
-        order: the tasks in the order in which they take their pick; ascending by default.
-        late_order: the order of tasks that found too few clients apart by tags; as `order` by default.
-        at_least_one: with tags, give one standby even where none is configured, as Kafka's public utility does.
+        assignments: actives, and standbys that exist already; they are kept.
+        order: the tasks in the order in which they choose clients; ascending by default.
+        late_order: the order of tasks for which too few clients differ in tags; `order` by default.
+        at_least_one: with tags, give one standby even if none is configured, as Kafka's public utility does.
 
     Raises:
         AssignmentError: an assignment is for an unknown client.
 
-    Complexity: O(log clients) for each standby, O(clients) where most clients are ruled out by tags.
+    Complexity: O(log clients) for each standby, O(clients) if tags exclude most clients.
     """
     tasks = [task for task in order or state.all_tasks if state.all_tasks[task].is_changelogged]
     clients = _Clients(state, complete(state, assignments))
@@ -71,7 +71,7 @@ def default_standby_task_assignment(
 
 
 def _place_apart(clients: _Clients, apart: _Apart, task: TaskId, wanted: int) -> int:
-    """Place standbys on clients that differ in tags from all that have the task; gives how many there were."""
+    """Places standbys on clients that differ in tags from all that have the task; returns how many were placed."""
     used = clients.active_on(task)
     if used is None:
         return 0
@@ -87,7 +87,7 @@ def _place_apart(clients: _Clients, apart: _Apart, task: TaskId, wanted: int) ->
 
 
 class _Apart:
-    """Which clients share a tag with which (KIP-708)."""
+    """The clients of each tag, to exclude clients that share a tag (KIP-708)."""
 
     def __init__(self, state: ApplicationState, keys: frozenset[str]) -> None:
         self._tags = {
@@ -102,9 +102,9 @@ class _Apart:
                 self._values.setdefault(key, set()).add(value)
 
     def bar(self, barred: dict[tuple[str, str], frozenset[ProcessId]], used: ProcessId, count: int) -> None:
-        """Rule out all that share a tag with the client just used, the `count`-th of its task.
+        """Excludes all clients that share a tag with the client just used, the `count`-th of its task.
 
-        A key with no more values than clients used is exhausted: it rules out nobody any more.
+        A key with no more values than clients used is exhausted: it no longer excludes any client.
         """
         for key, value in self._tags[used]:
             values = self._values[key]
@@ -136,11 +136,11 @@ class _Clients:
         return len(self._tasks[index]) / self._threads[index]
 
     def active_on(self, task: TaskId) -> ProcessId | None:
-        """Where the task is active."""
+        """Returns the client that has the task as active, or None."""
         return self._active.get(task)
 
     def take(self, task: TaskId, fits: Callable[[ProcessId], bool] = lambda _: True) -> ProcessId | None:
-        """Give a standby of the task to the least loaded client that fits and does not have the task; None if none."""
+        """Gives a standby of the task to the least loaded client that fits and lacks the task; returns it, or None."""
         passed = []
         found = None
         while self._queue and found is None:
@@ -157,7 +157,7 @@ class _Clients:
         return found
 
     def assignments(self) -> dict[ProcessId, KafkaStreamsAssignment]:
-        """Everybody's tasks now."""
+        """Returns the current assignment of every client."""
         return {
             process: replace(self._plan[process], tasks=tasks)
             for process, tasks in zip(self._ids, self._tasks, strict=True)

@@ -1,4 +1,4 @@
-"""What a plan of tasks costs, for Kafka's plans and ours alike: the yardstick, which shares nothing with optimisers."""
+"""Computes the cost of a plan of tasks, Kafka's or ours; independent of the optimizers."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bill:
-    """What the tasks of one kind cost.
+    """The cost of the tasks of one kind.
 
     Attributes:
-        cross_rack: topic partitions that are read across racks; unknown racks count as another rack.
+        cross_rack: topic partitions that are read across racks; an unknown rack counts as a different one.
         moved: tasks on clients that did not have them in this role before.
         cost: traffic cost * cross_rack + non-overlap cost * moved.
     """
@@ -37,9 +37,9 @@ class Spread:
     """How well standbys protect their tasks.
 
     Attributes:
-        standbys: how many there are.
-        beside_active_rack: those in the rack of their active.
-        single_rack: tasks with standbys whose active and standbys are all in one rack.
+        standbys: number of standbys.
+        beside_active_rack: number of standbys in the rack of their active.
+        single_rack: number of tasks with standbys whose active and standbys are all in one rack.
     """
 
     standbys: int
@@ -47,7 +47,7 @@ class Spread:
     single_rack: int
 
 
-def bill(  # noqa: PLR0913 - a bill says what, before, after, and at which prices
+def bill(  # noqa: PLR0913 - a bill needs the kind, both plans and the costs
     state: ApplicationState,
     before: Assignments,
     after: Assignments,
@@ -57,14 +57,14 @@ def bill(  # noqa: PLR0913 - a bill says what, before, after, and at which price
     scope: Collection[TaskId] | None = None,
     compatible: bool = False,
 ) -> Bill:
-    """The bill of a plan.
+    """Computes the bill of a plan.
 
     Args:
         state: the application.
-        before: where tasks were.
-        after: where they go.
-        kind: which tasks count.
-        costs: prices.
+        before: the previous plan.
+        after: the new plan.
+        kind: role of the tasks that count.
+        costs: the costs that apply.
         scope: only these tasks count; None for all.
         compatible: an active's changelogs count as well (`rules.relevant_partitions`).
     """
@@ -81,14 +81,14 @@ def bill(  # noqa: PLR0913 - a bill says what, before, after, and at which price
 def remote_partitions(
     state: ApplicationState, process: ProcessId, task: TaskId, kind: TaskType, *, compatible: bool = False
 ) -> int:
-    """Topic partitions that the client would read across racks."""
+    """Returns the number of the task's topic partitions that the client would read across racks."""
     rack = state.states[process].rack_id
     partitions = relevant_partitions(state.all_tasks[task], kind, compatible=compatible)
     return sum(not rack or rack not in (partition.racks or ()) for partition in partitions)
 
 
 def missing_standbys(state: ApplicationState, plan: Assignments) -> dict[TaskId, int]:
-    """How many standbys each task lacks of those that are configured; only tasks with a changelog have any."""
+    """Returns how many of the configured standbys each task lacks; only tasks with a changelog have standbys."""
     copies = dict.fromkeys((task for task, info in state.all_tasks.items() if info.is_changelogged), 0)
     for assignment in plan.values():
         for task in assignment.of_type(TaskType.STANDBY) & copies.keys():
@@ -98,7 +98,7 @@ def missing_standbys(state: ApplicationState, plan: Assignments) -> dict[TaskId,
 
 
 def spread(state: ApplicationState, plan: Assignments) -> Spread:
-    """How well the standbys of a plan protect their tasks."""
+    """Computes how well the standbys of a plan protect their tasks."""
     active: dict[TaskId, str | None] = {}
     standby: dict[TaskId, list[str | None]] = {}
     for process, assignment in plan.items():

@@ -1,7 +1,7 @@
-"""`FallbackPriorTaskAssignor`: what to do while the chosen assignor cannot run, for example without lags (KIP-441).
+"""`FallbackPriorTaskAssignor`: used while the configured assignor cannot run, for example without lags (KIP-441).
 
-Actives stay where they were, new ones and standbys go where room is, racks and lags are not asked, and a follow-up
-rebalance comes at once.
+Actives stay where they were, new actives and standbys go to the least loaded clients, racks and lags are ignored, and a
+follow-up rebalance starts at once.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ class FallbackPriorTaskAssignor:
     """KIP-924's plug-in around `fallback_prior`.
 
     Attributes:
-        clock_ms: the present in ms since 1970.
+        clock_ms: returns the current time in ms since 1970.
     """
 
     clock_ms: Callable[[], int]
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Keep what was (see `fallback_prior`)."""
+        """Keeps the previous assignment (see `fallback_prior`)."""
         return fallback_prior(Request(state=application_state, now_ms=self.clock_ms())).assignment
 
     def on_assignment_computed(
         self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
     ) -> None:
-        """Nothing to do: this assignor remembers nothing."""
+        """Does nothing: this assignor has no state."""
 
 
 def fallback_prior(request: Request) -> Outcome:
-    """Every task active, those that were stay, and a follow-up rebalance is always due.
+    """Assigns every task as active, keeps previous actives, and always requests a follow-up rebalance.
 
-    With `compatible` the obstacle is that of racks in general, although they are not asked here.
+    With `compatible` the obstacle is the one that applies to racks in general, although racks are ignored here.
 
     Raises:
-        AssignmentError: a setting means nothing.
+        AssignmentError: a setting has an invalid value.
     """
     outcome = keep_prior(request)
     return replace(outcome, obstacle=enabled_together(request.state).obstacle) if request.compatible else outcome

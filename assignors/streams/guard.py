@@ -1,4 +1,4 @@
-"""From an assignor's answer to what consumers are sent: judged, and replaced where it is invalid (KIP-924)."""
+"""Validates an assignor's answer, replaces it if it is invalid, and converts it for consumers (KIP-924)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What holds, and what was wrong with the assignor's answer.
+    """The assignment to use, and the error of the assignor's answer.
 
     Attributes:
-        assignment: the answer, or what every client had with a follow-up at once if the answer is invalid.
-        error: what was wrong; `NONE` for a valid answer.
+        assignment: the answer, or if it is invalid the previous assignment with a follow-up rebalance at once.
+        error: the error; `NONE` for a valid answer.
     """
 
     assignment: TaskAssignment
@@ -31,19 +31,19 @@ class Decision:
 def decide(
     assignor: TaskAssignor, application_state: ApplicationState, subscription: GroupSubscription, *, now_ms: int
 ) -> Decision:
-    """Ask an assignor, judge its answer, and tell it what came of it.
+    """Calls an assignor, validates its answer, and reports the result to it.
 
-    An assignor that cannot decide now (`TaskAssignmentError`) keeps what was, which is no error. An invalid answer is
-    reported with an empty group assignment, as the document says. The document then ends the stream thread; here the
-    previous assignment stays and a follow-up comes at once, so that the application goes on.
+    If the assignor cannot decide now (`TaskAssignmentError`), the previous assignment is kept, which is not an error.
+    An invalid answer is reported with an empty group assignment, as the KIP says. The KIP then ends the stream thread;
+    here the previous assignment stays and a follow-up rebalance starts at once, so that the application continues.
 
     Source: KIP-924, "Public Interfaces" (`TaskAssignor`).
 
     Args:
         assignor: the plug-in.
         application_state: the application.
-        subscription: what consumers subscribed to, for the assignor to hear.
-        now_ms: the present in ms since 1970.
+        subscription: subscriptions of the consumers, passed on to the assignor.
+        now_ms: the current time in ms since 1970.
     """
     answer = assign_or_keep(assignor, application_state, now_ms=now_ms)
     error = validate_task_assignment(application_state, answer)
@@ -55,7 +55,7 @@ def decide(
 
 
 def group_assignment(application_state: ApplicationState, assignment: TaskAssignment) -> GroupAssignment:
-    """The source partitions of each consumer: a client's active tasks, ascending, go round its consumers."""
+    """Returns each consumer's source partitions: a client's active tasks, ascending, go to its consumers in turn."""
     partitions: dict[str, list[tuple[str, int]]] = {
         consumer: [] for client in application_state.states.values() for consumer in client.consumer_client_ids
     }

@@ -1,12 +1,12 @@
 """`HighAvailabilityTaskAssignor`: KIP-441's balance, warm-ups and probing rebalances, with KIP-925's racks.
 
-The target depends on clients, tasks and racks alone, not on who has what: therefore probing rebalances end once the
-warm-ups have caught up (KIP-925, 4: "the computed assignment must converge"). Only then lags decide what runs where in
-the meantime, which is why a task that racks send elsewhere stays with its owner until its new place is warm.
+The target depends only on clients, tasks and racks, not on the previous assignment: so probing rebalances end once the
+warm-ups have caught up (KIP-925, 4: "the computed assignment must converge"). After the target is computed, lags decide
+what runs where in the meantime: a task that racks move stays with its owner until the target client has caught up.
 
-Among targets of one cost Kafka's is taken, up to a size (`assignors.streams.kafka_racks`), and where nothing else says
-whose turn it is, the order of Kafka's sets: as good as any other, and what follows compares with Kafka's task by
-task. Standbys cost least; `compatible=True` leaves them where Kafka's swaps of pairs do.
+Among targets of equal cost Kafka's is taken, up to a size (`assignors.streams.kafka_racks`), and remaining ties follow
+the order of Kafka's sets: any order is as good, and this one allows comparison with Kafka task by task. Standbys cost
+least; `compatible=True` leaves them where Kafka's swaps of pairs do.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
 
 COSTS: Final = Costs(traffic=10, non_overlap=1)
-"""Prices where none are configured: few reads across racks before few moves (KIP-925, 4.B.III)."""
+"""Costs if none are configured: few reads across racks before few moves (KIP-925, 4.B.III)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +42,13 @@ class HighAvailabilityTaskAssignor:
     """KIP-924's plug-in around `high_availability`.
 
     Attributes:
-        clock_ms: the present in ms since 1970, from which the deadline of a probing rebalance is counted.
+        clock_ms: returns the current time in ms since 1970, from which the deadline of a probing rebalance is counted.
     """
 
     clock_ms: Callable[[], int]
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Decide (see `high_availability`).
+        """Computes the assignment (see `high_availability`).
 
         Raises:
             TaskAssignmentError: lags could not be computed.
@@ -58,25 +58,25 @@ class HighAvailabilityTaskAssignor:
     def on_assignment_computed(
         self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
     ) -> None:
-        """Nothing to do: this assignor remembers nothing."""
+        """Does nothing: this assignor has no state."""
 
 
 def high_availability(request: Request) -> Outcome:
-    """Actives, standbys and warm-ups of an application (KIP-925, 3 and 4; KIP-441; KIP-708).
+    """Assigns actives, standbys and warm-ups of an application (KIP-925, 3 and 4; KIP-441; KIP-708).
 
-    1. Stateful tasks go round, are balanced over threads, and then to where they read least across racks.
-    2. Standbys go to the least loaded clients, or apart by tags, are balanced, and read least across racks.
-    3. Tasks run on caught-up clients where their targets are not, with up to `max_warmup_replicas` warm-ups.
-    4. Stateless tasks go to the clients with the fewest actives per thread, and then follow racks.
+    1. Stateful tasks are dealt in turn, balanced over threads, and then moved to where they cost least.
+    2. Standbys go to the least loaded clients, or apart by tags, are balanced, and then moved to where they cost least.
+    3. Tasks whose targets are not caught up run on clients that are, with up to `max_warmup_replicas` warm-ups.
+    4. Stateless tasks go to the clients with the fewest actives per thread, and are then moved by racks.
 
-    While tasks are away from their targets the first client asks for a probing rebalance after the configured interval.
+    While tasks are not on their targets the first client requests a probing rebalance after the configured interval.
 
     Args:
         request: the application, with a lag of every stateful task for every client.
 
     Raises:
         TaskAssignmentError: lags could not be computed.
-        AssignmentError: a lag is missing, or a setting means nothing.
+        AssignmentError: a lag is missing, or a setting has an invalid value.
     """
     state = request.state
     clients = state.kafka_streams_states(compute_task_lags=True)
@@ -111,7 +111,7 @@ def high_availability(request: Request) -> Outcome:
 
 
 def _answer(board: Board, deadline: int | None) -> TaskAssignment:
-    """What everybody gets; the first client asks for the follow-up."""
+    """Returns the assignments of all clients; the first client requests the follow-up rebalance."""
     first, *others = board.assignments().values()
     return TaskAssignment(assignment=(first.with_followup_rebalance(deadline), *others))
 
@@ -124,5 +124,5 @@ def _add_standbys(state: ApplicationState, board: Board) -> None:
 
 
 def _same_tags(source: Seat, target: Seat) -> bool:
-    """Between such clients standbys may move without a look at their other copies (KIP-708)."""
+    """Returns whether standbys may move from source to target whatever the tags of their other copies (KIP-708)."""
     return all(target.tags.get(key) == value for key, value in source.tags.items())

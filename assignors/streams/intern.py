@@ -1,4 +1,4 @@
-"""From names to small integers: clients, racks and tags of an application, and what tasks read across racks."""
+"""Converts the clients, racks and tags of an application to small integers, and tasks to cross-rack read counts."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Clients:
 
     Attributes:
         ids: [C] clients, ascending.
-        index: the place of each in `ids`.
-        racks: R names.
+        index: index of each client in `ids`.
+        racks: the R rack names.
         rack: [C] rack of the client.
         group: [C] group of the client.
         tags: [G] the (key, value) pairs of the group's clients.
@@ -40,16 +40,16 @@ class Clients:
 
 
 RACK_KEY: Final = "client.rack"
-"""The key under which a client's rack counts as one of its tags; `client.tag.` cannot hold it."""
+"""Tag key for a client's rack if racks count as tags; it is not a valid `client.tag.` key."""
 
 
 def intern_clients(state: ApplicationState, tag_keys: Sequence[str] = (), *, rack_is_tag: bool = False) -> Clients:
-    """The clients of an application in which all have racks.
+    """Converts the clients of an application in which all clients have racks.
 
     Args:
         state: the application.
         tag_keys: the keys of client tags that matter.
-        rack_is_tag: the rack counts as a tag, too.
+        rack_is_tag: whether the rack counts as a tag, too.
     """
     ids = tuple(state.states)
     racks = tuple(sorted({client.rack_id or "" for client in state.states.values()}))
@@ -77,7 +77,10 @@ def intern_clients(state: ApplicationState, tag_keys: Sequence[str] = (), *, rac
 def intern_tasks(
     infos: Sequence[TaskInfo], kind: TaskType, clients: Clients, *, compatible: bool = False
 ) -> tuple[Int32Array, Int64Array]:
-    """What each task reads across racks, by rack of the reader: rows as `ActiveTasks.remote` and `remotes`."""
+    """Returns the number of cross-rack partitions of each task by rack of the reader.
+
+    The result has the form of `ActiveTasks.remote` and `ActiveTasks.remotes`.
+    """
     remote = np.zeros((len(infos), len(clients.racks)), np.int64)
     known: dict[frozenset[str], Int64Array] = {}
     for index, info in enumerate(infos):
@@ -90,7 +93,7 @@ def intern_tasks(
 
 
 def intern_subtopologies(tasks: Sequence[TaskId]) -> Int32Array:
-    """[T] number of each task's subtopology; those of different named topologies differ."""
+    """Returns [T] the number of each task's subtopology; different named topologies have different numbers."""
     numbers: dict[tuple[str, int], int] = {}
     raw = np.array([numbers.setdefault((task.topology, task.subtopology), len(numbers)) for task in tasks], np.int32)
     return dense_rank(raw, max(len(numbers), 1))[0]

@@ -1,4 +1,4 @@
-"""The order in which a Java HashMap lists tasks: where Kafka's answer depends on it, so must a comparison."""
+"""Java's iteration order of a HashMap of tasks, for comparisons with Kafka, whose answers may depend on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WORD: Final = 0xFFFFFFFF
 
 
 def task_hash(task: TaskId) -> int:
-    """`TaskId.hashCode`: subtopology, partition, and the name of the topology (0 for none), 31 times each."""
+    """Returns `TaskId.hashCode`: of subtopology, partition, and name of the topology (0 for none), with factor 31."""
     name = 0
     for unit in memoryview(task.topology.encode("utf-16-le", "surrogatepass")).cast("H"):
         name = (31 * name + unit) & _WORD
@@ -24,7 +24,7 @@ def task_hash(task: TaskId) -> int:
 
 
 def tasks_in_java_order(tasks: Iterable[TaskId]) -> list[TaskId]:
-    """The tasks as a HashSet lists them that they were put into in this order."""
+    """Returns the tasks in the iteration order of a HashSet into which they were put in this order."""
     found = list(dict.fromkeys(tasks))
     buckets = FIRST_TABLE
     while len(found) > buckets * 3 // 4:

@@ -1,6 +1,6 @@
-"""More orders in which Java lists what is in a HashSet: sets made at once, sets of clients, sets of described tasks.
+"""Java's iteration orders of HashSets and PriorityQueues of tasks and clients.
 
-Kafka's sticky assignors go through such sets; where a plan is compared with Kafka's task by task, so must we.
+Kafka's assignors iterate over such collections; to compare plans with Kafka's task by task, ours use the same orders.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Value = TypeVar("Value")
 
 
 def in_java_order(values: Iterable[Value], code: Callable[[Value], int], *, at_once: bool = False) -> list[Value]:
-    """The values as a HashSet lists them.
+    """Returns the values in the iteration order of a HashSet.
 
     Args:
         values: in the order in which they are put into the set.
         code: `hashCode` of each.
-        at_once: the set is made from a collection, whose size fixes the table; otherwise it grows from 16 buckets.
+        at_once: the set is made from a collection, whose size determines the table; else it grows from 16 buckets.
     """
     found = list(dict.fromkeys(values))
     buckets = FIRST_TABLE
@@ -45,7 +45,7 @@ def in_java_order(values: Iterable[Value], code: Callable[[Value], int], *, at_o
 
 
 def in_queue_order(values: Iterable[Value], key: Callable[[Value], Any]) -> list[Value]:
-    """The values as a Java PriorityQueue gives them that all were put into first: equals come in no plain order."""
+    """Returns the values in the order of a Java PriorityQueue into which all are put first; it is not stable."""
     heap: list[Value] = []
     for value in values:
         heap.append(value)
@@ -64,7 +64,7 @@ def in_queue_order(values: Iterable[Value], key: Callable[[Value], Any]) -> list
 
 
 def _sift_down(heap: list[Value], value: Value, key: Callable[[Value], Any]) -> None:
-    """Put a value where the first one was, and let it sink to where it belongs."""
+    """Puts a value at the root of the heap, and moves it down to its position."""
     hole = 0
     while (child := 2 * hole + 1) < len(heap):
         if child + 1 < len(heap) and key(heap[child + 1]) < key(heap[child]):
@@ -77,13 +77,13 @@ def _sift_down(heap: list[Value], value: Value, key: Callable[[Value], Any]) -> 
 
 
 def process_hash(process: ProcessId) -> int:
-    """`UUID.hashCode`: its four words, exclusive or."""
+    """Returns `UUID.hashCode`: the exclusive or of its four 32-bit parts."""
     value = process.uuid.int
     return (value >> 96 ^ value >> 64 ^ value >> 32 ^ value) & _WORD
 
 
 def string_hash(text: str) -> int:
-    """`String.hashCode`, over UTF-16 units."""
+    """Returns `String.hashCode`, over UTF-16 units."""
     code = 0
     for unit in memoryview(text.encode("utf-16-le", "surrogatepass")).cast("H"):
         code = (31 * code + unit) & _WORD
@@ -91,10 +91,10 @@ def string_hash(text: str) -> int:
 
 
 def info_hash(info: TaskInfo) -> int:
-    """The hash of a task described by a Java record (id, stateful, stores, topic partitions).
+    """Returns the hash of a task described by a Java record (id, stateful, stores, topic partitions).
 
-    Kafka's own class has no `hashCode`, so the order of a running application changes from start to start; a record's
-    depends on its values alone and can be repeated.
+    Kafka's own class has no `hashCode`, so the order in a running application changes at each start; a record's hash
+    depends only on its values and is reproducible.
     """
     stores = sum(map(string_hash, info.state_store_names))
     return _record(
@@ -103,7 +103,7 @@ def info_hash(info: TaskInfo) -> int:
 
 
 def _partition_hash(partition: TaskTopicPartition) -> int:
-    """A record (topic partition, source, changelog, racks or none)."""
+    """Returns the hash of a record (topic partition, source, changelog, racks or none)."""
     name = 31 * (31 + partition.partition) + string_hash(partition.topic)
     racks = sum(map(string_hash, partition.racks or ()))
     return _record(name, _BOOLEAN[partition.is_source], _BOOLEAN[partition.is_changelog], racks)
@@ -117,10 +117,10 @@ def _record(*codes: int) -> int:
 
 
 def tasks_at_once(tasks: Iterable[TaskId]) -> list[TaskId]:
-    """Tasks as `new HashSet<>(tasks)` lists them."""
+    """Returns tasks in the iteration order of `new HashSet<>(tasks)`."""
     return in_java_order(tasks, task_hash, at_once=True)
 
 
 def processes_in_java_order(processes: Iterable[ProcessId]) -> list[ProcessId]:
-    """Clients as a HashSet lists them that they were put into in this order."""
+    """Returns clients in the iteration order of a HashSet into which they were put in this order."""
     return in_java_order(processes, process_hash)

@@ -1,9 +1,9 @@
-"""Kafka's choice among equal optima: Klein's cycle cancelling (KIP-925, 4.A) in the order in which Kafka goes.
+"""Kafka's choice among equal optima: Klein's cycle cancelling (KIP-925, 4.A) in the order of Kafka's code.
 
-Plans of one cost are many, and what follows (standbys, warm-ups) depends on the one that was taken. Where plans are
-compared with Kafka's task by task, this network decides; `assignors.flow` is faster by orders of magnitude and decides
-everywhere else. The order: nodes and arcs ascending by number, one Bellman-Ford run from everywhere at once for each
-cycle, the cycle that its last pass comes upon first.
+Many plans have equal cost, and later steps (standbys, warm-ups) depend on the one that is chosen. Where plans are
+compared with Kafka's task by task, this network is used; `assignors.flow` is faster by orders of magnitude and is used
+everywhere else. The order: nodes and arcs ascending by number, one Bellman-Ford run from all nodes at once for each
+cycle, the cycle that its last pass finds first.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class KafkaNetwork:
         self._room: list[int] = []
 
     def add(self, tail: int, head: int, *, capacity: int, cost: int = 0, flow: int = 0) -> int:
-        """Add an arc; gives its number."""
+        """Adds an arc; returns its number."""
         arc = len(self._head)
         for start, end, price, room in ((tail, head, cost, capacity - flow), (head, tail, -cost, flow)):
             self._out[start][end] = len(self._head)
@@ -40,17 +40,17 @@ class KafkaNetwork:
         return arc
 
     def flow(self, arc: int) -> int:
-        """Units on an arc."""
+        """Returns the units on an arc."""
         return self._room[arc ^ 1]
 
     def fill(self, source: int, sink: int) -> None:
-        """As much flow as goes from source to sink, along a shortest path at a time (Edmonds and Karp)."""
+        """Sends the maximum flow from source to sink, along one shortest path at a time (Edmonds and Karp)."""
         self._sort()
         while path := self._path(source, sink):
             self._push(path)
 
     def cheapen(self) -> None:
-        """Cancel negative cycles until there is none: the flow then costs least."""
+        """Cancels negative cycles until there is none: the flow then costs least."""
         self._sort()
         while cycle := self._negative_cycle():
             self._push(cycle)
@@ -86,7 +86,7 @@ class KafkaNetwork:
         return path
 
     def _negative_cycle(self) -> list[int]:
-        """The arcs of a negative cycle; empty if there is none."""
+        """Returns the arcs of a negative cycle; empty if there is none."""
         entered: list[int] = [NOWHERE] * len(self._out)
         node = self._node_behind_cycle(entered)
         if node == NOWHERE:
@@ -101,8 +101,8 @@ class KafkaNetwork:
         return cycle
 
     def _node_behind_cycle(self, entered: list[int]) -> int:
-        """A node whose distance still shrinks in the last pass, so that its ancestors hold a cycle; NOWHERE if none."""
-        distance = [0] * len(self._out)  # where the first pass starts from a node that leads everywhere at no cost
+        """Returns a node whose distance still shrinks in the last pass, so its ancestors have a cycle; else NOWHERE."""
+        distance = [0] * len(self._out)  # as if from an extra node with arcs of cost 0 to all nodes
         open_arcs = list(self._open_arcs())
         last = len(self._out)
         for turn in range(last + 1):

@@ -1,7 +1,7 @@
-"""Racks as Kafka lets them decide, ties and pair swaps included: for comparisons task by task (`compatible`).
+"""Kafka's rack-aware optimization, with its ties and pair swaps: for comparisons task by task (`compatible`).
 
 The costs of actives equal those of `assignors.streams.active`; standbys are swapped between two clients at a time
-(KIP-925, 4.C.I), which may end above the optimum that `assignors.streams.standby` finds.
+(KIP-925, 4.C.I), which may miss the optimum that `assignors.streams.standby` finds.
 """
 
 from __future__ import annotations
@@ -25,22 +25,23 @@ if TYPE_CHECKING:
     MoveRule = Callable[[Seat, Seat, TaskId], bool]
 
 ROUNDS: Final = 4
-"""Rounds of Kafka's pair swaps at most (`STANDBY_OPTIMIZER_MAX_ITERATION`, Kafka 4.3)."""
+"""Maximum rounds of Kafka's pair swaps (`STANDBY_OPTIMIZER_MAX_ITERATION`, Kafka 4.3)."""
 
 MOST_ARCS: Final = 2_000
-"""Tasks times clients up to which Kafka's order is followed: beyond it, cycle cancelling takes minutes."""
+"""Tasks times clients up to which Kafka's order is followed: above it, cycle cancelling takes minutes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Question:
-    """Which prices and which graph decide.
+    """The costs and the graph of one optimization.
 
     Attributes:
         state: the application.
-        kind: tasks that are placed.
-        costs: prices.
-        strategy: which graph.
-        with_changelogs: an active's changelogs count as well (Kafka's public utility).
+        kind: role of the tasks to place.
+        costs: the costs that apply.
+        strategy: selects the graph.
+        with_changelogs: whether an active's changelogs count as well (Kafka's public utility).
+        known: cache of cross-rack partitions by task and rack.
     """
 
     state: ApplicationState
@@ -51,7 +52,7 @@ class Question:
     known: dict[tuple[TaskId, str], int] = field(default_factory=dict, compare=False)
 
     def price(self, task: TaskId, seat: Seat) -> int:
-        """What the task costs on that client, moved there or not."""
+        """Returns the cost of the task on that client, with the move if it is not there yet."""
         key = task, seat.rack
         if key not in self.known:
             partitions = relevant_partitions(self.state.all_tasks[task], self.kind, compatible=self.with_changelogs)
@@ -61,13 +62,13 @@ class Question:
 
 
 def optimize_actives(question: Question, board: Board, tasks: Collection[TaskId]) -> None:
-    """Move these actives to where they cost least; each client keeps as many of them as it has."""
+    """Moves these actives to where they cost least; each client keeps its number of them."""
     if tasks:
         _place(question, list(board.values()), sorted(tasks))
 
 
 def swap_standbys(question: Question, board: Board, may_move: MoveRule) -> None:
-    """Swap standbys between two clients of different racks at a time, as long as that moves something."""
+    """Swaps standbys between two clients of different racks at a time, in up to `ROUNDS` rounds while any moves."""
     seats = list(board.values())
     for _ in range(ROUNDS):
         moved = False
@@ -85,7 +86,7 @@ def _swap(question: Question, one: Seat, other: Seat, may_move: MoveRule) -> boo
 
 
 def _place(question: Question, seats: list[Seat], tasks: list[TaskId]) -> bool:
-    """Let the network place the tasks on these clients; whether any moved."""
+    """Places the tasks on these clients by the network; returns whether any moved."""
     build = _balanced if question.strategy is Strategy.BALANCE_SUBTOPOLOGY else _free
     moves = [(task, seat) for task, seat in build(question, seats, tasks) if task not in seat.of(question.kind)]
     for task, _ in moves:
@@ -101,7 +102,7 @@ def _counts(question: Question, seats: list[Seat], tasks: list[TaskId]) -> list[
 
 
 def _free(question: Question, seats: list[Seat], tasks: list[TaskId]) -> Iterable[tuple[TaskId, Seat]]:
-    """Algorithm I: source, tasks, clients, sink, with the present plan as flow."""
+    """Solves algorithm I: source, tasks, clients, sink, with the current plan as initial flow."""
     first_client = 1 + len(tasks)
     sink = first_client + len(seats)
     network = KafkaNetwork(sink + 1)
@@ -119,7 +120,7 @@ def _free(question: Question, seats: list[Seat], tasks: list[TaskId]) -> Iterabl
 
 
 def _balanced(question: Question, seats: list[Seat], tasks: list[TaskId]) -> Iterable[tuple[TaskId, Seat]]:
-    """Algorithm II: between tasks and clients a node for each subtopology at each client, with a limit."""
+    """Solves algorithm II: between tasks and clients one node per subtopology and client, with a limit."""
     groups = sorted({task.subtopology for task in tasks})
     first_seat = 1 + len(tasks)
     first_client = first_seat + len(seats) * len(groups)

@@ -1,4 +1,4 @@
-"""What surrounds an assignor: the answer that changes nothing, and what happens where an assignor gives none."""
+"""The assignment that changes nothing, and its use if an assignor cannot decide."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """What every client had before (KIP-924, `TaskAssignmentUtils.identityAssignment`).
+    """Returns the previous assignment of every client (KIP-924, `TaskAssignmentUtils.identityAssignment`).
 
     A task that a client reports as active and as standby stays active there.
     """
@@ -28,14 +28,14 @@ def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, 
 
 
 def assign_or_keep(assignor: TaskAssignor, application_state: ApplicationState, *, now_ms: int) -> TaskAssignment:
-    """The assignor's answer, or if it cannot decide now, what every client had and a follow-up rebalance at once.
+    """Returns the assignor's answer, or `keep_previous` if the assignor cannot decide now.
 
     Source: KIP-924, "Public Interfaces" (`TaskAssignmentException`).
 
     Args:
         assignor: the plug-in.
         application_state: the application.
-        now_ms: the present, in ms since 1970: the deadline of the follow-up.
+        now_ms: the current time in ms since 1970, the deadline of the follow-up rebalance.
     """
     try:
         return assignor.assign(application_state)
@@ -44,10 +44,10 @@ def assign_or_keep(assignor: TaskAssignor, application_state: ApplicationState, 
 
 
 def keep_previous(application_state: ApplicationState, *, now_ms: int) -> TaskAssignment:
-    """What every client had, and a follow-up rebalance at once.
+    """Returns the previous assignment of every client, with a follow-up rebalance at once.
 
-    Of a task that several clients report as active, the first client keeps it, and tasks that no longer exist go, so
-    that the answer is valid.
+    To make the answer valid, the first client keeps a task that several clients report as active, and tasks that no
+    longer exist are removed.
     """
     return TaskAssignment(
         assignment=tuple(assignment.with_followup_rebalance(now_ms) for assignment in _still_valid(application_state))

@@ -1,7 +1,7 @@
-"""What a Streams task assignor is told and what it answers: KIP-924's model as frozen values.
+"""Input and output of a Streams task assignor: the model of KIP-924 as frozen values.
 
-Names follow KIP-924 ("Public Interfaces"); a value never changes, `assign` and `remove` give a new one. Assignors that
-compute much do it on arrays (`assignors.streams.arrays`) and come back here for the edges.
+Names follow KIP-924 ("Public Interfaces"). Values never change; `assign` and `remove` return new ones. Assignors with
+much computation do it on arrays (`assignors.streams.intern`) and use this model for their input and output.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LATEST_OFFSET: Final = -2
 """The "lag" of a task that ran actively on the client (`Task.LATEST_OFFSET`)."""
 
 UNKNOWN_OFFSET_SUM: Final = -3
-"""The "lag" of a task whose offsets the client could not tell."""
+"""The "lag" of a task whose offsets the client does not know."""
 
 _TASK_ID: Final = re.compile(r"(?:(.+)__)?(\d+)_(\d+)")
 _SIGN: Final = 1 << 63
@@ -39,11 +39,11 @@ def _frozen(values: Mapping[Key, Value]) -> Mapping[Key, Value]:
 
 
 class TaskAssignmentError(InvalidError):
-    """An assignor could not decide now: the previous assignment stays and a follow-up rebalance comes at once."""
+    """An assignor could not decide now: the previous assignment stays and a follow-up rebalance starts at once."""
 
 
 class LagsNotComputedError(InvalidError):
-    """Lags were asked of a state that was made without them (KIP-924, `KafkaStreamsState.lagFor`)."""
+    """Lags were requested from a state that was built without them (KIP-924, `KafkaStreamsState.lagFor`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
@@ -60,10 +60,10 @@ class TaskId:
 
 
 def task_id(text: str) -> TaskId:
-    """The task that Kafka writes as `text`, such as `0_1` or `name__0_1`.
+    """Parses a task id as Kafka writes it, such as `0_1` or `name__0_1`.
 
     Raises:
-        AssignmentError: It is no task id.
+        AssignmentError: The text is not a task id.
     """
     match = _TASK_ID.fullmatch(text)
     if match is None:
@@ -83,7 +83,7 @@ class ProcessId:
 
     @property
     def order(self) -> int:
-        """A sort key that puts ids where Java puts them."""
+        """Returns a sort key that gives Java's order of UUIDs."""
         low = 1 << 64
         return (self.uuid.int // low ^ _SIGN) * low + (self.uuid.int % low ^ _SIGN)
 
@@ -98,9 +98,9 @@ class TaskTopicPartition:
     Attributes:
         topic: its topic.
         partition: its number.
-        is_source: the task reads it; a source topic that serves as changelog is both.
-        is_changelog: it holds changes of the task's state.
-        racks: racks of its replicas; None where nobody could tell.
+        is_source: whether the task reads it; a source topic that serves as changelog is both.
+        is_changelog: whether it holds changes of the task's state.
+        racks: racks of its replicas; None if unknown.
     """
 
     topic: str
@@ -121,7 +121,7 @@ class TaskInfo:
 
     @property
     def is_changelogged(self) -> bool:
-        """Whether it has a changelog: only such tasks get standbys."""
+        """Returns whether it has a changelog: only such tasks get standbys."""
         return any(partition.is_changelog for partition in self.topic_partitions)
 
 
@@ -130,18 +130,18 @@ class KafkaStreamsState:
     """A Kafka Streams client (KIP-924, `KafkaStreamsState`).
 
     Attributes:
-        process_id: who it is.
+        process_id: its process id.
         num_processing_threads: its capacity relative to others, at least 1.
         consumer_client_ids: its consumers, ascending.
-        previous_active_tasks: what it ran,
-        previous_standby_tasks: and what it kept copies of, since the last rebalance.
-        previous_tasks_by_consumer: the same, both kinds, by consumer.
-        lags: [task] end offsets less own offsets, summed over the logged stores; the whole sum of end offsets where the
-            client has nothing of it, LATEST_OFFSET where it ran it. None if they were not computed.
+        previous_active_tasks: its active tasks since the last rebalance.
+        previous_standby_tasks: its standby tasks since the last rebalance.
+        previous_tasks_by_consumer: the same tasks, both kinds, by consumer.
+        lags: [task] end offsets minus own offsets, summed over the logged stores; the whole sum of end offsets if the
+            client has no state of the task, LATEST_OFFSET if it ran it. None if they were not computed.
         host_info: `application.server`, or None.
         client_tags: `client.tag.*` (KIP-708).
         rack_id: `client.rack`, or None.
-        contradicting_racks: the racks of its consumers where they are not one; then it has no `rack_id`.
+        contradicting_racks: the racks of its consumers if they differ; then it has no `rack_id`.
     """
 
     process_id: ProcessId
@@ -157,15 +157,15 @@ class KafkaStreamsState:
     contradicting_racks: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse a client without threads."""
+        """Refuses a client without threads."""
         if self.num_processing_threads < 1:
             raise InvalidError(f"client {self.process_id} has {self.num_processing_threads} threads; it needs one")
 
     def stateful_tasks_to_lag_sums(self) -> Mapping[TaskId, int]:
-        """Lags of all stateful tasks.
+        """Returns the lags of all stateful tasks.
 
         Raises:
-            LagsNotComputedError: They were not asked for.
+            LagsNotComputedError: Lags were not requested.
         """
         if self.lags is None:
             raise LagsNotComputedError(
@@ -174,10 +174,10 @@ class KafkaStreamsState:
         return self.lags
 
     def lag_for(self, task: TaskId) -> int:
-        """The lag of one stateful task.
+        """Returns the lag of one stateful task.
 
         Raises:
-            LagsNotComputedError: Lags were not asked for.
+            LagsNotComputedError: Lags were not requested.
             AssignmentError: There is no lag for this task: it has no state, or does not exist.
         """
         lags = self.stateful_tasks_to_lag_sums()
@@ -186,10 +186,10 @@ class KafkaStreamsState:
         return lags[task]
 
     def prev_tasks_by_lag(self, consumer: str) -> tuple[TaskId, ...]:
-        """What the consumer had before, the least lag first, without tasks that no longer exist.
+        """Returns the consumer's previous stateful tasks, the least lag first, without tasks that no longer exist.
 
         Raises:
-            LagsNotComputedError: Lags were not asked for.
+            LagsNotComputedError: Lags were not requested.
         """
         lags = self.stateful_tasks_to_lag_sums()
         had = self.previous_tasks_by_consumer.get(consumer, frozenset())
@@ -198,14 +198,14 @@ class KafkaStreamsState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationState:
-    """All that a rebalance knows (KIP-924, `ApplicationState`): clients, tasks and settings."""
+    """The input of an assignment (KIP-924, `ApplicationState`): clients, tasks and settings."""
 
     states: Mapping[ProcessId, KafkaStreamsState]
     all_tasks: Mapping[TaskId, TaskInfo]
     assignment_configs: AssignmentConfigs = field(default_factory=AssignmentConfigs)
 
     def __post_init__(self) -> None:
-        """Keep clients and tasks in ascending order, so that equal applications are decided alike."""
+        """Sorts clients and tasks in ascending order, so that equal applications get equal assignments."""
         states = {process: self.states[process] for process in sorted(self.states, key=lambda process: process.order)}
         object.__setattr__(self, "states", MappingProxyType(states))
         object.__setattr__(
@@ -213,10 +213,10 @@ class ApplicationState:
         )
 
     def kafka_streams_states(self, *, compute_task_lags: bool) -> Mapping[ProcessId, KafkaStreamsState]:
-        """The clients, with lags only if asked.
+        """Returns the clients, with lags only if requested.
 
         Raises:
-            TaskAssignmentError: Lags are wanted and could not be had; let it pass to retry the rebalance.
+            TaskAssignmentError: Lags are requested and could not be computed; let it propagate to retry the rebalance.
         """
         if not compute_task_lags:
             return {process: replace(state, lags=None) for process, state in self.states.items()}
@@ -227,7 +227,7 @@ class ApplicationState:
 
 
 class TaskType(Enum):
-    """What a client does with a task."""
+    """The role of a client for a task."""
 
     ACTIVE = "ACTIVE"
     STANDBY = "STANDBY"
@@ -243,12 +243,12 @@ class AssignedTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaStreamsAssignment:
-    """What one client gets (KIP-924, `KafkaStreamsAssignment`).
+    """The assignment of one client (KIP-924, `KafkaStreamsAssignment`).
 
     Attributes:
         process_id: the client.
-        tasks: role of each of its tasks, so a task can have one role only.
-        followup_rebalance_deadline: when it is to ask for another rebalance, in ms since 1970; None for never.
+        tasks: role of each of its tasks; a task can have only one role.
+        followup_rebalance_deadline: when it must request another rebalance, in ms since 1970; None for never.
     """
 
     process_id: ProcessId
@@ -256,18 +256,18 @@ class KafkaStreamsAssignment:
     followup_rebalance_deadline: int | None = None
 
     def __post_init__(self) -> None:
-        """Take a private copy, so that nobody else can change it."""
+        """Makes a private copy, so that the caller cannot change it."""
         object.__setattr__(self, "tasks", _frozen(self.tasks))
 
     def of_type(self, kind: TaskType) -> frozenset[TaskId]:
-        """Its tasks of one kind."""
+        """Returns its tasks of one kind."""
         return frozenset(task for task, role in self.tasks.items() if role is kind)
 
     def assign(self, *added: AssignedTask) -> KafkaStreamsAssignment:
-        """The same with more tasks.
+        """Returns the assignment with more tasks.
 
         Raises:
-            AssignmentError: It already has such a task in the other role, which Kafka's map would lose without a word.
+            AssignmentError: It already has such a task in the other role, which Kafka's map would silently overwrite.
         """
         tasks = dict(self.tasks)
         for task in added:
@@ -279,19 +279,19 @@ class KafkaStreamsAssignment:
         return replace(self, tasks=tasks)
 
     def remove(self, *removed: AssignedTask) -> KafkaStreamsAssignment:
-        """The same without these tasks; a task that it does not have in that role stays as it is."""
+        """Returns the assignment without these tasks; a task that it has in the other role stays."""
         gone = {task.id: task.type for task in removed}
         return replace(self, tasks={task: role for task, role in self.tasks.items() if gone.get(task) is not role})
 
     def with_followup_rebalance(self, deadline: int | None) -> KafkaStreamsAssignment:
-        """The same with another deadline, in ms since 1970."""
+        """Returns the assignment with another deadline, in ms since 1970."""
         return replace(self, followup_rebalance_deadline=deadline)
 
 
 def assignment_of(
     process_id: ProcessId, *, active: Iterable[TaskId] = (), standby: Iterable[TaskId] = ()
 ) -> KafkaStreamsAssignment:
-    """An assignment of these tasks.
+    """Makes an assignment of these tasks.
 
     Raises:
         AssignmentError: A task is in both.

@@ -1,7 +1,7 @@
-"""From the balanced target to what can run now: KIP-441's movements, warm-ups and the need of a probing rebalance.
+"""Converts the balanced target to a plan that can run now: KIP-441's task movements and warm-ups.
 
 A task whose target client is not caught up, while another client is closer, runs on that other client for now, and the
-target warms it up.
+target gets a warm-up. Any movement requires a probing rebalance.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ UNBOUNDED: Final = 2**63 - 1
 
 @dataclass(slots=True, kw_only=True)
 class Warmups:
-    """Warm-ups that may still be handed out, and those that were: (client, task)."""
+    """The number of warm-ups that may still be given, and those that were given: (client, task)."""
 
     left: int
     given: set[tuple[ProcessId, TaskId]]
 
     def take(self) -> bool:
-        """Whether there was one left."""
+        """Uses up one warm-up; returns whether there was one left."""
         self.left -= 1
         return self.left >= 0
 
 
 class Lags:
-    """Who is how far with which task."""
+    """The lags of all clients by task."""
 
     def __init__(
         self, clients: Mapping[ProcessId, KafkaStreamsState], tasks: Iterable[TaskId], acceptable: int
     ) -> None:
-        """Look up every lag once.
+        """Reads every lag once.
 
         Raises:
             AssignmentError: a client has no lag for one of the tasks.
@@ -54,16 +54,16 @@ class Lags:
         }
 
     def caught_up(self, task: TaskId) -> list[ProcessId]:
-        """Clients, ascending, that could run the task at once: those that ran it, or lag acceptably (KIP-441)."""
+        """Returns the clients, ascending, that ran the task or whose lag is acceptable (KIP-441)."""
         return self._caught_up[task]
 
     def is_worth_moving(self, task: TaskId, target: ProcessId) -> bool:
-        """Whether the target is not caught up and another client is closer."""
+        """Returns whether the target is not caught up and another client is closer."""
         lags = self._lags[task]
         return target not in self._caught_up[task] and min(lags.values()) < lags[target]
 
     def closest(self, task: TaskId, target: ProcessId, fits: Callable[[ProcessId], bool]) -> ProcessId | None:
-        """The client with the least lag that fits and is closer than the target; None if none."""
+        """Returns the client with the least lag that fits and is closer than the target; None if none."""
         lags = self._lags[task]
         own = (lags[target], target.order)
         closer = [(lag, process.order, process) for process, lag in lags.items() if (lag, process.order) < own]
@@ -75,11 +75,10 @@ def _is_caught_up(lag: int, acceptable: int) -> bool:
 
 
 def move_actives(board: Board, lags: Lags, warmups: Warmups) -> int:
-    """Let caught-up clients run the tasks whose targets are not; gives how many had to move.
+    """Moves tasks whose targets are not caught up to clients that are; returns how many moved.
 
-    A standby that is caught up changes places with its active; otherwise the task goes to the least loaded caught-up
-    client, or to the closest one, and its target keeps a warm-up while there are any. Tasks with the fewest caught-up
-    clients choose first.
+    A caught-up standby swaps with its active; otherwise the task goes to the least loaded caught-up client, or to the
+    closest one, and its target gets a warm-up if any are left. Tasks with the fewest caught-up clients choose first.
     """
     waiting = _worth_moving(board, lags, TaskType.ACTIVE, warmups)
     for task, target in waiting:
@@ -96,9 +95,9 @@ def move_actives(board: Board, lags: Lags, warmups: Warmups) -> int:
 
 
 def move_standbys(board: Board, lags: Lags, warmups: Warmups) -> int:
-    """Let caught-up clients keep the copies whose targets are behind, as `move_actives`; warm-ups stay.
+    """Moves standbys whose targets are not caught up, as `move_actives`; warm-ups stay. Returns how many moved.
 
-    Of two copies of a task that one moves first that comes first out of Kafka's queue.
+    Of two standbys of a task, the one that is first in Kafka's queue moves first.
     """
     moved = 0
     for task, target in _worth_moving(board, lags, TaskType.STANDBY, warmups):
@@ -116,7 +115,7 @@ def move_standbys(board: Board, lags: Lags, warmups: Warmups) -> int:
 
 
 def _worth_moving(board: Board, lags: Lags, kind: TaskType, warmups: Warmups) -> list[tuple[TaskId, ProcessId]]:
-    """Tasks and their targets, the ones with the fewest caught-up clients first, then ascending by task."""
+    """Returns tasks to move with their targets, those with the fewest caught-up clients first, then by task."""
     found = [
         (task, process)
         for process, seat in board.items()

@@ -1,9 +1,9 @@
-"""KIP-924's `optimizeRackAwareActiveTasks` and `optimizeRackAwareStandbyTasks`, exact, and saying what kept them off.
+"""KIP-924's `optimizeRackAwareActiveTasks` and `optimizeRackAwareStandbyTasks`, exact; reports why nothing was done.
 
-`compatible=True` gives Kafka's behaviour where Kafka's public utility strays from the documents: an active task's
-changelogs count, an active that comes where its standby is deletes that, overrides do not stand in for configured
-costs, racks must be known for every task, tags and `for_tasks` do not restrain standbys, shares of a subtopology are
-rounded as in Java and enforced even where all places cost the same. Whatever the mode, standbys always follow
+`compatible=True` gives Kafka's behaviour where Kafka's public utility deviates from the KIPs: an active task's
+changelogs count; an active that moves to its standby's client deletes the standby; overrides do not replace missing
+configured costs; racks must be known for every task; tags and `for_tasks` do not restrict standbys; shares of a
+subtopology are rounded as in Java and enforced even where all clients cost the same. In both modes standbys follow
 `min_traffic`, as KIP-925 (4.C) says: Kafka's utility applies balance_subtopology to pairs of clients, which can raise
 the cost.
 """
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Optimization:
-    """What came of it: an assignment for every client, and why it is unchanged, if that has a reason."""
+    """The result: an assignment for every client, and the reason if it was not optimized."""
 
     assignments: dict[ProcessId, KafkaStreamsAssignment]
     obstacle: Obstacle | None = None
@@ -44,17 +44,17 @@ class Optimization:
 def optimize_rack_aware_active_tasks(
     params: RackAwareOptimizationParams, assignments: Assignments, *, compatible: bool = False
 ) -> Optimization:
-    """Actives where they cost least, by the configured strategy; how many each client has stays.
+    """Moves actives to where they cost least, by the configured strategy; each client keeps its number of actives.
 
-    An active that comes where its standby is changes places with it.
+    An active that moves to its standby's client swaps with the standby.
 
     Args:
-        params: the application, which tasks may move (default: all actives), and prices.
-        assignments: where tasks are.
-        compatible: see above.
+        params: the application, the tasks that may move (default: all actives), and costs.
+        assignments: the current plan.
+        compatible: see the module docstring.
 
     Raises:
-        AssignmentError: a task to optimise is assigned to nobody or more than once, or a client is unknown.
+        AssignmentError: a task to optimize is not assigned, or more than once, or a client is unknown.
     """
     state = params.application_state
     plan = complete(state, assignments)
@@ -89,17 +89,18 @@ def optimize_rack_aware_standby_tasks(
     tag_keys: tuple[str, ...] | None = None,
     keep_racks_apart: bool = False,
 ) -> Optimization:
-    """Standbys where they cost least; how many each client has stays, tags hold, and none comes beside its active.
+    """Moves standbys to where they cost least; each client keeps its number of standbys, and tags hold.
 
-    Exact unless there are several keys of tags and several standbys per task: see `assignors.streams.tags`.
+    No standby moves to the client of its active. Exact unless there are several tag keys and several standbys per task:
+    see `assignors.streams.tags`.
 
     Args:
-        params: the application, which tasks' standbys may move (default: all), and prices.
-        assignments: where tasks are.
-        compatible: see above.
+        params: the application, the tasks whose standbys may move (default: all), and costs.
+        assignments: the current plan.
+        compatible: see the module docstring.
         tag_keys: keys of the tags that hold, default `rack.aware.assignment.tags`, or none with `compatible`.
-        keep_racks_apart: racks hold like a tag, so no task is in fewer racks than before: reliability before cost
-            where there are no tags. Kafka cannot do this.
+        keep_racks_apart: racks count as a tag, so no task is in fewer racks than before: reliability before cost if
+            there are no tags. Kafka cannot do this.
 
     Raises:
         AssignmentError: a client or a task is unknown.
@@ -121,7 +122,7 @@ def optimize_rack_aware_standby_tasks(
 
 
 def scope_of(params: RackAwareOptimizationParams, plan: Assignments, kind: TaskType) -> list[TaskId]:
-    """The tasks that may move, ascending: those that were named, or all that are assigned.
+    """Returns the tasks that may move, ascending: those that are given, or else all that are assigned.
 
     Raises:
         AssignmentError: a task is not part of the application.

@@ -1,4 +1,4 @@
-"""Between plans by names and plans as arrays: who has what, and the plan after tasks moved."""
+"""Converts plans by name to arrays, and applies moved tasks to plans."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def complete(state: ApplicationState, assignments: Assignments) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """The assignments in the order of the clients, with an empty one for every client that has none.
+    """Returns the assignments in the order of the clients, with an empty one for every client that has none.
 
     Raises:
         AssignmentError: an assignment is for a client that the application does not know.
@@ -36,10 +36,10 @@ def complete(state: ApplicationState, assignments: Assignments) -> dict[ProcessI
 
 
 def owners_of(scope: list[TaskId], plan: Assignments, clients: Clients) -> Int32Array:
-    """Client of each active task.
+    """Returns the client of each active task.
 
     Raises:
-        AssignmentError: a task is active nowhere, or more than once.
+        AssignmentError: a task is not active on any client, or on several.
     """
     wanted = set(scope)
     owner: dict[TaskId, ProcessId] = {}
@@ -56,7 +56,7 @@ def owners_of(scope: list[TaskId], plan: Assignments, clients: Clients) -> Int32
 def with_moved_actives(
     plan: Assignments, clients: Clients, moves: list[tuple[TaskId, int, int]], *, keep_standbys: bool
 ) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """The plan after these moves (task, from, to)."""
+    """Returns the plan after these moves (task, from, to)."""
     tasks = {process: dict(assignment.tasks) for process, assignment in plan.items()}
     for task, old, new in moves:
         source, target = tasks[clients.ids[old]], tasks[clients.ids[new]]
@@ -68,7 +68,7 @@ def with_moved_actives(
 
 
 def standbys_of(state: ApplicationState, scope: list[TaskId], plan: Assignments, clients: Clients) -> Standbys:
-    """The standbys of these tasks as arrays; all may stay, and go anywhere but where the task is."""
+    """Returns the standbys of these tasks as arrays; all may stay, or go to any client without the task."""
     remote, remotes = intern_tasks([state.all_tasks[task] for task in scope], TaskType.STANDBY, clients)
     number = {task: index for index, task in enumerate(scope)}
     held = {TaskType.ACTIVE: [(0, 0)][:0], TaskType.STANDBY: [(0, 0)][:0]}
@@ -95,7 +95,7 @@ def standbys_of(state: ApplicationState, scope: list[TaskId], plan: Assignments,
 def with_moved_standbys(
     plan: Assignments, clients: Clients, scope: list[TaskId], standbys: Standbys, placed: Int32Array
 ) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """The plan after the standbys went where they were placed."""
+    """Returns the plan after the standbys moved to their new clients."""
     tasks = {process: dict(assignment.tasks) for process, assignment in plan.items()}
     moved = np.flatnonzero(placed != standbys.client)
     for task, client in zip(standbys.task[moved].tolist(), standbys.client[moved].tolist(), strict=True):

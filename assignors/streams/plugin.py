@@ -1,4 +1,4 @@
-"""How an assignor of tasks is called and its answer judged: KIP-924's `TaskAssignor` and its errors."""
+"""The interface of task assignors and the validation of their answers: KIP-924's `TaskAssignor` and its errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class AssignmentError(Enum):
-    """What can be wrong with an assignment (KIP-924, "Public Interfaces", `TaskAssignor.AssignmentError`)."""
+    """The errors of an assignment (KIP-924, "Public Interfaces", `TaskAssignor.AssignmentError`)."""
 
     NONE = "NONE"
     ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES = "ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES"
@@ -27,47 +27,47 @@ class AssignmentError(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskAssignment:
-    """An assignor's answer: one assignment for every client, also for those that get nothing."""
+    """An assignor's answer: one assignment for every client, including those without tasks."""
 
     assignment: tuple[KafkaStreamsAssignment, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSubscription:
-    """What consumers subscribed to: topics by consumer."""
+    """The subscriptions of the consumers: topics by consumer."""
 
     topics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupAssignment:
-    """What consumers are sent: (topic, partition) pairs by consumer; empty if the answer could not be made out."""
+    """The assignment of the consumers: (topic, partition) pairs by consumer; empty if the answer was invalid."""
 
     partitions: Mapping[str, tuple[tuple[str, int], ...]] = field(default_factory=dict)
 
 
 class TaskAssignor(Protocol):
-    """KIP-924's plug-in. `assign` depends on its argument alone."""
+    """KIP-924's plug-in. `assign` depends only on its argument."""
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Decide which client runs and which keeps copies of which task.
+        """Decides which clients get each task as active and as standby.
 
         Raises:
-            TaskAssignmentError: Not now: keep the previous assignment and rebalance again at once.
+            TaskAssignmentError: It cannot decide now: keep the previous assignment and rebalance again at once.
         """
         ...
 
     def on_assignment_computed(
         self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
     ) -> None:
-        """Hear what was made of the answer; not `NONE` means that nobody gets it."""
+        """Receives the result; if `error` is not `NONE`, no consumer gets the answer."""
         ...
 
 
 def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
-    """The first error of an answer, `NONE` if there is none, looked for in Kafka's order (`TaskAssignmentUtils`).
+    """Returns the first error of an answer, or `NONE`; the order of the checks is Kafka's (`TaskAssignmentUtils`).
 
-    Besides what Kafka looks for: one client in two assignments with a task in both roles, which the document names
+    In addition to Kafka it detects one client in two assignments with a task in both roles, an error that the KIP lists
     and Kafka does not detect.
     """
     return (

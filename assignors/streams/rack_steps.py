@@ -1,7 +1,7 @@
-"""The steps in which racks decide inside an assignor, on a board: when they may (KIP-925, 6), and by which engine.
+"""The rack-aware steps of an assignor, on a board: whether they are enabled (KIP-925, 6), and which engine runs.
 
-The exact flows of `assignors.streams.optimize` decide; where that is asked for and tasks are few enough, Kafka's own
-choice among plans of one cost (`assignors.streams.kafka_racks`).
+The exact flows of `assignors.streams.optimize` decide. If requested, and if tasks are few enough, Kafka's own choice
+among plans of equal cost is used (`assignors.streams.kafka_racks`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 
 STATELESS: Final = Costs(traffic=1, non_overlap=0)
-"""Prices of tasks without state: they may move freely (KIP-925, 4.E)."""
+"""Costs of stateless tasks: they may move freely (KIP-925, 4.E)."""
 
 NOT_ASKED: Final = Obstacle(
     reason=Reason.NOTHING_TO_OPTIMIZE, message="this assignor keeps tasks where they are and asks no racks"
@@ -37,19 +37,19 @@ NOT_ASKED: Final = Obstacle(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gates:
-    """For each kind of task the strategy that decides, or why racks have no say."""
+    """For each kind of task the rack-aware strategy, or the reason why racks do not count."""
 
     active: Strategy | Obstacle
     standby: Strategy | Obstacle
 
     @property
     def obstacle(self) -> Obstacle | None:
-        """The first reason."""
+        """Returns the first reason, or None."""
         return next((gate for gate in (self.active, self.standby) if isinstance(gate, Obstacle)), None)
 
 
 def configured_costs(state: ApplicationState, defaults: Costs) -> Costs:
-    """The configured prices, each with the assignor's own instead where none is configured."""
+    """Returns the configured costs, with the assignor's default for each that is not configured."""
     configs = state.assignment_configs
     traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
     return Costs(
@@ -59,13 +59,13 @@ def configured_costs(state: ApplicationState, defaults: Costs) -> Costs:
 
 
 def enabled_together(state: ApplicationState, costs: Costs | None = None) -> Gates:
-    """Racks decide about both kinds or none: every client, source and, with standbys, changelog has a rack.
+    """Enables racks for both kinds or none: every client, source and, with standbys, changelog must have a rack.
 
-    Source: KIP-925, 6; so do Kafka's HighAvailabilityTaskAssignor and its former StickyTaskAssignor.
+    Source: KIP-925, 6; Kafka's HighAvailabilityTaskAssignor and its former StickyTaskAssignor do the same.
 
     Args:
         state: the application.
-        costs: the prices that count; without them racks decide also where all places cost the same, as in Kafka.
+        costs: the costs that apply; without them racks are also enabled where all clients cost the same, as in Kafka.
 
     Raises:
         AssignmentError: there is no such strategy.
@@ -81,14 +81,14 @@ def enabled_together(state: ApplicationState, costs: Costs | None = None) -> Gat
 
 
 def enabled_apart(state: ApplicationState, costs: Costs, *, compatible: bool) -> Gates:
-    """Racks decide about each kind whose clients and partitions all have racks: KIP-924's utilities.
+    """Enables racks for each kind whose clients and partitions all have racks, as KIP-924's utilities do.
 
-    Kafka demands configured prices as well, and an active's changelogs must have racks (`compatible`).
+    Kafka also requires configured costs, and racks of an active's changelogs (`compatible`).
 
     Args:
         state: the application.
-        costs: the prices that count.
-        compatible: as in Kafka; racks decide also where all places cost the same.
+        costs: the costs that apply.
+        compatible: as in Kafka; racks are also enabled where all clients cost the same.
 
     Raises:
         AssignmentError: there is no such strategy.
@@ -109,12 +109,12 @@ def enabled_apart(state: ApplicationState, costs: Costs, *, compatible: bool) ->
 
 
 def _kinds(state: ApplicationState) -> tuple[TaskType, ...]:
-    """The kinds of tasks that the application has."""
+    """Returns the kinds of tasks that the application has."""
     return (TaskType.ACTIVE, TaskType.STANDBY)[: 1 + (state.assignment_configs.num_standby_replicas > 0)]
 
 
 def _where_it_matters(state: ApplicationState, gates: Gates, costs: Costs) -> Gates:
-    """The same, but for kinds of which every task costs the same everywhere."""
+    """Disables racks for each kind whose tasks all cost the same on every client."""
     gate = {TaskType.ACTIVE: gates.active, TaskType.STANDBY: gates.standby}
     for kind in _kinds(state):
         if not isinstance(gate[kind], Obstacle):
@@ -123,7 +123,7 @@ def _where_it_matters(state: ApplicationState, gates: Gates, costs: Costs) -> Ga
 
 
 class RackSteps:
-    """Optimisation of a board, as far as gates are open."""
+    """Optimization of a board, for the kinds of tasks that the gates enable."""
 
     def __init__(
         self,
@@ -134,14 +134,14 @@ class RackSteps:
         with_changelogs: bool = False,
         kafkas_ties: bool = False,
     ) -> None:
-        """Take what decides.
+        """Stores the inputs of the decision.
 
         Args:
             state: the application.
-            gates: which kinds racks decide about.
-            compatible: choose among plans of one cost as Kafka does, and swap standbys in pairs.
+            gates: the kinds for which racks count.
+            compatible: choose among plans of equal cost as Kafka does, and swap standbys in pairs.
             with_changelogs: an active's changelogs count (with `compatible` only).
-            kafkas_ties: choose among plans of one cost as Kafka does.
+            kafkas_ties: choose among plans of equal cost as Kafka does.
         """
         is_small = len(state.all_tasks) * len(state.states) <= MOST_ARCS
         self._state = state
@@ -151,7 +151,7 @@ class RackSteps:
         self._kafkas_ties = (compatible or kafkas_ties) and is_small
 
     def optimize_actives(self, board: Board, tasks: Sequence[TaskId], costs: Costs) -> None:
-        """Move these actives, all of them assigned, to where they cost least; each client keeps its number of them."""
+        """Moves these assigned actives to where they cost least; each client keeps its number of them."""
         if isinstance(self._gates.active, Obstacle) or not tasks:
             return
         if self._kafkas_ties:
@@ -162,12 +162,12 @@ class RackSteps:
         board.put(plan.assignments)
 
     def optimize_standbys(self, board: Board, costs: Costs, *, tags: bool, strategy: Strategy | None = None) -> None:
-        """Move standbys to where they cost least; each client keeps its number of them.
+        """Moves standbys to where they cost least; each client keeps its number of them.
 
         Args:
-            board: changes.
-            costs: prices.
-            tags: with Kafka's choice: no task may lose tags; ours never lets it (KIP-708).
+            board: the board, which is changed.
+            costs: the costs that apply.
+            tags: with Kafka's choice: no task may lose tags; the exact flow never lets it (KIP-708).
             strategy: with Kafka's choice: which graph places the standbys of two clients, default `min_traffic`.
         """
         if isinstance(self._gates.standby, Obstacle):
@@ -189,7 +189,7 @@ class RackSteps:
         return bill(self._state, before, plan, TaskType.STANDBY, costs).cost
 
     def _tag_rule(self, board: Board) -> MoveRule:
-        """Kafka counts the tags of all keys, the documents those that are configured."""
+        """Returns the rule that keeps tags: Kafka counts all tag keys, the KIP only the configured ones."""
         return _KeepsTags(board, None if self._as_kafka else self._tag_keys())
 
     def _tag_keys(self) -> tuple[str, ...]:
@@ -209,7 +209,7 @@ class RackSteps:
 
 
 class _KeepsTags:
-    """Whether a task stays on clients with as many different tags when one copy moves (KIP-708)."""
+    """Checks that a task stays on clients with as many different tags when one copy moves (KIP-708)."""
 
     def __init__(self, board: Board, keys: tuple[str, ...] | None) -> None:
         self._board = board

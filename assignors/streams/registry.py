@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What an assignor is asked.
+    """The input of an assignor.
 
     Attributes:
-        state: the application, with lags where the assignor needs them.
-        now_ms: the present in ms since 1970, which follow-up deadlines are counted from.
+        state: the application, with lags if the assignor needs them.
+        now_ms: the current time in ms since 1970, from which follow-up deadlines are counted.
         must_preserve_active: `sticky` only: actives stay where they were, whatever the balance.
-        compatible: Kafka's behaviour where Kafka strays from the documents.
+        compatible: Kafka's behaviour where Kafka deviates from the KIPs.
     """
 
     state: ApplicationState
@@ -33,14 +33,14 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What an assignor answered.
+    """The result of an assignor.
 
     Attributes:
         assignment: the answer.
-        probing_rebalance: warm-ups are under way, and another rebalance is to come.
-        obstacle: why racks had no say, if they had none.
-        warnings: what a person should hear, such as tags that contradict racks.
-        costs: the prices of tasks with state, configured or the assignor's own; None where it prices nothing.
+        probing_rebalance: whether another rebalance must follow, because tasks are not on their targets.
+        obstacle: why racks did not count, or None.
+        warnings: warnings for the user, such as tags that contradict racks.
+        costs: the costs of stateful tasks, configured or the assignor's own; None if it uses no costs.
     """
 
     assignment: TaskAssignment
@@ -51,4 +51,4 @@ class Outcome:
 
 
 ASSIGNORS: Final[dict[str, Callable[[Request], Outcome]]] = {}
-"""`ha`, `sticky`: each assignor under the name that Kafka's users know it by."""
+"""Each assignor by the name that Kafka's users know, such as `ha` and `sticky`."""

@@ -1,6 +1,6 @@
-"""When racks may decide about tasks, and what says no: KIP-925, sections 5 and 6, and 4.D for tags.
+"""Decides whether rack-aware optimization of tasks is enabled: KIP-925, sections 5 and 6, and 4.D for tags.
 
-Nothing is logged here; what disabled an optimisation is a value that callers show.
+Nothing is logged here; the reason for a disabled optimization is a value that callers show.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Reason(Enum):
-    """Kinds of obstacles to rack-aware optimisation."""
+    """Kinds of obstacles to rack-aware optimization."""
 
     STRATEGY_IS_NONE = "strategy_is_none"
     NO_TRAFFIC_COST = "no_traffic_cost"
@@ -34,16 +34,16 @@ class Reason(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Obstacle:
-    """Why nothing was optimised, and in a sentence what to do about it."""
+    """The reason why nothing was optimized, and a message that says what to do."""
 
     reason: Reason
     message: str
 
 
 def relevant_partitions(info: TaskInfo, kind: TaskType, *, compatible: bool = False) -> list[TaskTopicPartition]:
-    """The partitions whose racks matter: an active task reads its sources, a standby its changelogs.
+    """Returns the partitions whose racks matter: an active task reads its sources, a standby its changelogs.
 
-    Kafka's public utility counts an active task's changelogs as well (`compatible`), which it writes, but does not
+    Kafka's public utility also counts an active task's changelogs (`compatible`), which the task writes but does not
     read; Kafka's own HighAvailabilityTaskAssignor does not.
     """
     if kind is TaskType.STANDBY:
@@ -52,9 +52,9 @@ def relevant_partitions(info: TaskInfo, kind: TaskType, *, compatible: bool = Fa
 
 
 def costs_of(params: RackAwareOptimizationParams, *, compatible: bool = False) -> Costs | Obstacle:
-    """The prices: an override goes before what is configured, and both prices are needed (KIP-925, 5).
+    """Returns the costs: an override has priority over the configured cost, and both costs are needed (KIP-925, 5).
 
-    With `compatible` both must be configured even where overrides are given, as Kafka demands.
+    With `compatible` both must be configured even if overrides are given, as Kafka requires.
     """
     configs = params.application_state.assignment_configs
     traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
@@ -74,7 +74,7 @@ def costs_of(params: RackAwareOptimizationParams, *, compatible: bool = False) -
 
 
 def strategy_of(state: ApplicationState) -> Strategy | Obstacle:
-    """The configured strategy, unless it is `none`.
+    """Returns the configured strategy, or an obstacle if it is `none`.
 
     Raises:
         AssignmentError: There is no such strategy.
@@ -91,12 +91,12 @@ def strategy_of(state: ApplicationState) -> Strategy | Obstacle:
 def missing_rack(
     state: ApplicationState, infos: Iterable[TaskInfo], kind: TaskType, *, compatible: bool = False
 ) -> Obstacle | None:
-    """The first client, or partition of these tasks, without a known rack (KIP-925, 6).
+    """Returns an obstacle for the first client, or partition of these tasks, without a known rack (KIP-925, 6).
 
     Args:
         state: the application; every client needs a rack.
         infos: tasks whose partitions need racks.
-        kind: what the tasks are.
+        kind: the role of the tasks.
         compatible: see `relevant_partitions`.
     """
     for process, client in state.states.items():
@@ -124,13 +124,13 @@ def missing_rack(
 def all_the_same(
     state: ApplicationState, infos: Iterable[TaskInfo], kind: TaskType, traffic_cost: int
 ) -> Obstacle | None:
-    """Whether every client costs the same for each of these tasks, so that racks have nothing to decide (KIP-925, 6).
+    """Returns an obstacle if every client costs the same for each of these tasks (KIP-925, 6).
 
     Args:
         state: the application; every client and partition has a rack.
         infos: the tasks.
-        kind: what the tasks are.
-        traffic_cost: what a partition across racks costs.
+        kind: the role of the tasks.
+        traffic_cost: cost of a partition read across racks.
     """
     racks = {client.rack_id for client in state.states.values()}
     for info in infos if traffic_cost else ():
@@ -144,7 +144,7 @@ def all_the_same(
 
 
 def tag_warnings(state: ApplicationState) -> list[str]:
-    """Where clients' tags do not say what their racks say (KIP-925, 4.D.III): worth a warning, tags win.
+    """Returns warnings for clients whose tags contradict their racks (KIP-925, 4.D.III); tags win.
 
     Without tags or without racks there is nothing to compare.
     """

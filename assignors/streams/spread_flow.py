@@ -1,7 +1,7 @@
-"""Several standbys per task over the values of one tag, exactly: the rule of `assignors.streams.tags` as a flow.
+"""Spreads several standbys per task over the values of one tag: the rule of `assignors.streams.tags` as an exact flow.
 
-A task that must be on so many different values sends as many standbys as it still lacks through a node that leads to
-each new value once, and the others wherever they like:
+A task that must be on a number of different values sends as many standbys as it still lacks through a node that leads
+to each new value once, and the others to any value:
 
     task ──┬── apart ── at most one each ── value of the task, new ──┬── at most one each ── client
            └── free ─────────────────────── any value of the task ───┘
@@ -35,13 +35,13 @@ class _Arcs:
 
 
 def place_spread(standbys: Standbys, value: Int64Array, least: Int64Array, costs: Costs) -> Int32Array:
-    """The client of every standby, [U], at least cost, every task on as many different values as it must be.
+    """Computes the client of every standby, [U], at least cost, with every task on its required number of values.
 
     Args:
-        standbys: what is to be placed, each free to go anywhere but where its task is.
-        value: [C] value of the client's tag, 0..V-1, or -1 where it has none.
-        least: [T] different values that the task must be on.
-        costs: prices.
+        standbys: the standbys to place; each may go to any client without its task.
+        value: [C] value of the client's tag, 0..V-1, or -1 if it has none.
+        least: [T] number of different values that the task must be on.
+        costs: the costs that apply.
 
     Complexity: a flow with tasks * clients arcs.
     """
@@ -78,7 +78,7 @@ def _free(tail: Int64Array, head: Int64Array, capacity: Int64Array) -> _Arcs:
 
 
 def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, costs: Costs) -> _Arcs:
-    """From the values of each task (the first node of all, and how many each task has) to clients."""
+    """Returns the arcs from the values of each task to clients; `nodes` are the first value node and V + 1."""
     value_node, values = nodes
     clients, tasks = len(standbys.group), len(standbys.remote)
     here = np.zeros((tasks, clients), np.bool_)
@@ -94,7 +94,7 @@ def _seated(standbys: Standbys, nodes: tuple[int, int], column: Int64Array, cost
 
 
 def _hand_out(standbys: Standbys, got: Int64Array) -> Int32Array:
-    """Standbys that may stay do, the others of a task take its other places in ascending order."""
+    """Keeps standbys whose client still gets the task; the others of a task take its other clients in order."""
     clients = len(standbys.group)
     had = standbys.task.astype(np.int64) * clients + standbys.client
     placed = standbys.client.copy()

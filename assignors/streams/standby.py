@@ -1,15 +1,15 @@
-"""Where standby tasks go at least cost, on arrays: what KIP-925 (4.C) does by swapping pairs, done exactly.
+"""Places standby tasks at least cost, on arrays: exactly, while KIP-925 (4.C) swaps pairs.
 
-Objective, exact: how many standbys each client has stays as it was, no task is twice on one client, every standby goes
-only to a group of clients that it may go to (tags, KIP-708); then
+Objective, exact: each client keeps its number of standbys, no task is twice on one client, every standby goes only to
+an allowed group of clients (tags, KIP-708); then
 
 1. cost: traffic cost * changelog partitions read across racks + non-overlap cost * standbys not where they were,
 2. moves.
 
-Standbys with the same changelog racks and the same allowed groups share a pool of one flow (`standby_flow`), in which
-a pool knows nothing of who is active where. Most answers of that flow can be handed out so that no task meets itself
+Standbys with the same changelog racks and the same allowed groups share a pool of one flow (`standby_flow`), which
+ignores where the actives are. Most solutions of that flow can be assigned to tasks so that no client has a task twice
 (`standby_deal`); tasks for which that fails get a node of their own with the clients they may have, and the flow is
-solved again. Each flow bounds the optimum from below, so the first that can be handed out is optimal.
+solved again. The cost of each flow is a lower bound, so the first that can be assigned is optimal.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from assignors.streams.active import Costs
 
 PATIENCE: Final = 6
-"""Flows after which every task gets a node of its own: slower, but the last."""
+"""Flows after which every task gets a node of its own: slower, but this flow is the last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,17 +36,17 @@ class Standbys:
 
     Attributes:
         task: [U] task of the standby, ascending.
-        client: [U] client that has it, where it costs no move.
-        seats: [C] standbys that the client takes.
+        client: [U] its current client, where it costs no move.
+        seats: [C] number of standbys that the client takes.
         remote: [T] row of `remotes`.
         remotes: [K, R] changelog partitions that a client in the rack would read across racks.
         group: [C] group of the client.
         rack: [G] rack of the group.
         kind: [T] row of `allowed`.
         allowed: [L, G] true where a standby may move to.
-        stays: [U] true where it may stay.
-        fixed_task: [F] tasks that stand elsewhere too, in ways that do not move (active),
-        fixed_client: [F] and the clients where: no standby of the task may come there.
+        stays: [U] true if it may stay.
+        fixed_task: [F] a task that a client has in a form that does not move (active, for example).
+        fixed_client: [F] the client; no standby of the task may move there.
     """
 
     task: Int32Array
@@ -64,7 +64,7 @@ class Standbys:
 
 
 def cost_of(standbys: Standbys, costs: Costs, placed: Int32Array) -> int:
-    """What a placement costs; a standby that is where its task had one has not moved."""
+    """Returns the cost of a placement; a standby on a client that had a standby of its task has not moved."""
     clients = len(standbys.group)
     moved = np.isin(
         standbys.task.astype(np.int64) * clients + placed, standbys.task * np.int64(clients) + standbys.client
@@ -74,14 +74,14 @@ def cost_of(standbys: Standbys, costs: Costs, placed: Int32Array) -> int:
 
 
 def optimize_standby(standbys: Standbys, costs: Costs, *, portable: bool = False) -> Int32Array:
-    """The client of every standby, [U], at least cost (objective above).
+    """Computes the client of every standby, [U], at least cost (objective above).
 
     Args:
-        standbys: the standbys and where they are.
-        costs: prices.
-        portable: solve with networkx even where OR-Tools is there; same cost, other ties.
+        standbys: the standbys and their current clients.
+        costs: the costs that apply.
+        portable: solve with networkx even if OR-Tools is installed; same cost, other ties.
 
-    Complexity: a few flows with arcs in the number of pools * present clients, and tasks of their own * clients.
+    Complexity: a few flows with arcs in the number of pools * current clients, and of tasks with an own node * clients.
     """
     if not len(standbys.task):
         return standbys.client

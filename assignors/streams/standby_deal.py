@@ -1,7 +1,7 @@
-"""Which standby of a pool takes which unit of the flow, so that no task meets itself on a client.
+"""Assigns the units of the flow to the standbys of a pool, so that no client has a task twice.
 
-A pool's standbys cost the same wherever they move, so those that would meet themselves exchange targets within the
-pool, or with one that was to stay. What cannot be settled so is reported, not forced.
+A pool's standbys cost the same wherever they move, so standbys that conflict with their own task exchange targets
+within the pool, or with one that was to stay. Conflicts that remain are reported, not forced.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def deal(standbys: Standbys, alone: BoolArray, answer: Answer) -> tuple[Int32Array, Int64Array]:
-    """A client for every standby, [U], and the standbys that would meet their own task there.
+    """Returns a client for every standby, [U], and the standbys whose client would then have their task twice.
 
     Args:
-        standbys: what is to be placed.
+        standbys: the standbys to place.
         alone: [T] tasks that had a node of their own.
         answer: the flow.
     """
@@ -33,7 +33,7 @@ def deal(standbys: Standbys, alone: BoolArray, answer: Answer) -> tuple[Int32Arr
 
 
 def _own(standbys: Standbys, alone: BoolArray, answer: Answer, placed: Int64Array) -> None:
-    """Tasks with a node of their own: standbys that may stay do, the others take the rest in ascending order."""
+    """Places tasks with a node of their own: standbys stay if they may, the others take the rest in ascending order."""
     clients = len(standbys.group)
     got = answer.own_task * clients + answer.own_client
     mine = np.flatnonzero(alone[standbys.task])
@@ -45,7 +45,7 @@ def _own(standbys: Standbys, alone: BoolArray, answer: Answer, placed: Int64Arra
 
 
 def _stay(standbys: Standbys, answer: Answer, placed: Int64Array) -> Int64Array:
-    """Let the first standbys of each pool stay where the flow leaves some; gives those that move, by pool."""
+    """Keeps the first standbys of each pool where the flow keeps some; returns those that move, by pool."""
     clients = len(standbys.group)
     shared = np.flatnonzero((answer.pool >= 0) & standbys.stays)
     pair = answer.pool[shared].astype(np.int64) * clients + standbys.client[shared]
@@ -67,16 +67,16 @@ def _stay(standbys: Standbys, answer: Answer, placed: Int64Array) -> Int64Array:
 
 
 def _go(answer: Answer, moving: Int64Array, placed: Int64Array) -> None:
-    """Movers of a pool, in ascending order, take its targets in ascending order."""
+    """Gives the movers of a pool, in ascending order, its targets in ascending order."""
     order = np.lexsort((answer.go_client, answer.go_pool))
     placed[moving] = np.repeat(answer.go_client[order], answer.go_units[order])
 
 
 class _Meetings:
-    """Who is where, and the exchanges that keep a task from meeting itself.
+    """The placement, and the exchanges that prevent a task from being twice on a client.
 
-    None of them changes the cost: like standbys exchange targets, any two that move exchange targets within a group of
-    clients, or one that moves and one that stays, alike and from the same client, change parts.
+    No exchange changes the cost: equal standbys exchange targets, any two movers exchange targets within a group of
+    clients, or a mover and a stayer, equal and from the same client, exchange roles.
     """
 
     def __init__(self, standbys: Standbys, placed: Int64Array) -> None:
@@ -90,7 +90,7 @@ class _Meetings:
         self._wrong = np.isin(self._base + placed, self._fixed) | self._doubles()
 
     def _doubles(self) -> BoolArray:
-        """Standbys that come where one of their task is already: of two that come, all but the first."""
+        """Returns the standbys that move to a client with a standby of their task; of several movers all but one."""
         at = self._base + self._placed
         comes = (self._placed != self._client).astype(np.int64)
         order = np.lexsort((comes, at))
@@ -99,7 +99,7 @@ class _Meetings:
         return again
 
     def settle(self, moving: Int64Array, pool: Int32Array) -> list[int]:
-        """Exchange what can be exchanged; gives the standbys for which nothing could.
+        """Makes all exchanges that are possible; returns the standbys still in conflict.
 
         Args:
             moving: standbys of pools that move, by pool.
@@ -128,9 +128,9 @@ class _Meetings:
         return left
 
     def _exchange(self, one: int, others: Int64Array, taken: set[int]) -> bool:
-        """Give `one` the target of another mover, and the other one its own."""
+        """Exchanges the targets of `one` and another mover; returns whether that was possible."""
         mine, here = int(self._base[one]), int(self._placed[one])
-        for other in others:  # arrays are walked lazily: the first is nearly always right
+        for other in others:  # no vectorized search: the first is nearly always right
             theirs, there = int(self._base[other]), int(self._placed[other])
             if there != here and mine + there not in taken and theirs + here not in taken:
                 self._put(int(other), here, taken)
@@ -139,7 +139,7 @@ class _Meetings:
         return False
 
     def _change_parts(self, one: int, siblings: Int64Array, taken: set[int]) -> bool:
-        """Let `one` stay, and one that was to stay at the same client take its target."""
+        """Lets `one` stay and a stayer of the same client take its target; returns whether that was possible."""
         home, here = int(self._client[one]), int(self._placed[one])
         if not self._stays[one] or int(self._base[one]) + home in taken:
             return False
@@ -151,7 +151,7 @@ class _Meetings:
         return False
 
     def _put(self, one: int, client: int, taken: set[int]) -> None:
-        """Move a standby; where it met its own task, the place stays taken."""
+        """Moves a standby; if it was in conflict, its old place stays taken by the other one."""
         if not self._wrong[one]:
             taken.discard(int(self._base[one]) + int(self._placed[one]))
         self._placed[one] = client

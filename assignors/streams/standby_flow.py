@@ -1,4 +1,4 @@
-"""The flow behind `assignors.streams.standby`: pools of like standbys, and tasks that have a node of their own.
+"""The minimum-cost flow of `assignors.streams.standby`: pools of equal standbys, and tasks with a node of their own.
 
 pool ──┬───────────────── client that has such a standby, no move ─────────────┐
        └── hub (kind, rack), price, a move ── group ─────────────────────── client
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Units on the arcs that say where standbys go, arcs without units left out.
+    """The flow on the arcs to clients, without empty arcs.
 
     Attributes:
         pool: [U] pool of each standby, -1 for those of tasks with a node of their own.
-        stay_pool: [A] pool,
-        stay_client: [A] client,
+        stay_pool: [A] a pool.
+        stay_client: [A] a client.
         stay_units: [A] standbys of the pool that stay there.
-        go_pool: [B] pool,
-        go_client: [B] client,
+        go_pool: [B] a pool.
+        go_client: [B] a client.
         go_units: [B] standbys of the pool that move there.
-        own_task: [D] task with a node of its own,
-        own_client: [D] and a client that it gets.
+        own_task: [D] a task with a node of its own.
+        own_client: [D] a client that gets a standby of it.
     """
 
     pool: Int32Array
@@ -58,11 +58,11 @@ class _Arcs:
 
 
 def flow(standbys: Standbys, costs: Costs, alone: BoolArray, *, portable: bool) -> Answer:
-    """An optimal flow.
+    """Computes an optimal flow.
 
     Args:
-        standbys: what is to be placed.
-        costs: prices.
+        standbys: the standbys to place.
+        costs: the costs that apply.
         alone: [T] tasks that have a node of their own.
         portable: solve with networkx.
     """
@@ -73,7 +73,7 @@ def flow(standbys: Standbys, costs: Costs, alone: BoolArray, *, portable: bool) 
     goes, hub_pool, hub_group = _goes(standbys, some_task, costs)
     own_task = np.flatnonzero(alone & (np.bincount(standbys.task, minlength=len(alone)) > 0))
     own, own_at, own_client = _own(standbys, own_task, costs)
-    # nodes: clients, groups of each pool (where they meet: one node per group), pools, tasks of their own
+    # nodes: clients, groups (one node for all pools), pools, tasks with a node of their own
     group_node, pool_node = clients, clients + groups
     task_node = pool_node + len(some_task)
     to_client = np.arange(clients)
@@ -121,7 +121,7 @@ def flow(standbys: Standbys, costs: Costs, alone: BoolArray, *, portable: bool) 
 
 
 def _pools(standbys: Standbys, alone: BoolArray) -> tuple[Int32Array, Int64Array]:
-    """Pool of each standby, and some task of each pool."""
+    """Returns the pool of each standby, and one task of each pool."""
     pool = np.full(len(standbys.task), -1, np.int32)
     shared = np.flatnonzero(~alone[standbys.task])
     task = standbys.task[shared]
@@ -149,7 +149,7 @@ def _goes(standbys: Standbys, some_task: Int64Array, costs: Costs) -> tuple[_Arc
 
 
 def _own(standbys: Standbys, tasks: Int64Array, costs: Costs) -> tuple[_Arcs, Int64Array, Int64Array]:
-    """Arcs of tasks with a node of their own, with the index of the task and the client of each."""
+    """Returns the arcs of tasks with a node of their own, with the index of the task and the client of each."""
     clients = len(standbys.group)
     row = np.full(len(standbys.remote), -1, np.int64)
     row[tasks] = np.arange(len(tasks))
@@ -170,7 +170,7 @@ def _own(standbys: Standbys, tasks: Int64Array, costs: Costs) -> tuple[_Arcs, In
 def _through_groups(
     pool: Int64Array, group: Int64Array, units: Int64Array, group_of: Int32Array, seat: Int64Array
 ) -> tuple[Int64Array, Int64Array, Int64Array]:
-    """Units from pool to client, out of those from pool to group and from group to client."""
+    """Returns the units from pool to client, derived from those from pool to group and from group to client."""
     from_pool = np.argsort(group, kind="stable")
     to_client = np.argsort(group_of, kind="stable")
     sender = np.repeat(pool[from_pool], units[from_pool])

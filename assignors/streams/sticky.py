@@ -1,14 +1,15 @@
 """`StickyTaskAssignor` of KIP-924 and its predecessor: tasks stay, loads are even, racks decide where that is cheap.
 
-By default an answer is final: what everybody had is kept where Kafka's deal is no better, and otherwise the deal is
-repeated on its own answer while that gets better, so that a second run moves nothing. Better means, in this order:
+By default an answer is stable, so that a second rebalance moves nothing: the previous assignment is kept if that of
+Kafka's algorithm is not better; otherwise the algorithm is repeated on its own answer as long as that improves it.
+Better means, in this order:
 
 1. balance of actives: squares of actives by thread,
 2. tags: different tags of `rack.aware.assignment.tags` on the clients of each task, the more the better (KIP-708),
 3. balance: squares of all tasks by thread,
 4. cost: traffic cost * partitions read across racks + non-overlap cost * tasks that are not where they were.
 
-Kafka deals once, whatever the tags (`compatible`).
+Kafka runs its algorithm once and ignores tags (`compatible`).
 """
 
 from __future__ import annotations
@@ -48,10 +49,10 @@ if TYPE_CHECKING:
 Plan: TypeAlias = dict[ProcessId, KafkaStreamsAssignment]
 
 COSTS: Final = Costs(traffic=1, non_overlap=10)
-"""Prices where none are configured: tasks stay rather than follow racks (Kafka 4.3, both sticky assignors)."""
+"""Costs if none are configured: tasks stay rather than follow racks (Kafka 4.3, both sticky assignors)."""
 
 DEALS: Final = 8
-"""Deals on their own answers at most; two or three end nearly all."""
+"""Maximum number of repeated runs; two or three are nearly always enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,15 +60,16 @@ class StickyTaskAssignor:
     """KIP-924's plug-in around `sticky`.
 
     Attributes:
-        clock_ms: the present in ms since 1970.
-        must_preserve_active: actives stay where they were, racks are not asked, and a follow-up comes at once.
+        clock_ms: returns the current time in ms since 1970.
+        must_preserve_active: actives stay where they were, racks are ignored, and a follow-up rebalance is requested
+            at once.
     """
 
     clock_ms: Callable[[], int]
     must_preserve_active: bool = False
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Decide (see `sticky`)."""
+        """Computes the assignment (see `sticky`)."""
         request = Request(
             state=application_state, now_ms=self.clock_ms(), must_preserve_active=self.must_preserve_active
         )
@@ -76,19 +78,19 @@ class StickyTaskAssignor:
     def on_assignment_computed(
         self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
     ) -> None:
-        """Nothing to do: this assignor remembers nothing."""
+        """Does nothing: this assignor has no state."""
 
 
 def sticky(request: Request) -> Outcome:
-    """Actives and standbys near where they were (KIP-924; KIP-925, 4.B.III).
+    """Assigns actives and standbys close to the previous assignment (KIP-924; KIP-925, 4.B.III).
 
-    With `must_preserve_active` one client asks for a follow-up rebalance at once.
+    With `must_preserve_active` one client requests a follow-up rebalance at once.
 
     Args:
-        request: the application; lags are not looked at.
+        request: the application; lags are not used.
 
     Raises:
-        AssignmentError: a setting means nothing.
+        AssignmentError: a setting has an invalid value.
     """
     manners = Manners(must_preserve_active=request.must_preserve_active)
     costs = configured_costs(request.state, COSTS)
@@ -99,17 +101,17 @@ def sticky(request: Request) -> Outcome:
 
 
 def legacy_sticky(request: Request) -> Outcome:
-    """As Kafka's sticky assignor before KIP-924: of two equally loaded clients the one with more threads has more room.
+    """Assigns as Kafka's sticky assignor before KIP-924, which prefers more threads among equally loaded clients.
 
     Raises:
-        AssignmentError: a setting means nothing.
+        AssignmentError: a setting has an invalid value.
     """
     gates = enabled_together(request.state, None if request.compatible else configured_costs(request.state, COSTS))
     return _outcome(request, Manners(is_former=True), gates, hurry=False)
 
 
 def keep_prior(request: Request) -> Outcome:
-    """Actives exactly where they were, and a follow-up rebalance at once (see `assignors.streams.fallback`)."""
+    """Keeps actives exactly where they were and requests a follow-up rebalance (see `assignors.streams.fallback`)."""
     manners = Manners(must_preserve_active=True, is_former=True)
     outcome = _outcome(request, manners, Gates(active=NOT_ASKED, standby=NOT_ASKED), hurry=True)
     return replace(outcome, probing_rebalance=True, costs=None)
@@ -136,7 +138,7 @@ def _outcome(request: Request, manners: Manners, gates: Gates, *, hurry: bool) -
 def _run_once(
     state: ApplicationState, manners: Manners, gates: Gates, previous: Plan, *, compatible: bool = False
 ) -> Plan:
-    """One deal, each kind of task followed by what racks make of it."""
+    """Runs the algorithm once: actives, their rack-aware optimization, then standbys and their optimization."""
     board = board_of(state)
     racks = RackSteps(state, gates, compatible=compatible, with_changelogs=not manners.is_former)
     costs = configured_costs(state, COSTS)
@@ -152,12 +154,13 @@ def _run_once(
 
 
 def _run_until_final(state: ApplicationState, manners: Manners, gates: Gates, previous: Plan) -> Plan:
-    """What everybody had, if no deal is better; else deals until none is better than the last.
+    """Returns the previous plan if no new one is better; else repeats the algorithm until the plan no longer improves.
 
-    Each deal is made with the exact flows; up to a size with Kafka's network, whose choice among plans of one cost may
-    suit the standbys better; and without racks, whose moves are priced from the deal and not from what everybody had
-    (limits of subtopologies need racks). That the last answer is final follows from the triangle inequality of moves:
-    what was not worth its moves from `previous` is not worth its moves from an answer on the way there.
+    Each step takes the best of several runs: with the exact flows; up to a size also with Kafka's network, whose choice
+    among plans of equal cost may suit the standbys better; with `min_traffic` also without racks, because the rack
+    steps price moves from the run's own placement and not from the previous plan (limits of subtopologies need racks).
+    The last answer is stable because of the triangle inequality of moves: a plan that was not worth its moves from
+    `previous` is not worth its moves from an answer on the way there.
     """
     manners = replace(manners, tag_keys=state.assignment_configs.rack_aware_assignment_tags)
 
@@ -185,7 +188,7 @@ def _run_until_final(state: ApplicationState, manners: Manners, gates: Gates, pr
 
 
 def _is_whole(state: ApplicationState, plan: Plan) -> bool:
-    """Whether nothing is missing, left over or wrong: every active once, and every standby that there is room for."""
+    """Returns whether the plan is valid and complete: each active once, and as many standbys as the clients allow."""
     answer = TaskAssignment(assignment=tuple(plan.values()))
     if validate_task_assignment(state, answer) is not AssignmentError.NONE:
         return False
@@ -201,7 +204,7 @@ def _is_whole(state: ApplicationState, plan: Plan) -> bool:
 
 
 def _rank(state: ApplicationState, before: Plan, plan: Plan, gates: Gates) -> tuple[int, int, int, int]:
-    """What a deal is to make small (see above)."""
+    """Returns the rank of a plan; smaller is better (see the module docstring)."""
     common = lcm(*(client.num_processing_threads for client in state.states.values()))
     stateful = configured_costs(state, COSTS)
     actives = everything = price = 0
@@ -219,7 +222,7 @@ def _rank(state: ApplicationState, before: Plan, plan: Plan, gates: Gates) -> tu
 
 
 def _tags_of_copies(state: ApplicationState, plan: Plan) -> int:
-    """Different tags on the clients that have a task with a changelog, summed over these tasks."""
+    """Returns the number of different tags on the clients of a task, summed over tasks with a changelog."""
     keys = state.assignment_configs.rack_aware_assignment_tags
     if not keys:
         return 0

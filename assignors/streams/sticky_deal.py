@@ -1,10 +1,9 @@
-"""Tasks dealt out so that they stay where they were, as Kafka's sticky assignors deal them.
+"""Assigns tasks so that they stay where they were, as Kafka's sticky assignors do.
 
-A client keeps its actives up to its quota; what is left goes to clients that had a standby and have room; the rest, and
-standbys, go to clients that had the task unless these are crowded, else to the least loaded client that does not
-already have all the same neighbours for it. Standbys may be kept apart by tags, which Kafka's are not. Tasks and
-clients come in the order in which Kafka's sets list them: it is no worse than another, and how many actives a client
-gets depends on it.
+A client keeps its actives up to its quota; other actives go to clients that had a standby and are below their quota;
+the rest, and standbys, go to clients that had the task unless these are crowded, else to the least loaded client that
+has a task with which this one was not yet paired. Standbys may be kept apart by tags, unlike Kafka's. Tasks and clients
+are in the order of Kafka's sets: no other order is better, and the number of actives of a client depends on it.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Manners:
-    """In what Kafka's sticky assignors differ.
+    """The variants of the sticky assignor.
 
     Attributes:
         must_preserve_active: actives stay whatever the balance.
-        is_former: the assignor before KIP-924: of two clients with equal load the one with more threads has more room,
-            and clients and tasks with changelogs come in ascending order.
-        tag_keys: each standby goes where it brings its task the most tags of these keys that it has not (KIP-708);
-            Kafka's have none.
+        is_former: the assignor before KIP-924: of two clients with equal load it prefers the one with more threads,
+            and clients and tasks with changelogs are in ascending order.
+        tag_keys: each standby goes to a client that adds the most tags of these keys to its task (KIP-708); Kafka's
+            sticky assignors ignore tags.
     """
 
     must_preserve_active: bool = False
@@ -44,16 +43,16 @@ class Manners:
 
 
 class Deal:
-    """One deal: who had what, who gets what, and which tasks have been neighbours already."""
+    """One run: the previous assignment, the new one, and the pairs of tasks that have shared a client in it."""
 
     def __init__(self, state: ApplicationState, board: Board, previous: Assignments, manners: Manners) -> None:
-        """Start from an empty board.
+        """Starts from an empty board.
 
         Args:
             state: the application.
-            board: changes.
-            previous: what every client had.
-            manners: see there.
+            board: the board, which is changed.
+            previous: the previous assignment of every client.
+            manners: the variant.
         """
         self._tasks = state.all_tasks
         self._board = board
@@ -64,12 +63,12 @@ class Deal:
         self._standby: dict[TaskId, list[ProcessId]] = {}
         for process in board:
             for task in sorted(previous[process].of_type(TaskType.ACTIVE)):
-                self._active[task] = process  # of several that claim it the last one, as in Kafka
+                self._active[task] = process  # if several clients claim it, the last one, as in Kafka
             for task in previous[process].of_type(TaskType.STANDBY):
                 self._standby.setdefault(task, []).append(process)
 
     def deal_actives(self) -> None:
-        """Give every task to a client."""
+        """Gives every task to a client."""
         threads = sum(seat.threads for seat in self._board.values())
         quota = len(self._tasks) // threads
         left = dict.fromkeys(tasks_at_once(self._tasks))
@@ -91,7 +90,7 @@ class Deal:
             self._give(task, self._best(task, everybody), TaskType.ACTIVE)
 
     def deal_standbys(self, count: int) -> None:
-        """Give every task with a changelog that many standbys, as far as there are clients without the task."""
+        """Gives every task with a changelog that many standbys, if there are enough clients without the task."""
         for info in self._changelogged():
             for _ in range(count):
                 free = [seat for seat in self._board.values() if not seat.has(info.id)]
@@ -102,7 +101,7 @@ class Deal:
                 self._give(info.id, self._best(info.id, self._set_of(free)), TaskType.STANDBY)
 
     def _most_apart(self, task: TaskId, seats: Sequence[Seat]) -> list[Seat]:
-        """Those that bring the task the most tags that its copies do not have yet."""
+        """Returns the clients with the most tags that the task's copies do not have yet."""
         keys = self._manners.tag_keys
         there = {tag for seat in self._board.values() if seat.has(task) for tag in seat.tags.items() if tag[0] in keys}
         new = [sum(tag[0] in keys and tag not in there for tag in seat.tags.items()) for seat in seats]
@@ -115,7 +114,11 @@ class Deal:
         seat.give(task, kind)
 
     def _best(self, task: TaskId, seats: Sequence[Seat]) -> Seat:
-        """Where the task was, unless that is crowded; then where its least loaded standby was; else where room is."""
+        """Returns the best client for the task.
+
+        This is the one that had it active, else the least loaded that had a standby, unless crowded; else the least
+        loaded.
+        """
         if len(seats) == 1:
             return seats[0]
         standbys = [seat for seat in seats if seat.process in self._standby.get(task, ())]
@@ -127,19 +130,19 @@ class Deal:
         return self._least_loaded(task, seats) or seats[0]
 
     def _is_crowded(self, seat: Seat) -> bool:
-        """Whether it has a task for every thread and another client has more room."""
+        """Returns whether it has a task for every thread and another client is less full."""
         if seat.count < seat.threads:
             return False
         fullness = self._fullness(seat)
         return any(self._fullness(other) < fullness for other in self._board.values())
 
     def _fullness(self, seat: Seat) -> tuple[float, int]:
-        """Less means more room."""
+        """Returns a sort key; a smaller one means that the client is less full."""
         load = (len(seat.active) + len(seat.standby)) / seat.threads
         return load, -seat.threads if self._manners.is_former else 0
 
     def _least_loaded(self, task: TaskId, seats: Sequence[Seat]) -> Seat | None:
-        """An empty client, or the least loaded with a task that never was its neighbour, or just the least loaded."""
+        """Returns an empty client, or the least loaded with a task not yet paired with this, or the least loaded."""
         nothing = math.inf, 0
         least, least_fullness = None, nothing
         fresh, fresh_fullness = None, nothing

@@ -1,10 +1,10 @@
-"""Standbys that keep the spread of tags (KIP-708) while racks decide: which groups of clients a standby may move to.
+"""Optimizes standbys by racks while keeping the spread of tags (KIP-708).
 
-The rule is Kafka's: a task is on clients that together have as many different (key, value) pairs of tags as before. For
-one standby per task that is a set of allowed groups, and the flow is exact. With more the rule ties standbys of a task
-to each other. Then the answer without tags is taken if it happens to keep the rule (no other can be better); with one
-key another flow is exact (`spread_flow`); with several keys, or more than that can hold, one standby of each task is
-placed at a time, exactly, another one in each turn, until nothing gets better.
+The rule is Kafka's: the clients of a task together have at least as many different tag (key, value) pairs as before.
+With one standby per task the rule gives a set of allowed groups of clients, and the flow is exact. With more standbys
+the rule couples the standbys of a task. Then the plan without tags is taken if it satisfies the rule (no other can be
+better); with one key another flow is exact (`spread_flow`); with several keys, or above the size limit of that flow,
+each flow places one standby of each task exactly, a different one in each turn, until the cost no longer decreases.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from assignors.streams.active import Costs
 
 TURNS: Final = 30
-"""Turns of all standbys at most,"""
+"""Maximum number of turns."""
 
 IDLE_TURNS: Final = 5
-"""and turns in a row that bring nothing before it is left at that."""
+"""Number of turns in a row without improvement after which it stops."""
 
 Tags = frozenset[tuple[str, str]]
 
@@ -39,7 +39,7 @@ class Tagged:
 
 
 def unrestrained(**fields: Any) -> Standbys:
-    """Standbys that may stay and may go to every group."""
+    """Returns standbys that may stay and may go to every group."""
     return Standbys(
         kind=np.zeros(len(fields["remote"]), np.int32),
         allowed=np.ones((1, len(fields["rack"])), np.bool_),
@@ -50,7 +50,7 @@ def unrestrained(**fields: Any) -> Standbys:
 
 
 def optimize_tagged(tagged: Tagged, costs: Costs) -> Int32Array:
-    """The client of every standby, [U]: as `optimize_standby`, and no task loses tags."""
+    """Returns the client of every standby, [U]: as `optimize_standby`, and no task loses tags."""
     standbys = tagged.standbys
     if not any(tagged.tags):
         return optimize_standby(standbys, costs)
@@ -69,7 +69,7 @@ def optimize_tagged(tagged: Tagged, costs: Costs) -> Int32Array:
 
 
 def _spread(tagged: Tagged, placed: Int32Array) -> Int64Array:
-    """[T] different tag pairs over all clients that have the task."""
+    """Returns [T] the number of different tag pairs over all clients that have the task."""
     standbys = tagged.standbys
     pairs: list[set[tuple[str, str]]] = [set() for _ in standbys.remote]
     for tasks, clients in ((standbys.fixed_task, standbys.fixed_client), (standbys.task, placed)):
@@ -79,7 +79,7 @@ def _spread(tagged: Tagged, placed: Int32Array) -> Int64Array:
 
 
 def _in_turns(tagged: Tagged, least: Int64Array, costs: Costs, bound: int) -> Int32Array:
-    """Standbys placed one per task at a time, another one in each turn; nothing can cost less than `bound`."""
+    """Places standbys one per task at a time, in another order in each turn; stops when the cost is `bound`."""
     given = tagged.standbys
     placed = given.client.copy()
     cost, idle, turn = cost_of(given, costs, placed), 0, 0
@@ -96,7 +96,7 @@ def _in_turns(tagged: Tagged, least: Int64Array, costs: Costs, bound: int) -> In
 
 
 def _ranks(task: Int32Array, turn: int) -> Int64Array:
-    """[U] 0, 1, … for the standbys of each task, in another order in each turn."""
+    """Returns [U] 0, 1, … for the standbys of each task, in a different order in each turn."""
     dice = np.random.default_rng(turn).random(len(task))
     order = np.lexsort((dice, task))
     rank = np.empty(len(task), np.int64)
@@ -105,16 +105,19 @@ def _ranks(task: Int32Array, turn: int) -> Int64Array:
 
 
 def _homes(given: Standbys, placed: Int32Array) -> Int32Array:
-    """[U] where each standby costs no move: where it is if its task was there, else one of the task's other places."""
+    """Returns [U] the client where each standby costs no move.
+
+    This is its current client if its task was there, else another client that had a standby of its task.
+    """
     clients = len(given.group)
     had, has = given.task.astype(np.int64) * clients + given.client, given.task.astype(np.int64) * clients + placed
     homes = placed.copy()
-    homes[~np.isin(has, had)] = np.sort(had[~np.isin(had, has)]) % clients  # both by task, as many of each
+    homes[~np.isin(has, had)] = np.sort(had[~np.isin(had, has)]) % clients  # both sorted by task, equally many each
     return homes
 
 
 def _question(tagged: Tagged, placed: Int32Array, movable: BoolArray, least: Int64Array) -> Standbys:
-    """The question of where the movable standbys go, at most one per task, while the others stay where they are."""
+    """Returns the problem of placing the movable standbys, at most one per task, while the others stay."""
     standbys = tagged.standbys
     fixed_task = np.concatenate([standbys.fixed_task, standbys.task[~movable]])
     fixed_client = np.concatenate([standbys.fixed_client, placed[~movable]])
@@ -139,7 +142,7 @@ def _question(tagged: Tagged, placed: Int32Array, movable: BoolArray, least: Int
 
 
 def _kinds(around: list[Tags], least: Int64Array, tags: tuple[Tags, ...]) -> tuple[Int32Array, BoolArray]:
-    """Row of each task in a table of allowed groups: those that bring it to the least number of tag pairs."""
+    """Returns each task's row in a table of allowed groups: those that give it at least its number of tag pairs."""
     rows: dict[tuple[Tags, int], int] = {}
     kind = np.array(
         [rows.setdefault((found, least), len(rows)) for found, least in zip(around, least.tolist(), strict=True)],

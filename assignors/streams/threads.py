@@ -1,4 +1,4 @@
-"""Tasks dealt out evenly over threads: KIP-441's balanced target, before racks and lags have their say."""
+"""Assigns tasks evenly over threads: KIP-441's balanced target, before racks and lags are considered."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def deal_in_turn(board: Board, tasks: Iterable[TaskId]) -> None:
-    """Give ascending tasks to ascending clients as actives, one each, round and round (KIP-925, 3, step 1)."""
+    """Gives ascending tasks to ascending clients as actives, one each, in turn (KIP-925, 3, step 1)."""
     for task, seat in zip(sorted(tasks), cycle(board.values()), strict=False):
         seat.give(task, TaskType.ACTIVE)
 
 
 def deal_by_active_load(board: Board, tasks: Iterable[TaskId]) -> None:
-    """Give each task, ascending, to the client with the fewest actives per thread (KIP-925, 3, step 7).
+    """Gives each task, ascending, to the client with the fewest actives per thread (KIP-925, 3, step 7).
 
     Complexity: O(log clients) for each task.
     """
@@ -35,14 +35,14 @@ def deal_by_active_load(board: Board, tasks: Iterable[TaskId]) -> None:
 
 
 def balance_over_threads(board: Board, kind: TaskType, allowed: Callable[[Seat, Seat], bool] = lambda *_: True) -> None:
-    """Move tasks of one kind from loaded to less loaded clients until no move evens loads out (steps 2 and 4).
+    """Moves tasks of one kind to less loaded clients until no move improves the balance (KIP-925, 3, steps 2 and 4).
 
-    A move is worth it if the source stays at least as loaded, tasks of both kinds by thread, as the target becomes.
-    Clients come in ascending order, and of each the tasks, so equal boards are balanced alike.
+    A task moves if the source's load (tasks of both kinds per thread) is afterwards at least that of the target.
+    Clients and their tasks are processed in ascending order, so equal boards are balanced in the same way.
 
     Args:
-        board: changes.
-        kind: tasks that may move.
+        board: the board, which is changed.
+        kind: the kind of tasks that may move.
         allowed: whether tasks may go from one client to another at all.
 
     Complexity: O(clients) for each client that has tasks to give and each task that moves.
@@ -62,7 +62,7 @@ def balance_over_threads(board: Board, kind: TaskType, allowed: Callable[[Seat, 
 
 
 def _even_out(source: Seat, target: Seat, kind: TaskType, allowed: Callable[[Seat, Seat], bool]) -> bool:
-    """Move what evens out these two; whether anything moved."""
+    """Moves tasks that even out the loads of these two clients; returns whether any moved."""
     if _after_one_less(source) < _after_one_more(target) or not allowed(source, target):
         return False
     moved = False

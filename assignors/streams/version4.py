@@ -1,9 +1,9 @@
-"""Standby placement as KIP-925 version 4 and the rejected part of the accepted document (8.A) had it, for comparison.
+"""Standby placement of KIP-925 version 4 and of the rejected part of the accepted document (8.A), for comparison.
 
 Version 4 counts 1 for each partition that is read across racks (`PER_PARTITION`). Its option I swaps two standbys
-wherever that costs less (the accepted 4.C.I in the same words), its option II and 8.A place one standby of each task at
-a time by a flow: the first ones apart from their actives' racks before all, the later ones where they read least.
-Clients keep how many standbys they had, so each flow has an answer, which 8.A doubted.
+wherever that costs less (the text of the accepted 4.C.I is the same). Its option II and 8.A place one standby of each
+task at a time by a flow: the first ones mainly outside the racks of their actives, the later ones mainly where they
+read least. Clients keep their number of standbys, so each flow has a solution, which 8.A doubted.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PER_PARTITION: Final = Costs(traffic=1, non_overlap=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """Prices of a standby's place: of a partition read across racks, and of each client with the task in its rack."""
+    """Costs of a standby on a client: per partition read across racks, per client with the task in the same rack."""
 
     traffic: int
     same_rack: int
@@ -41,7 +41,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reliability:
-    """Which standbys are placed for reliability (the first `reliable` of each task), and which to save traffic."""
+    """Weights of the first `reliable` standbys of each task (reliability) and of the later ones (traffic)."""
 
     first: Weights
     later: Weights
@@ -51,7 +51,7 @@ class Reliability:
 VERSION_4_OPTION_II: Final = Reliability(
     first=Weights(traffic=1, same_rack=1_000_000), later=Weights(traffic=1_000_000, same_rack=1)
 )
-"""KIP-925 version 4, "Prefer reliability and then find optimal cost": one always before the other, then exchanged."""
+"""KIP-925 version 4, "Prefer reliability and then find optimal cost": reliability always first, later traffic first."""
 
 REJECTED: Final = Reliability(first=Weights(traffic=1, same_rack=10), later=Weights(traffic=10, same_rack=1))
 """KIP-925, 8.A: traffic weight 1 and same-rack weight 10, then more weight for traffic."""
@@ -62,12 +62,12 @@ def place_standbys(
     assignments: Mapping[ProcessId, KafkaStreamsAssignment],
     place: Callable[[Standbys], Int32Array],
 ) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """The plan with all standbys where `place` puts them.
+    """Returns the plan with all standbys placed by `place`.
 
     Args:
         state: the application; all clients and changelogs have racks.
-        assignments: where tasks are.
-        place: one of the functions below, with its prices.
+        assignments: the current plan.
+        place: one of the functions below, with its costs.
     """
     plan, clients = complete(state, assignments), intern_clients(state)
     held = (assignment.of_type(TaskType.STANDBY) for assignment in plan.values())
@@ -77,10 +77,10 @@ def place_standbys(
 
 
 def swap_greedily(standbys: Standbys, costs: Costs) -> Int32Array:
-    """The client of every standby, [U], after one round of swaps that cost less (KIP-925, 4.C.I; version 4, option I).
+    """Returns the client of every standby, [U], after one round of swaps (KIP-925, 4.C.I; version 4, option I).
 
-    Every standby of every client is held against every standby of every other client, and both change places at once
-    where neither client then has a task twice and the sum is smaller. Greedy: it need not end at the least cost.
+    Every standby of every client is compared with every standby of every other client, and both are swapped at once if
+    neither client then has a task twice and the total cost is smaller. Greedy: it may miss the least cost.
 
     Complexity: O(standbys²).
     """
@@ -100,7 +100,7 @@ def swap_greedily(standbys: Standbys, costs: Costs) -> Int32Array:
 
 
 def _prices(standbys: Standbys, costs: Costs) -> list[list[int]]:
-    """[U][C] cost of each standby at each client."""
+    """Returns [U][C] the cost of each standby on each client."""
     clients = len(standbys.group)
     had = np.zeros((len(standbys.remote), clients), np.bool_)
     had[standbys.task, standbys.client] = True
@@ -112,7 +112,7 @@ def _prices(standbys: Standbys, costs: Costs) -> list[list[int]]:
 def _swap_first(
     standbys: Standbys, given: tuple[int, int], who: tuple[list[set[int]], list[set[int]]], price: list[list[int]]
 ) -> None:
-    """Swap one standby of a client with the first of another client for which that costs less."""
+    """Swaps one standby of a client with the first one of another client for which that costs less."""
     (client, one), (held, tasks) = given, who
     task = int(standbys.task[one])
     for other in range(len(held)):
@@ -131,9 +131,9 @@ def _swap_first(
 
 
 def prefer_reliability(standbys: Standbys, reliability: Reliability) -> Int32Array:
-    """The client of every standby, [U]: the r-th standbys of all tasks by one flow each, in ascending order of r.
+    """Returns the client of every standby, [U]: one flow for the r-th standbys of all tasks, in ascending order of r.
 
-    A place costs its traffic and a weight for every client in its rack that has the task by then.
+    A client costs its traffic and a weight for every client in its rack that already has the task.
     """
     rank = np.arange(len(standbys.task)) - np.searchsorted(standbys.task, standbys.task)
     placed = standbys.client.copy()
@@ -148,7 +148,7 @@ def prefer_reliability(standbys: Standbys, reliability: Reliability) -> Int32Arr
 def _round(
     standbys: Standbys, placed: Int32Array, movable: BoolArray, settled: BoolArray, weights: Weights
 ) -> Standbys:
-    """The question of where the movable standbys go, priced by traffic and by who has the task already."""
+    """Returns the problem of placing the movable standbys, with costs of traffic and of clients that have the task."""
     racks = standbys.remotes.shape[1]
     near = np.zeros((len(standbys.remote), racks), np.int64)
     for task, client in (

@@ -1,5 +1,5 @@
-"""Identities that a cloud gives to what runs in it, as tokens for SASL OAUTHBEARER: AWS, Azure, Google Cloud.
+"""Gets tokens for SASL OAUTHBEARER from the identities that AWS, Azure and Google Cloud give to workloads.
 
-No cloud's library is needed: what a token takes is a few plain requests to addresses that the cloud names in the
-environment, and for AWS a signature.
+No cloud library is needed: a token takes a few plain requests to addresses that are fixed or in the environment, and
+for AWS a signature.
 """

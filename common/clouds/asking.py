@@ -1,4 +1,4 @@
-"""What requests to all clouds share: files that a cloud mounts, answers in JSON, clocks, a refusal on one line."""
+"""The code shared by the requests to all clouds: mounted files, JSON answers, clock checks, one-line error texts."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from common.bearer import TokenError
 from common.fetching import HttpAnswer, NoAnswerError, ask
 
 METADATA_SECONDS: Final = 1.0
-"""For each question to an address of this machine's own."""
+"""Timeout of a request to an address that is local to this machine."""
 SECONDS: Final = 3.0
-"""For a question that leaves the machine: whoever leads a group must not be held up longer."""
+"""Timeout of a request that leaves the machine; a longer one could delay the leader of a group too much."""
 MOST_SKEW_SECONDS: Final = 300.0
-"""AWS refuses signatures that are five minutes old, and the others tokens that are not valid yet."""
+"""AWS refuses signatures that are five minutes old, and the other clouds tokens that are not valid yet."""
 _MOST_BYTES: Final = 1 << 18
 _MOST_TOLD: Final = 300
 _MOST_SECONDS: Final = 86_400.0
-"""No token is trusted to last longer than a day."""
+"""A longer life of a token than a day is not trusted."""
 
 
 def asked(who: str, url: str, path: str, **question: Any) -> HttpAnswer:
-    """An answer, whatever its status.
+    """Sends a request and returns the answer, whatever its status.
 
     Args:
-        who: whom this asks, for people.
-        url: where.
-        path: what.
-        question: the rest, as of `common.fetching.ask`.
+        who: name of the server, for error messages.
+        url: URL of the server.
+        path: path of the request.
+        question: the other arguments of `common.fetching.ask`.
 
     Raises:
-        TokenError: There is none.
+        TokenError: There is no answer.
     """
     try:
         return ask(url, path, max_bytes=_MOST_BYTES, **question)
@@ -46,10 +46,10 @@ def asked(who: str, url: str, path: str, **question: Any) -> HttpAnswer:
 
 
 def parsed(who: str, answer: HttpAnswer) -> Mapping[str, Any]:
-    """The object in an answer.
+    """Returns the JSON object in an answer.
 
     Raises:
-        TokenError: It holds none.
+        TokenError: The answer is not a JSON object.
     """
     try:
         found = json.loads(answer.body)
@@ -61,23 +61,23 @@ def parsed(who: str, answer: HttpAnswer) -> Mapping[str, Any]:
 
 
 def bearer(who: str, answer: HttpAnswer) -> tuple[str, float]:
-    """An OAuth access token, and for how many seconds it is good.
+    """Returns the OAuth access token in an answer, and for how many seconds it is valid.
 
     Raises:
-        TokenError: There is none in the answer.
+        TokenError: The answer has no token.
     """
     found = parsed(who, answer)
     try:
         text, seconds = str(found["access_token"]), float(found["expires_in"])
     except (KeyError, TypeError, ValueError):
         raise TokenError(f"{who} answers without access_token and expires_in; is it that?") from None
-    if not text or not seconds > 0:  # NaN is no number of seconds
+    if not text or not seconds > 0:  # refuses NaN too
         raise TokenError(f"{who} answers with a token that is empty or has ended; check the clocks")
     return text, min(seconds, _MOST_SECONDS)
 
 
 def reason_of(answer: HttpAnswer, *keys: str) -> str:
-    """What a refusal says, on one line: the first of the keys that its JSON has, else its text."""
+    """Returns the reason in an error answer, on one line: the first of the keys that its JSON has, else its text."""
     try:
         found = json.loads(answer.body)
     except ValueError:
@@ -88,13 +88,13 @@ def reason_of(answer: HttpAnswer, *keys: str) -> str:
 
 
 def line(text: str) -> str:
-    """A text of others on one line, printable and not too long."""
+    """Returns a foreign text on one line, printable and shortened."""
     shown = "".join(one if one.isprintable() else " " for one in text)
     return " ".join(shown.split())[:_MOST_TOLD]
 
 
 def file_text(variable: str, path: str) -> str:
-    """What stands in a file that an environment variable names; read anew each time, because clouds replace it.
+    """Reads a file that an environment variable names; not cached, because clouds replace the file.
 
     Raises:
         TokenError: It cannot be read, or is empty.
@@ -111,10 +111,10 @@ def file_text(variable: str, path: str) -> str:
 
 
 def check_clock(who: str, answer: HttpAnswer) -> None:
-    """Compare this machine's clock with that of whoever answered, where they say the time.
+    """Compares this machine's clock with the server's, if the answer has a date.
 
     Raises:
-        TokenError: They are too far apart for anything that is signed here, or is valid for a time.
+        TokenError: They differ too much for signatures made here, and for tokens with a limited life.
     """
     try:
         ahead = time.time() - parsedate_to_datetime(answer.date).timestamp()
@@ -128,7 +128,7 @@ def check_clock(who: str, answer: HttpAnswer) -> None:
 
 
 def trust(authority: str) -> ssl.SSLContext:
-    """Whom to trust for https: a file of authorities, or "" for the system's.
+    """Returns a TLS context that trusts the CA certificates in a file, or the system's for "".
 
     Raises:
         TokenError: The file cannot be used.
@@ -142,10 +142,10 @@ def trust(authority: str) -> ssl.SSLContext:
 
 
 def secure(variable: str, url: str, *, near: tuple[str, ...] = ()) -> str:
-    """A URL of the environment: https, or http to this machine or to addresses that cannot be reached from elsewhere.
+    """Checks a URL of the environment: https, or http to this machine or to the local addresses `near`.
 
     Raises:
-        TokenError: Secrets would cross a network for everybody to read.
+        TokenError: Secrets would cross a network unencrypted.
     """
     try:
         address = urlsplit(url)

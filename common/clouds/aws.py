@@ -1,7 +1,7 @@
-"""Tokens for Amazon MSK: a signed request `kafka-cluster:Connect` as text, which the brokers have AWS check.
+"""Makes tokens for Amazon MSK: a signed request `kafka-cluster:Connect` as text, which the brokers verify with AWS.
 
 Its form is that of AWS's own signers for OAUTHBEARER (aws-msk-iam-sasl-signer-go, -js, -python): the URL of a request
-that is never made, signed for 900 seconds, in base64 without padding. Signing takes no network; the credentials do.
+that is never sent, signed for 900 seconds, in base64 without padding. Signing needs no network; credentials may.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ CURE: Final = (
 )
 _SECONDS: Final = 900
 _EARLY_SECONDS: Final = 1800.0
-"""Credentials that end sooner are replaced when the next token is signed."""
+"""Credentials that expire sooner are replaced when the next token is signed."""
 _LEAST_SECONDS: Final = 30.0
-"""What ends sooner is of no use to anybody."""
+"""Credentials that expire sooner are not used."""
 _AGENT: Final = "samerack"
 
 
 def fetch(identity: AwsIdentity) -> Token:
-    """A token for this identity; credentials are kept by the process.
+    """Makes a token for this identity; the process caches the credentials.
 
     Raises:
         TokenError: There are no credentials.
@@ -41,7 +41,7 @@ def fetch(identity: AwsIdentity) -> Token:
 
 
 class Signer:
-    """Signs tokens, and keeps the credentials for it while they last."""
+    """Signs tokens, and caches the credentials until shortly before they expire."""
 
     def __init__(self, identity: AwsIdentity, environment: Mapping[str, str] = os.environ) -> None:
         self._region = identity.region
@@ -49,7 +49,7 @@ class Signer:
         self._kept: Credentials | None = None
 
     def token(self) -> Token:
-        """A token, good for 900 seconds or until the credentials end.
+        """Returns a token, valid for 900 seconds or until the credentials expire.
 
         Raises:
             TokenError: There are no credentials.
@@ -65,7 +65,7 @@ class Signer:
             now=now,
             seconds=_SECONDS,
         )
-        # who asks is said for AWS's logs, and not signed
+        # the user agent is for AWS's logs, and is not signed
         text = base64.urlsafe_b64encode(f"{url}&User-Agent={quoted(_AGENT)}".encode()).decode().rstrip("=")
         return Token(text=text, seconds=min(_SECONDS, _left(credentials, now)), principal=credentials.key)
 

@@ -1,8 +1,8 @@
-"""AWS credentials of what runs here, found in the order of AWS's own libraries.
+"""Finds the AWS credentials of this process, in the order of AWS's own libraries.
 
 From the environment, a web identity (IRSA), a container (EKS Pod Identity, ECS) or the instance's metadata (IMDSv2).
 
-Files of profiles are not read: they are for people. The names of variables and the addresses are AWS's (AWS SDKs and
+Profile files are not read: they are for people. The names of variables and the addresses are AWS's (AWS SDKs and
 Tools Reference Guide, "Standardized credential providers").
 """
 
@@ -34,7 +34,7 @@ from common.fetching import HttpAnswer
 
 _ECS: Final = "169.254.170.2"
 _NEAR: Final = (_ECS, "169.254.170.23", "fd00:ec2::23")
-"""Where ECS and EKS answer containers: addresses of this machine alone."""
+"""Addresses at which ECS and EKS give credentials to containers; they are local to this machine."""
 _INSTANCE: Final = "http://169.254.169.254"
 _ROLES: Final = "/latest/meta-data/iam/security-credentials/"
 _STS: Final = "STS"
@@ -51,12 +51,12 @@ _SET: Final = "give the ServiceAccount a role (docs/clouds.md)"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """Where this runs.
+    """The environment in which this process runs.
 
     Attributes:
         environment: variables by name.
-        region: where to ask STS.
-        authority: file of the authorities that the certificate of STS is signed by; "" is the system's.
+        region: region of the STS endpoint.
+        authority: file of CA certificates for the certificate of STS; "" for the system's.
     """
 
     environment: Mapping[str, str]
@@ -65,10 +65,10 @@ class Place:
 
 
 def find(place: Place) -> Credentials:
-    """Credentials of the first source that the environment names; the instance's where it names none.
+    """Returns the credentials of the first source that is configured, or the instance's if none is.
 
     Raises:
-        TokenError: It names none and the instance has none, or the one that it names gives none.
+        TokenError: No source is configured and the instance has none, or the configured source gives none.
     """
     for source in _SOURCES:
         found = source(place)
@@ -84,7 +84,7 @@ def find(place: Place) -> Credentials:
 
 
 def _of_environment(place: Place) -> Credentials | None:
-    """Access key, secret and session as they are set."""
+    """Returns access key, secret and session token from the environment variables."""
     key, secret = (place.environment.get(name, "") for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"))
     if not key and not secret:
         return None
@@ -95,7 +95,7 @@ def _of_environment(place: Place) -> Credentials | None:
 
 
 def _of_web_identity(place: Place) -> Credentials | None:
-    """A role for the token of a Kubernetes ServiceAccount (IRSA), from STS."""
+    """Gets credentials of a role from STS for the token of a Kubernetes ServiceAccount (IRSA)."""
     role, path = (place.environment.get(name, "") for name in ("AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE"))
     if not path:
         return None
@@ -140,7 +140,7 @@ def _sts_url(place: Place) -> str:
 
 
 def _of_container(place: Place) -> Credentials | None:
-    """What EKS Pod Identity or ECS gives to this container."""
+    """Gets the credentials that EKS Pod Identity or ECS gives to this container."""
     variable = "AWS_CONTAINER_CREDENTIALS_FULL_URI"
     relative, url = place.environment.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", ""), place.environment.get(variable)
     if relative:
@@ -176,7 +176,7 @@ def _authorization(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_instance(place: Place) -> Credentials:
-    """The role in the instance's profile, from its metadata service: version 2 alone, which asks for a token first."""
+    """Gets the credentials of the instance's role from IMDSv2, which requires a token; IMDSv1 is not used."""
     if place.environment.get("AWS_EC2_METADATA_DISABLED", "").lower() == "true":
         raise TokenError(f"AWS_EC2_METADATA_DISABLED is true; {_SET}")
     given = place.environment.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", "").rstrip("/")
@@ -206,7 +206,7 @@ def _text(who: str, answer: HttpAnswer) -> str:
 
 
 def _xml(answer: HttpAnswer) -> dict[str, str]:
-    """The texts in an answer by the names of their elements; none where it is no XML."""
+    """Returns the texts in an answer by element name; none if it is not XML."""
     try:
         root = ET.fromstring(answer.body)  # noqa: S314 - short, over TLS; expat bounds entities
     except ET.ParseError:
@@ -215,10 +215,10 @@ def _xml(answer: HttpAnswer) -> dict[str, str]:
 
 
 def _credentials(who: str, found: Mapping[str, Any]) -> Credentials:
-    """Credentials in AWS's own names.
+    """Reads credentials from a mapping with AWS's names.
 
     Raises:
-        TokenError: They are not whole, or have ended.
+        TokenError: They are incomplete or expired.
     """
     if found.get("Code", "Success") != "Success":
         raise TokenError(f"{who} gives no credentials: {line(str(found['Code']))}; check the role's trust policy")

@@ -1,6 +1,6 @@
-"""Tokens of Microsoft Entra, for the identity of a machine (managed identity) or of a Kubernetes ServiceAccount.
+"""Fetches tokens of Microsoft Entra for a machine (managed identity) or a Kubernetes ServiceAccount.
 
-Both are JWTs that brokers check by themselves; the second is what Azure calls a workload identity.
+Both are JWTs that brokers check by themselves; Azure calls the second a workload identity.
 
 Sources: Microsoft, "How to use managed identities on an Azure VM to acquire an access token"; "OAuth 2.0 client
 credentials flow", third case: a federated credential. The variables are those that Azure's webhook sets in pods.
@@ -40,11 +40,11 @@ _CURES: Final[Mapping[str, str]] = {
     "AADSTS700016": "AZURE_CLIENT_ID must be an identity of the tenant AZURE_TENANT_ID",
     "AADSTS500011": f"kafka.{identities.SCOPE} must be a resource that the tenant knows",
 }
-"""By the beginning of Entra's number of what is wrong: 700211, 700212 and 700213 say what of a credential differs."""
+"""Hints by the start of Entra's error number: 700211, 700212 and 700213 say which part of a credential differs."""
 
 
 def managed(identity: AzureManagedIdentity) -> Token:
-    """A token of the machine's identity, from its metadata service.
+    """Fetches a token of the machine's identity from its metadata service.
 
     Raises:
         TokenError: There is no such service or identity.
@@ -71,10 +71,10 @@ def managed(identity: AzureManagedIdentity) -> Token:
 
 
 def workload(identity: AzureWorkloadIdentity, environment: Mapping[str, str] = os.environ) -> Token:
-    """A token for that of a ServiceAccount, from Entra.
+    """Exchanges the token of a ServiceAccount for a token of Entra.
 
     Raises:
-        TokenError: The environment does not say as whom, or Entra refuses.
+        TokenError: The environment does not contain the identity, or Entra refuses.
     """
     client = identity.client_id or _variable(environment, "AZURE_CLIENT_ID")
     path = _variable(environment, "AZURE_FEDERATED_TOKEN_FILE")

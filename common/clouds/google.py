@@ -1,7 +1,7 @@
-"""Tokens for Google's Managed Service for Apache Kafka: an access token of a service account in its brokers' form.
+"""Fetches tokens for Google's Managed Service for Apache Kafka: a service account's access token in its brokers' form.
 
 Source: Google, "kafka_gcp_credentials_server.py" (github.com/googleapis/managedkafka): header, claims and the token,
-each in base64 without padding, with dots between. GKE has such a server for pods, too.
+each in base64 without padding, separated by dots. GKE also has a metadata server for pods.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PRINCIPAL: Final = "GOOGLE_MANAGED_KAFKA_AUTH_PRINCIPAL"
 
 
 def fetch(_: GoogleIdentity, environment: Mapping[str, str] = os.environ) -> Token:
-    """A token of the service account that this runs as.
+    """Fetches a token of the service account of this machine or pod.
 
     Raises:
         TokenError: There is no metadata server, or it knows no service account.

@@ -1,4 +1,4 @@
-"""AWS Signature Version 4 in a URL ("presigned"), of a request without a body.
+"""Signs URLs ("presigned") of requests without a body with AWS Signature Version 4.
 
 Source: AWS, "Signature Version 4 for API requests" (docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv.html).
 """
@@ -19,13 +19,13 @@ NO_BODY: Final = hashlib.sha256(b"").hexdigest()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credentials:
-    """What AWS gives to whom it knows.
+    """AWS credentials.
 
     Attributes:
-        key: the access key's id, which is no secret.
-        secret: the access key.
-        session: token of a session, for credentials that end.
-        ends: when they end, in seconds since 1970; None is never.
+        key: the access key's id, which is not secret.
+        secret: the secret access key.
+        session: session token, for temporary credentials.
+        ends: when they expire, in seconds since 1970; None for never.
     """
 
     key: str
@@ -34,7 +34,7 @@ class Credentials:
     ends: float | None = None
 
 
-def presigned(  # noqa: PLR0913 - a signature is of so many things
+def presigned(  # noqa: PLR0913 - a signature has that many inputs
     credentials: Credentials,
     *,
     host: str,
@@ -46,18 +46,18 @@ def presigned(  # noqa: PLR0913 - a signature is of so many things
     seconds: int,
     body_hash: str = NO_BODY,
 ) -> str:
-    """The URL of a GET request that whoever has it may make, as often as they like, until it ends.
+    """Returns a signed URL of a GET request; anyone who has it may use it, repeatedly, until it expires.
 
     Args:
-        credentials: who signs.
-        host: whom it is for.
-        path: as it stands in the URL, already quoted.
-        query: parameters beside those of the signature.
+        credentials: credentials to sign with.
+        host: host of the service.
+        path: path of the URL, already quoted.
+        query: parameters in addition to those of the signature.
         service: the service's name in signatures.
         region: the service's region.
-        now: seconds since 1970.
-        seconds: how long the URL is good.
-        body_hash: what stands for the body, which is empty.
+        now: current time in seconds since 1970.
+        seconds: how long the URL is valid.
+        body_hash: hash of the body, which is empty.
     """
     stamp = datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%SZ")
     scope = f"{stamp[:8]}/{region}/{service}/aws4_request"
@@ -79,7 +79,7 @@ def presigned(  # noqa: PLR0913 - a signature is of so many things
 
 
 def signing_key(secret: str, scope: str) -> bytes:
-    """The key for one day, region and service: `20150830/us-east-1/iam/aws4_request`."""
+    """Returns the signing key for one day, region and service, such as `20150830/us-east-1/iam/aws4_request`."""
     key = f"AWS4{secret}".encode()
     for part in scope.split("/"):
         key = _keyed(key, part)
@@ -87,7 +87,7 @@ def signing_key(secret: str, scope: str) -> bytes:
 
 
 def quoted(text: str) -> str:
-    """As AWS wants the parts of a query: everything but letters, digits and `-._~` in %XX."""
+    """Quotes a part of a query as AWS requires: all characters except letters, digits and `-._~` as %XX."""
     return quote(text, safe="-._~")
 
 

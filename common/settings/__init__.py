@@ -1,6 +1,6 @@
-"""Every setting of the agent and of the pipeline: one model in sections, from flags, environment, file and defaults.
+"""All settings of the agent and the pipeline: one model in sections, from flags, environment, file and defaults.
 
-A section is a file here; `model` puts them together and reads them.
+Each module here has one section or a few; `model` combines and loads them.
 """
 
 from common.settings.base import Section

@@ -1,4 +1,4 @@
-"""What every section of the settings is made of."""
+"""The base class and common types of the sections of the settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _all_named(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_split), AfterValidator(_all_named)]
-"""Several names, as a list or as one text with commas."""
+"""Several names, as a list or as one comma-separated text."""
 
 
 class Section(BaseModel):

@@ -1,4 +1,4 @@
-"""How the agents of one cluster agree on which of them is active, and tell each other their racks."""
+"""Settings of the election with which the agents of one cluster choose the active one and exchange their racks."""
 
 from __future__ import annotations
 

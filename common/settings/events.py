@@ -1,4 +1,4 @@
-"""What happened and why: where it is kept."""
+"""Settings of the storage of events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the agent is present in the groups that it leads, how often it looks, and where members' racks come from."""
+"""Settings of the agent's membership in the groups that it leads, of its polling, and of members' racks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from common.settings.base import Seconds, Section
 
 STREAMS_PROTOCOLS: Final = frozenset({"stream"})
 """Protocol names of Kafka Streams (its StreamsPartitionAssignor): a Streams leader decodes every member's user data and
-dies of a member that has none, so the agent never joins such a group."""
+fails on a member without any, so the agent never joins such a group."""
 
 
 class RackSettings(Section):

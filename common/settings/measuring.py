@@ -1,4 +1,4 @@
-"""What is measured of consumer traffic, and what it costs."""
+"""Settings of the measurement of consumer traffic, and of its prices."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every setting of the agent: one model, filled from flags, environment, a YAML file and defaults, in that order.
+"""All settings of the agent: one model, filled from flags, environment, a YAML file and defaults, in that order.
 
-The descriptions here are the reference documentation (docs/configuration.md is generated from them). What the
-settings do lives in the rooms that use them; nothing here talks to a broker.
+The descriptions here are the reference documentation (docs/configuration.md is generated from them). The packages that
+use a setting implement it; nothing here connects to a broker.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from common.settings.supervisor import SupervisorSettings
 from common.sources import CONFIG_VARIABLE, from_environment, from_file, is_utf8, under
 
 _SECRET: Final = (("kafka",), ("publishing", "kafka"), ("pipeline", "conf"))
-"""Where passwords may stand: what is in there, or holds it, is not repeated."""
+"""Settings that may hold passwords: error messages do not repeat their values, nor values that contain them."""
 _REPR: Final = Repr()
 _REPR.maxstring = _REPR.maxother = 200
 _LONGEST_MESSAGE: Final = 2_000
@@ -75,7 +75,7 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - see above
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what `load` gives: it reads the other sources itself, because Kafka's keys have dots."""
+        """Returns only the values that `load` passes: it reads the other sources, because Kafka's keys have dots."""
         return (init_settings,)
 
     @field_validator("kafka", mode="before")
@@ -100,7 +100,7 @@ def _as_text(key: str, value: object) -> str:
     if isinstance(value, list) and not any(isinstance(item, list) for item in value):
         return ",".join(_as_text(key, item) for item in value)
     if value is None or isinstance(value, Mapping | list):
-        # not a ValueError: that would be shown with all of `kafka`, passwords too
+        # not a ValueError: pydantic would show that with the whole of `kafka`, passwords included
         has = "no value" if value is None else "lists in a list" if isinstance(value, list) else "keys of its own"
         raise SettingsError(f"kafka.{key}: has {has}; expected a text")
     text = str(value).lower() if isinstance(value, bool) else str(value)
@@ -116,16 +116,17 @@ def load(
     environment: Mapping[str, str] | None = None,
     needs_kafka: bool = True,
 ) -> Settings:
-    """The settings from flags, environment and file, the first that names a key winning, nested keys one by one.
+    """Loads the settings from flags, environment and file; the first source with a key wins, nested keys separately.
 
     Args:
         path: YAML file; without it the variable SAMERACK_CONFIG may name one.
-        flags: Nested mapping of what the command line said.
+        flags: Nested mapping of the command-line flags.
         environment: Defaults to the process's own.
-        needs_kafka: Whether brokers must be named.
+        needs_kafka: Whether `bootstrap.servers` is required.
 
     Raises:
-        SettingsError: With the key and the nearest right one, or the value and what would be right.
+        SettingsError: A setting is unknown, missing or wrong; the message has the key and the most similar known key,
+            or the value and what is expected.
     """
     environment = os.environ if environment is None else environment
     if path is None and environment.get(CONFIG_VARIABLE):
@@ -166,7 +167,7 @@ def _check_groups(settings: Settings) -> None:
 
 
 def sections() -> dict[str, type[BaseModel]]:
-    """The models by their place: "" for the top, then each section."""
+    """Returns the models by section name: "" for the top level, then each section."""
     return {
         "": Settings,
         **{
@@ -202,7 +203,7 @@ _RENAMED: Final = {
     "supervisor.most_deaths": "supervisor.max_restarts",
     "traffic.most_series": "traffic.max_series",
 }
-"""Former names of settings; each is refused with its present name."""
+"""Former names of settings; each is refused with a hint at its current name."""
 
 
 def _nearest(dotted: str) -> str:
@@ -218,7 +219,7 @@ def _nearest(dotted: str) -> str:
 
 def _explain(error: ValidationError) -> str:
     errors = error.errors()
-    # first of all what is misspelt: it is missing too
+    # report a misspelt key first: the key that was meant is reported as missing too
     first = next((one for one in errors if one["type"] == "extra_forbidden"), errors[0])
     place = ".".join(str(part) for part in first["loc"])
     if first["type"] == "missing" and place != "kafka":

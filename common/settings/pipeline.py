@@ -1,4 +1,4 @@
-"""Where the fleet pipeline runs, what it reads and where its tables lie."""
+"""Settings of the fleet pipeline: where it runs, what it reads and where its tables are."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from common.settings.base import Names, Seconds, Section
 
 
 def _texts(value: object) -> object:
-    """Spark takes texts only: `true` and 2 in YAML become them."""
+    """Converts values such as `true` and 2 in YAML to text, because Spark takes only text."""
     if not isinstance(value, Mapping):
-        # not a ValueError: that would be shown with the value, which may hold the storage's password
+        # not a ValueError: pydantic would show that with the value, which may hold the storage's password
         raise SettingsError(
             f"pipeline.conf: is a {type(value).__name__}; expected Spark's keys and their texts, e.g. "
             "pipeline.conf={spark.driver.memory: 4g}"

@@ -1,4 +1,4 @@
-"""Where a pod learns its own rack, and the leading agent that of other pods."""
+"""Settings of the sources from which a pod reads its own rack, and the leading agent the racks of other pods."""
 
 from __future__ import annotations
 

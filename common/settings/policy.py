@@ -1,4 +1,4 @@
-"""When the agent rebalances a group of its own accord, for all groups and for some of them."""
+"""Settings that decide when the agent itself triggers a rebalance, for all groups and for single ones."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class PolicySettings(PolicyRules):
     )
 
     def of(self, group: str) -> PolicyRules:
-        """The rules for one group."""
+        """Returns the rules for one group."""
         for pattern, rules in self.groups.items():
             if fnmatchcase(group, pattern):
                 return self.model_copy(update={name: getattr(rules, name) for name in rules.model_fields_set})

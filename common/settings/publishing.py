@@ -1,4 +1,4 @@
-"""What the agent publishes of traffic and groups for a whole fleet, and to which Kafka."""
+"""Settings of the traffic samples and group states that the agent publishes for a whole fleet, and of their Kafka."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class PublishingSettings(Section):
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """The topics that are written to."""
+        """Returns the topics that are written to."""
         return tuple(dict.fromkeys(filter(None, (self.traffic_topic, self.states_topic))))
 
     @field_validator("every_seconds")
@@ -87,13 +87,13 @@ class PublishingSettings(Section):
 
 
 def _key(name: str) -> str:
-    """The environment has underscores where Kafka's keys have dots."""
+    """Returns Kafka's name of a key; in the environment keys have underscores instead of dots."""
     return name if name in KNOWN else name.replace("_", ".")
 
 
 def _text(key: str, value: object) -> str:
     if value is None or isinstance(value, Mapping | list):
-        # not a ValueError: that would be shown with all of the keys, passwords too
+        # not a ValueError: pydantic would show that with all keys, passwords included
         raise SettingsError(f"publishing.kafka.{key}: is no text; expected one value")
     text = str(value).lower() if isinstance(value, bool) else str(value)
     if not is_utf8(text):

@@ -1,6 +1,6 @@
 """The settings as JSON Schema: for editors of the YAML file, and for the values of the chart.
 
-It says what a file may hold, and no more than the model can tell: rules of validators stand in words only.
+It contains only what the pydantic model expresses: rules of validators are in the descriptions only.
 """
 
 from __future__ import annotations
@@ -11,15 +11,15 @@ from common.settings.model import Settings
 
 _SCALARS: Final = ["string", "number", "boolean"]
 _TEXTS: Final = (("Settings", "kafka"), ("PublishingSettings", "kafka"), ("PipelineSettings", "conf"))
-"""Maps of texts for libraries of others, where YAML's numbers and booleans become texts."""
+"""Maps of text values for other libraries; YAML's numbers and booleans become text there."""
 
 
 def json_schema() -> dict[str, Any]:
-    """The schema of the whole, each section a definition in `$defs`."""
+    """Returns the schema of all settings, with a definition in `$defs` for each section."""
     schema = Settings.model_json_schema()
     for owner, key in _TEXTS:
         model = schema if owner == "Settings" else schema["$defs"][owner]
         model["properties"][key]["additionalProperties"] = {"type": _SCALARS}
-    # servers may stand as a list
+    # servers may be a list
     schema["properties"]["kafka"]["additionalProperties"] = {"type": [*_SCALARS, "array"], "items": {"type": _SCALARS}}
     return schema

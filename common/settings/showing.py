@@ -1,4 +1,4 @@
-"""Where the agent shows itself: its HTTP port and its log."""
+"""Settings of the agent's HTTP port and log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The process that watches over the agent's own."""
+"""Settings of the process that supervises the agent's process."""
 
 from __future__ import annotations
 
