@@ -96,11 +96,13 @@ def outcome_of(application: Application, *, now_ms: int) -> Outcome:
     """What the assignor that the question names makes of an application.
 
     Raises:
-        QuestionError: there is no such assignor.
+        QuestionError: there is no such assignor, or no client.
         TaskAssignmentError: it cannot decide now.
         AssignmentError: the application does not fit.
     """
     question = application.question
+    if not application.state.states:
+        raise QuestionError("there is no client to assign tasks to; give at least one in 'clients'")
     run = ASSIGNORS.get(question.assignor or "")
     if run is None:
         raise QuestionError(f"assignor {question.assignor!r} is not here; give one of {', '.join(ASSIGNORS)}")

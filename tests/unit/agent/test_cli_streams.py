@@ -249,6 +249,7 @@ def test_consumers_of_a_client_may_have_different_racks(tmp_path: Path) -> None:
         (QUESTION | {"assignment": {}}, "no client has a task"),
         (QUESTION | {"asignment": {}}, "key 'asignment' is unknown"),
         (QUESTION | {"assignor": "best"}, "'best' is not here"),
+        (QUESTION | {"assignor": "ha", "clients": [], "tasks": []}, "there is no client to assign tasks to"),
     ],
 )
 def test_a_wrong_file_gives_one_line(tmp_path: Path, question: dict[str, Any], message: str) -> None:
