@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from protocol.errors import ProtocolError
-from protocol.java import buckets_for, spread_hash
+from protocol.java import computed_order, string_hash
 from protocol.model import NO_PARTITIONS, StickyUserData, TopicPartitions
 from protocol.wire import INT32, read_integer, read_runs, write_integer, write_runs
 
@@ -42,7 +42,7 @@ def encode_sticky(owned: TopicPartitions, generation: int | None, version: int =
     if version == 1 and topics:
         # Java's map grows at the next computeIfAbsent: a topic that first occurs at the last partition does not count
         is_last_partition = len(numbers_of[topics[-1]]) == 1 and len(runs[-1][1]) == 1 and runs[-1][0] == topics[-1]
-        topics = _java_hash_map_order(topics, asked_again=not is_last_partition)
+        topics = computed_order(topics, string_hash, asked_again=not is_last_partition)
     encoded = write_runs(((topic, np.concatenate(numbers_of[topic])) for topic in topics), "owned")
     if version == 0:
         return encoded
@@ -87,17 +87,3 @@ def decode_cooperative_sticky(data: bytes | None) -> int | None:
         return read_integer(data, 0, INT32, "generation")[0]
     except ProtocolError:
         return UNKNOWN_GENERATION
-
-
-def _java_hash_map_order(keys: list[str], *, asked_again: bool) -> list[str]:
-    """Returns the iteration order of a HashMap filled by `computeIfAbsent` with these keys in this order.
-
-    `computeIfAbsent` puts a new key at the head of its bucket, and growing keeps the order within a bucket, so a bucket
-    lists its keys latest first. The map grows before the lookup, if it already has more keys than three quarters of its
-    buckets; `asked_again` is whether `computeIfAbsent` was called after the last key was inserted. In Java buckets of
-    eight or more keys become trees, which can list their keys in another order; readers accept any order, so that is
-    left out.
-    """
-    buckets = buckets_for(len(keys) if asked_again else len(keys) - 1)
-    latest_first = keys[::-1]
-    return sorted(latest_first, key=lambda key: spread_hash(key) & (buckets - 1))

@@ -14,7 +14,7 @@ from assignors.streams.active import Costs
 from assignors.streams.builtin import ASSIGNORS
 from assignors.streams.default_standby import default_standby_task_assignment
 from assignors.streams.evaluate import bill, missing_standbys
-from assignors.streams.java_order import tasks_in_java_order
+from assignors.streams.java_sets import tasks_in_java_order
 from assignors.streams.model import KafkaStreamsAssignment, ProcessId, TaskAssignmentError, TaskType
 from assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
 from assignors.streams.plugin import validate_task_assignment

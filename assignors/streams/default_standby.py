@@ -3,7 +3,7 @@
 Every task with a changelog gets `num_standby_replicas` standbys, each on the least loaded client (tasks by thread, then
 process id) that does not have the task. With `rack.aware.assignment.tags` the clients that differ in every tag from
 those that already have the task come first; once all values of a key are used, that key no longer counts. The order of
-tasks decides ties: ascending here, while Kafka iterates over a HashMap (`assignors.streams.java_order`).
+tasks decides ties: ascending here, while Kafka iterates over a HashMap (`assignors.streams.java_sets`).
 """
 
 from __future__ import annotations

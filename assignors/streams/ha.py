@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from assignors.streams.active import Costs
 from assignors.streams.board import board_of
 from assignors.streams.default_standby import default_standby_task_assignment
-from assignors.streams.java_order import tasks_in_java_order
+from assignors.streams.java_sets import tasks_in_java_order
 from assignors.streams.model import TaskType
 from assignors.streams.movements import Lags, Warmups, move_actives, move_standbys
 from assignors.streams.plugin import TaskAssignment

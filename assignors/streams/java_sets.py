@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from assignors.streams.java_order import FIRST_TABLE, task_hash
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from assignors.streams.model import ProcessId, TaskId, TaskInfo, TaskTopicPartition
+
+FIRST_TABLE: Final = 16
+"""Buckets of a new HashMap (Java 8 and later); it doubles when three quarters are used."""
 
 _WORD: Final = 0xFFFFFFFF
 _BOOLEAN: Final = {True: 1231, False: 1237}
@@ -74,6 +75,16 @@ def _sift_down(heap: list[Value], value: Value, key: Callable[[Value], Any]) -> 
         heap[hole] = heap[child]
         hole = child
     heap[hole] = value
+
+
+def tasks_in_java_order(tasks: Iterable[TaskId]) -> list[TaskId]:
+    """Returns the tasks in the iteration order of a HashSet into which they were put in this order."""
+    return in_java_order(tasks, task_hash)
+
+
+def task_hash(task: TaskId) -> int:
+    """Returns `TaskId.hashCode`: of subtopology, partition, and name of the topology (0 for none), with factor 31."""
+    return (((31 + task.subtopology) * 31 + task.partition) * 31 + string_hash(task.topology)) & _WORD
 
 
 def process_hash(process: ProcessId) -> int:

@@ -12,8 +12,13 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assignors.streams.java_order import tasks_in_java_order
-from assignors.streams.java_sets import in_java_order, info_hash, processes_in_java_order, tasks_at_once
+from assignors.streams.java_sets import (
+    in_java_order,
+    info_hash,
+    processes_in_java_order,
+    tasks_at_once,
+    tasks_in_java_order,
+)
 from assignors.streams.model import TaskType
 
 if TYPE_CHECKING:
