@@ -37,7 +37,7 @@ class NoAnswerError(AgentError):
     """There was no answer; the message has the address and the reason."""
 
 
-class NobodyListensError(NoAnswerError):
+class NotListeningError(NoAnswerError):
     """The machine refused the connection: no process listens at that port."""
 
 
@@ -74,7 +74,7 @@ def ask(  # noqa: PLR0913 - an HTTP request has these parts
         max_bytes: maximum length of the answer.
 
     Raises:
-        NobodyListensError: The connection was refused.
+        NotListeningError: The connection was refused.
         NoAnswerError: There is no answer in time, or it is not HTTP, or too long.
     """
     try:
@@ -97,7 +97,7 @@ def ask(  # noqa: PLR0913 - an HTTP request has these parts
     except ValueError:  # its text contains the header, which may be a secret
         raise NoAnswerError(f"{url}: the question has characters that HTTP does not allow") from None
     except (OSError, HTTPException) as error:
-        kind = NobodyListensError if isinstance(error, ConnectionRefusedError) else NoAnswerError
+        kind = NotListeningError if isinstance(error, ConnectionRefusedError) else NoAnswerError
         raise kind(f"{url}: {getattr(error, 'strerror', None) or str(error) or type(error).__name__}") from None
     finally:
         connection.close()

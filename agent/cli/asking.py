@@ -25,7 +25,7 @@ from agent.racks import NO_HOSTS, Hosts
 from agent.report import Report
 from common import fetching
 from common.errors import AgentError, SettingsError
-from common.fetching import NoAnswerError, NobodyListensError
+from common.fetching import NoAnswerError, NotListeningError
 from common.options import settings_from
 from common.settings import Settings
 
@@ -176,7 +176,7 @@ def ask(url: str, path: str) -> bytes | None:
     """
     try:
         answer = fetching.ask(url, path, seconds=_ANSWER_SECONDS, max_bytes=_MOST_BYTES)
-    except NobodyListensError:
+    except NotListeningError:
         return None
     except NoAnswerError as error:
         raise AgentError(f"{error}; is it an agent?") from None

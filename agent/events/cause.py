@@ -33,7 +33,7 @@ class MemberSeen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Picture:
+class GroupSnapshot:
     """A snapshot of a group with an assignment in force.
 
     Attributes:
@@ -100,7 +100,7 @@ class Found:
     left: tuple[str, ...] = ()
 
 
-def cause_of(before: Picture | None, after: Picture | None, known: Known) -> Found:
+def cause_of(before: GroupSnapshot | None, after: GroupSnapshot | None, known: Known) -> Found:
     """Find the cause of a rebalance from what differs before and after it; either snapshot may be missing."""
     if before is None or after is None:
         return Found(cause="agent" if known.ours else "unknown")
@@ -116,7 +116,9 @@ def cause_of(before: Picture | None, after: Picture | None, known: Known) -> Fou
     )
 
 
-def _cause(before: Picture, after: Picture, known: Known, *, came: AbstractSet[str], gone: AbstractSet[str]) -> Cause:
+def _cause(
+    before: GroupSnapshot, after: GroupSnapshot, known: Known, *, came: AbstractSet[str], gone: AbstractSet[str]
+) -> Cause:
     if known.ours:
         return "agent"
     if gone:
@@ -136,7 +138,7 @@ def _cause(before: Picture, after: Picture, known: Known, *, came: AbstractSet[s
     return "unknown" if known.agent_leads else "leader"
 
 
-def _is_gone(partition: Partition, after: Picture) -> bool:
+def _is_gone(partition: Partition, after: GroupSnapshot) -> bool:
     """Return whether a partition without an owner no longer exists, rather than being moved."""
     topic, number = partition
     if after.partitions:
@@ -144,14 +146,19 @@ def _is_gone(partition: Partition, after: Picture) -> bool:
     return not after.cooperative
 
 
-def moved(before: Picture, after: Picture, released: Mapping[Partition, Released]) -> int:
+def moved(before: GroupSnapshot, after: GroupSnapshot, released: Mapping[Partition, Released]) -> int:
     """Return how many partitions have another owner than the one they had last."""
     had = {partition: one.owner for partition, one in released.items()} | before.owners()
     return sum(had.get(partition, owner) != owner for partition, owner in after.owners().items())
 
 
 def pause(
-    before: Picture, after: Picture, released: Mapping[Partition, Released], *, begun: float | None, ended: float
+    before: GroupSnapshot,
+    after: GroupSnapshot,
+    released: Mapping[Partition, Released],
+    *,
+    begun: float | None,
+    ended: float,
 ) -> float | None:
     """Return the longest time that a partition had no owner, in seconds; None where it is unknown.
 
@@ -170,7 +177,7 @@ def pause(
 
 
 def release(
-    before: Picture, after: Picture, released: Mapping[Partition, Released], *, ended: float
+    before: GroupSnapshot, after: GroupSnapshot, released: Mapping[Partition, Released], *, ended: float
 ) -> dict[Partition, Released]:
     """Return the partitions without owner after a cooperative round, since when, and their last owner."""
     if not after.cooperative:

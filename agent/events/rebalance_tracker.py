@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from agent.events.commits import Commits
 from agent.events.event_log import EventLog
+from agent.events.group_snapshots import of_traffic, share_of
 from agent.events.model import Event
-from agent.events.pictures import of_traffic, share_of
 from agent.events.rebalances import Rebalances
 from agent.group import EMPTY_STATES, STABLE
 from agent.traffic.board import Published

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agent.events.cause import Known, Partition, Picture, Released, Signs, cause_of, moved, pause, release
+from agent.events.cause import GroupSnapshot, Known, Partition, Released, Signs, cause_of, moved, pause, release
 from agent.events.model import Event
 
 _LOOKS_FOR_SHARE: Final = 2
@@ -29,7 +29,7 @@ Tell = Callable[..., Event]
 class Plan:
     """The agent's plan for the group, where it leads."""
 
-    picture: Picture
+    picture: GroupSnapshot
     share_before: float
     share_after: float
     assignor: str
@@ -70,7 +70,7 @@ class Rebalances:
         self._signs = signs
         self._lock = threading.RLock()
         self._generation: int | None = None
-        self._before: Picture | None = None
+        self._before: GroupSnapshot | None = None
         self._share: float | None = None
         self._begun: float | None = None
         self._ours = ""
@@ -141,7 +141,7 @@ class Rebalances:
             if plan is not None:
                 self._finish(plan.picture, plan.share_after, plan=plan)
 
-    def stable(self, picture: Picture, at: float, *, share: float | None = None, measured: bool = False) -> None:
+    def stable(self, picture: GroupSnapshot, at: float, *, share: float | None = None, measured: bool = False) -> None:
         """Record a poll of the group with an assignment in force, and its cross-rack share where that is new.
 
         Args:
@@ -191,14 +191,14 @@ class Rebalances:
         """Return whether the first poll from outside found a rebalance under way: what was before is not known."""
         return self._before is None and not self.inside and not self._ours
 
-    def _differs(self, picture: Picture) -> bool:
+    def _differs(self, picture: GroupSnapshot) -> bool:
         """Return whether there was a rebalance since the last poll."""
         before = self._before
         if before is None:
             return False
         return self._begun is not None or (picture.members, picture.cooperative) != (before.members, before.cooperative)
 
-    def _finish(self, after: Picture | None, share: float | None, *, plan: Plan | None = None) -> None:
+    def _finish(self, after: GroupSnapshot | None, share: float | None, *, plan: Plan | None = None) -> None:
         """Record the rebalance that is over."""
         over, before = self._over, self._before
         if over is None:
@@ -244,7 +244,7 @@ class Rebalances:
         self._over = None
         self._forget()
 
-    def _outcome(self, before: Picture | None, after: Picture | None, ended: float) -> dict[str, Any]:
+    def _outcome(self, before: GroupSnapshot | None, after: GroupSnapshot | None, ended: float) -> dict[str, Any]:
         if after is None:
             return {"detail": "another followed before anybody could look"}
         fields: dict[str, Any] = {"members": len(after.members), "partitions": len(after.owners())}

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from agent.cluster import SettledCluster
-from agent.events.pictures import clients_of, of_plan, of_view
+from agent.events.group_snapshots import clients_of, of_plan, of_view
 from agent.events.rebalances import Plan, Rebalances
 from agent.group import EMPTY_STATES, GroupView
 from agent.leading.assigning import Sent

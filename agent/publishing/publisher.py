@@ -24,7 +24,7 @@ from agent.events import Event
 from agent.publishing.metrics import Loss, PublishingMetrics
 from agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from agent.publishing.sender import Sender, producer_config
-from agent.publishing.states import LastPublished, picture
+from agent.publishing.states import LastPublished, state_record
 from agent.publishing.windows import Counted, Windows
 from agent.report import Gap
 from agent.traffic.board import Published
@@ -208,7 +208,7 @@ class Publisher(threading.Thread):
         self._add(Kind.SAMPLE, key.group, make)
 
     def _add_state(self, group: GroupTraffic, snapshot: TrafficSnapshot, role: str) -> None:
-        seen = picture(group, snapshot.cluster)
+        seen = state_record(group, snapshot.cluster)
         make = partial(
             GroupState,
             at=int(snapshot.window_end * 1000),

@@ -23,7 +23,7 @@ Shape: TypeAlias = tuple[object, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pictured:
+class StateRecord:
     """The parts of a state that are computed; see `common.records.GroupState`."""
 
     racks: tuple[str, ...]
@@ -60,7 +60,7 @@ class LastPublished:
         return found
 
 
-def picture(group: GroupTraffic, cluster: ClusterView) -> Pictured:
+def state_record(group: GroupTraffic, cluster: ClusterView) -> StateRecord:
     """Convert a group to members, topics and racks that refer to each other by index."""
     broker_racks = sorted({rack for rack in cluster.brokers.values() if isinstance(rack, str)})
     others = {member.rack.rack for member in group.members if member.rack.rack} - set(broker_racks)
@@ -69,7 +69,7 @@ def picture(group: GroupTraffic, cluster: ClusterView) -> Pictured:
     subscribed = _subscriptions(group.problem)
     names = sorted({one.topic for one in group.partitions}.union(*subscribed.values()))
     topic_index = {name: index for index, name in enumerate(names)}
-    return Pictured(
+    return StateRecord(
         racks=racks,
         broker_racks=len(broker_racks),
         members=tuple(

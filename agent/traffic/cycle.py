@@ -212,7 +212,7 @@ class Cycle:
         state = self._poller.state
         known = self._exact.members(now=now)
         flows = self._window.by_group()
-        scene = ClusterContext(
+        context = ClusterContext(
             view=state.cluster,
             settled=self._builder.cluster(state.cluster),
             logs=state.logs,
@@ -225,7 +225,7 @@ class Cycle:
             window_seconds=wall - self._window.begin,
         )
         pictures = [
-            self._builder.paint(
+            self._builder.build(
                 GroupObservation(
                     group=group,
                     owners=look.owners[name],
@@ -234,7 +234,7 @@ class Cycle:
                     flows=flows.get(name, ()),
                     exact_members=frozenset(member for where, member in known if where == name),
                 ),
-                scene,
+                context,
             )
             for name, group in sorted(look.groups.items())
         ]

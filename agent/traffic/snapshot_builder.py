@@ -106,34 +106,36 @@ class SnapshotBuilder:
         """End the cycle: the next one may spend time on best shares again."""
         self._spent_seconds = 0.0
 
-    def paint(self, seen: GroupObservation, scene: ClusterContext) -> GroupTraffic:
+    def build(self, observation: GroupObservation, context: ClusterContext) -> GroupTraffic:
         """Build the snapshot of one group."""
-        group = seen.group
+        group = observation.group
         name = group.group
-        partitions = self._partitions(seen, scene)
-        solved = self._solve(group, scene)
+        partitions = self._partitions(observation, context)
+        solved = self._solve(group, context)
         racks = {member.id: member.rack.rack for member in group.members}
         owned = [(one.member, one) for one in partitions if one.member is not None]
-        read = sum(flow.volume.wire_bytes for flow in seen.flows)
+        read = sum(flow.volume.wire_bytes for flow in observation.flows)
         return GroupTraffic(
             group=name,
             kind=group.kind,
             state=group.state,
             assignor=group.assignor,
-            members=_members(seen),
+            members=_members(observation),
             partitions=partitions,
-            flows=seen.flows,
+            flows=observation.flows,
             shares=shares.with_optimal(
                 Shares(
-                    present_bytes=shares.measured(seen.flows),
+                    present_bytes=shares.measured(observation.flows),
                     present_partitions=shares.by_partitions(partitions, racks),
-                    random=shares.random_share(scene.view),
+                    random=shares.random_share(context.view),
                 ),
                 solved.best,
                 by_bytes=solved.best_by_bytes,
             ),
-            bytes_per_second=read / scene.window_seconds if scene.window_seconds > 0 and scene.sizes_known else None,
-            blind_spots=self._blind_spots(seen, scene),
+            bytes_per_second=read / context.window_seconds
+            if context.window_seconds > 0 and context.sizes_known
+            else None,
+            blind_spots=self._blind_spots(observation, context),
             problem=solved.problem,
             topic_share=topic_share(
                 ((member, one.topic) for member, one in owned), {member.id: member.topics for member in group.members}
@@ -142,48 +144,49 @@ class SnapshotBuilder:
             note=group.note,
         )
 
-    def _partitions(self, seen: GroupObservation, scene: ClusterContext) -> tuple[PartitionTraffic, ...]:
+    def _partitions(self, observation: GroupObservation, context: ClusterContext) -> tuple[PartitionTraffic, ...]:
         result = []
-        for partition in sorted({*seen.owners, *seen.committed}):
-            owner = seen.owners.get(partition)
-            broker = scene.serving(partition, owner)
-            log, offset = scene.logs.get(partition), seen.committed.get(partition)
+        for partition in sorted({*observation.owners, *observation.committed}):
+            owner = observation.owners.get(partition)
+            broker = context.serving(partition, owner)
+            log, offset = context.logs.get(partition), observation.committed.get(partition)
             result.append(
                 PartitionTraffic(
                     topic=partition[0],
                     number=partition[1],
                     member=owner.id if owner is not None else None,
                     serving_broker=broker,
-                    serving_rack=scene.rack_of(broker) or None,
-                    bytes_per_second=self._weights.rate(seen.group.group, partition),
+                    serving_rack=context.rack_of(broker) or None,
+                    bytes_per_second=self._weights.rate(observation.group.group, partition),
                     lag_records=max(0, log.end - offset) if log is not None and offset is not None else None,
                     committed=offset,
                 )
             )
         return tuple(result)
 
-    def _solve(self, group: ObservedGroup, scene: ClusterContext) -> _Solved:
+    def _solve(self, group: ObservedGroup, context: ClusterContext) -> _Solved:
         weights = self._weights.weights(group.group) if self._leading.weigh_by == "bytes" else None
         topics = tuple(
-            scene.settled.topics.get(topic) for topic in sorted({t for member in group.members for t in member.topics})
+            context.settled.topics.get(topic)
+            for topic in sorted({t for member in group.members for t in member.topics})
         )
         last = self._solved.get(group.group)
         same = (
             last is not None
             and last.group is group
             and last.weights is weights
-            and last.rack_aware == scene.rack_aware
+            and last.rack_aware == context.rack_aware
             and last.topics == topics
         )
         if last is None or not same:
             problem = shares.problem_of(
-                group, scene.settled, rack_aware_fetch=scene.rack_aware, leading=self._leading, weights=weights
+                group, context.settled, rack_aware_fetch=context.rack_aware, leading=self._leading, weights=weights
             )
             last = _Solved(
                 group=group,
                 topics=topics,
                 weights=weights,
-                rack_aware=scene.rack_aware,
+                rack_aware=context.rack_aware,
                 problem=problem,
                 best=last.best if last is not None and problem is not None else None,
                 best_by_bytes=last.best_by_bytes if last is not None else False,
@@ -196,27 +199,27 @@ class SnapshotBuilder:
             self._spent_seconds += time.perf_counter() - begun
         return last
 
-    def _blind_spots(self, seen: GroupObservation, scene: ClusterContext) -> tuple[BlindSpot, ...]:
-        group, name = seen.group, seen.group.group
-        if seen.spans.rewound:
+    def _blind_spots(self, observation: GroupObservation, context: ClusterContext) -> tuple[BlindSpot, ...]:
+        group, name = observation.group, observation.group.group
+        if observation.spans.rewound:
             self._rewound.add(name)
-        if any(span.partition in scene.sampled for span in seen.spans.spans):
+        if any(span.partition in context.sampled for span in observation.spans.spans):
             self._sampled.add(name)
         guessed = any(
-            member.rack.fetches_with_rack and (partition, member.rack.rack) not in scene.served
-            for partition, member in seen.owners.items()
+            member.rack.fetches_with_rack and (partition, member.rack.rack) not in context.served
+            for partition, member in observation.owners.items()
         )
         racks_unknown = any(member.rack.rack is None for member in group.members) or any(
-            not isinstance(rack, str) for rack in scene.view.brokers.values()
+            not isinstance(rack, str) for rack in context.view.brokers.values()
         )
-        estimated = any(member.id not in seen.exact_members for member in group.members)
+        estimated = any(member.id not in observation.exact_members for member in group.members)
         found = {
-            BlindSpot.NO_COMMITS: bool(seen.spans.uncommitted),
+            BlindSpot.NO_COMMITS: bool(observation.spans.uncommitted),
             BlindSpot.REWOUND: name in self._rewound,
             BlindSpot.PREFETCHED: estimated,
             BlindSpot.RACKS_UNKNOWN: racks_unknown,
             BlindSpot.SERVING_GUESSED: guessed,
-            BlindSpot.SIZES_UNKNOWN: not scene.sizes_known and bool(seen.owners or seen.committed),
+            BlindSpot.SIZES_UNKNOWN: not context.sizes_known and bool(observation.owners or observation.committed),
             BlindSpot.SAMPLED: name in self._sampled,
             BlindSpot.STATE: any(one.streams is not None and one.streams.standby for one in group.members),
             BlindSpot.PARTITIONS_UNKNOWN: not group.owned_known,
@@ -224,7 +227,7 @@ class SnapshotBuilder:
         return tuple(spot for spot, holds in found.items() if holds)
 
 
-def _members(seen: GroupObservation) -> tuple[MemberTraffic, ...]:
+def _members(observation: GroupObservation) -> tuple[MemberTraffic, ...]:
     return tuple(
         MemberTraffic(
             id=member.id,
@@ -233,9 +236,9 @@ def _members(seen: GroupObservation) -> tuple[MemberTraffic, ...]:
             client_host=member.client_host,
             rack=member.rack,
             partitions=len(member.owned),
-            method="exact" if member.id in seen.exact_members else "estimated",
+            method="exact" if member.id in observation.exact_members else "estimated",
             streams=member.streams,
             topics=member.topics,
         )
-        for member in sorted(seen.group.members, key=lambda member: member.id)
+        for member in sorted(observation.group.members, key=lambda member: member.id)
     )

@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events.cause import Known, MemberSeen, Partition, Picture, Released, Signs, cause_of, moved, pause, release
+from agent.events.cause import (
+    GroupSnapshot,
+    Known,
+    MemberSeen,
+    Partition,
+    Released,
+    Signs,
+    cause_of,
+    moved,
+    pause,
+    release,
+)
 from agent.events.model import Cause
 
 T = frozenset({"t"})
@@ -21,9 +32,9 @@ def seen(name: str, *numbers: int, static: bool = False, topics: frozenset[str] 
     return name, MemberSeen(client_id=f"client-{name}", static=static, topics=topics, owned=owned)
 
 
-def picture(*members: tuple[str, MemberSeen], cooperative: bool = False, count: int = 4) -> Picture:
+def picture(*members: tuple[str, MemberSeen], cooperative: bool = False, count: int = 4) -> GroupSnapshot:
     """A group that reads t, with so many partitions."""
-    return Picture(members=dict(members), cooperative=cooperative, partitions={"t": count})
+    return GroupSnapshot(members=dict(members), cooperative=cooperative, partitions={"t": count})
 
 
 TWO = picture(seen("a", 0, 1), seen("b", 2, 3))
@@ -67,7 +78,7 @@ RELEASED = {("t", 3): Released(owner="b", at=10.0)}
         (TWO, None, Known(), "unknown"),
     ],
 )  # fmt: skip
-def test_causes(before: Picture | None, after: Picture | None, known: Known, cause: Cause) -> None:
+def test_causes(before: GroupSnapshot | None, after: GroupSnapshot | None, known: Known, cause: Cause) -> None:
     """One row, one case."""
     assert cause_of(before, after, known).cause == cause
 
@@ -92,7 +103,11 @@ def test_who_came_and_went_is_named_whatever_the_cause() -> None:
     ],
 )
 def test_pauses(
-    before: Picture, after: Picture, released: dict[Partition, Released], begun: float | None, seconds: float | None
+    before: GroupSnapshot,
+    after: GroupSnapshot,
+    released: dict[Partition, Released],
+    begun: float | None,
+    seconds: float | None,
 ) -> None:
     """Eager members pause for the whole rebalance, cooperative ones for what moves, or was left by who is gone."""
     assert pause(before, after, released, begun=begun, ended=12.0) == seconds
@@ -123,7 +138,7 @@ NAMES = st.sampled_from(["a", "b", "c", "d"])
 
 
 @st.composite
-def pictures(draw: st.DrawFn) -> Picture:
+def pictures(draw: st.DrawFn) -> GroupSnapshot:
     """Some members; each of four partitions with one of them or nobody."""
     names = draw(st.sets(NAMES))
     owners = draw(st.lists(st.sampled_from([None, *sorted(names)]), min_size=4, max_size=4))
@@ -137,7 +152,7 @@ def pictures(draw: st.DrawFn) -> Picture:
     ours=st.sampled_from(["", "joined"]),
     signs=st.builds(Signs, silent=st.frozensets(NAMES), alive=st.frozensets(NAMES)),
 )
-def test_what_holds_for_all(before: Picture, after: Picture, ours: str, signs: Signs) -> None:
+def test_what_holds_for_all(before: GroupSnapshot, after: GroupSnapshot, ours: str, signs: Signs) -> None:
     """Ours is ours; whoever went or came is named and is the cause; nothing else blames a member."""
     found = cause_of(before, after, Known(ours=ours, signs=signs))
     gone, came = before.members.keys() - after.members.keys(), after.members.keys() - before.members.keys()
@@ -152,7 +167,7 @@ def test_what_holds_for_all(before: Picture, after: Picture, ours: str, signs: S
 
 
 @given(before=pictures(), after=pictures(), begun=st.floats(0, 10))
-def test_no_pause_is_longer_than_what_was_seen(before: Picture, after: Picture, begun: float) -> None:
+def test_no_pause_is_longer_than_what_was_seen(before: GroupSnapshot, after: GroupSnapshot, begun: float) -> None:
     """A pause lies within the rebalance unless a round before had given something up."""
     seconds = pause(before, after, {}, begun=begun, ended=10.0)
     assert seconds is None or 0 <= seconds <= 10.0 - begun

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent.publishing.states import LastPublished, picture
+from agent.publishing.states import LastPublished, state_record
 from agent.traffic.model import TrafficSnapshot
 from tests.unit.agent.measured import A, B, C, group, member, snapshot
 
@@ -20,7 +20,7 @@ def test_a_group_is_pictured_by_index() -> None:
     """Racks of brokers come first, the leader's replica first, owners and rates by partition."""
     one = group(members={"m1": A, "m2": "elsewhere", "m3": None})
     placed = ((3, 1), (2,), (9,), (1, 2), (2,), (3,))
-    seen = picture(one, snapshot(one, replicas=placed).cluster)
+    seen = state_record(one, snapshot(one, replicas=placed).cluster)
     assert (seen.racks, seen.broker_racks) == ((A, B, C, "elsewhere"), 3)
     assert [(who.id, who.rack, who.topics) for who in seen.members] == [
         ("m1", 0, (0,)),
@@ -39,7 +39,7 @@ def test_unknown_rates_and_owners_are_left_out() -> None:
     """A topic without any rate has none; a partition that nobody owns has no owner."""
     one = group()
     unread = tuple(replace(part, member=None, bytes_per_second=None) for part in one.partitions[:5])
-    (topic,) = picture(replace(one, partitions=unread), snapshot(one).cluster).topics
+    (topic,) = state_record(replace(one, partitions=unread), snapshot(one).cluster).topics
     assert topic.owner == (-1,) * 6
     assert topic.bytes_per_second == ()
     assert len(topic.replicas) == 6

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.events.pictures import clients_of, of_plan, of_traffic, of_view, share_of
+from agent.events.group_snapshots import clients_of, of_plan, of_traffic, of_view, share_of
 from agent.group import GroupView, MemberView
 from agent.racks import client_id_of
 from agent.traffic.model import PartitionTraffic

@@ -1,4 +1,4 @@
-"""Converts groups to snapshots (`Picture`), from a member's poll, from measuring, or from the agent's own plan.
+"""Converts groups to snapshots (`GroupSnapshot`), from a member's poll, from measuring, or from the agent's own plan.
 
 Members without topics are left out: they are agents.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from agent.events.cause import MemberSeen, Partition, Picture
+from agent.events.cause import GroupSnapshot, MemberSeen, Partition
 from agent.group import GroupView, MemberView
 from agent.racks import client_id_of
 from agent.traffic.model import GroupTraffic
@@ -16,7 +16,7 @@ from assignors.model import NOBODY, Int32Array, Problem
 from protocol.model import TopicPartitions
 
 
-def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mapping[str, int]) -> Picture:
+def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mapping[str, int]) -> GroupSnapshot:
     """Convert a poll of a stable group.
 
     Args:
@@ -24,7 +24,7 @@ def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mappin
         cooperative: names of protocols whose members keep partitions in a rebalance.
         partitions: how many each topic has.
     """
-    return Picture(
+    return GroupSnapshot(
         members={
             key_of(member): MemberSeen(
                 client_id=member.client_id,
@@ -40,7 +40,7 @@ def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mappin
     )
 
 
-def of_plan(problem: Problem, owner: Int32Array, *, clients: Mapping[str, str], cooperative: bool) -> Picture:
+def of_plan(problem: Problem, owner: Int32Array, *, clients: Mapping[str, str], cooperative: bool) -> GroupSnapshot:
     """Convert a plan.
 
     Args:
@@ -68,16 +68,16 @@ def of_plan(problem: Problem, owner: Int32Array, *, clients: Mapping[str, str], 
     counts: dict[str, int] = {}
     for topic in problem.topic_of.tolist():
         counts[problem.topics[topic]] = counts.get(problem.topics[topic], 0) + 1
-    return Picture(members=members, cooperative=cooperative, partitions=counts)
+    return GroupSnapshot(members=members, cooperative=cooperative, partitions=counts)
 
 
-def of_traffic(group: GroupTraffic, *, cooperative: Collection[str], partitions: Mapping[str, int]) -> Picture:
+def of_traffic(group: GroupTraffic, *, cooperative: Collection[str], partitions: Mapping[str, int]) -> GroupSnapshot:
     """Convert a measured group; the arguments are those of `of_view`."""
     owned: dict[str, set[Partition]] = {}
     for one in group.partitions:
         if one.member is not None:
             owned.setdefault(one.member, set()).add((one.topic, one.number))
-    return Picture(
+    return GroupSnapshot(
         members={
             member.instance_id or member.id: MemberSeen(
                 client_id=member.client_id,

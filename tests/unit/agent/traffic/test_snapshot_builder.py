@@ -45,7 +45,7 @@ def seen(spans: Spans = NOTHING, *, exact: bool = True, **changed: object) -> Gr
     )
 
 
-def painter() -> SnapshotBuilder:
+def builder() -> SnapshotBuilder:
     """A fresh one."""
     return SnapshotBuilder(
         load(flags={"kafka": {"bootstrap.servers": "b:1"}, "groups": ["g"]}, environment={}), WeightBook()
@@ -54,7 +54,7 @@ def painter() -> SnapshotBuilder:
 
 def spots(what: GroupObservation, scene: ClusterContext = SCENE) -> set[BlindSpot]:
     """The blind spots of one picture."""
-    return set(painter().paint(what, scene).blind_spots)
+    return set(builder().build(what, scene).blind_spots)
 
 
 def test_an_exact_group_with_racks_has_none() -> None:
@@ -75,8 +75,8 @@ def test_each_cause_has_its_sentence() -> None:
 
 def test_a_rewind_is_remembered() -> None:
     """What was read twice stays unknown for as long as the figures are shown."""
-    one = painter()
-    assert one.paint(seen(replace(NOTHING, rewound=frozenset({("t", 0)}))), SCENE).blind_spots == (BlindSpot.REWOUND,)
-    assert one.paint(seen(), SCENE).blind_spots == (BlindSpot.REWOUND,)
+    one = builder()
+    assert one.build(seen(replace(NOTHING, rewound=frozenset({("t", 0)}))), SCENE).blind_spots == (BlindSpot.REWOUND,)
+    assert one.build(seen(), SCENE).blind_spots == (BlindSpot.REWOUND,)
     one.forget(["g"])
-    assert one.paint(seen(), SCENE).blind_spots == ()
+    assert one.build(seen(), SCENE).blind_spots == ()
