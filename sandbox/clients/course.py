@@ -23,7 +23,7 @@ from sandbox.agent_process import AgentProcess
 from sandbox.chaos.group import AGENT, Group, now_ns
 from sandbox.chaos.setup import Setup
 from sandbox.clients.births import AGENT_SETTINGS, ANY_TIME, NAMES, WRONG
-from sandbox.clients.model import Course, Step, Variant
+from sandbox.clients.model import ENDS_WHEN_IT_REJOINS, Course, Step, Variant
 from sandbox.errors import SandboxError
 from sandbox.history.checker import check
 from sandbox.history.reading import read_history
@@ -105,6 +105,8 @@ class CourseOfGroup:
 
     def _steps(self) -> Iterator[Step]:
         yield self._is_born()
+        if (self._variant.client, self._variant.assignor) in ENDS_WHEN_IT_REJOINS:
+            return
         if self._agent.role() == "leading":
             yield self._moves()
         yield self._agent_is_killed()

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-from sandbox.clients.model import CLIENTS, Births, Course, Document, Step, Variant, variants
+from sandbox.clients.model import CLIENTS, ENDS_WHEN_IT_REJOINS, Births, Course, Document, Step, Variant, variants
 
 SCENARIOS: Final[Mapping[str, str]] = {
     "birth": "from birth",
@@ -57,6 +57,7 @@ def render(document: Document) -> str:
     parts = [_INTRODUCTION, _COURSES, "\n", _course_table(document.courses), _doubts(document.courses)]
     every = variants(CLIENTS)
     parts.append(_missing(every, {(one.client, one.assignor) for one in document.courses}))
+    parts.append(_ending(document.courses))
     parts += [_BIRTHS, "\n", _birth_table(document.births), _logged(document.births)]
     defaults = [one for one in every if not one.assignor]
     parts.append(_missing(defaults, {(one.client, one.assignor) for one in document.births}))
@@ -69,6 +70,12 @@ def _missing(wanted: Iterable[Variant], known: AbstractSet[tuple[str, str]]) -> 
     """Returns a line with the clients that the table above does not have yet."""
     found = [_named(one.client, one.assignor) for one in wanted if (one.client, one.assignor) not in known]
     return f"\nNot measured yet: {'; '.join(found)}.\n" if found else ""
+
+
+def _ending(courses: Iterable[Course]) -> str:
+    """Returns a line for each client that does not survive a rebalance."""
+    reasons = ((one, ENDS_WHEN_IT_REJOINS.get((one.client, one.assignor), "")) for one in courses)
+    return "".join(f"\n{_named(one.client, one.assignor)}: {reason}.\n" for one, reason in reasons if reason)
 
 
 def _course_table(courses: Sequence[Course]) -> str:

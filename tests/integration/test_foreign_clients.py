@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import chain
@@ -17,6 +18,7 @@ from sandbox.clients.births import ANY_TIME, NAMES, WRONG, first_generation, wai
 from sandbox.clients.course import PLACED
 from sandbox.contract import KafkaCluster
 from sandbox.history.checker import check
+from sandbox.jvm import cache_folder
 from sandbox.members.ledger import read_twice
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
 
@@ -104,3 +106,20 @@ def test_a_running_group_of_kafkajs_is_never_joined(scene: Scene) -> None:
     assert scene.rebalances() == rebalances
     assert not agent.events("backs-off")
     scene.finish()
+
+
+_JOINS_AGAIN = """
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor as Sticky
+from kafka.coordinator.protocol import ConsumerProtocolMemberAssignment as Assignment
+first = Sticky.metadata({"orders"})
+assert first.encode()
+Sticky.on_assignment(Assignment(0, [("orders", [0, 1])], b""))
+Sticky.metadata({"orders"})
+"""
+
+
+def test_a_member_on_kafka_python_2_with_sticky_cannot_join_twice() -> None:
+    """Its assignor fails on Python 3, without any broker or agent: no group of these survives a rebalance."""
+    python = cache_folder() / "clients" / "kafka-python-2" / "bin" / "python"
+    done = subprocess.run([str(python), "-c", _JOINS_AGAIN], capture_output=True, text=True, timeout=30, check=False)
+    assert done.stderr.splitlines()[-1] == "TypeError: object of type 'dict_itemiterator' has no len()"
