@@ -16,6 +16,8 @@ from assignors.model import NOBODY, Int32Array, Int64Array
 
 _POSITION_BITS: Final = 32
 """Precision of the position of a unit among those of its holder."""
+_TILE: Final = 4096
+"""Holders with more units are dealt a sequence of about so many again and again; to sort them all takes too long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +121,40 @@ def _in_turns(holder: IntArray, count: Int64Array, arc: Int64Array) -> Int64Arra
         [sum of counts]; if the counts of a holder differ by at most one, its arcs have equal numbers of entries, or one
         more, in every interval of the holder's entries.
     """
+    new = np.flatnonzero(np.diff(holder, prepend=-1))
+    total = np.add.reduceat(count, new)
+    large = total > _TILE
+    if not large.any():
+        return _in_turns_together(holder, count, arc)
+    dealt = np.empty(int(total.sum()), np.int64)
+    begin, ways = np.cumsum(total) - total, np.diff(new, append=len(holder))
+    for one in np.flatnonzero(large).tolist():
+        of = slice(new[one], new[one] + ways[one])
+        dealt[begin[one] : begin[one] + total[one]] = _tiled(count[of], arc[of])
+    if not large.all():
+        small = ~np.repeat(large, ways)
+        dealt[~np.repeat(large, total)] = _in_turns_together(holder[small], count[small], arc[small])
+    return dealt
+
+
+def _tiled(count: Int64Array, arc: Int64Array) -> Int64Array:
+    """Returns the arcs of one large holder in turns: a short sequence many times, then what is left over."""
+    times = int(count.min()) if count.max() - count.min() <= 1 else max(1, int(count.sum()) // _TILE)
+    whole, rest = np.divmod(count, times)
+    parts = [np.tile(_in_turns_of_one(whole, arc), times), _in_turns_of_one(rest, arc)]
+    tiled: Int64Array = np.concatenate(parts)
+    return tiled
+
+
+def _in_turns_of_one(count: Int64Array, arc: Int64Array) -> Int64Array:
+    used = np.flatnonzero(count)
+    return _in_turns_together(np.zeros(len(used), np.int64), count[used], arc[used])
+
+
+def _in_turns_together(holder: IntArray, count: Int64Array, arc: Int64Array) -> Int64Array:
+    """Returns what `_in_turns` does, by sorting all entries."""
+    if not len(holder):
+        return np.empty(0, np.int64)
     new = np.flatnonzero(np.diff(holder, prepend=-1))
     ways = np.diff(new, append=len(holder))
     total, most, least = (f(count, new) for f in (np.add.reduceat, np.maximum.reduceat, np.minimum.reduceat))

@@ -9,7 +9,7 @@ The input plans are dealt in turns (`assignors.deal`), which is optimal for topi
 whose members are alike. The rest is done by exchanges: two members swap two partitions if that changes neither loads
 nor cross-rack weight nor moves; no exchange increases the largest number. As no exchange costs a move, a plan that is
 in force is never changed for these levels. At the end no exchange of two partitions would improve the plan, unless
-the group is so large that the search is bounded.
+the group is so large that the search is bounded (`_MOST_BUDGET`) or left out (`_MAX_PARTITIONS`).
 """
 
 from __future__ import annotations
@@ -25,11 +25,14 @@ from assignors.model import NOBODY, BoolArray, FloatArray, Int32Array, Int64Arra
 
 _MAX_CELLS: Final = 1 << 23
 """Members times topics above which the counts would need too much memory."""
+_MAX_PARTITIONS: Final = 1 << 18
+"""Above this the deal in turns has to do: to examine the movers would take longer than the plan itself."""
 _LOOK: Final = 1_000
 """Fixed cost of examining a mover, in budget units; each possible partner costs one more."""
-_MOST_LOOKS: Final = 50_000
-_MOST_LOOKS_PER_PARTITION: Final = 5
-"""The budget: some milliseconds, in the largest groups some tens of them. The worst movers are examined first."""
+_LEAST_BUDGET: Final = 50_000
+_BUDGET_PER_PARTITION: Final = 5
+_MOST_BUDGET: Final = 200_000
+"""Some milliseconds, in the largest groups up to twenty. The worst movers are examined first."""
 _ALL_MOVERS: Final = 4096
 """With more movers than this, only those on the members that are likely to improve the plan are partners."""
 _LIKELY: Final = 8
@@ -52,7 +55,7 @@ def spread_topics(problem: Problem, near: Locality, plan: Int32Array) -> Int32Ar
     Complexity: O(P + M * T), and O(movers) for each mover on a member with too much of its topic, or each where
     weights differ, up to a bound.
     """
-    if len(problem.members) * len(problem.topics) > _MAX_CELLS:
+    if len(problem.members) * len(problem.topics) > _MAX_CELLS or len(plan) > _MAX_PARTITIONS:
         return plan
     exchange = _Exchanges(problem, near, plan)
     while exchange.budget > 0 and exchange.improve():
@@ -65,7 +68,7 @@ class _Exchanges:
 
     def __init__(self, problem: Problem, near: Locality, plan: Int32Array) -> None:
         self.member = plan.copy()
-        self.budget = _MOST_LOOKS + _MOST_LOOKS_PER_PARTITION * len(plan)
+        self.budget = min(_MOST_BUDGET, _LEAST_BUDGET + _BUDGET_PER_PARTITION * len(plan))
         members = len(problem.members)
         self._topic, self._owner = problem.topic_of, problem.owner
         self._price, self._prices, self._column = near.price, near.prices, near.column
