@@ -35,7 +35,9 @@ _COURSES: Final = """
 
 One group of three members goes through all of them, from left to right. *leading* and *following* are the agent's role
 at the end of it; *observing* means that it stays out of the group, which leads itself. In the deploy each member is
-restarted in turn, three times at most; the number is that of restarts until the agent led.
+restarted in turn, three times at most; the number is that of restarts until the agent led. Of members of
+segmentio/kafka-go that end at the same moment, one may stay in its group for 40 s, with an agent or without (one of
+five groups without).
 """
 _BIRTHS: Final = """
 ## From birth
