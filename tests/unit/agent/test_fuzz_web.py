@@ -1,4 +1,4 @@
-"""Whatever is sent to the agent's port: an answer in time, no traceback, no status 500, and no memory that stays."""
+"""Any request to the agent's port is answered in time, without traceback, status 500, or memory left in use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HEADERS: Final = ("host", "origin", "content-type", "content-length", "accept",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A request; without an end its sender goes away in the middle."""
+    """A request; if it is not whole, its sender disconnects in the middle."""
 
     method: str
     query: bytes
@@ -46,7 +46,7 @@ def _written(value: object) -> bytes:
 
 
 LOCAL: Final = ((b"host", b"localhost:9464"), (b"content-type", b"application/json"))
-"""Headers with which a program of this machine is heeded."""
+"""Headers of a program on this machine, whose requests are accepted."""
 _STATISTICS: Final = st.tuples(st.sampled_from([*posted(), "x"]), JSON).map(
     lambda one: _written(posted(**{one[0]: one[1]}))
 )
@@ -72,13 +72,13 @@ REQUESTS: Final = st.builds(
 
 
 def of(method: str, query: str = "", body: bytes = b"", *, whole: bool = True) -> Asked:
-    """A request of a program of this machine."""
+    """A request of a program on this machine."""
     return Asked(method=method, query=query.encode(), headers=LOCAL, parts=(body,), whole=whole)
 
 
 @pytest.fixture(scope="module")
 def agent() -> Iterator[Agent]:
-    """An agent that is not started and shows a busy cluster; one member of a group may be told of."""
+    """An agent that is not started and shows a busy cluster; one member of a group may have statistics."""
     flags: dict[str, Any] = {
         "kafka": {"bootstrap.servers": "127.0.0.1:1"},
         "groups": ["orders"],
@@ -96,20 +96,20 @@ def agent() -> Iterator[Agent]:
 
 @pytest.fixture(scope="module")
 def runner() -> Iterator[asyncio.Runner]:
-    """Where requests are answered."""
+    """The event loop in which requests are answered."""
     with asyncio.Runner() as running:
         yield running
 
 
 def application_of(agent: Agent) -> Starlette:
-    """What its port serves."""
+    """The application on the agent's port."""
     app = agent.web._server.config.app
     assert isinstance(app, Starlette)
     return app
 
 
 async def answered(app: Starlette, path: str, asked: Asked) -> tuple[int, bytes]:
-    """Status and body of the answer; status 0 where there is none, as nobody waits for it."""
+    """Status and body of the answer; status 0 if the sender disconnected first."""
     messages: list[dict[str, Any]] = [{"type": "http.request", "body": part, "more_body": True} for part in asked.parts]
     if asked.whole:
         messages.append({"type": "http.request", "body": b"", "more_body": False})
@@ -141,13 +141,13 @@ async def answered(app: Starlette, path: str, asked: Asked) -> tuple[int, bytes]
 
 
 def paths(app: Starlette) -> list[str]:
-    """Every path that is served, as the application itself lists them."""
+    """Every path that the application lists."""
     assert all(isinstance(route, Route) for route in app.routes)
     return sorted({route.path for route in app.routes if isinstance(route, Route)})
 
 
 def test_every_endpoint_is_asked(agent: Agent) -> None:
-    """The list is the application's own: here stands what there was when this was written."""
+    """The application lists at least every path that existed when this test was written."""
     known = {"/", "/group", "/page.css", "/metrics", "/healthz", "/readyz"}
     known |= {
         f"/v1/{name}"
@@ -157,7 +157,7 @@ def test_every_endpoint_is_asked(agent: Agent) -> None:
 
 
 def hold(runner: asyncio.Runner, app: Starlette, path: str, *, unready: bool) -> None:
-    """Ask one path for whatever there is; where it may be unready, 503 says so."""
+    """Send many requests to one path; a path that may be unready may answer 503."""
 
     @settings(MANY, max_examples=EXAMPLES_OF_A_PATH)
     @example(of("GET", "most=000000001" + "9" * 5_000))
@@ -181,7 +181,7 @@ def hold(runner: asyncio.Runner, app: Starlette, path: str, *, unready: bool) ->
 
 @pytest.mark.timeout(20 * SECONDS)
 def test_no_request_breaks_an_endpoint(agent: Agent, runner: asyncio.Runner) -> None:
-    """Each path with any method, query, headers and body, in parts, cut off or whole."""
+    """No path fails for any method, query, headers and body, in parts, cut off or whole."""
     app = application_of(agent)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for path in paths(app):
@@ -194,7 +194,7 @@ def test_no_request_breaks_an_endpoint(agent: Agent, runner: asyncio.Runner) -> 
 @pytest.mark.timeout(SECONDS)
 @given(TEXT | st.text(max_size=30).map(lambda text: f"/{text}"))
 def test_other_paths_are_not_found(agent: Agent, runner: asyncio.Runner, path: str) -> None:
-    """Whatever they are called, there is nothing: no file, no listing, no redirect elsewhere."""
+    """Other paths have no file, no listing and no redirect elsewhere."""
     app = application_of(agent)
     clean = path.encode("utf-8", "replace").decode()
     if clean in paths(app):
