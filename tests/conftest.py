@@ -1,4 +1,4 @@
-"""What holds for every test: none is about how long an example takes on a busy machine."""
+"""Settings for all tests: Hypothesis has no deadline, because a busy machine may be slow."""
 
 from hypothesis import settings
 

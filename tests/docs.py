@@ -1,4 +1,4 @@
-"""Reads the commands that the documentation tells people to type, so that tests can run them."""
+"""Reads the commands of the documentation, so that tests can run them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROGRAMS: Final = ("samerack ", "scripts/")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Command:
-    """A command line and the page it stands on."""
+    """A command line and its page."""
 
     page: str
     words: tuple[str, ...]
@@ -29,12 +29,12 @@ class Command:
 
 
 def pages() -> list[Path]:
-    """Every page for users."""
+    """All pages for users."""
     return [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def blocks() -> Iterator[Command]:
-    """Commands in code blocks; a backslash at the end of a line goes on, a `#` begins a remark."""
+    """Commands in code blocks; a backslash at the end continues a line, a `#` starts a comment."""
     for page in pages():
         for match in _BLOCK.finditer(page.read_text(encoding="utf-8")):
             text = (match["fenced"] or match["indented"]).replace("\\\n", " ")
@@ -57,7 +57,7 @@ def yaml_of(page: str) -> str:
 
 
 def named_tests(page: str) -> tuple[set[str], set[str]]:
-    """The tests that a page names, and those of them that no file of the tests has."""
+    """The tests that a page names, and those of them that do not exist."""
     there: set[str] = set()
     for path in (ROOT / "tests").rglob("test_*.py"):
         there.update(re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE))
@@ -66,7 +66,7 @@ def named_tests(page: str) -> tuple[set[str], set[str]]:
 
 
 def dead_links(page: Path) -> list[str]:
-    """Addresses on a page that lead to no file, or to no heading of one; those of the web are not followed."""
+    """Links on a page to a missing file or heading; links to the web are not checked."""
     dead = []
     for address in re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8")):
         path, _, anchor = address.partition("#")
@@ -79,6 +79,6 @@ def dead_links(page: Path) -> list[str]:
 
 
 def _headings(page: Path) -> set[str]:
-    """Anchors of a page's headings, as GitHub makes them."""
+    """Anchors of a page's headings, as GitHub creates them."""
     texts = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-") for text in texts}

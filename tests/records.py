@@ -1,4 +1,4 @@
-"""One good record of each kind, for all tests that read or write them."""
+"""One valid record of each kind, for all tests that read or write them."""
 
 from __future__ import annotations
 
@@ -41,4 +41,4 @@ STATE: Final = GroupState(
     members=(MemberState(id="m-1", client_id="app", rack=0, fetches_with_rack=True, topics=(0,), tells_rack=True),),
     topics=(TopicState(name="clicks", replicas=((0, 1), (1, 0)), owner=(0, -1), bytes_per_second=(1.5, 2.0)),),
 )
-"""A group with one member and one topic of two partitions, one of which nobody owns."""
+"""A group with one member and one topic of two partitions, one of which has no owner."""

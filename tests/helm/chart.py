@@ -1,4 +1,4 @@
-"""Real Helm on the chart: renders its scenarios, and says how it refuses."""
+"""Runs real Helm on the chart: renders its scenarios and returns the messages of refusals."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ SCENARIOS: Final = tuple(
     sorted(path.name.removesuffix("-values.yaml") for path in (CHART / "ci").glob("*-values.yaml"))
 )
 KUBERNETES: Final = ("1.29", "1.33", "1.35", "1.37")
-"""The oldest that Chart.yaml allows, one between, the first whose pods have zones, the newest that there is."""
+"""The oldest version that Chart.yaml allows, one between, the first whose pods have zones, and the newest one."""
 NAMESPACE: Final = "streaming"
 
 Manifest = dict[str, Any]
 
 
 def helm(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """One run of Helm."""
+    """Run Helm once."""
     return subprocess.run(["helm", *map(str, arguments)], capture_output=True, text=True, check=False, timeout=60)
 
 
 def values_of(scenario: str) -> Path:
-    """The file of a scenario."""
+    """The values file of a scenario."""
     return CHART / "ci" / f"{scenario}-values.yaml"
 
 
@@ -40,7 +40,7 @@ def render(
     release: str = "release",
     namespace: str = NAMESPACE,
 ) -> tuple[Manifest, ...]:
-    """The manifests of a chart, each of which has a kind."""
+    """The manifests that a chart renders, without empty documents."""
     run = helm("template", release, chart, "--namespace", namespace, "--kube-version", kubernetes, *options)
     assert run.returncode == 0, run.stderr
     return tuple(each for each in yaml.safe_load_all(run.stdout) if each)
@@ -48,7 +48,7 @@ def render(
 
 @cache
 def scenario(name: str, kubernetes: str = KUBERNETES[-1]) -> tuple[Manifest, ...]:
-    """The manifests of a scenario; not to be changed."""
+    """The manifests of a scenario; callers must not change them."""
     return render("--values", values_of(name), kubernetes=kubernetes)
 
 
@@ -58,7 +58,7 @@ def with_values(values: Manifest, folder: Path, base: str = "minimal") -> tuple[
 
 
 def refusal(values: Manifest, folder: Path, base: str = "minimal") -> str:
-    """What Helm says that refuses them."""
+    """The error message with which Helm refuses the values."""
     files = ("--values", values_of(base), "--values", _file(values, folder))
     run = helm("template", "release", CHART, "--kube-version", KUBERNETES[-1], *files)
     assert run.returncode != 0, f"Helm takes {values}"
@@ -72,7 +72,7 @@ def _file(values: Manifest, folder: Path) -> Path:
 
 
 def consumer_copy(folder: Path) -> Path:
-    """The chart of the example in a folder, with this chart as its dependency."""
+    """A copy of the example chart in a folder, with this chart as its dependency."""
     shutil.copytree(ROOT / "helm", folder / "helm")  # links become files
     chart = folder / "helm" / CONSUMER.relative_to(ROOT / "helm")
     run = helm("dependency", "update", chart)
@@ -81,7 +81,7 @@ def consumer_copy(folder: Path) -> Path:
 
 
 def of_kind(manifests: tuple[Manifest, ...], kind: str, component: str = "") -> list[Manifest]:
-    """Those of a kind, and of a component where one is named."""
+    """The manifests of a kind and, if given, of a component."""
     label = "app.kubernetes.io/component"
     return [
         each
@@ -91,13 +91,13 @@ def of_kind(manifests: tuple[Manifest, ...], kind: str, component: str = "") -> 
 
 
 def one(manifests: tuple[Manifest, ...], kind: str, component: str = "") -> Manifest:
-    """The only one of a kind."""
+    """The only manifest of a kind."""
     (found,) = of_kind(manifests, kind, component)
     return found
 
 
 def pods(manifests: tuple[Manifest, ...]) -> dict[str, Manifest]:
-    """The pods and pod templates by their kind, or that of their owner, and its name."""
+    """All pods and pod templates, by the kind and name of the pod or its owner."""
     found = {}
     for each in manifests:
         spec = each.get("spec", {})
@@ -110,12 +110,12 @@ def pods(manifests: tuple[Manifest, ...]) -> dict[str, Manifest]:
 
 
 def containers(pod: Manifest) -> list[Manifest]:
-    """All of a pod, init containers and native sidecars first."""
+    """All containers of a pod, init containers and native sidecars first."""
     return [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
 
 
 def settings_file(manifests: tuple[Manifest, ...]) -> str:
-    """The text of the agent's file: in the ConfigMap that the chart makes, or else in the one that its pods mount."""
+    """The text of the agent's settings file: from the chart's ConfigMap, or else from the one that its pods mount."""
     made = of_kind(manifests, "ConfigMap", "config")
     if made:
         found, key = made[0], "samerack.yaml"
@@ -129,5 +129,5 @@ def settings_file(manifests: tuple[Manifest, ...]) -> str:
 
 
 def environment(container: Manifest) -> dict[str, Manifest]:
-    """Its variables by name."""
+    """The environment variables of a container by name."""
     return {entry["name"]: entry for entry in container.get("env", ())}

@@ -18,11 +18,11 @@ _PROGRAM: Final = "pod-security"
 
 
 def forbidden(pods: Mapping[str, Manifest], versions: tuple[str, ...] = KUBERNETES) -> dict[str, list[str]]:
-    """Why pods may not run under `restricted`, by their names; those that may are missing.
+    """The reasons why pods are forbidden under `restricted`, by the pods' names; allowed pods are left out.
 
     Args:
-        pods: pods or pod templates, `metadata` and `spec`.
-        versions: of Kubernetes, whose standards changed.
+        pods: pods or pod templates, with `metadata` and `spec`.
+        versions: versions of Kubernetes, because the standards changed between them.
     """
     assert shutil.which(_PROGRAM), f"{_PROGRAM} is not on the PATH; scripts/test builds it, with Go (scripts/helm.sh)"
     run = subprocess.run(

@@ -1,7 +1,7 @@
-"""The chart's schema with the agent's settings in it: `config` is held to the same model as the agent's own file.
+"""Puts the agent's settings into the chart's schema: `config` is checked against the model of the agent's own file.
 
-Stricter than the agent in one thing: a Kafka setting has to be one that the agent names, because a misspelt one would
-be found only by the pod. `python -m tests.helm.schema` writes it, and a test holds it up to date.
+It is stricter than the agent in one point: a Kafka setting must be one that the agent knows, because otherwise only
+the pod would find a misspelt one. `python -m tests.helm.schema` writes the schema; a test checks that it is current.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PATH: Final = CHART / "values.schema.json"
 
 
 def with_settings(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema with its part on settings made anew; the rest is kept by hand."""
+    """The schema with its settings part generated anew; the rest is maintained by hand."""
     settings = json_schema()
     sections: dict[str, Any] = settings.pop("$defs")
     for model in (settings, *sections.values()):
@@ -25,7 +25,7 @@ def with_settings(schema: dict[str, Any]) -> dict[str, Any]:
         for field in model["properties"].values():
             field.pop("title", None)
     kept = {name: each for name, each in schema["$defs"].items() if not name[0].isupper()}
-    settings.pop("required", None)  # what must be given, and may come from a Secret, the templates say in words
+    settings.pop("required", None)  # the templates check what is required, because it may come from a Secret
     value = settings["properties"]["kafka"].pop("additionalProperties")
     settings["properties"]["kafka"] |= _keys_of_kafka("kafkaSetting")
     kafka = schema["properties"]["kafka"]
@@ -42,7 +42,7 @@ def with_settings(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _keys_of_kafka(definition: str) -> dict[str, Any]:
-    """An object whose keys are the Kafka settings that the agent names, each with a value of one definition."""
+    """An object whose keys are the Kafka settings that the agent knows, each with a value of one definition."""
     return {
         "additionalProperties": False,
         "properties": {key: {"$ref": f"#/$defs/{definition}"} for key in sorted(KNOWN)},
@@ -50,7 +50,7 @@ def _keys_of_kafka(definition: str) -> dict[str, Any]:
 
 
 def text(schema: dict[str, Any]) -> str:
-    """As it stands in the file."""
+    """The schema as the text of its file."""
     return json.dumps(schema, indent=2) + "\n"
 
 

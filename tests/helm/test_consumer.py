@@ -19,7 +19,7 @@ pytestmark = pytest.mark.helm
 
 @pytest.fixture(scope="module")
 def consumer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The example with its dependency in place, in a folder of its own."""
+    """The example with its dependency, in a folder of its own."""
     return consumer_copy(tmp_path_factory.mktemp("consumer"))
 
 
@@ -38,13 +38,13 @@ def test_the_example_passes_strict_lint(consumer: Path) -> None:
 
 @pytest.mark.parametrize("kubernetes", KUBERNETES)
 def test_the_example_holds_against_kubernetes(consumer: Path, kubernetes: str) -> None:
-    """Native sidecar, init container and volumes are what Kubernetes knows."""
+    """Native sidecar, init container and volumes match Kubernetes' schemas."""
     for manifest in render(chart=consumer, kubernetes=kubernetes):
         kubernetes_validate.validate(manifest, kubernetes, strict=True)
 
 
 def test_the_rack_is_found_first_then_the_agent_runs(pod: dict[str, Any]) -> None:
-    """The init container ends, the sidecar goes on beside the application, and nobody waits for it."""
+    """The init container ends, the sidecar runs beside the application, and the application does not wait for it."""
     rack, sidecar = pod["spec"]["initContainers"]
     assert (rack["args"][0], rack.get("restartPolicy")) == ("rack", None)
     assert (sidecar["args"], sidecar["restartPolicy"]) == (["run"], "Always")
@@ -54,7 +54,7 @@ def test_the_rack_is_found_first_then_the_agent_runs(pod: dict[str, Any]) -> Non
 
 
 def test_the_command_line_knows_the_commands(pod: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every option of the init container, and the probe's command, are those of the real program."""
+    """The real program knows the commands and every option of init container, sidecar and probe."""
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setenv("TERM", "dumb")
     rack, sidecar = pod["spec"]["initContainers"]
@@ -82,7 +82,7 @@ def test_volumes_and_mounts_agree(pod: dict[str, Any]) -> None:
 
 
 def test_the_settings_are_those_of_the_release(consumer: Path, pod: dict[str, Any]) -> None:
-    """The pod mounts the ConfigMap of the dependency, whose file is valid and keeps the port on loopback."""
+    """The pod mounts the dependency's ConfigMap, whose file is valid and keeps the port on loopback."""
     settings = one(render(chart=consumer), "ConfigMap")
     (volume,) = (each for each in pod["spec"]["volumes"] if each["name"] == "samerack-config")
     assert volume["configMap"]["name"] == settings["metadata"]["name"]
@@ -95,7 +95,7 @@ def test_the_settings_are_those_of_the_release(consumer: Path, pod: dict[str, An
 
 
 def test_a_sidecar_that_is_scraped_answers_from_outside(consumer: Path) -> None:
-    """With another web.host the probe goes over HTTP, and the annotations name the port."""
+    """With another web.host the probe uses HTTP, and the annotations name the port."""
     options = ("--set", "samerack.config.web.host=0.0.0.0", "--set", "samerack.monitoring.annotations=true")
     template = one(render(*options, chart=consumer), "Deployment")["spec"]["template"]
     _, sidecar = template["spec"]["initContainers"]
@@ -104,14 +104,14 @@ def test_a_sidecar_that_is_scraped_answers_from_outside(consumer: Path) -> None:
 
 
 def test_a_rack_can_be_required(consumer: Path) -> None:
-    """Then the init container fails where no source knows, and the application does not start."""
+    """With `rackRequired` the init container fails if no source knows the rack, so the application does not start."""
     template = one(render("--set", "samerack.sidecar.rackRequired=true", chart=consumer), "Deployment")
     rack, _ = template["spec"]["template"]["spec"]["initContainers"]
     assert "--or-empty" not in rack["args"]
 
 
 def test_wrong_values_of_the_dependency_are_refused(consumer: Path) -> None:
-    """The schema holds below another chart too, and Helm's own keys pass."""
+    """The schema also applies when the chart is a dependency, and Helm's own keys pass."""
     passed = ("--set", "global.anything=1", "--set", "samerack.enabled=true")
     run = helm(
         "template", "release", consumer, "--kube-version", KUBERNETES[-1], *passed, "--set", "samerack.replica=1"

@@ -1,4 +1,4 @@
-"""Tests that docs/kubernetes.md is true: its values render, its commands run, its plain YAML is the example's.
+"""Tests that docs/kubernetes.md is correct: its values render, its commands run, its plain YAML equals the example's.
 
 The values of docs/clouds.md render as well.
 """
@@ -30,13 +30,13 @@ COMMANDS: Final = [
 
 @pytest.fixture(scope="module")
 def rendered(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], ...]:
-    """What the example chart renders."""
+    """The manifests of the example chart."""
     return render(chart=consumer_copy(tmp_path_factory.mktemp("consumer")))
 
 
 @pytest.mark.parametrize("values", VALUES, ids=[" ".join(values) for values in VALUES])
 def test_values_render(values: dict[str, Any], tmp_path: Path) -> None:
-    """Each file of values on the pages makes manifests that Kubernetes knows, with settings that the agent takes."""
+    """Each values example on the pages renders valid Kubernetes manifests with settings that the agent accepts."""
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(values), encoding="utf-8")
     manifests = render("--values", path)
@@ -48,7 +48,7 @@ def test_values_render(values: dict[str, Any], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_helm_command_runs(command: str, tmp_path: Path) -> None:
-    """Helm takes every option of it; without a cluster it renders instead of installing."""
+    """Helm accepts the command with every option; without a cluster it renders instead of installing."""
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(VALUES[0]), encoding="utf-8")
     words = shlex.split(command.replace("values.yaml", str(path)).replace("./helm/samerack", str(CHART)))
@@ -63,7 +63,7 @@ def test_a_helm_command_runs(command: str, tmp_path: Path) -> None:
 
 
 def test_names_of_the_release_are_those_of_the_commands(tmp_path: Path) -> None:
-    """Deployment and Service are called as kubectl is told to call them."""
+    """Deployment and Service have the names that the page's kubectl commands use."""
     path = tmp_path / "values.yaml"
     path.write_text(yaml.safe_dump(VALUES[0]), encoding="utf-8")
     run = helm("template", "samerack", CHART, "--values", path, "--kube-version", KUBERNETES[-1])
@@ -72,7 +72,7 @@ def test_names_of_the_release_are_those_of_the_commands(tmp_path: Path) -> None:
 
 
 def test_the_dependency_is_that_of_the_example() -> None:
-    """Chart.yaml and values.yaml of the page are parts of the example's."""
+    """Chart.yaml and values.yaml on the page are parts of the example's files."""
     example = ROOT / "helm" / "examples" / "consumer"
     (dependencies,) = (block for block in _YAML if "dependencies" in block)
     (values,) = (block for block in _YAML if "samerack" in block)
@@ -81,7 +81,7 @@ def test_the_dependency_is_that_of_the_example() -> None:
 
 
 def test_the_template_is_that_of_the_example() -> None:
-    """Every line of it stands in the example's Deployment."""
+    """The example's Deployment template contains every line of the page's template."""
     (shown,) = re.findall(r"```gotemplate\n(.*?)```", PAGE, re.DOTALL)
     template = (ROOT / "helm" / "examples" / "consumer" / "templates" / "deployment.yaml").read_text(encoding="utf-8")
     written = {line.strip() for line in template.splitlines()}
@@ -89,7 +89,7 @@ def test_the_template_is_that_of_the_example() -> None:
 
 
 def test_plain_yaml_is_what_the_example_renders(rendered: tuple[dict[str, Any], ...]) -> None:
-    """The pod without Helm is the example's but for names, and mounts the ConfigMap of the page."""
+    """The pod without Helm equals the example's except for names, and mounts the ConfigMap of the page."""
     (settings,) = (block for block in _YAML if block.get("kind") == "ConfigMap")
     (plain,) = (block for block in _YAML if "initContainers" in block.get("spec", {}))
     pod = one(rendered, "Deployment")["spec"]["template"]["spec"]

@@ -1,4 +1,4 @@
-"""Tests of what readers bring: variables, a file of settings, objects, hooks, names, accounts; and of `helm test`."""
+"""Tests of what users add: variables, a settings file, objects, hooks, names, accounts; and of `helm test`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _pod(manifests: tuple[Manifest, ...], component: str = "leader") -> dict[str
 
 
 def test_a_file_of_the_reader_s_own_is_mounted(tmp_path: Path) -> None:
-    """The agent gets all that stands in it, and over it what the chart knows; the chart makes no other."""
+    """The agent reads the mounted file, overridden by the chart's variables; the chart makes no other ConfigMap."""
     manifests = scenario("existing-config-map")
     (container,) = _pod(manifests)["containers"]
     variables = {name: entry["value"] for name, entry in environment(container).items() if "value" in entry}
@@ -60,7 +60,7 @@ def test_a_file_of_the_reader_s_own_is_mounted(tmp_path: Path) -> None:
 
 
 def test_certificates_reach_a_file_of_the_reader_s_own(tmp_path: Path) -> None:
-    """Their paths are given as variables; the protocol is the file's, whose mechanism the chart does not see."""
+    """Their paths come as variables; the file sets the protocol, because the chart does not see its mechanism."""
     values = {"kafka": {"tls": {"secret": "ca"}}}
     (container,) = _pod(with_values(values, tmp_path, "existing-config-map"))["containers"]
     given = yaml.safe_load(environment(container)["SAMERACK_KAFKA"]["value"])
@@ -68,7 +68,7 @@ def test_certificates_reach_a_file_of_the_reader_s_own(tmp_path: Path) -> None:
 
 
 def test_servers_may_come_from_elsewhere(tmp_path: Path) -> None:
-    """From a variable, a whole Secret, or a file that the chart does not see: the settings may be without them."""
+    """The settings may lack servers if they come from a variable, a whole Secret, or a file hidden from the chart."""
     variable = {"name": "SAMERACK_KAFKA__BOOTSTRAP_SERVERS", "valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}
     sources: list[Manifest] = [
         {"extraEnv": [variable]},
@@ -80,7 +80,7 @@ def test_servers_may_come_from_elsewhere(tmp_path: Path) -> None:
 
 
 def test_whole_secrets_become_variables() -> None:
-    """In the agent's container, and in those of the pipeline with what it has of its own."""
+    """The agent's container gets `envFrom`, and the pipeline's containers get the pipeline's own `envFrom` too."""
     assert _pod(scenario("existing-config-map"))["containers"][0]["envFrom"] == [
         {"secretRef": {"name": "samerack-password"}}
     ]
@@ -94,14 +94,14 @@ def test_whole_secrets_become_variables() -> None:
 
 
 def test_objects_of_the_reader_s_are_rendered() -> None:
-    """Maps and texts, with templates in them."""
+    """Extra objects may be maps or texts, and may contain templates."""
     maps = {each["metadata"]["name"]: each for each in of_kind(scenario("existing-config-map"), "ConfigMap")}
     assert maps["orders-racks"]["metadata"]["labels"] == {"release": "release"}
     assert maps["release-note"]["data"] == {"note": "written as a text"}
 
 
 def test_pods_have_what_the_values_say() -> None:
-    """Names beside DNS, name servers and hooks; the pipeline's pods too, but for the hooks."""
+    """Pods get host aliases, DNS settings and hooks; the pipeline's pods get all except the hooks."""
     manifests = scenario("all-on")
     for pod in pods(manifests).values():
         assert pod["spec"]["hostAliases"] == [{"ip": "10.0.0.1", "hostnames": ["kafka"]}]
@@ -114,7 +114,7 @@ def test_pods_have_what_the_values_say() -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_agent_and_pipeline_have_accounts_of_their_own(name: str) -> None:
-    """Each pod runs as an account that the release makes for it, or that the values name; none as `default`."""
+    """Each pod runs as an account that the release makes or the values name; agent and pipeline share none."""
     manifests = scenario(name)
     made = {each["metadata"]["name"] for each in of_kind(manifests, "ServiceAccount")}
     used: dict[str, set[str]] = {"samerack": set(), "pipeline": set()}
@@ -126,7 +126,7 @@ def test_agent_and_pipeline_have_accounts_of_their_own(name: str) -> None:
 
 
 def test_each_account_has_its_own_annotations() -> None:
-    """What the pipeline may do in a cloud the agent may not."""
+    """Agent and pipeline have different cloud roles, so neither has the other's permissions."""
     accounts = of_kind(scenario("pipeline-object-store"), "ServiceAccount")
     roles = {
         each["metadata"]["name"]: each["metadata"]["annotations"]["eks.amazonaws.com/role-arn"] for each in accounts
@@ -139,7 +139,7 @@ def test_each_account_has_its_own_annotations() -> None:
 
 
 def test_helm_test_asks_the_agent_by_its_service(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The pod asks name and port of the Service for /readyz, with the agent's image, and is no part of the release."""
+    """The hook pod asks the Service's name and port for /readyz, with the agent's image."""
     monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
     for name in ("minimal", "all-on"):
         manifests = scenario(name)
@@ -156,7 +156,7 @@ def test_helm_test_asks_the_agent_by_its_service(monkeypatch: pytest.MonkeyPatch
 
 
 def test_helm_test_fails_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The program takes the words of the pod, and ends with exit code 1."""
+    """The program accepts the pod's arguments, and ends with exit code 1."""
     monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
     (container,) = one(scenario("minimal"), "Pod")["spec"]["containers"]
     words = [word.replace("release-samerack", "127.0.0.1").replace("9464", "1") for word in container["args"]]
@@ -167,12 +167,12 @@ def test_helm_test_fails_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("values", [{"tests": {"enabled": False}}, {"service": {"enabled": False}}])
 def test_helm_test_can_be_left_out(values: Manifest, tmp_path: Path) -> None:
-    """By its value; without a Service there is nobody to ask."""
+    """Its value disables it, and so does a chart without a Service."""
     assert not of_kind(with_values(values, tmp_path), "Pod")
 
 
 def test_the_icon_stands_alone() -> None:
-    """Chart.yaml has the drawing in itself: no address that somebody has to keep alive."""
+    """Chart.yaml contains the icon itself, so that no external address has to be kept alive."""
     icon = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))["icon"]
     kind, _, content = icon.partition(",")
     assert kind == "data:image/svg+xml;base64"
@@ -180,7 +180,7 @@ def test_the_icon_stands_alone() -> None:
 
 
 def test_a_password_is_never_rendered(tmp_path: Path) -> None:
-    """A Secret's value is not in any object of any scenario; one in the values is refused without being repeated."""
+    """No scenario renders a Secret; a password in the values is refused without being repeated."""
     for name in SCENARIOS:
         assert not of_kind(scenario(name), "Secret")
     values = {"extraEnv": [{"name": "SAMERACK_KAFKA__SASL_PASSWORD", "value": "geheim"}]}

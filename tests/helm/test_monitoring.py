@@ -1,4 +1,4 @@
-"""Tests of what the chart gives Prometheus and Grafana: the repository's own rules and dashboard, whole."""
+"""Tests of the chart's objects for Prometheus and Grafana: the repository's own rules and dashboard, complete."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _MONITORING = ROOT / "monitoring"
 
 
 def test_the_rules_are_those_of_the_repository() -> None:
-    """Every alert is there as it is written, templates for Prometheus untouched."""
+    """Every alert is rendered as written; Prometheus' own templates in it are unchanged."""
     groups = one(scenario("sidecar-scraped"), "PrometheusRule")["spec"]["groups"]
     assert groups == yaml.safe_load((_MONITORING / "alerts.yaml").read_text(encoding="utf-8"))["groups"]
 
 
 def test_alerts_can_be_left_out() -> None:
-    """Those that are named are missing, and no other."""
+    """Only the alerts that the values name are missing."""
     named = {
         rule["alert"]
         for group in one(scenario("all-on"), "PrometheusRule")["spec"]["groups"]
@@ -34,7 +34,7 @@ def test_alerts_can_be_left_out() -> None:
 
 
 def test_prometheus_takes_the_rules(tmp_path: Path) -> None:
-    """The tool of Prometheus finds nothing wrong with what the chart renders."""
+    """Prometheus' own tool finds no error in the rendered rules."""
     path = tmp_path / "alerts.yaml"
     path.write_text(yaml.safe_dump(one(scenario("all-on"), "PrometheusRule")["spec"]), encoding="utf-8")
     run = subprocess.run(["promtool", "check", "rules", path], capture_output=True, text=True, check=False)
@@ -42,14 +42,14 @@ def test_prometheus_takes_the_rules(tmp_path: Path) -> None:
 
 
 def test_the_dashboard_is_that_of_the_repository() -> None:
-    """Grafana gets it as it is, under the label that its own chart looks for."""
+    """The ConfigMap contains the dashboard unchanged, with the label that Grafana's chart looks for."""
     found = one(scenario("all-on"), "ConfigMap", "monitoring")
     assert json.loads(found["data"]["samerack.json"]) == json.loads((_MONITORING / "dashboard.json").read_text("utf-8"))
     assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
 
 
 def test_the_monitor_scrapes_the_leader_under_the_name_of_the_alerts() -> None:
-    """It finds the pod by its labels and the port by its name; the job is the one that the alerts ask for."""
+    """The monitor selects the pod by labels and the port by name; the job is the one that the alerts query."""
     monitor = one(scenario("all-on"), "PodMonitor")
     deployment = one(scenario("all-on"), "Deployment", "leader")
     assert monitor["spec"]["selector"] == deployment["spec"]["selector"]
@@ -62,13 +62,13 @@ def test_the_monitor_scrapes_the_leader_under_the_name_of_the_alerts() -> None:
 
 
 def test_there_is_one_copy() -> None:
-    """The repository's files are links to the chart's: the other way round Helm would warn of each at every command."""
+    """The repository's files are links to the chart's: with links in the chart, Helm would warn at every command."""
     for name in ("alerts.yaml", "dashboard.json"):
         assert (_MONITORING / name).resolve() == CHART / "files" / name
 
 
 def test_the_service_monitor_scrapes_the_leader_by_its_service() -> None:
-    """It finds the Service by its labels and the port by its name; the job is the one that the alerts ask for."""
+    """The monitor selects the Service by labels and the port by name; the job is the one that the alerts query."""
     monitor = one(scenario("service-monitor"), "ServiceMonitor")
     service = one(scenario("service-monitor"), "Service")
     chosen = monitor["spec"]["selector"]["matchLabels"]
@@ -83,7 +83,7 @@ def test_the_service_monitor_scrapes_the_leader_by_its_service() -> None:
 
 @pytest.mark.parametrize(("name", "kind"), [("all-on", "PodMonitor"), ("service-monitor", "ServiceMonitor")])
 def test_a_monitor_has_relabelings_of_both_kinds(name: str, kind: str) -> None:
-    """Those of targets stand behind the chart's own, those of metrics alone; nothing stands where nothing is told."""
+    """Target relabelings follow the chart's own, metric relabelings stand alone; without values neither is rendered."""
     spec = one(scenario(name), kind)["spec"]
     (endpoint,) = spec.get("endpoints") or spec["podMetricsEndpoints"]
     assert endpoint["relabelings"][1:] == [{"targetLabel": "cluster", "replacement": "a"}]

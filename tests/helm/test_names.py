@@ -1,4 +1,4 @@
-"""Tests that releases do not take each other's names: in one namespace, and where releases of several meet."""
+"""Tests that names of releases do not collide, in one namespace or where releases of several namespaces meet."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ASKING = (
 
 
 def _everything(folder: Path, config: Manifest) -> tuple[str | Path, ...]:
-    """Values that render every kind of object, named by the chart."""
+    """Values that render every kind of object, with names made by the chart."""
     path = folder / "values.yaml"
     claims = {"volume": {"create": True, "existingClaim": ""}}
     names: Manifest = {"nameOverride": "", "fullnameOverride": "", "serviceAccount": {"name": ""}, "pipeline": claims}
@@ -52,7 +52,7 @@ def _objects(manifests: tuple[Manifest, ...]) -> Iterator[tuple[str, str, str]]:
 @pytest.mark.parametrize("pod", _ASKING, ids=["members of one namespace", "members of all"])
 @pytest.mark.parametrize("pair", PAIRS)
 def test_two_releases_share_no_object(pair: str, pod: Manifest, tmp_path: Path) -> None:
-    """No object of one has kind, namespace and name of one of the other; both have what lies outside their own."""
+    """No two objects share kind, namespace and name; the first also has roles outside its own namespace."""
     options = _everything(tmp_path, pod)
     first, second = (
         set(_objects(render(*options, namespace=namespace, release=release))) for namespace, release in PAIRS[pair]
@@ -65,7 +65,7 @@ def test_two_releases_share_no_object(pair: str, pod: Manifest, tmp_path: Path) 
 
 @pytest.mark.parametrize("release", ["a", "samerack", "r" * 53, f"{_LONG}-east"[:53], "a" * 40 + "." + "b" * 12])
 def test_names_have_the_length_that_kubernetes_takes(release: str, tmp_path: Path) -> None:
-    """63 letters, of a CronJob 52; and no end that is no letter or digit."""
+    """Names have at most 63 characters, of a CronJob 52, and begin and end with a letter or digit."""
     namespace = "n" * 63
     for kind, _, name in _objects(render(*_everything(tmp_path, _ASKING[0]), namespace=namespace, release=release)):
         assert len(name) <= (52 if kind == "CronJob" else 63), (kind, name)
@@ -74,7 +74,7 @@ def test_names_have_the_length_that_kubernetes_takes(release: str, tmp_path: Pat
 
 
 def test_a_long_name_of_the_reader_s_own_is_cut_too(tmp_path: Path) -> None:
-    """Two that begin alike stay two."""
+    """Two names with the same beginning stay different."""
     found = []
     for end in ("east", "west"):
         path = tmp_path / f"{end}.yaml"
@@ -85,13 +85,13 @@ def test_a_long_name_of_the_reader_s_own_is_cut_too(tmp_path: Path) -> None:
 
 
 def test_every_role_outside_has_the_namespace_of_its_release(tmp_path: Path) -> None:
-    """Whoever looks at it in another namespace sees whose it is."""
+    """In other namespaces, a role's name shows the namespace of its release."""
     options = _everything(tmp_path, _ASKING[0])
     roles = [each for each in _objects(render(*options, namespace="orders", release="samerack")) if each[0] in _RBAC]
     assert {name for _, _, name in roles} == {"orders:samerack"}
 
 
 def test_short_names_stay_as_they_are() -> None:
-    """No hash where none is needed: people type these names."""
+    """Short names get no hash, because people type them."""
     names = {name for _, _, name in _objects(render("--values", values_of("minimal"), release="samerack"))}
     assert names == {"samerack", "samerack-config", "samerack-test"}

@@ -1,4 +1,4 @@
-"""Tests of the NetworkPolicy: what the agent's settings need is open, and nothing else without being told."""
+"""Tests of the NetworkPolicy: it opens what the agent's settings need, and anything else only if the values say so."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _policy(**more: object) -> Manifest:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_no_rule_is_without_ports(name: str) -> None:
-    """Kubernetes takes a rule without ports for all ports."""
+    """Every rule has ports, because Kubernetes reads a rule without ports as all ports."""
     for policy in of_kind(scenario(name), "NetworkPolicy"):
         for rule in (*policy["spec"]["egress"], *policy["spec"]["ingress"]):
             assert rule["ports"]
@@ -43,7 +43,7 @@ def test_no_rule_is_without_ports(name: str) -> None:
 
 
 def test_a_policy_lets_through_what_is_needed() -> None:
-    """DNS, the brokers' ports (also those of the cluster that is published to) and no other, to those peers alone."""
+    """DNS and the brokers' ports (also those of the cluster that is published to) are open, to the named peers only."""
     two = scenario("two-replicas-tls-sasl")
     assert _ports(two) == [[53, 53], [9094, 9095]]
     assert _egress(two)[1]["to"] == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kafka"}}}]
@@ -53,7 +53,7 @@ def test_a_policy_lets_through_what_is_needed() -> None:
 
 
 def test_the_token_endpoint_is_let_through() -> None:
-    """By the port of its URL, to the peers that the values name."""
+    """The endpoint's port from its URL is open, to the peers that the values name."""
     assert _ports(scenario("tokens")) == [[53, 53], [9093], [8443]]
     assert _egress(scenario("tokens"))[2]["to"] == [{"ipBlock": {"cidr": "10.7.0.0/16"}}]
 
@@ -69,20 +69,20 @@ def test_the_token_endpoint_is_let_through() -> None:
     ],
 )
 def test_the_port_is_that_of_the_url(url: str, port: int, tmp_path: Path) -> None:
-    """Told, or that of the scheme."""
+    """The port is the URL's own, or the default of its scheme."""
     values = {"config": {"kafka": {**_TOKENS, _URL: url}}, **_policy()}
     assert _ports(with_values(values, tmp_path)) == [[53, 53], [9092], [port]]
 
 
 def test_tokens_of_the_producer_are_let_through(tmp_path: Path) -> None:
-    """The cluster that is published to may have an endpoint of its own."""
+    """The cluster that is published to may have its own token endpoint."""
     publishing = {"traffic_topic": "t", "kafka": {**_TOKENS, _URL: "https://fleet.example:8444/token"}}
     values = {"config": {"publishing": publishing}, **_policy()}
     assert _ports(with_values(values, tmp_path))[2] == [8444]
 
 
 def test_ports_that_are_told_are_let_through(tmp_path: Path) -> None:
-    """Where a Secret has the addresses, the values name the ports."""
+    """If addresses come from a Secret, the values name the ports."""
     assert _ports(scenario("servers-from-secret")) == [[53, 53], [9093]]
     values = {"config": {"kafka": _TOKENS}, "kafka": {"secrets": {_URL: _SECRET}}, **_policy(tokenPorts=[8443])}
     assert _ports(with_values(values, tmp_path)) == [[53, 53], [9092], [8443]]
@@ -117,7 +117,7 @@ HIDDEN_SERVERS: dict[str, tuple[Manifest, str]] = {
 
 @pytest.mark.parametrize("hidden", HIDDEN_SERVERS)
 def test_ports_that_nobody_told_are_refused(hidden: str, tmp_path: Path) -> None:
-    """A policy that let everything out, or not enough, would say nothing of it."""
+    """If the chart cannot see the addresses, it asks for the ports instead of rendering a wrong policy."""
     values, cure = HIDDEN_SERVERS[hidden]
     said = " ".join(refusal({**values, **_policy()}, tmp_path).split())
     assert "the chart does not know" in said
@@ -125,7 +125,7 @@ def test_ports_that_nobody_told_are_refused(hidden: str, tmp_path: Path) -> None
 
 
 def test_the_pod_of_helm_test_is_let_in() -> None:
-    """Where only some may use the port, `helm test` is one of them."""
+    """If the policy limits who may use the port, it allows the pod of `helm test`."""
     manifests = scenario("two-replicas-tls-sasl")
     (rule,) = one(manifests, "NetworkPolicy")["spec"]["ingress"]
     labels = one(manifests, "Pod")["metadata"]["labels"]

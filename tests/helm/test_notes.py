@@ -1,4 +1,4 @@
-"""Tests of what Helm says after an installation."""
+"""Tests of the notes that Helm prints after an installation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ metadata: {labels: {}}
 text: |2
   {{- tpl (.Files.Get "files/NOTES.txt") . | nindent 2 }}
 """
-"""`helm template` keeps the notes to itself."""
+"""A manifest of the notes, because `helm template` does not print them."""
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_notes_name_what_there_is(name: str, chart: Path) -> None:
-    """Each Deployment, Service and ConfigMap that the notes speak of is one of the release."""
+    """Each Deployment, Service and ConfigMap that the notes name belongs to the release."""
     manifests = render("--values", values_of(name), chart=chart)
     text = one(manifests, "Notes")["text"]
     for kind in ("Deployment", "Service"):
@@ -46,7 +46,7 @@ def test_notes_name_what_there_is(name: str, chart: Path) -> None:
 
 
 def test_notes_tell_how_a_leader_comes_to_lead(chart: Path) -> None:
-    """Whoever installs it is told that nothing is rebalanced, and where to look."""
+    """The notes say that nothing is rebalanced now, and where to look."""
     text = one(render("--values", values_of("minimal"), chart=chart), "Notes")["text"]
     assert "The agent leads orders from the next time" in text
     assert "samerack verify" in text
@@ -55,7 +55,7 @@ def test_notes_tell_how_a_leader_comes_to_lead(chart: Path) -> None:
 
 @pytest.mark.parametrize("mechanism", ["PLAIN", "scram-sha-512"])
 def test_notes_tell_how_to_give_a_password(mechanism: str, chart: Path) -> None:
-    """Whoever names a mechanism and no password is shown a Secret, by a command that does not have it in its words."""
+    """For a mechanism without a password, the notes show a command for a Secret that does not contain the password."""
     told = ("--set", f"config.kafka.sasl\\.mechanism={mechanism}")
     text = one(render("--values", values_of("minimal"), *told, chart=chart), "Notes")["text"]
     assert "create secret generic kafka-user --from-file=password=/dev/stdin" in text
@@ -64,5 +64,5 @@ def test_notes_tell_how_to_give_a_password(mechanism: str, chart: Path) -> None:
 
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name != "minimal"])
 def test_notes_do_not_ask_for_what_is_there(name: str, chart: Path) -> None:
-    """No scenario lacks a password: from a Secret, from what the chart cannot see, or none is needed."""
+    """No scenario lacks a password: it comes from a Secret or a source hidden from the chart, or none is needed."""
     assert "create secret" not in one(render("--values", values_of(name), chart=chart), "Notes")["text"]

@@ -1,4 +1,4 @@
-"""Tests of the chart as a thing to hand out: versions, README, schema, and what `helm package` puts in."""
+"""Tests of the chart as a package: versions, README, schema, and the content of `helm package`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _yaml(path: Path) -> dict[str, Any]:
 
 
 def test_versions_agree() -> None:
-    """The chart installs the version of the Python package, and the example depends on this chart."""
+    """The chart installs the version of the Python package, and the example depends on this chart's version."""
     package = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     assert _yaml(CHART / "Chart.yaml")["appVersion"] == package
     (dependency,) = _yaml(CONSUMER / "Chart.yaml")["dependencies"]
@@ -36,13 +36,13 @@ def test_versions_agree() -> None:
 
 
 def test_the_schema_has_the_settings_of_the_agent() -> None:
-    """`config` is held to the present settings model."""
+    """The schema of `config` equals that of the current settings model."""
     written = PATH.read_text(encoding="utf-8")
     assert written == text(with_settings(json.loads(written))), _UPDATE
 
 
 def test_the_readme_has_the_values() -> None:
-    """It is what helm-docs makes of values.yaml."""
+    """The README equals the output of helm-docs for values.yaml."""
     run = subprocess.run(
         ["helm-docs", "--chart-search-root", CHART, "--dry-run", "--log-level", "warning"],
         capture_output=True,
@@ -69,7 +69,7 @@ def _known(schema: dict[str, Any], whole: dict[str, Any], place: tuple[str, ...]
 
 
 def test_schema_and_values_have_the_same_keys() -> None:
-    """Whatever the schema allows has a default and a comment in values.yaml, and the other way round."""
+    """Every key that the schema allows has a default in values.yaml, and the schema knows every key there."""
     schema = json.loads(PATH.read_text(encoding="utf-8"))
     free = (
         "resources",
@@ -86,12 +86,12 @@ def test_schema_and_values_have_the_same_keys() -> None:
     def fixed(places: Iterator[tuple[str, ...]]) -> set[tuple[str, ...]]:
         return {place for place in places if not any(part in free for part in place[:-1]) and place[0] != "config"}
 
-    extra = {("global",), ("enabled",)}  # Helm's own, in a chart that has this one as a dependency
+    extra = {("global",), ("enabled",)}  # Helm's own keys, for a chart that is a dependency
     assert fixed(_known(schema, schema)) - extra == fixed(_leaves(_yaml(CHART / "values.yaml")))
 
 
 def test_the_schema_has_the_kafka_settings_of_the_agent() -> None:
-    """In the settings and in what comes from Secrets, each that the agent names and no other."""
+    """`config.kafka` and `kafka.secrets` allow exactly the settings that the agent knows."""
     properties = json.loads(PATH.read_text(encoding="utf-8"))["properties"]
     for kafka in (properties["config"]["properties"]["kafka"], properties["kafka"]["properties"]["secrets"]):
         assert kafka["properties"].keys() == KNOWN
@@ -99,7 +99,7 @@ def test_the_schema_has_the_kafka_settings_of_the_agent() -> None:
 
 
 def test_every_value_has_a_comment() -> None:
-    """A line of values.yaml that sets something without keys of its own has words above it, for helm-docs."""
+    """Every line of values.yaml that sets a value without keys of its own has a comment above it, for helm-docs."""
     lines = (CHART / "values.yaml").read_text(encoding="utf-8").splitlines()
     silent, told, commented_at = [], False, 0
     for line in lines:
@@ -118,7 +118,7 @@ def test_every_value_has_a_comment() -> None:
 
 
 def test_a_package_has_what_it_needs(tmp_path: Path) -> None:
-    """The archive has rules and dashboard as files, and neither scenarios nor what makes the README."""
+    """The archive contains rules and dashboard as files, but no scenarios and no sources of the README."""
     run = helm("package", CHART, "--destination", tmp_path)
     assert run.returncode == 0, run.stderr
     (archive,) = tmp_path.glob("*.tgz")
@@ -133,7 +133,7 @@ def test_a_package_has_what_it_needs(tmp_path: Path) -> None:
 
 
 def test_scenarios_say_what_they_are() -> None:
-    """Each begins with a line of words."""
+    """Each scenario file begins with a comment."""
     assert len(SCENARIOS) >= 10
     for name in SCENARIOS:
         assert (CHART / "ci" / f"{name}-values.yaml").read_text(encoding="utf-8").startswith("# ")

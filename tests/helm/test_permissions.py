@@ -1,4 +1,4 @@
-"""Tests of what the chart asks of the Kubernetes API: nothing, unless the settings do; then no more than they need."""
+"""Tests of the chart's permissions in the Kubernetes API: none by default, otherwise only those that settings need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ASKING = tuple(
 
 @pytest.mark.parametrize("name", sorted(set(SCENARIOS) - set(_ASKING)))
 def test_nothing_is_granted_unasked(name: str) -> None:
-    """Without the source `kubernetes` there is no role, and no pod has a token."""
+    """Without the source `kubernetes` there is no role, and no pod mounts a token."""
     assert not [each for each in scenario(name) if each["kind"] in _KINDS]
     assert not any(pod["spec"]["automountServiceAccountToken"] for pod in pods(scenario(name)).values())
 
@@ -32,14 +32,14 @@ def _rules(manifests: tuple[dict[str, Any], ...], kind: str) -> dict[str, list[t
 
 
 def test_racks_of_members_take_two_rules() -> None:
-    """Pods are listed in the namespaces that are named, and nodes are read one by one."""
+    """The agent may list pods in the named namespaces, and get nodes."""
     manifests = scenario("api-racks")
     assert _rules(manifests, "ClusterRole") == {"": [(["nodes"], ["get"])]}
     assert _rules(manifests, "Role") == {"orders": [(["pods"], ["list"])], "payments": [(["pods"], ["list"])]}
 
 
 def test_pods_with_their_own_label_take_no_cluster_role() -> None:
-    """Where pods carry the zone, a Role in the own namespace is enough; the agent is not told its node."""
+    """If pods carry the zone, a Role in the own namespace is enough; the agent does not get its node's name."""
     manifests = scenario("api-racks-labelled-pods")
     assert not of_kind(manifests, "ClusterRole")
     assert _rules(manifests, "Role") == {NAMESPACE: [(["pods"], ["get", "list"])]}
@@ -48,7 +48,7 @@ def test_pods_with_their_own_label_take_no_cluster_role() -> None:
 
 
 def test_the_own_rack_alone_takes_one_rule(tmp_path: Path) -> None:
-    """The downward API names the node, so that only that node has to be read."""
+    """The downward API names the node, so the agent only needs to get nodes."""
     manifests = with_values({"config": {"pod": {"sources": ["kubernetes"]}}}, tmp_path)
     assert _rules(manifests, "ClusterRole") == {"": [(["nodes"], ["get"])]}
     assert not of_kind(manifests, "Role")
@@ -57,7 +57,7 @@ def test_the_own_rack_alone_takes_one_rule(tmp_path: Path) -> None:
 
 
 def test_every_namespace_takes_a_cluster_role_for_pods() -> None:
-    """`*` lists pods everywhere, so no Role is left."""
+    """With `*` a ClusterRole lists pods in all namespaces, and there is no Role."""
     manifests = scenario("all-on")
     assert _rules(manifests, "ClusterRole") == {"": [(["nodes"], ["get"]), (["pods"], ["list"])]}
     assert not of_kind(manifests, "Role")
@@ -65,7 +65,7 @@ def test_every_namespace_takes_a_cluster_role_for_pods() -> None:
 
 @pytest.mark.parametrize("name", _ASKING)
 def test_what_is_granted_is_bound_to_the_account(name: str) -> None:
-    """Each role has a binding to the account that the pods run as, whose token is mounted."""
+    """Each role has a binding to the account of the pods, which mount its token."""
     manifests = scenario(name)
     for kind in ("Role", "ClusterRole"):
         roles = {(each["metadata"].get("namespace"), each["metadata"]["name"]) for each in of_kind(manifests, kind)}
@@ -81,13 +81,13 @@ def test_what_is_granted_is_bound_to_the_account(name: str) -> None:
 
 
 def test_permissions_can_be_left_to_others(tmp_path: Path) -> None:
-    """With rbac.create off nothing is granted; the token is mounted all the same."""
+    """With rbac.create off nothing is granted; the token is still mounted."""
     manifests = with_values({"rbac": {"create": False}}, tmp_path, "api-racks")
     assert not [each for each in manifests if each["kind"] in _KINDS]
     assert one(manifests, "Deployment", "leader")["spec"]["template"]["spec"]["automountServiceAccountToken"] is True
 
 
 def test_the_pipeline_has_no_token() -> None:
-    """Whatever the agent may ask, Spark's pods ask nothing."""
+    """Only the agent's pods mount a token; Spark's pods have none."""
     for name, pod in pods(scenario("all-on")).items():
         assert pod["spec"]["automountServiceAccountToken"] is (name == "Deployment/same")

@@ -1,6 +1,6 @@
 """Tests that every pod of the chart may run where the Pod Security Standard `restricted` is enforced.
 
-Kubernetes' own checks say so, of each version that the chart is for.
+Kubernetes' own checks decide, for each version that the chart supports.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.helm
 
 
 def test_every_pod_of_every_scenario_is_allowed() -> None:
-    """Agents, jobs, the pod of `helm test`: none is forbidden."""
+    """No pod of the agent, of jobs or of `helm test` is forbidden."""
     found = {f"{name}: {owner}": pod for name in SCENARIOS for owner, pod in pods(scenario(name)).items()}
     kinds = {owner.partition(": ")[2].partition("/")[0] for owner in found}
     assert kinds == {"Deployment", "CronJob", "Pod"}
@@ -26,7 +26,7 @@ def test_every_pod_of_every_scenario_is_allowed() -> None:
 
 
 def test_the_pod_of_the_example_is_allowed(tmp_path: Path) -> None:
-    """The application's container, the init container and the sidecar."""
+    """The pod with the application's container, the init container and the sidecar is allowed."""
     found = pods(render(chart=consumer_copy(tmp_path)))
     (pod,) = found.values()
     assert {container["name"] for container in containers(pod)} == {"samerack-rack", "samerack", "consumer"}
@@ -44,7 +44,7 @@ WEAKENED: dict[str, tuple[str, Any, str]] = {
 @pytest.mark.parametrize("weakness", WEAKENED)
 @pytest.mark.parametrize("kind", ["Deployment", "CronJob", "Pod"])
 def test_a_weakened_container_is_found(kind: str, weakness: str) -> None:
-    """In each kind of pod, at each version: what allows everything would say nothing."""
+    """The checks find it in each kind of pod at each version; checks that allow everything would prove nothing."""
     key, value, reason = WEAKENED[weakness]
     name, pod = next(
         (owner, copy.deepcopy(pod)) for owner, pod in pods(scenario("all-on")).items() if owner.startswith(kind)
@@ -56,7 +56,7 @@ def test_a_weakened_container_is_found(kind: str, weakness: str) -> None:
 
 
 def test_an_init_container_counts(tmp_path: Path) -> None:
-    """A sidecar stands among the init containers, and is held to the same."""
+    """The sidecar is one of the init containers, and the same rules apply to it."""
     ((name, pod),) = pods(render(chart=consumer_copy(tmp_path))).items()
     del pod["spec"]["initContainers"][1]["securityContext"]["allowPrivilegeEscalation"]
     (reason, *_) = forbidden({name: pod})[name]
@@ -64,7 +64,7 @@ def test_an_init_container_counts(tmp_path: Path) -> None:
 
 
 def test_no_pod_has_variables_of_services() -> None:
-    """Kubernetes would put those of a Service called samerack among the agent's settings."""
+    """Otherwise Kubernetes would add the variables of a Service called samerack to the agent's settings."""
     for name in SCENARIOS:
         for pod in pods(scenario(name)).values():
             assert pod["spec"]["enableServiceLinks"] is False

@@ -1,4 +1,4 @@
-"""Tests that wrong values are refused by Helm before anything is installed, with the place and what would be right."""
+"""Tests that Helm refuses wrong values before it installs anything, and names the place and the right value."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ SCHEMA: dict[str, tuple[dict[str, Any], str]] = {
         {"config": {"kafka": {"ssl.cipher.suites": "x"}}},
         "at '/config/kafka': additional properties 'ssl.cipher.suites' not allowed",
     ),
-    "keys of Kafka's as maps": (  # what --set makes of dots that are not escaped
+    "keys of Kafka's as maps": (  # --set gives this if dots are not escaped
         {"config": {"kafka": {"sasl": {"password": "geheim"}}}},
         "at '/config/kafka': additional properties 'sasl' not allowed",
     ),
@@ -216,14 +216,14 @@ RULES: dict[str, tuple[dict[str, Any], str]] = {
 
 @pytest.mark.parametrize("mistake", SCHEMA)
 def test_the_schema_names_place_and_right_value(mistake: str, tmp_path: Path) -> None:
-    """The message has the path in the values and what is expected there."""
+    """The message contains the path in the values and what is expected there."""
     values, message = SCHEMA[mistake]
     assert message in refusal(values, tmp_path)
 
 
 @pytest.mark.parametrize("mistake", RULES)
 def test_a_rule_between_values_names_the_cure(mistake: str, tmp_path: Path) -> None:
-    """The message has the keys in question and what to write instead; no secret is repeated in it."""
+    """The message contains the keys and what to write instead, and repeats no secret."""
     values, message = RULES[mistake]
     said = " ".join(refusal(values, tmp_path).split())
     assert message in said
@@ -239,6 +239,6 @@ def test_a_port_of_a_registry_is_no_tag(repository: str, tmp_path: Path) -> None
 
 
 def test_a_variable_may_name_another(tmp_path: Path) -> None:
-    """What Kubernetes puts together of variables is no secret yet."""
+    """A value that Kubernetes builds from another variable contains no secret."""
     variable = {"name": "SAMERACK_KAFKA__SASL_PASSWORD", "value": "$(PASSWORD)"}
     assert with_values({"extraEnv": [variable]}, tmp_path)

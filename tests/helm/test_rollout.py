@@ -1,4 +1,4 @@
-"""Tests of how a leader's pods are replaced: handed over where two may be there, else one after the other."""
+"""Tests of how a leader's pods are replaced: with a handover if two may run at once, otherwise one after the other."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_a_roll_out_hands_over() -> None:
 
 
 def test_a_volume_is_given_up_first() -> None:
-    """The new pod could not start on another node while the old one has the volume, and the old one would never end."""
+    """The old pod ends first: a new pod on another node cannot mount its volume, so the roll-out would never end."""
     assert _strategy(scenario("state-volume")) == {"type": "Recreate"}
     assert _strategy(scenario("state-volume-rolling")) == _GIVEN_UP
 
 
 def test_a_strategy_of_the_reader_s_own_counts(tmp_path: Path) -> None:
-    """Where two agents may be there at a time, any will do."""
+    """If two agents may run at once, any strategy is accepted."""
     for strategy in ({"type": "Recreate"}, {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "100%"}}):
         assert _strategy(with_values({"updateStrategy": strategy}, tmp_path)) == strategy
 
@@ -50,7 +50,7 @@ def test_a_strategy_of_the_reader_s_own_counts(tmp_path: Path) -> None:
     ],
 )
 def test_two_at_a_time_are_refused_where_one_may_be(alone: Manifest, strategy: Manifest, tmp_path: Path) -> None:
-    """Kubernetes' own default starts a new pod first, too."""
+    """Strategies that start a new pod first are refused, including Kubernetes' default."""
     said = " ".join(refusal({**alone, "updateStrategy": strategy}, tmp_path).split())
     assert "updateStrategy starts the new pod before the old one ends, and" in said
     assert "updateStrategy: {type: RollingUpdate, rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}" in said
@@ -58,13 +58,13 @@ def test_two_at_a_time_are_refused_where_one_may_be(alone: Manifest, strategy: M
 
 @pytest.mark.parametrize("surge", [0, "0%"])
 def test_one_at_a_time_may_be_rolling(surge: object, tmp_path: Path) -> None:
-    """A surge of nothing ends the old pod first."""
+    """With a surge of zero the old pod ends first."""
     strategy = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": 1}}
     assert _strategy(with_values({**_CLAIM, "updateStrategy": strategy}, tmp_path)) == strategy
 
 
 def test_old_versions_are_kept_as_told() -> None:
-    """The number of old ReplicaSets is a value, for the stream too."""
+    """The number of old ReplicaSets is a value, for leader and stream."""
     for component in ("leader", "stream"):
         assert one(scenario("all-on"), "Deployment", component)["spec"]["revisionHistoryLimit"] == 3
     assert one(scenario("minimal"), "Deployment", "leader")["spec"]["revisionHistoryLimit"] == 10

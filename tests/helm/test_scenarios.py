@@ -1,4 +1,4 @@
-"""Tests of every scenario of the chart with real Helm: it lints, renders, and holds against Kubernetes' own schemas."""
+"""Tests of every scenario of the chart with real Helm: it lints, renders, and matches Kubernetes' own schemas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.helm.chart import (
 pytestmark = pytest.mark.helm
 
 _OPERATOR = "monitoring.coreos.com/v1"
-"""Kinds of the Prometheus operator, which Kubernetes itself does not know."""
+"""The API of the Prometheus operator, which Kubernetes itself does not know."""
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -69,7 +69,7 @@ def test_names_are_unique(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_selectors_find_their_pods(name: str) -> None:
-    """Each workload, Service, budget and policy chooses by labels that the pods of its component have."""
+    """Each Deployment, Service, budget and policy selects by labels that the pods of its component have."""
     manifests = scenario(name)
     templates = pods(manifests)
     for manifest in of_kind(manifests, "Deployment"):

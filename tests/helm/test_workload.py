@@ -1,4 +1,4 @@
-"""Tests of the chart's pods: how they are secured, probed, rolled out, and where their secrets come from."""
+"""Tests of the chart's pods: security, probes, roll-out, and the sources of their secrets."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _leader(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_pods_have_no_privilege(name: str) -> None:
-    """Every container runs as a user, on a read-only root file system, without capabilities, under seccomp."""
+    """Every container runs as a non-root user, on a read-only root file system, without capabilities, under seccomp."""
     for pod in pods(scenario(name)).values():
         assert pod["spec"]["securityContext"]["runAsNonRoot"] is True
         for container in containers(pod):
@@ -49,7 +49,7 @@ def test_pods_have_no_privilege(name: str) -> None:
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_containers_have_requests_and_a_limit_of_memory(name: str) -> None:
-    """The scheduler knows what each needs, and none takes a node's memory."""
+    """Each container has requests for the scheduler, and a memory limit that protects the node."""
     for pod in pods(scenario(name)).values():
         for container in containers(pod):
             assert {"cpu", "memory"} <= container["resources"]["requests"].keys()
@@ -57,7 +57,7 @@ def test_containers_have_requests_and_a_limit_of_memory(name: str) -> None:
 
 
 def test_what_happened_has_a_place_that_outlives_containers(tmp_path: Path) -> None:
-    """Within bounds and for the pod's life, or in a claim; the agent's setting is the path there."""
+    """Events lie in a size-limited volume of the pod or in a claim; the agent's setting is the path there."""
     (volume,) = (each for each in _leader("minimal")["spec"]["volumes"] if each["name"] == "samerack-state")
     assert volume["emptyDir"] == {"sizeLimit": "64Mi"}
     claimed = one(with_values({"state": {"existingClaim": "kept"}}, tmp_path), "Deployment", "leader")
@@ -77,7 +77,7 @@ def test_mounts_have_their_volumes(name: str) -> None:
 
 
 def test_probes_ask_routes_of_the_agent() -> None:
-    """The paths of all probes, of scrapes and of the annotations are routes of the real agent."""
+    """The paths of all probes, scrapes and annotations are routes of the real agent."""
     routes = {getattr(route, "path", "") for route in application(Metrics(), healthy=dict, ready=dict).routes}
     (container,) = _leader("all-on")["spec"]["containers"]
     probes = {kind: container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")}
@@ -91,7 +91,7 @@ def test_probes_ask_routes_of_the_agent() -> None:
 
 @pytest.mark.parametrize(("name", "port"), [("minimal", 9464), ("all-on", 8080)])
 def test_ports_are_those_of_the_settings(name: str, port: int) -> None:
-    """The agent listens, for all addresses, where container, probes, Service, policy and annotations say."""
+    """The agent listens on all addresses, on the port of container, probes, Service, policy and annotations."""
     manifests = scenario(name)
     web = yaml.safe_load(one(manifests, "ConfigMap", "config")["data"]["samerack.yaml"])["web"]
     (container,) = _leader(name)["spec"]["containers"]
@@ -104,14 +104,14 @@ def test_ports_are_those_of_the_settings(name: str, port: int) -> None:
 
 
 def test_changed_settings_replace_pods(tmp_path: Path) -> None:
-    """The agent reads its settings when it starts, so a change of them changes the pod."""
+    """The agent reads its settings only at start, so changed settings change the pod."""
     changed = with_values({"config": {"policy": {"burst": 2}}}, tmp_path)
     before = _leader("minimal")["metadata"]["annotations"]
     assert one(changed, "Deployment", "leader")["spec"]["template"]["metadata"]["annotations"] != before
 
 
 def test_secrets_come_by_reference() -> None:
-    """Passwords are variables from a Secret, certificates files of one, and the settings only name the files."""
+    """Passwords are variables from a Secret, certificates are files of one, and the settings name only the files."""
     manifests = scenario("all-on")
     settings = yaml.safe_load(one(manifests, "ConfigMap", "config")["data"]["samerack.yaml"])
     (container,) = _leader("all-on")["spec"]["containers"]
@@ -129,13 +129,13 @@ def test_secrets_come_by_reference() -> None:
     ("name", "protocol"), [("mtls", "SSL"), ("two-replicas-tls-sasl", "SASL_SSL"), ("minimal", None)]
 )
 def test_the_protocol_follows_from_the_secrets(name: str, protocol: str | None) -> None:
-    """With certificates the connection is encrypted, whether or not somebody thought of saying so."""
+    """With certificates the connection is encrypted even if the settings do not name the protocol."""
     settings = yaml.safe_load(one(scenario(name), "ConfigMap", "config")["data"]["samerack.yaml"])
     assert settings["kafka"].get("security.protocol") == protocol
 
 
 def test_the_own_words_of_the_reader_win(tmp_path: Path) -> None:
-    """What `config.kafka` says is not replaced by what the chart would derive."""
+    """The chart's derived settings do not replace what `config.kafka` sets."""
     values = {
         "config": {"kafka": {"security.protocol": "SASL_SSL", "ssl.ca.location": "/elsewhere"}},
         "kafka": {"tls": {"secret": "ca"}},
@@ -147,7 +147,7 @@ def test_the_own_words_of_the_reader_win(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("more", [None, ["samerack.example.org"]])
 def test_the_agent_knows_the_name_of_its_service(more: object, tmp_path: Path) -> None:
-    """Prometheus may ask by SERVICE.NAMESPACE, which has a dot as a stranger's name has; the reader's names stay."""
+    """Prometheus may ask by SERVICE.NAMESPACE, a name with a dot that must be allowed; the user's names stay."""
     values = {"config": {"web": {"hosts": more} if more else {}}}
     settings = yaml.safe_load(one(with_values(values, tmp_path), "ConfigMap", "config")["data"]["samerack.yaml"])
     wanted = {f"release-samerack.{NAMESPACE}"} | ({"samerack.example.org"} if more else set())
@@ -155,7 +155,7 @@ def test_the_agent_knows_the_name_of_its_service(more: object, tmp_path: Path) -
 
 
 def test_the_zone_comes_from_the_downward_api() -> None:
-    """The variable that the settings name is filled from the label that they name."""
+    """The variable that the settings name gets its value from the label that they name."""
     for name, variable, label in (
         ("minimal", "POD_ZONE", "topology.kubernetes.io/zone"),
         ("all-on", "ZONE_ID", "topology.k8s.aws/zone-id"),
@@ -166,7 +166,7 @@ def test_the_zone_comes_from_the_downward_api() -> None:
 
 
 def test_two_agents_keep_apart() -> None:
-    """Two replicas are spread over zones and drained one at a time; for one there is neither."""
+    """Two replicas are spread over zones and drained one at a time; a single one needs neither."""
     two, alone = scenario("two-replicas-tls-sasl"), scenario("minimal")
     assert one(two, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
     (spread,) = one(two, "Deployment")["spec"]["template"]["spec"]["topologySpreadConstraints"]
@@ -176,12 +176,12 @@ def test_two_agents_keep_apart() -> None:
 
 
 def test_a_sidecar_release_has_no_workload() -> None:
-    """The agent runs in the application's pods; the chart only has their settings."""
+    """The agent runs in the application's pods; the chart only renders its settings."""
     assert [each["kind"] for each in scenario("sidecar")] == ["ConfigMap"]
 
 
 def test_the_stream_has_one_writer() -> None:
-    """One pod, the old one ended before the new one starts; jobs do not overtake themselves."""
+    """The stream is one pod that ends before its successor starts; two runs of a job never overlap."""
     stream = one(scenario("pipeline-volume"), "Deployment", "stream")
     assert stream["spec"]["replicas"] == 1
     assert stream["spec"]["strategy"] == {"type": "Recreate"}
@@ -191,7 +191,7 @@ def test_the_stream_has_one_writer() -> None:
 
 
 def test_the_volume_holds_the_tables() -> None:
-    """The settings put the tables on the claim that the pods mount; it outlives the release."""
+    """The settings put the tables on the claim that the pods mount; it remains after the release is uninstalled."""
     manifests = scenario("pipeline-volume")
     settings = yaml.safe_load(one(manifests, "ConfigMap", "config")["data"]["samerack.yaml"])
     claim = one(manifests, "PersistentVolumeClaim")["metadata"]

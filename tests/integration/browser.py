@@ -1,4 +1,4 @@
-"""A real Chromium, driven through chromedriver's HTTP interface (W3C WebDriver): what the tests of the page need."""
+"""A real Chromium for the tests of the page, driven through chromedriver's HTTP interface (W3C WebDriver)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ENTER: Final = "\ue007"
 
 
 class Browser:
-    """One window; a context manager that ends it and removes its profile.
+    """One browser window; a context manager that ends it and removes its profile.
 
     Example:
         with Browser() as browser:
@@ -73,7 +73,7 @@ class Browser:
         self._command("url", {"url": url})
 
     def run(self, script: str) -> Any:
-        """What a script in the page returns."""
+        """Runs a script in the page, and returns its result."""
         return self._command("execute/sync", {"script": script, "args": []})
 
     def look(self, *, width: int, height: int = 900, dark: bool = False) -> None:
@@ -84,21 +84,21 @@ class Browser:
         self._devtools("Emulation.setEmulatedMedia", {"features": [scheme]})
 
     def press(self, key: str) -> None:
-        """Presses a key and lets it go."""
+        """Presses and releases a key."""
         moves = [{"type": kind, "value": key} for kind in ("keyDown", "keyUp")]
         self._command("actions", {"actions": [{"type": "key", "id": "keyboard", "actions": moves}]})
 
     def complaints(self) -> list[str]:
-        """What the console said since it was last asked: errors, refused resources."""
+        """New console messages since the last call: errors, refused resources."""
         return [str(entry["message"]) for entry in self._command("se/log", {"type": "browser"})]
 
     def screenshot(self, path: Path) -> None:
-        """Draws the whole page."""
+        """Saves a screenshot of the whole page."""
         shot = self._devtools("Page.captureScreenshot", {"captureBeyondViewport": True})
         path.write_bytes(base64.b64decode(shot["data"]))
 
     def close(self) -> None:
-        """Ends the window and chromedriver."""
+        """Ends the browser window and chromedriver."""
         if self._session:
             with suppress(OSError):
                 self._ask("DELETE", f"/session/{self._session}", None)
@@ -106,13 +106,13 @@ class Browser:
         shutil.rmtree(self._profile, ignore_errors=True)
 
     def __enter__(self) -> Self:
-        """Returns itself."""
+        """Returns the browser."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Closes."""
+        """Closes the browser."""
         self.close()
 
     def _is_ready(self) -> bool:

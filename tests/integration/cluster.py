@@ -1,12 +1,12 @@
 """A real three-broker, three-rack Kafka in containers, by Testcontainers, for the integration tests.
 
-Clients reach a broker at a port that the engine chooses, so a broker can be told what to advertise only once its
+Clients reach a broker at a port that the engine chooses, so a broker's advertised address is known only once its
 container is up. Each container therefore runs a small loop that waits for a start script; a broker is stopped, killed
-and started in another rack within its container, which keeps its port, its name and its data. A controller of its own
-lets any broker go.
+and started in another rack within its container, which keeps its port, its name and its data. The controller is a
+separate node, so that any broker can stop.
 
-Ryuk, Testcontainers' own janitor, is another image and not everywhere to be had: containers and networks carry the id
-of our process instead, and those whose process is gone are removed at the next start.
+Ryuk, Testcontainers' cleanup container, needs another image, which is not available everywhere: containers and
+networks have our process id as a label instead, and the next start removes those whose process has ended.
 """
 
 import os
@@ -36,7 +36,7 @@ _CLIENT_PORT: Final = 9092
 _INNER_PORT: Final = 9093
 _START_SECONDS: Final = 90.0
 
-# Runs as process 1. A start script makes one life of the node; between two lives the container waits.
+# Runs as process 1. Each start script runs the node once; between two runs the container waits.
 _LOOP: Final = """
 mkdir -p /tmp/node
 while :; do
@@ -71,7 +71,7 @@ class ContainerCluster:
             racks: broker id to rack; None is a broker without a rack.
             rack_aware: brokers let consumers read from a replica of their rack (KIP-392).
             properties: broker properties that are added or replaced.
-            image: of Kafka.
+            image: the Kafka image.
         """
         self._racks = dict(racks)
         self._properties = {
@@ -95,14 +95,14 @@ class ContainerCluster:
 
     @property
     def brokers(self) -> Mapping[int, Broker]:
-        """The brokers by id, as they stand now."""
+        """The current state of the brokers, by id."""
         return {
             broker: Broker(id=broker, rack=rack, address=self._addresses[broker], running=broker in self._running)
             for broker, rack in self._racks.items()
         }
 
     def start(self) -> None:
-        """Starts the containers and in each its node; returns when every broker lists all with their racks.
+        """Starts the containers and their nodes; returns when each broker lists all brokers with their racks.
 
         Raises:
             SandboxError: a node did not start; with the last lines of its log.
@@ -117,7 +117,7 @@ class ContainerCluster:
                 if node != CONTROLLER:
                     host = container.get_container_host_ip()
                     port = container.get_exposed_port(_CLIENT_PORT)
-                    # By name it might be looked for at ::1 first, where the engine need not listen.
+                    # The name `localhost` may resolve to ::1 first, where the engine may not listen.
                     self._addresses[node] = f"{'127.0.0.1' if host == 'localhost' else host}:{port}"
                 self._begin_life(node)
             self._wait_listed()
@@ -126,7 +126,7 @@ class ContainerCluster:
             raise
 
     def close(self) -> None:
-        """Removes containers and network; their data goes too."""
+        """Removes containers, network and data."""
         for container in self._containers.values():
             with suppress(NotFound):
                 container.stop()
@@ -139,7 +139,7 @@ class ContainerCluster:
             self._network = None
 
     def stop_broker(self, broker: int, *, kill: bool = False) -> None:
-        """Ends a broker: in good order, or with SIGKILL when `kill` is set; returns when its process is gone.
+        """Stops a broker: cleanly, or with SIGKILL if `kill` is set; returns when its process has ended.
 
         Raises:
             SandboxError: it is not running.
@@ -163,7 +163,7 @@ class ContainerCluster:
         self._wait_listed()
 
     def restart_broker(self, broker: int, *, rack: str | Keep | None = Keep.RACK) -> None:
-        """Stops a broker in good order and starts it again, in another rack if one is given."""
+        """Stops a broker cleanly and starts it again, in another rack if one is given."""
         self.stop_broker(broker)
         self.start_broker(broker, rack=rack)
 
@@ -173,14 +173,14 @@ class ContainerCluster:
         return printed.decode(errors="replace")
 
     def __enter__(self) -> Self:
-        """Starts everything."""
+        """Starts the cluster."""
         self.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Closes."""
+        """Closes the cluster."""
         self.close()
 
     def _container(self, node: int) -> DockerContainer:
@@ -194,11 +194,11 @@ class ContainerCluster:
     def _begin_life(self, node: int) -> None:
         variables = {_variable(key): value for key, value in self._node_properties(node).items()}
         variables |= {"CLUSTER_ID": self._cluster_id, "KAFKA_HEAP_OPTS": "-Xms64m -Xmx192m"}
-        # Given here it takes the place of the options that the official image would start with.
+        # This replaces the default options of the official image.
         variables["KAFKA_JVM_PERFORMANCE_OPTS"] = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
         exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
         script = f"{exports}exec /etc/kafka/docker/run\n"
-        # Moved into place in one step: the loop must not find half a script.
+        # Moved in one step: the loop must not find half a script.
         put = f"mkdir -p /tmp/node && printf %s {shlex.quote(script)} > /tmp/node/next"
         self._shell(node, f"{put} && mv /tmp/node/next /tmp/node/start")
         if node != CONTROLLER:
@@ -239,7 +239,7 @@ class ContainerCluster:
 
 
 def _variable(key: str) -> str:
-    """Returns the variable that the image turns into this property."""
+    """Returns the environment variable that the image maps to this property."""
     return "KAFKA_" + key.replace("_", "___").replace("-", "__").replace(".", "_").upper()
 
 
@@ -249,7 +249,7 @@ def _owner() -> dict[str, str]:
 
 
 def _lives(owner: str) -> bool:
-    """Whether the process that made something still runs: its id and start time stand in the label."""
+    """Whether the process that created something still runs: the label has its id and start time."""
     process, _, started = owner.partition("-")
     try:
         return Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[19] == started

@@ -1,4 +1,4 @@
-"""Fixtures of the integration tests: one three-rack Kafka for all of them, and names of a test's own."""
+"""Fixtures of the integration tests: one three-rack Kafka for all of them, and unique names for each test."""
 
 import uuid
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from tests.integration.scene import Scene
 
 _HERE = Path(__file__).parent
 _SECONDS = 300
-"""Of one test: limits within it are longer than an idle machine needs."""
+"""The time limit of one test: limits within it are longer than an idle machine needs."""
 _PLACES = [[1, 2], [2, 3], [3, 1], [1, 3], [2, 1], [3, 2]]
 
 
@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.integration)
-            # kafka-python leaves sockets to the garbage collector, which comes upon them in any later test
+            # kafka-python leaves sockets to the garbage collector, which may find them in any later test
             item.add_marker(
                 pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
             )
@@ -34,21 +34,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def shared_cluster() -> Iterator[KafkaCluster]:
-    """One cluster for the whole run; a test that stops brokers or moves them takes `cluster` instead."""
+    """One cluster for the whole run; a test that stops or moves brokers uses `cluster` instead."""
     with ContainerCluster() as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def guest_cluster() -> Iterator[KafkaCluster]:
-    """One broker with the settings that a guest in a group may be noticed by; see `tests.integration.guest`."""
+    """One broker with settings that reveal effects of a guest in a group; see `tests.integration.guest`."""
     with ContainerCluster(guest.RACKS, properties=guest.PROPERTIES) as running:
         yield running
 
 
 @pytest.fixture
 def cluster(shared_cluster: KafkaCluster) -> Iterator[KafkaCluster]:
-    """The cluster with every broker up in its own rack, before the test and again after it."""
+    """The cluster with each broker running in its own rack, before the test and again after it."""
     yield shared_cluster
     for broker in shared_cluster.brokers.values():
         if not broker.running:
@@ -66,7 +66,7 @@ def admin(cluster: KafkaCluster) -> Iterator[Admin]:
 
 @pytest.fixture
 def topic(admin: Admin) -> Iterator[str]:
-    """A topic name of the test's own; the topic is deleted afterwards if the test created it."""
+    """A unique topic name; the topic is deleted afterwards if the test created it."""
     name = f"topic-{uuid.uuid4().hex[:12]}"
     yield name
     if admin.replicas([name]):
@@ -75,7 +75,7 @@ def topic(admin: Admin) -> Iterator[str]:
 
 @pytest.fixture
 def group() -> str:
-    """A group id of the test's own."""
+    """A unique group id."""
     return f"group-{uuid.uuid4().hex[:12]}"
 
 
@@ -88,7 +88,7 @@ def placed(admin: Admin, topic: str) -> str:
 
 @pytest.fixture
 def looking(cluster: KafkaCluster, group: str) -> Iterator[Looking]:
-    """Looks at every group whose name begins with the test's own."""
+    """A measurement of all groups whose names start with the test's group id."""
     opened = Looking(settings_for(cluster, f"{group}*"), group)
     yield opened
     opened.watch.close()
@@ -96,6 +96,6 @@ def looking(cluster: KafkaCluster, group: str) -> Iterator[Looking]:
 
 @pytest.fixture
 def scene(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> Iterator[Scene]:
-    """A group of the test's own, with members, records and agents; all of it ends with the test."""
+    """A unique group with members, records and agents; all of it ends with the test."""
     with Scene(cluster, admin, folder=tmp_path) as opened:
         yield opened

@@ -1,4 +1,4 @@
-"""What tests of publishing share: the topics of a fleet as a consumer reads them, and an agent's own totals."""
+"""Helpers of the publishing tests: a fleet's topics as a consumer reads them, and an agent's own totals."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _OFTEN: Final = {"traffic__poll_seconds": 1, "traffic__probe_seconds": 5}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fleet:
-    """The topics that an agent publishes to, and all that stands in them."""
+    """The topics that an agent publishes to, and their content."""
 
     bootstrap: str
     traffic: str
     groups: str
 
     def settings(self, every: int) -> dict[str, Any]:
-        """An agent's settings."""
+        """The settings of an agent that publishes to these topics."""
         return {
             **_OFTEN,
             "publishing__traffic_topic": self.traffic,
@@ -41,16 +41,16 @@ class Fleet:
         }
 
     def samples(self) -> list[TrafficSample]:
-        """Every sample."""
+        """All samples."""
         return [TrafficSample.model_validate_json(value) for _, value in self.read(self.traffic)]
 
     def states(self) -> list[GroupState]:
-        """Every state, in order."""
+        """All states, by time."""
         found = [GroupState.model_validate_json(value) for _, value in self.read(self.groups)]
         return sorted(found, key=lambda state: state.at)
 
     def sums(self) -> Flows:
-        """The samples added up."""
+        """The sums of the samples."""
         sums: Flows = {}
         for one in self.samples():
             key = (one.topic, one.client_rack, one.replica_rack, one.method)
@@ -59,7 +59,7 @@ class Fleet:
         return sums
 
     def read(self, topic: str) -> list[tuple[bytes, bytes]]:
-        """Keys and values, of all that stands in the topic now."""
+        """Keys and values of all records that are in the topic now."""
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap,
@@ -90,7 +90,7 @@ class Fleet:
 
 
 def totals(agent: AgentProcess) -> Flows:
-    """What the agent counted until now, as /metrics shows it."""
+    """The agent's counts in /metrics."""
     found: dict[str, dict[tuple[str, ...], int]] = {"bytes": {}, "records": {}}
     for family in text_string_to_metric_families(agent.get("/metrics")[1]):
         what = family.name.removeprefix("samerack_consumed_")
@@ -101,12 +101,12 @@ def totals(agent: AgentProcess) -> Flows:
 
 
 def counted(agent: AgentProcess) -> int:
-    """All bytes."""
+    """All bytes that the agent has counted."""
     return sum(wire_bytes for wire_bytes, _ in totals(agent).values())
 
 
 def dropped(agent: AgentProcess) -> Counter[tuple[str, str]]:
-    """Records that will never be published, by kind and reason."""
+    """The number of dropped records, by kind and reason."""
     return Counter(
         {
             (sample.labels["kind"], sample.labels["reason"]): int(sample.value)
@@ -116,14 +116,14 @@ def dropped(agent: AgentProcess) -> Counter[tuple[str, str]]:
 
 
 def reading(scene: Scene) -> None:
-    """Two members in two racks, who have settled."""
+    """Start two members in two racks, and wait until the group settles."""
     for rack in (A, B):
         scene.join("confluent", rack, auto_commit_interval_ms="500")
     scene.wait_settled()
 
 
 def at_rest(scene: Scene, agent: AgentProcess) -> Flows:
-    """The agent's totals once nobody reads any more."""
+    """Stop all members; return the agent's totals once they no longer change."""
     for seat in scene.seats:
         seat.member.stop()
     scene.seats.clear()
@@ -140,12 +140,12 @@ def at_rest(scene: Scene, agent: AgentProcess) -> Flows:
 
 
 def run_of(sample: TrafficSample) -> str:
-    """The run of an agent that a sample is of."""
+    """The agent run of a sample."""
     return sample.id.rpartition("-")[0]
 
 
 def hold_form(samples: list[TrafficSample], *, every: int) -> None:
-    """Ids are unique, windows are not empty, not longer than asked for, and within a minute."""
+    """Assert that ids are unique, and that windows are not empty, not too long, and within a minute."""
     assert len({one.id for one in samples}) == len(samples)
     for one in samples:
         assert 0 < one.window_end - one.window_start <= every * 1000

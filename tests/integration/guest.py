@@ -1,8 +1,8 @@
-"""What the tests of a good guest share: the broker's settings, Kafka's own tools, offsets, and a Connect worker.
+"""Helpers of the guest tests: the broker's settings, Kafka's tools, offsets, and a Connect worker.
 
-The broker holds a group's first rebalance open for as long as Kafka does by default, forgets offsets after the shortest
-time that it can be told, and converts no classic group. What a test says of a group comes from the broker, from the
-group's members and from Kafka's tools; nothing is the agent's word.
+The broker delays a group's first rebalance by Kafka's default, expires offsets after the shortest configurable time,
+and converts no classic group. The tests check a group by the broker, the group's members and Kafka's tools, not by the
+agent's reports.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from sandbox.settings import HOST, free_ports
 from tests.integration.scene import AGENT, Scene
 
 RACKS: Final[Mapping[int, str | None]] = {1: "rack-a"}
-"""One broker: nothing here is about racks."""
+"""One broker: the guest tests do not need racks."""
 RETENTION_SECONDS: Final = 60.0
-"""The shortest that brokers can be told."""
+"""The shortest retention that brokers allow."""
 PROPERTIES: Final[Mapping[str, str]] = {
     "group.initial.rebalance.delay.ms": "3000",  # Kafka's default
     "offsets.retention.minutes": "1",
@@ -45,11 +45,11 @@ PROPERTIES: Final[Mapping[str, str]] = {
 }
 _LOOKING: Final = frozenset({"waiting", "observing", "following", "leading"})
 TOOL_SECONDS: Final = 2.0
-"""So long after the last consumer has left at most, tools work as if there were no agent."""
+"""At most this long after the last consumer has left, tools work as without an agent."""
 
 
 def place(scene: Scene, partitions: int) -> None:
-    """Creates the scene's topic on the one broker; nothing feeds it."""
+    """Creates the scene's topic on the one broker, without a feed."""
     scene.admin.create_topic(scene.topic, [[1]] * partitions)
 
 
@@ -73,7 +73,7 @@ def records(member: Member) -> set[tuple[Partition, int]]:
 
 
 def committed(scene: Scene, group: str = "") -> dict[Partition, int]:
-    """The offsets that the coordinator has for a group, the scene's by default; partitions without any are left out."""
+    """The committed offsets of a group, the scene's by default; partitions without one are left out."""
     group = group or scene.group
     client = AdminClient({"bootstrap.servers": scene.cluster.bootstrap, "log_level": 0})
     asked = [ConsumerGroupTopicPartitions(group)]
@@ -95,7 +95,7 @@ def set_offsets(scene: Scene, partitions: int, offset: int) -> None:
 
 
 def wait_watching(agent: AgentProcess, *groups: str) -> None:
-    """Waits until the agent has looked at its groups, or those given: it says what it is to each."""
+    """Waits until the agent has polled its groups, or the given ones: it has a role for each."""
     agent.wait(
         lambda: all(agent.role(group) in _LOOKING for group in groups or agent.groups),
         "the agent looks at its groups",
@@ -103,7 +103,7 @@ def wait_watching(agent: AgentProcess, *groups: str) -> None:
 
 
 def wait_only_agent(scene: Scene, *, timeout: float = 60.0) -> None:
-    """Waits until no consumer is in the group: the agent may still be."""
+    """Waits until no consumer is in the group; the agent may still be in it."""
     wait_until(
         lambda: all(member.client_id == AGENT for member in scene.describe().members),
         f"no consumer is in {scene.group}",
@@ -112,7 +112,7 @@ def wait_only_agent(scene: Scene, *, timeout: float = 60.0) -> None:
 
 
 def leave_all(scene: Scene) -> float:
-    """Ends all members in good order; when the last one had ended, on the monotonic clock."""
+    """Stops all members cleanly; returns the monotonic time at which the last one had ended."""
     while scene.seats:
         seat = scene.seats.pop()
         scene.former.append(seat)
@@ -121,10 +121,10 @@ def leave_all(scene: Scene) -> float:
 
 
 def consumer_groups(scene: Scene, *arguments: str) -> str:
-    """What Kafka's own kafka-consumer-groups.sh prints for the scene's group.
+    """The output of Kafka's kafka-consumer-groups.sh for the scene's group.
 
     Raises:
-        SandboxError: it says that it failed.
+        SandboxError: the tool failed.
     """
     line = command(
         "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
@@ -138,15 +138,15 @@ def consumer_groups(scene: Scene, *arguments: str) -> str:
 
 
 class ConnectWorker:
-    """A Kafka Connect worker of its own cluster of one; a context manager that ends it."""
+    """A Kafka Connect cluster with one worker; a context manager that ends it."""
 
     def __init__(self, scene: Scene, *, group: str, folder: Path) -> None:
-        """Prepares; entering the context starts it.
+        """Prepares the worker; entering the context starts it.
 
         Args:
-            scene: where the brokers are.
+            scene: the scene with the brokers.
             group: `group.id` of the workers.
-            folder: for its properties and its log.
+            folder: the folder for its properties and its log.
         """
         jars = tuple(sorted((cache_folder() / f"connect-{KAFKA_VERSION}").glob("*.jar")))
         if not jars:
@@ -161,7 +161,7 @@ class ConnectWorker:
             "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
             "value.converter": "org.apache.kafka.connect.storage.StringConverter",
             "offset.flush.interval.ms": "1000",
-            "plugin.discovery": "service_load",  # the others scan every class: seconds
+            "plugin.discovery": "service_load",  # other modes scan each class, which takes seconds
             "session.timeout.ms": "6000",
             "heartbeat.interval.ms": "500",
             "scheduled.rebalance.max.delay.ms": "0",
@@ -182,7 +182,7 @@ class ConnectWorker:
         )
 
     def put(self, connector: str, config: Mapping[str, str]) -> None:
-        """Creates a connector, or configures it anew."""
+        """Creates a connector, or changes its configuration."""
         body = json.dumps(dict(config)).encode()
         wait_until(
             lambda: self._ask("PUT", f"/connectors/{connector}/config", body) is not None,
@@ -190,17 +190,17 @@ class ConnectWorker:
         )
 
     def state(self, connector: str) -> str:
-        """The state of a connector's only task; "" while there is none."""
+        """The state of a connector's only task; "" if there is none."""
         told = self._ask("GET", f"/connectors/{connector}/status")
         return "" if not told or not told["tasks"] else str(told["tasks"][0]["state"])
 
     @property
     def log(self) -> str:
-        """The last lines of its log."""
+        """The last lines of the worker's log."""
         return tail(self._log)
 
     def _ask(self, method: str, path: str, body: bytes | None = None) -> Any:
-        """The answer of its REST interface; None while it gives none."""
+        """The answer of the worker's REST interface; None if there is none."""
         headers = {"Content-Type": "application/json"}
         request = urllib.request.Request(self._url + path, data=body, method=method, headers=headers)  # noqa: S310 - our own worker
         try:
@@ -212,7 +212,7 @@ class ConnectWorker:
             return None
 
     def __enter__(self) -> Self:
-        """Starts it."""
+        """Starts the worker."""
         with self._log.open("ab") as log:
             self._process = spawn(self._line, stdout=log, stderr=subprocess.STDOUT)
         return self
@@ -220,7 +220,7 @@ class ConnectWorker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Ends it in good order."""
+        """Stops the worker cleanly."""
         end(self._process, timeout=30)
 
 
@@ -229,7 +229,7 @@ def client_ids(scene: Scene, group: str) -> list[str]:
     client: Any = KafkaAdminClient(bootstrap_servers=scene.cluster.bootstrap)
 
     async def ask() -> Any:
-        """The answer as it is: kafka-python would read every member's metadata as a consumer's."""
+        """The raw answer: kafka-python would decode each member's metadata as a consumer's."""
         return await client._manager.send(DescribeGroupsRequest(groups=[group]), node_id=min(RACKS))
 
     try:

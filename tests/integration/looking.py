@@ -1,4 +1,4 @@
-"""An agent's measuring part in a test's own hands, and what a test asks of its snapshots."""
+"""An agent's measurement, driven by a test, and helpers for its snapshots."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sandbox.members.process import Member
 
 
 def settings_for(cluster: KafkaCluster, *groups: str) -> Settings:
-    """An agent that observes these groups."""
+    """Settings of an agent that observes these groups."""
     return load(
         flags={"kafka": {"bootstrap.servers": cluster.bootstrap}, "traffic": {"groups": list(groups)}}, environment={}
     )
@@ -26,7 +26,7 @@ def settings_for(cluster: KafkaCluster, *groups: str) -> Settings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rest:
-    """A member at rest: bytes that its client counted, and bytes and records that the agent did."""
+    """A member at rest: bytes that its client counted, and bytes and records that the agent counted."""
 
     received: int
     counted: int
@@ -34,7 +34,7 @@ class Rest:
 
 
 class Looking:
-    """An agent's measuring part that looks when it is told to, at groups whose names begin with `group`."""
+    """An agent's measurement that polls on request, for groups whose names start with `group`."""
 
     def __init__(self, settings: Settings, group: str) -> None:
         self.group = group
@@ -42,7 +42,7 @@ class Looking:
         self.watch = TrafficWatch(settings, board=self.board, metrics=TrafficMetrics.silent(), rack_aware=lambda: True)
 
     def until(self, holds: Callable[[TrafficSnapshot], bool], *, seconds: float = 45) -> TrafficSnapshot:
-        """Look until a condition holds."""
+        """Poll until a condition holds."""
         deadline = time.monotonic() + seconds
         while True:
             snapshot = self.watch.look()
@@ -52,11 +52,11 @@ class Looking:
             time.sleep(1.0)
 
     def records(self, group: str) -> int:
-        """Records that the group read, as counted until now."""
+        """The records of the group that are counted so far."""
         return sum(volume.records for key, volume in self.board.totals().items() if key.group == group)
 
     def at_rest(self, member: Member, group: str) -> Rest:
-        """The figures of a group's only member when nobody writes any more and all is read and committed."""
+        """The figures of a group's only member once all records are read and committed; no producer may write."""
         self.until(lambda seen: all(one.lag_records == 0 for one in named(seen, group).partitions))
         heard = len(member.events)
         member.wait(lambda: any(event.brokers for event in member.events[heard:]), "it tells what it received")
@@ -87,7 +87,7 @@ def costs_what_crosses(snapshot: TrafficSnapshot, name: str) -> bool:
 
 
 def measured(snapshot: TrafficSnapshot, name: str) -> GroupTraffic | None:
-    """A group of which bytes are known in the window."""
+    """A group of a snapshot, if its bytes in the window are known; else None."""
     for one in snapshot.groups:
         if one.group == name and one.shares.present_bytes is not None and one.bytes_per_second:
             return one

@@ -1,7 +1,7 @@
-"""Members of consumer groups on many client libraries and Kafka Streams, all seen through the same interface.
+"""Members of consumer groups on many client libraries and Kafka Streams, with the same interface.
 
-The three Python clients come from `sandbox.members`; Java's consumer and Streams application are small ones of our own
-in tests/java/consumer, which `scripts/setup` builds into the cache; clients of other languages are in tests/clients,
+The three Python clients come from `sandbox.members`; Java's consumer and Streams application are in
+tests/java/consumer, which `scripts/setup` builds into the cache; clients of other languages are in tests/clients,
 which `scripts/clients` builds.
 """
 
@@ -13,7 +13,7 @@ from sandbox.members.lines import MemberSettings
 from sandbox.members.process import PYTHON_CLIENTS, Member
 
 CLIENTS: Final[tuple[str, ...]] = ("java", *PYTHON_CLIENTS)
-"""Names for `start`, beside those of `sandbox.members.foreign`."""
+"""Names for `start`, in addition to those of `sandbox.members.foreign`."""
 
 
 def start(client: str, settings: MemberSettings) -> Member:
@@ -36,10 +36,10 @@ def start_streams(settings: MemberSettings) -> Member:
 
 @contextmanager
 def running(members: Mapping[str, tuple[str, MemberSettings]]) -> Iterator[dict[str, Member]]:
-    """Starts members and ends them at the end, in good order unless something failed.
+    """Starts members and stops them at the end, cleanly unless something failed.
 
     Args:
-        members: name to client and settings.
+        members: client and settings by name.
     """
     with ExitStack() as stack:
         yield {name: stack.enter_context(start(client, settings)) for name, (client, settings) in members.items()}
@@ -49,6 +49,6 @@ def wait_all(members: Sequence[Member], holds: Callable[[], bool], what: str, *,
     """Waits until a condition on several members holds.
 
     Raises:
-        SandboxError: it does not in time, or the first member ended; with what it said.
+        SandboxError: it does not in time, or the first member ended; with its output.
     """
     members[0].wait(holds, what, timeout=timeout)

@@ -1,7 +1,7 @@
-"""`scripts/metrics-page`: writes the reference of docs/metrics.md from what a real agent tells on a real Kafka.
+"""`scripts/metrics-page`: writes the reference of docs/metrics.md from the metrics of a real agent on a real Kafka.
 
-Names, types, labels and meanings are those of the exposition, and so are the samples. The rest of the page, above the
-mark, is written by hand.
+Names, types, labels, meanings and samples are those of the exposition. The rest of the page, above the mark, is written
+by hand.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HISTOGRAM: Final = ("_bucket", "_count", "_sum")
 
 
 def reference(exposition: str) -> str:
-    """The reference: a table of every metric, and a sample of each."""
+    """The reference: a table of all metrics, and a sample of each."""
     families = list(text_string_to_metric_families(exposition))
     samples = "\n".join(line for family in families for line in _samples(family, exposition))
     return (
@@ -38,12 +38,12 @@ def row(family: Metric) -> str:
 
 
 def labels_of(family: Metric) -> list[str]:
-    """The label names of a family, but for a histogram's own."""
+    """The label names of a family, without a histogram's `le`."""
     return sorted({name for sample in family.samples for name in sample.labels} - {"le"})
 
 
 def shown(family: Metric) -> str:
-    """The name as queries use it."""
+    """The metric's name in queries."""
     return f"{family.name}_total" if family.type == "counter" else family.name
 
 
@@ -59,7 +59,7 @@ def _samples(family: Metric, exposition: str) -> list[str]:
 
 
 def main() -> int:
-    """Measure, and write the page anew."""
+    """Measure, and rewrite the page."""
     from tests.integration.monitored import monitored  # noqa: PLC0415 - only this needs brokers and clients
 
     with tempfile.TemporaryDirectory() as folder, monitored(Path(folder)) as agent:

@@ -1,4 +1,4 @@
-"""An agent that leads one group and observes another on a real Kafka: what monitoring is tested and documented on."""
+"""An agent that leads one group and observes another on a real Kafka, for tests and documentation of monitoring."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sandbox.members.process import Member
 LED: Final = "orders"
 OBSERVED: Final = "reports"
 _PLACED: Final = {LED: ((1,), (2,), (3,), (1,), (2,), (3,)), OBSERVED: ((2,), (3,), (1,), (2,), (3,), (1,))}
-"""Each group's topic, named like it; roundrobin gives partition n to member n, so the observed one reads all across."""
+"""Topics, named like their groups; roundrobin gives partition n to member n: the observed group reads all across."""
 
 _PUBLISHED: Final = {"publishing.traffic_topic": "samerack-traffic", "publishing.states_topic": "samerack-states"}
 
 
 @contextmanager
 def monitored(folder: Path) -> Iterator[AgentProcess]:
-    """The agent once both groups are measured; it leads the one from its start and finds racks for the other."""
+    """The agent, once both groups are measured; it leads one from its start and knows the racks of the other."""
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster())
         admin = stack.enter_context(Admin(cluster.bootstrap))
@@ -62,7 +62,7 @@ def monitored(folder: Path) -> Iterator[AgentProcess]:
 
 
 def _member(cluster: KafkaCluster, group: str, rack: str) -> Member:
-    """One that does not tell its rack: what the led group would do by itself is known from its birth, then."""
+    """Starts a member without a rack: so the led group's own assignment is known from its start."""
     settings = MemberSettings(
         bootstrap=cluster.bootstrap,
         group=group,

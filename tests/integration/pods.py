@@ -1,6 +1,6 @@
-"""Containers as Kubernetes would run them: no privileges, nothing writable, no network but the one with Kafka in it.
+"""Containers as Kubernetes runs them: no privileges, nothing writable, no network but the one with Kafka.
 
-The network is of our own making and has no way out; the brokers of the cluster are joined to it.
+The network is created here, without access to other networks; the cluster's brokers are connected to it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sandbox.errors import SandboxError
 from tests.integration.cluster import ContainerCluster, _owner
 
 Container = Any
-"""One of Docker's, which has no annotations."""
+"""A container of the docker library, which has no annotations."""
 
 IMAGE: Final = os.environ.get("SANDBOX_AGENT_IMAGE", "samerack/agent:test")
 PYTHON: Final = "/opt/samerack/bin/python"
@@ -37,10 +37,10 @@ _INNER_PORT: Final = 9093
 
 
 class Pods:
-    """A network of its own with the brokers in it; a context manager that removes all that was started."""
+    """A separate network with the brokers; a context manager that removes everything that it started."""
 
     def __init__(self, cluster: ContainerCluster) -> None:
-        """Prepares; `with` makes the network."""
+        """Prepares the pods; `with` creates the network."""
         self._cluster = cluster
         self._docker = DockerClient().client
         self._network: Any = None
@@ -49,7 +49,7 @@ class Pods:
 
     @property
     def bootstrap(self) -> str:
-        """`bootstrap.servers` as it is within the network."""
+        """`bootstrap.servers` within the network."""
         return ",".join(f"node-{broker}:{_INNER_PORT}" for broker in self._cluster.brokers)
 
     @property
@@ -58,7 +58,7 @@ class Pods:
         return str(self._network.name)
 
     def addresses_elsewhere(self) -> list[str]:
-        """The brokers' addresses in networks other than this one; nothing in this one is to reach them."""
+        """The brokers' addresses in other networks; containers of this network must not reach them."""
         found = []
         for container in self._cluster._containers.values():
             wrapped = container.get_wrapped_container()
@@ -68,10 +68,10 @@ class Pods:
         return found
 
     def volume(self) -> str:
-        """An empty volume that any user may write, as an `emptyDir` is with fsGroup; its name."""
+        """Creates an empty volume that any user may write, like an `emptyDir` with fsGroup; returns its name."""
         volume = self._docker.volumes.create(name=f"samerack-{uuid4().hex[:12]}", labels=_owner())
         self._volumes.append(volume)
-        # made by hand: an engine gives a new volume to root
+        # needed because a new volume belongs to root
         self.run(
             "root",
             image=IMAGE,
@@ -96,7 +96,7 @@ class Pods:
     ) -> Container:
         """Starts a container, confined; volumes are name to place.
 
-        As containers of one pod do, it shares the addresses of the container that it is put `beside`.
+        Like containers of one pod, it shares the addresses of the container `beside`.
         """
         if beside is not None:
             joined = {"network_mode": f"container:{beside.id}"}
@@ -129,7 +129,7 @@ class Pods:
         return str(printed)
 
     def __enter__(self) -> Self:
-        """Makes the network and joins the brokers to it."""
+        """Creates the network and connects the brokers to it."""
         self._network = self._docker.networks.create(f"samerack-{uuid4().hex[:12]}", internal=True, labels=_owner())
         for node, container in self._cluster._containers.items():
             self._network.connect(container.get_wrapped_container(), aliases=[f"node-{node}"])
@@ -162,7 +162,7 @@ def execute(container: Container, *line: str) -> tuple[int, str]:
 
 
 def wait_ready(container: Container, *, timeout: float = 60.0) -> float:
-    """Waits until the agent in a container says that it is ready; the answer is the seconds since its start."""
+    """Waits until the agent in a container is ready; returns the seconds that this took."""
     started = time.monotonic()
 
     def ready() -> bool:
@@ -176,7 +176,7 @@ def wait_ready(container: Container, *, timeout: float = 60.0) -> float:
 
 
 def shown(container: Container, path: str) -> str:
-    """A page of the agent's HTTP port, asked within its container."""
+    """A page of the agent's HTTP port, requested within its container."""
     program = f"import urllib.request as r; print(r.urlopen('http://127.0.0.1:9464{path}').read().decode())"
     code, output = execute(container, PYTHON, "-c", program)
     if code:

@@ -1,4 +1,4 @@
-"""A real Prometheus on loopback that scrapes one agent, asked through its HTTP API."""
+"""A real Prometheus on loopback that scrapes one agent, queried through its HTTP API."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Prometheus:
     """A server with rules that scrapes every second; a context manager that ends it."""
 
     def __init__(self, target: str, *, rules: Path, folder: Path) -> None:
-        """Starts it.
+        """Starts Prometheus.
 
         Args:
-            target: host:port of what it scrapes, as job `samerack`.
+            target: host:port that it scrapes, as job `samerack`.
             rules: its alert rules.
-            folder: where its configuration and data lie.
+            folder: the folder for its configuration and data.
 
         Raises:
             SandboxError: Prometheus is not installed, or does not start.
@@ -54,7 +54,7 @@ class Prometheus:
             raise
 
     def ask(self, expression: str) -> list[dict[str, Any]]:
-        """The samples of an expression now.
+        """The current samples of an expression.
 
         Raises:
             ValueError: Prometheus refuses it; with the reason.
@@ -63,29 +63,29 @@ class Prometheus:
         try:
             answer = self._get(f"query?{urlencode({'query': expression})}")
         except HTTPError as error:
-            if error.code == HTTPStatus.SERVICE_UNAVAILABLE:  # it is still starting, and says so in plain words
+            if error.code == HTTPStatus.SERVICE_UNAVAILABLE:  # it is still starting, and answers in plain text
                 raise
             with error:
                 raise ValueError(f"{expression}: {json.load(error).get('error')}") from None
         return list(answer["result"])
 
     def rules(self) -> list[dict[str, Any]]:
-        """Every rule with its health and last error."""
+        """All rules with their health and last error."""
         return [rule for group in self._get("rules")["groups"] for rule in group["rules"]]
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends Prometheus."""
         end(self._process, kill=True)
         self._log.close()
 
     def __enter__(self) -> Self:
-        """Returns itself."""
+        """Returns the server."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Ends it."""
+        """Ends Prometheus."""
         self.close()
 
     def _up(self) -> str:

@@ -1,4 +1,4 @@
-"""A group member that says what a test tells it to say, byte for byte, and reads nothing."""
+"""A group member with a subscription that a test gives byte for byte; it reads no records."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class _Raw(GroupMember):
         self.assigned = decode_assignment(content).partitions if content else NO_PARTITIONS
 
     def _deal(self, joined: Joined) -> dict[str, bytes]:
-        """As a leader it deals all partitions in turn to everybody who says something of topics."""
+        """As a leader it assigns all partitions in turn to the members with topics."""
         readers = sorted(name for name, _, metadata in joined.members if metadata[2:6] != bytes(4))
         return {
             name: encode_assignment(Assignment(version=0, partitions=from_pairs(self._deals[index :: len(readers)])))
@@ -60,14 +60,14 @@ class RawMember:
     def __init__(
         self, bootstrap: str, *, group: str, protocol: str, metadata: bytes, deals: tuple[Partition, ...] = ()
     ) -> None:
-        """Starts it.
+        """Starts the member.
 
         Args:
             bootstrap: `bootstrap.servers`.
             group: the group.
             protocol: the only protocol that it offers.
             metadata: the bytes of its subscription.
-            deals: partitions that it deals to all members when it leads.
+            deals: partitions that it assigns when it leads.
         """
         self._member = _Raw(bootstrap, group=group, protocol=protocol, metadata=metadata, deals=deals)
         self._ended = threading.Event()
@@ -76,12 +76,12 @@ class RawMember:
 
     @property
     def assigned(self) -> frozenset[Partition]:
-        """What its leader gave it last."""
+        """Its last assignment."""
         return frozenset(to_pairs(self._member.assigned))
 
     @property
     def member_id(self) -> str:
-        """Its id, or empty before it is in the group."""
+        """Its member id; empty before it is in the group."""
         return self._member.member_id
 
     def stop(self) -> None:
@@ -103,11 +103,11 @@ class RawMember:
             close(member.client)
 
     def __enter__(self) -> Self:
-        """Returns itself."""
+        """Returns the member."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Has it leave."""
+        """Has the member leave the group."""
         self.stop()

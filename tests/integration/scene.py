@@ -1,7 +1,7 @@
-"""What most integration tests play on: one group, its members on real clients, records that keep coming, and agents.
+"""The setup of most integration tests: one group, its members on real clients, a feed of records, and agents.
 
-Members say themselves what they have and read, and the broker says what their leader gave them; nothing here takes the
-agent's word for what happened to the group.
+Members report what they own and read, and the broker reports what their leader assigned; nothing here relies on the
+agent's report of what happened to the group.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ A: Final = "rack-a"
 B: Final = "rack-b"
 C: Final = "rack-c"
 INTERLEAVED: Final = ((1,), (2,), (3,), (1,), (2,), (3,))
-"""Brokers by partition: two partitions in each rack, so placed that range without racks never has all of them near."""
+"""Brokers by partition: two partitions in each rack, placed so that range without racks never has all in rack."""
 AGENT: Final = "samerack"
 """The agent's client id, and by default its instance id."""
 _TAKE_OVER_SECONDS: Final = 60.0
@@ -45,7 +45,7 @@ _PARTITION_EVENTS: Final = frozenset({"assigned", "revoked", "lost"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seat:
-    """A member, its client and the rack it stands in."""
+    """A member, its client and its rack."""
 
     member: Member
     client: str
@@ -54,7 +54,7 @@ class Seat:
 
 
 class Scene:
-    """One group and everything around it; a context manager that ends all of it.
+    """One group with its topics, members and agents; a context manager that ends all of it.
 
     Example:
         scene.lay_out(INTERLEAVED)
@@ -65,12 +65,12 @@ class Scene:
     """
 
     def __init__(self, cluster: KafkaCluster, admin: Admin, *, folder: Path) -> None:
-        """Prepares; nothing runs yet.
+        """Creates a scene; nothing runs yet.
 
         Args:
-            cluster: where.
-            admin: its administration.
-            folder: for logs.
+            cluster: the cluster.
+            admin: the cluster's administration.
+            folder: the folder for logs.
         """
         self.cluster = cluster
         self.admin = admin
@@ -85,16 +85,16 @@ class Scene:
         self._feeding = ExitStack()
         self._groups = self._ask_groups()
 
-    # what there is
+    # setup
 
     def lay_out(self, placed: Sequence[Sequence[int]], topic: str = "") -> None:
-        """Creates a topic, and begins to feed each of its partitions twenty records a second."""
+        """Creates a topic, and starts to write twenty records a second to each of its partitions."""
         topic = topic or self.topic
         self.admin.create_topic(topic, placed)
         self._feeding.enter_context(Feeder(self.cluster.bootstrap, {topic: len(placed)}))
 
     def agent(self, *, config: Path | None = None, **settings: object) -> AgentProcess:
-        """Starts an agent that finds racks in client ids; `a__b=c` sets a.b."""
+        """Starts an agent that takes racks from client ids; `a__b=c` sets a.b."""
         racks = {f"*-{rack}": rack for rack in RACKS.values() if rack is not None}
         dotted = {key.replace("__", "."): value for key, value in settings.items()}
         number = len(self._agents) + 1
@@ -109,7 +109,7 @@ class Scene:
         return running
 
     def waiting_agent(self, *, config: Path | None = None, **settings: object) -> AgentProcess:
-        """Starts an agent and waits until it waits for the group's first consumers, to lead them from birth."""
+        """Starts an agent and waits for its role `waiting`, so that it leads the group from its first consumers on."""
         running = self.agent(config=config, **settings)
         running.wait_role("waiting")
         return running
@@ -137,7 +137,7 @@ class Scene:
         )
 
     def redeploy(self, seat: Seat) -> Member:
-        """Ends a member in good order and starts another with the same settings."""
+        """Stops a member cleanly and starts another with the same settings."""
         seat.member.stop()
         self.seats.remove(seat)
         self.former.append(seat)
@@ -148,7 +148,7 @@ class Scene:
         return int(self.describe().coordinator.id)
 
     def presence(self) -> Any | None:
-        """The agent as the broker describes it; None when it is not in the group."""
+        """The agent's member as the broker describes it; None if it is not in the group."""
         found = [member for member in self.describe().members if member.client_id == AGENT]
         return found[0] if found else None
 
@@ -160,11 +160,11 @@ class Scene:
     # what members have
 
     def owned(self) -> dict[str, frozenset[Partition]]:
-        """Partitions by client id, as the members tell."""
+        """Partitions by client id, as the members report."""
         return {seat.settings.client_id: seat.member.owned for seat in self.seats}
 
     def given(self) -> dict[str, frozenset[Partition]] | None:
-        """Partitions by client id, as the broker had them from the leader; None unless the group is stable."""
+        """Partitions by client id, as the leader assigned them by the broker; None unless the group is stable."""
         described = self.describe()
         if described.state.name != "STABLE":
             return None
@@ -175,13 +175,13 @@ class Scene:
         }
 
     def describe(self) -> Any:
-        """The group, as the broker describes it; asked again while a coordinator takes it over."""
+        """The group as the broker describes it; retried while the coordinator moves."""
         until = time.monotonic() + _TAKE_OVER_SECONDS
         while True:
             try:
                 return self._groups.describe_consumer_groups([self.group], request_timeout=5.0)[self.group].result()
             except KafkaException:
-                self._groups = self._ask_groups()  # librdkafka goes on asking a broker that coordinates no more
+                self._groups = self._ask_groups()  # librdkafka keeps asking the former coordinator
                 if time.monotonic() > until:
                     raise
                 time.sleep(0.2)
@@ -192,7 +192,7 @@ class Scene:
         )
 
     def cross_rack(self) -> int:
-        """How many partitions are read from another rack, by metadata and by what members say they have."""
+        """How many partitions are read from another rack, by metadata and by what members report as owned."""
         racks = self.admin.racks()
         replicas = self.admin.replicas(self.topics)
         cross = 0
@@ -204,15 +204,15 @@ class Scene:
         return cross
 
     def complete(self) -> bool:
-        """Whether the members have every partition exactly once."""
+        """Whether each partition has exactly one owner."""
         owned = list(self.owned().values())
         return sum(map(len, owned)) == len(frozenset().union(*owned)) == len(self.admin.replicas(self.topics))
 
     def wait_settled(self, *, cross_rack: int | None = None, timeout: float = 90.0) -> float:
-        """Waits until every partition has one owner and members have exactly what their leader gave them.
+        """Waits until each partition has one owner and members own exactly what their leader assigned.
 
         Args:
-            cross_rack: if given, so many partitions are read from another rack, too.
+            cross_rack: if given, also waits until this many partitions are read from another rack.
             timeout: seconds.
 
         Returns:
@@ -240,21 +240,21 @@ class Scene:
     # what happened
 
     def events(self) -> list[Event]:
-        """Everything that all members ever told, by time; at one millisecond what was given up comes first."""
+        """All events of all members, by time; within one millisecond, `assigned` comes last."""
         told = [event for seat in (*self.former, *self.seats) for event in seat.member.events]
         return sorted(told, key=lambda event: (event.ms, event.kind == "assigned"))
 
     def rebalances(self) -> int:
-        """How often members were told of a change of their partitions; grows with each rebalance of an eager group."""
+        """How often the partitions of members changed; grows with each rebalance of an eager group."""
         return sum(event.kind in _PARTITION_EVENTS and bool(event.partitions) for event in self.events())
 
     def longest_pause(self, *, since_ms: int) -> float:
-        """The longest time in seconds, since then, in which nobody read some partition."""
+        """The longest time in seconds, since then, in which no member read some partition."""
         pauses = longest_pauses(self.events(), since_ms=since_ms, until_ms=now_ms())
         return max(pauses.values(), default=float("inf"))
 
     def owned_twice_ever(self) -> list[tuple[Partition, int]]:
-        """Partitions that two members had at one moment, with the moment, by what the members told."""
+        """Partitions that two members owned at the same time, with that time, by the members' events."""
         holders: dict[Partition, set[str]] = {}
         twice = []
         told = [
@@ -275,7 +275,7 @@ class Scene:
         return twice
 
     def finish(self, *, timeout: float = 90.0) -> None:
-        """Ends the feeding, waits until everything is read, and holds that nothing was lost or read twice."""
+        """Stops the feed, waits until all records are read, and asserts that none was lost or read twice."""
         self._feeding.close()
         ends = self._ends()
         wait_until(
@@ -305,13 +305,13 @@ class Scene:
     # its end
 
     def __enter__(self) -> Self:
-        """Returns itself."""
+        """Returns the scene."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """Ends agents, members and feeding, and deletes the topics; the agents' logs are for pytest to show."""
+        """Ends agents, members and the feed, and deletes the topics; prints the agents' logs for pytest."""
         for agent in self._agents:
             agent.kill()
             sys.stderr.write(f"--- {agent.log.name}\n{tail(agent.log, 100)}\n")
@@ -325,12 +325,12 @@ class Scene:
 
 
 def now_ms() -> int:
-    """The clock on the wall, as members' events tell it."""
+    """The wall clock in milliseconds, as in members' events."""
     return time.time_ns() // 1_000_000
 
 
 def holds_for(seconds: float, holds: Callable[[], bool]) -> bool:
-    """Whether a condition goes on to hold for so long."""
+    """Whether a condition holds during all of this time."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         if not holds():

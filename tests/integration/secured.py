@@ -1,4 +1,4 @@
-"""What the tests of secured clusters share: members by the open listener, and commands that end with one line."""
+"""Helpers of the tests of secured clusters: members on the open listener, and commands that end with one line."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def member(cluster: Cluster, group: str, letter: str) -> Member:
 
 
 def run(bootstrap: str, settings: Mapping[str, str], *command: str) -> tuple[int, list[str]]:
-    """Exit code and lines of standard error."""
+    """Runs a command; returns its exit code and the lines of standard error."""
     given = [part for key, value in settings.items() for part in ("-s", f"{key}={value}")]
     line = [sys.executable, "-m", "agent.cli.main", *command, "-b", bootstrap, *given]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
@@ -45,7 +45,7 @@ def run(bootstrap: str, settings: Mapping[str, str], *command: str) -> tuple[int
 
 
 def refusals(bootstrap: str, settings: Mapping[str, str]) -> list[str]:
-    """The line with which `run`, `plan` and `verify` end, each with exit code 1 and no other line."""
+    """The last line of `run`, `plan` and `verify`; asserts that each has exit code 1 and no other line."""
     with ThreadPoolExecutor() as pool:
         answers = list(pool.map(lambda command: run(bootstrap, settings, *command), _COMMANDS))
     for command, (code, lines) in zip(_COMMANDS, answers, strict=True):

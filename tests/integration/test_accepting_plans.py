@@ -1,4 +1,4 @@
-"""Every client applies the plan of whoever leads its group, so also the agent's: eager, cooperative, mixed."""
+"""Every client applies the plan of its group's leader, also the agent's: eager, cooperative, mixed."""
 
 from itertools import dropwhile
 
@@ -9,10 +9,10 @@ from tests.integration.scene import AGENT, INTERLEAVED, A, B, C, Scene
 
 
 def _wait_rounds(agent: AgentProcess, plans: int) -> int:
-    """Waits until a rebalance that withheld two partitions has ended; how many plans were sent until then.
+    """Waits until a rebalance that withheld two partitions has ended; returns the number of plans sent so far.
 
-    A member that is slow to give a partition up, or that asks for the second round itself, may cost a round more. Plans
-    that withheld nothing and came before are of the rebalance before, which the group ended sooner than it was logged.
+    A member that is slow to revoke a partition, or that starts the second round itself, may cost one more round.
+    Earlier plans that withheld nothing belong to the previous rebalance, which the group ended before it was logged.
     """
 
     def withheld() -> list[int]:
@@ -38,7 +38,7 @@ def _wait_rounds(agent: AgentProcess, plans: int) -> int:
     ],
 )
 def test_an_eager_group_takes_the_plan(scene: Scene, client: str, assignor: str) -> None:
-    """An agent that was there first leads from the start, and members have what it sent: all near, nothing twice."""
+    """An agent that waits for an eager group leads from the start, and members apply its plan: all reads in rack."""
     scene.lay_out(INTERLEAVED)
     agent = scene.waiting_agent()
     for rack in (A, B, C):
@@ -56,7 +56,7 @@ def test_an_eager_group_takes_the_plan(scene: Scene, client: str, assignor: str)
 
 @pytest.mark.parametrize("client", ["java", "confluent", "kafka-python"])
 def test_a_cooperative_group_moves_in_two_rounds(scene: Scene, client: str) -> None:
-    """What moves is given up in one round and handed out in the next; nobody ever has what another still has."""
+    """Partitions that move are revoked in one round and assigned in the next; no partition has two owners."""
     scene.lay_out(INTERLEAVED)
     agent = scene.waiting_agent()
     for rack in (A, B):
@@ -75,12 +75,12 @@ def test_a_cooperative_group_moves_in_two_rounds(scene: Scene, client: str) -> N
 
 
 def test_languages_mix_in_one_group(scene: Scene) -> None:
-    """Four clients in one group take one plan."""
+    """Four different clients in one group apply one plan."""
     scene.lay_out((*INTERLEAVED, (1,), (2,)))
     agent = scene.waiting_agent()
     for client, rack in (("java", A), ("confluent", B), ("kafka-python", C), ("aiokafka", A)):
         scene.join(client, rack)
-    scene.wait_settled(cross_rack=1)  # three partitions in rack-b, of which its one member takes two
+    scene.wait_settled(cross_rack=1)  # rack-b has three partitions, and its one member takes two
     assert agent.events("plan-sent")[-1]["cross_rack_after"] == 1
     assert sorted(map(len, scene.owned().values())) == [2, 2, 2, 2]
     scene.finish()

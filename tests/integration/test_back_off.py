@@ -1,4 +1,4 @@
-"""The agent leaves a group alone where it had better, says why, observes, and comes back by the rule of the cause."""
+"""The agent backs off from a group, reports the cause, observes, and returns by the rule of the cause."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tests.integration.scene import AGENT, INTERLEAVED, A, B, Scene
 
 
 def _trouble(agent: AgentProcess) -> str:
-    """What keeps the agent from its group, as /v1/status says."""
+    """The reason why the agent is not in its group, by /v1/status."""
     (group,) = json.loads(agent.get("/v1/status")[1])["groups"]
     return str(group["trouble"])
 
 
 def _backed_off(agent: AgentProcess, scene: Scene, cause: Cause) -> None:
-    """Waits until the agent is out because of this, and holds that log, metrics, readiness and status say so."""
+    """Waits until the agent backs off for this cause; asserts that log, metrics, readiness and status report it."""
     agent.wait(lambda: bool(agent.events("backs-off", cause=cause.value)), f"it backs off: {cause}")
     agent.wait_role("observing")
     event = agent.events("backs-off", cause=cause.value)[0]
@@ -37,7 +37,7 @@ def _backed_off(agent: AgentProcess, scene: Scene, cause: Cause) -> None:
 
 
 def test_a_foreign_agent_is_made_room_for(scene: Scene) -> None:
-    """Of two agents that do not know of each other the second stays out while the first is in, and leads after it."""
+    """Of two agents without a common election, the second stays out while the first is in, and joins after it."""
     scene.lay_out(INTERLEAVED)
     first = scene.waiting_agent(leading__instance_id="other", election__group=f"{scene.group}-other")
     scene.join("confluent", A)
@@ -48,7 +48,7 @@ def test_a_foreign_agent_is_made_room_for(scene: Scene) -> None:
     assert "another agent (other) is in it" in second.events("backs-off")[0]["reason"]
     time.sleep(RULES[Cause.FOREIGN_AGENT].first_seconds + 1)
     assert (first.role(), second.role()) == ("leading", "observing")
-    assert len(first.events("plan-sent")) <= plans + 2  # its coming and its going
+    assert len(first.events("plan-sent")) <= plans + 2  # the second agent's join and leave
     first.stop()
     second.wait_role("following")
     assert _trouble(second) == ""
@@ -58,9 +58,9 @@ def test_a_foreign_agent_is_made_room_for(scene: Scene) -> None:
 
 @pytest.mark.skipif(BROKER_VERSION.startswith("3."), reason="brokers assign no groups before Kafka 4")
 def test_a_converted_group_is_left_until_it_is_classic_again(scene: Scene) -> None:
-    """A member of the new protocol takes a led group away from the agent; when it has gone the agent comes back.
+    """When a member of the new protocol converts a led group, the agent leaves; when that member ends, it rejoins.
 
-    It is told so when it joins again, or sees it before, when it looks at the group: then it only observes.
+    It learns of the conversion when it rejoins, or before, when it polls the group: then it only observes.
     """
     scene.lay_out(INTERLEAVED)
     agent = scene.waiting_agent()
@@ -86,10 +86,10 @@ def test_a_converted_group_is_left_until_it_is_classic_again(scene: Scene) -> No
 
 
 def test_three_failed_plans_are_enough(scene: Scene) -> None:
-    """With a deadline that nothing keeps every plan is the fall-back's; after three the group leads itself.
+    """With a deadline that no plan can keep, each plan is the fall-back; after three, the agent leaves the group.
 
-    At first there is no time even to look at the topic, and the agent leaves for that; it comes back knowing it. Where
-    it knew it in time, the members that came one after the other were reasons enough for three plans.
+    At first there is no time for the topic's metadata, and the agent backs off for that; it returns with the metadata.
+    If it had the metadata in time, the members that joined one after the other already caused three plans.
     """
     scene.lay_out(INTERLEAVED)
     agent = scene.waiting_agent(leading__deadline_seconds=0.0001)
@@ -115,7 +115,7 @@ def test_three_failed_plans_are_enough(scene: Scene) -> None:
 
 
 def test_an_agent_that_is_evicted_again_and_again_gives_up(scene: Scene) -> None:
-    """Whoever takes its membership away three times is left to it."""
+    """An agent whose membership is removed three times backs off."""
     scene.lay_out(INTERLEAVED)
     agent = scene.waiting_agent()
     scene.join("confluent", A)

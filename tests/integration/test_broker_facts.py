@@ -1,4 +1,4 @@
-"""What the agent relies on brokers to do, asked of them directly, with memberships of its own kind and no consumer."""
+"""Broker behavior that the agent relies on, tested directly with the agent's memberships and no consumer."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Enter = Callable[[str], "Player"]
 
 
 class Player:
-    """One membership in one group, with the JoinGroup answers that made it plan."""
+    """One membership in one group, and the JoinGroup answers for which it planned."""
 
     def __init__(self, bootstrap: str, group: str, instance_id: str) -> None:
         self.asked: list[Joined] = []
@@ -46,7 +46,7 @@ class Player:
         return {member: _EMPTY for member, _, _ in joined.members}
 
     def vanish(self) -> None:
-        """Be gone without a word, as after kill -9; may be called again."""
+        """End without LeaveGroup, as after kill -9; may be called again."""
         if not self._gone:
             self._gone = True
             with warnings.catch_warnings():
@@ -56,7 +56,7 @@ class Player:
 
 @pytest.fixture
 def enter(cluster: KafkaCluster, group: str) -> Iterator[Enter]:
-    """Makes players in the test's group, and ends them."""
+    """Creates players in the test's group, and ends them."""
     with ExitStack() as stack:
 
         def make(instance_id: str) -> Player:
@@ -71,7 +71,7 @@ def enter(cluster: KafkaCluster, group: str) -> Iterator[Enter]:
 
 
 def _settle(players: Sequence[Player]) -> None:
-    """Lets everybody join and rejoin until all are of one generation."""
+    """Lets all players join and rejoin until they are in one generation."""
     deadline = time.monotonic() + 60
 
     def at_peace() -> bool:
@@ -96,7 +96,7 @@ def _turn(players: Sequence[Player]) -> None:
 
 
 def test_a_restarted_static_leader_still_leads(enter: Enter) -> None:
-    """JoinGroup v9 tells it that it leads and need not assign (`skip_assignment`, KIP-814); the generation stays."""
+    """JoinGroup v9 says that it leads and need not assign (`skip_assignment`, KIP-814); the generation stays."""
     first, other = enter("agent"), enter("other")
     _settle([first])
     _settle([first, other])
@@ -113,7 +113,7 @@ def test_a_restarted_static_leader_still_leads(enter: Enter) -> None:
 
 
 def test_a_static_member_gets_a_new_place_without_a_rebalance(enter: Enter) -> None:
-    """Joining with an empty member id gives it a new id in the same generation; the others are not told."""
+    """Joining with an empty member id gives a static member a new id in the same generation, without a rebalance."""
     leader, agent = enter("leader"), enter("agent")
     _settle([leader])
     _settle([leader, agent])
@@ -132,7 +132,7 @@ def test_a_static_member_gets_a_new_place_without_a_rebalance(enter: Enter) -> N
 
 
 def test_the_order_of_the_description_tells_who_leads_next(enter: Enter) -> None:
-    """When a leader leaves, the first of the others in DescribeGroups leads, again and again."""
+    """Each time a leader leaves, the first of the others in DescribeGroups leads."""
     players = [enter(f"player-{number}") for number in range(6)]
     _settle(players[:1])
     _settle(players)
@@ -143,7 +143,7 @@ def test_the_order_of_the_description_tells_who_leads_next(enter: Enter) -> None
         (heir,) = [player for player in players if is_first(view, player.membership.member_id, leader_id)]
         leader.membership.leave()
         players.remove(leader)
-        time.sleep(1.0)  # two heartbeats, so that all have heard of it
+        time.sleep(1.0)  # two heartbeats, so that all know of it
         _settle(players)
         assert heir.membership.leading
 
@@ -151,7 +151,7 @@ def test_the_order_of_the_description_tells_who_leads_next(enter: Enter) -> None
 def test_a_join_that_waits_behind_another_is_ahead_of_the_leaders_plan(
     enter: Enter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A broker takes up a connection's next request as it answers the one before, also while the member is slow."""
+    """A broker handles a connection's next request as soon as it has answered the last, also if the member is slow."""
     leader, agent = enter("leader"), enter("agent")
     _settle([leader])
     _settle([leader, agent])
@@ -160,7 +160,7 @@ def test_a_join_that_waits_behind_another_is_ahead_of_the_leaders_plan(
     before_sync = agent.membership._before_sync
 
     async def late(response: Any) -> Any:
-        await agent.membership._net.sleep(1.0)  # the leader has long sent its plan by then
+        await agent.membership._net.sleep(1.0)  # the leader has sent its plan by then
         return await before_sync(response)
 
     monkeypatch.setattr(agent.membership, "_before_sync", late)

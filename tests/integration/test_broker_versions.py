@@ -1,4 +1,4 @@
-"""What the agent says of its brokers."""
+"""The agent's report of its brokers' versions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["enter"]
 
 @pytest.fixture
 def release() -> str:
-    """The release of the brokers that the test runs on, as they tell it."""
+    """The release of the brokers that the test runs on, as the agent reports it."""
     return ".".join(BROKER_VERSION.split(".")[:2])
 
 
 def test_the_agent_says_what_the_brokers_can_do(scene: Scene, release: str) -> None:
-    """One line in its log, and /v1/status: their release, which are supported, and that it does without nothing."""
+    """One log line and /v1/status have the brokers' release and the supported ones, and no missing feature."""
     agent = scene.waiting_agent()
     agent.wait(lambda: bool(agent.events("broker-versions")), "it has asked")
     (event,) = agent.events("broker-versions")
@@ -37,7 +37,7 @@ def test_the_agent_says_what_the_brokers_can_do(scene: Scene, release: str) -> N
 def test_a_restarted_leader_that_is_not_told_so_asks_for_one_rebalance(
     enter: Enter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """JoinGroup v7, the last before Kafka 3.2's, names its former id as the leader; one nudge, and it leads again."""
+    """JoinGroup v7, the last before Kafka 3.2's, names its former id as the leader; after one nudge it leads again."""
     monkeypatch.setattr(coordination, "JOIN_VERSION", 7)
     first, other = enter("agent"), enter("other")
     _settle([first])

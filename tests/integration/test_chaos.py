@@ -1,4 +1,4 @@
-"""Ten faults in groups under load: no record is lost, and agents make nothing worse than it is without any."""
+"""Ten faults in groups under load: no record is lost, and agents cause no more harm than there is without them."""
 
 import json
 import subprocess
@@ -8,16 +8,16 @@ import pytest
 
 _FAULTS = 10
 _SEED = 40
-"""Draws faults of agents, of members and of coordinators, of agents in rebalances, and of groups that are emptied."""
+"""This seed has faults of agents, members and coordinators, of agents in rebalances, and of groups that get empty."""
 
 
 @pytest.mark.alone
 @pytest.mark.timeout(1200)
 def test_faults_hurt_no_group_more_than_without_an_agent() -> None:
-    """Nothing is lost, owned twice or read below a commit, and every rebalance is explained.
+    """No record is lost or read below a commit, no partition is owned twice, and each rebalance is explained.
 
-    No stop is two seconds longer than the longest without agents; of one fault of a kind no more can be said. Groups
-    whose consumers have gone are as without an agent: empty, with their offsets, open to tools and others.
+    No stop is more than 2 s longer than the longest without agents; one fault of a kind allows no closer bound. Groups
+    whose consumers have left are as without an agent: empty, with their offsets, open to tools and other consumers.
     """
     line = [sys.executable, "-m", "sandbox.chaos", "--faults", str(_FAULTS), "--seed", str(_SEED), "--json"]
     done = subprocess.run(line, stdout=subprocess.PIPE, text=True, check=False)
@@ -29,4 +29,4 @@ def test_faults_hurt_no_group_more_than_without_an_agent() -> None:
         assert (run["forgotten"], run["violations"]) == (0, 0)
         assert run["records"] > 0
     assert [fault for fault in told["with_agents"]["faults"] if fault["unexplained"]] == []
-    assert told["complaints"] == []  # reads below a commit are among them, but for those that a client does by itself
+    assert told["complaints"] == []  # includes reads below a commit, except those that a client does by itself

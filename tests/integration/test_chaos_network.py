@@ -1,4 +1,4 @@
-"""The kernel's rules by which a chaos run cuts agents off: they must hit nobody else."""
+"""The kernel's rules by which a chaos run cuts agents off: they must not affect other processes."""
 
 import socket
 import subprocess
@@ -21,13 +21,13 @@ with socket.socket() as connection:
     for line in sys.stdin:
         connection.sendall(line.encode())
 """
-"""Sends what it is told from one port to another; several may have the first, where the second differs."""
+"""Sends its input from one port to another; several may share the first if the second differs."""
 _SILENCE_SECONDS: Final = 0.5
 
 
 @pytest.fixture
 def network() -> Iterator[Network]:
-    """The rules, removed in the end."""
+    """The rules; they are removed at the end."""
     if not Network.possible():
         pytest.skip("root, iptables and setpriv are needed to have the kernel drop packets")
     with closing(Network(enabled=True)) as network:
@@ -35,7 +35,7 @@ def network() -> Iterator[Network]:
 
 
 class _Speaker:
-    """A process with one connection, and the broker's end of it."""
+    """A process with one connection, and the broker's side of it."""
 
     def __init__(self, stack: ExitStack, port: int) -> None:
         broker = stack.enter_context(socket.create_server((_LOOPBACK, 0)))
@@ -47,7 +47,7 @@ class _Speaker:
         stack.enter_context(self._heard).settimeout(_SILENCE_SECONDS)
 
     def is_heard(self) -> bool:
-        """Whether what it sends arrives."""
+        """Whether its data arrives."""
         assert self.process.stdin is not None
         print("?", file=self.process.stdin, flush=True)
         try:
@@ -57,7 +57,7 @@ class _Speaker:
 
 
 def test_who_has_the_same_port_to_another_broker_is_not_buried(network: Network) -> None:
-    """A member that shared its port with a buried agent was cut off for a minute, and the agent had the blame."""
+    """A member with the same local port as a cut-off agent stays connected; once it was cut off for a minute too."""
     with ExitStack() as stack:
         agent = _Speaker(stack, 0)
         member = _Speaker(stack, agent.port)

@@ -1,7 +1,7 @@
-"""Real agents on real brokers that take tokens of clouds' identities, with the clouds on loopback.
+"""Real agents on real brokers that accept tokens of cloud identities, with simulated clouds on loopback.
 
-Whoever gives credentials, and the brokers' checks of tokens for MSK and Google, are the sandbox's; the check of Entra's
-tokens is Kafka's own, and brokers and clients are real.
+The credential servers, and the brokers' checks of tokens for MSK and Google, belong to the sandbox; the check of
+Entra's tokens is Kafka's own, and brokers and clients are real.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _HIDDEN: Final = (
     SESSION,
     ACCESS,
     "of-the-account",
-    base64.urlsafe_b64encode(b"https://kafka.").decode()[:16],  # how every token for MSK begins
-    "eyJ",  # and every JWT
+    base64.urlsafe_b64encode(b"https://kafka.").decode()[:16],  # the prefix of every token for MSK
+    "eyJ",  # the prefix of every JWT
 )
-"""What no log may have."""
+"""Texts that no log may contain."""
 VARIABLES: Final = (
     "AWS_ACCESS_KEY_ID",
     "AWS_SECRET_ACCESS_KEY",
@@ -66,7 +66,7 @@ _MSK: Final = {"kafka.sasl.mechanism": "AWS_MSK_IAM", "kafka.sasl.oauthbearer.co
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Clouded:
-    """A cluster as clouds', the clouds, and the settings of TLS by which an agent trusts the brokers."""
+    """A cluster like the clouds', the clouds, and the TLS settings with which an agent trusts the brokers."""
 
     cluster: Cluster
     settings: Mapping[str, str]
@@ -77,14 +77,14 @@ class Clouded:
 
 @pytest.fixture(scope="module")
 def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, TokenServer, Mapping[str, str]]]:
-    """A cluster with a listener for each cloud; connections of SHORT are authenticated anew every six seconds."""
+    """A cluster with a listener for each cloud; connections of SHORT are re-authenticated every six seconds."""
     folder = tmp_path_factory.mktemp("clouds")
     authority = Authority.new(folder)
     certificate = certified(authority.issue("broker").both)
     msk = Msk(region=REGION, key="ASIAEXAMPLE", secret=SECRET, session=SESSION)
     google = GoogleKafka(account=ACCOUNT, access=ACCESS)
     with ExitStack() as stack:
-        entra = stack.enter_context(TokenServer(folder, client=CLIENT, secret="unused", audience=SCOPE))  # noqa: S106 - nobody's
+        entra = stack.enter_context(TokenServer(folder, client=CLIENT, secret="unused", audience=SCOPE))  # noqa: S106 - not used
         ways = {
             "IAM": msk.listener(),
             "SHORT": msk.listener(reauthenticate_ms=6000),
@@ -111,7 +111,7 @@ def brokers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster,
 def clouded(
     brokers: tuple[Cluster, TokenServer, Mapping[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Clouded]:
-    """The cluster with clouds of the test's own; nothing of any other cloud is in the environment."""
+    """The cluster with clouds for this test only; the environment has no variables of other clouds."""
     for variable in VARIABLES:
         monkeypatch.delenv(variable, raising=False)
     cluster, entra, settings = brokers
@@ -125,12 +125,12 @@ def clouded(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How an identity comes to the brokers.
+    """How an agent gets its identity.
 
     Attributes:
-        listener: whose brokers.
-        variables: what its cloud says in the environment.
-        settings: what an agent is told beside TLS.
+        listener: the brokers' listener.
+        variables: the environment variables of the cloud.
+        settings: the agent's settings besides TLS.
     """
 
     listener: str
@@ -183,7 +183,7 @@ WAYS: Final[Mapping[str, Way]] = {
 def test_the_agent_leads_as_what_its_cloud_says(
     clouded: Clouded, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All of its clients are let in: it leads, measures and publishes; neither secret nor token is in its log."""
+    """All clients of the agent are accepted: it leads, measures and publishes; its log has no secret or token."""
     way, group = WAYS[name], f"group-{name}"
     for variable, value in way.variables(clouded, tmp_path).items():
         monkeypatch.setenv(variable, value)
@@ -218,7 +218,7 @@ def test_the_agent_leads_as_what_its_cloud_says(
 def test_credentials_are_renewed_and_a_role_is_lost_and_given_back(
     clouded: Clouded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Credentials of 20 seconds are replaced while it leads; without any it lives, is not ready, and says why."""
+    """Credentials of 20 s are replaced while the agent leads; without any it runs, is not ready, and reports why."""
     aws, group = clouded.aws, "group-renewed"
     aws.seconds = 20
     for variable, value in aws.for_web_identity(tmp_path).items():
@@ -245,10 +245,10 @@ def test_credentials_are_renewed_and_a_role_is_lost_and_given_back(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrong:
-    """What is wrong, and what the error says.
+    """A wrong setup and its error message.
 
     Attributes:
-        way: which would be right.
+        way: the correct setup.
         variables: what differs in the environment.
         settings: what differs in the settings.
         message: part of the one line.
@@ -305,7 +305,7 @@ WRONG: Final[Mapping[str, Wrong]] = {
 def test_what_is_wrong_is_one_line(
     clouded: Clouded, case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`run`, `plan` and `verify` end with exit code 1 and one line: who refuses, why and what to check."""
+    """`run`, `plan` and `verify` end with exit code 1 and one line that names the refusal and its reason."""
     wrong = WRONG[case]
     way = WAYS[wrong.way]
     for variable, value in {**way.variables(clouded, tmp_path), **wrong.variables}.items():

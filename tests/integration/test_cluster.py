@@ -1,4 +1,4 @@
-"""The ground under the other integration tests: brokers in racks, moved replicas, and brokers that come and go."""
+"""Tests of the cluster for the other integration tests: racks, moved replicas, and brokers that stop and start."""
 
 import time
 
@@ -33,20 +33,20 @@ def _consume(bootstrap: str, topic: str, group: str, count: int) -> set[int]:
 
 
 def test_brokers_tell_their_racks(cluster: KafkaCluster, admin: Admin) -> None:
-    """Every broker is listed with the rack it was started in."""
+    """Each broker is listed with the rack that it was started in."""
     assert admin.racks() == dict(RACKS)
     assert all(broker.running for broker in cluster.brokers.values())
 
 
 def test_records_come_through(cluster: KafkaCluster, admin: Admin, topic: str, group: str) -> None:
-    """What a producer writes, a group reads."""
+    """A group reads all records of a producer."""
     admin.create_topic(topic, [[1, 2], [2, 3], [3, 1]])
     _produce(cluster.bootstrap, topic, 3, 300)
     assert _consume(cluster.bootstrap, topic, group, 300) == set(range(300))
 
 
 def test_replicas_move_where_they_are_sent(admin: Admin, topic: str) -> None:
-    """A move changes replicas and leader, and leaves the other partitions alone."""
+    """A move changes replicas and leader, and no other partition."""
     admin.create_topic(topic, [[1, 2], [2, 3]])
     admin.move_replicas({(topic, 0): [3, 1]})
     placed = admin.replicas([topic])
@@ -56,7 +56,7 @@ def test_replicas_move_where_they_are_sent(admin: Admin, topic: str) -> None:
 
 
 def test_partitions_are_added_where_they_are_sent(admin: Admin, topic: str) -> None:
-    """New partitions come up on the brokers named for them."""
+    """New partitions are on the given brokers."""
     admin.create_topic(topic, [[1, 2]])
     admin.add_partitions(topic, [[3, 2], [2, 1]])
     assert [placed.replicas for _, placed in sorted(admin.replicas([topic]).items())] == [(1, 2), (3, 2), (2, 1)]
@@ -64,7 +64,7 @@ def test_partitions_are_added_where_they_are_sent(admin: Admin, topic: str) -> N
 
 @pytest.mark.parametrize("kill", [False, True], ids=["stopped", "killed"])
 def test_a_broker_comes_back(cluster: KafkaCluster, admin: Admin, topic: str, group: str, *, kill: bool) -> None:
-    """A broker that went away comes back at the same address, in the same rack, with its records."""
+    """A broker that stopped starts again at the same address, in the same rack, with its records."""
     admin.create_topic(topic, [[2], [2]])
     _produce(cluster.bootstrap, topic, 2, 100)
     before = cluster.brokers[2]
@@ -76,7 +76,7 @@ def test_a_broker_comes_back(cluster: KafkaCluster, admin: Admin, topic: str, gr
 
 
 def test_a_broker_changes_its_rack(cluster: KafkaCluster, admin: Admin) -> None:
-    """A broker restarted in another rack, or in none, is listed so by every broker."""
+    """A broker that is restarted in another rack, or in none, is listed with it."""
     cluster.restart_broker(3, rack="rack-a")
     assert admin.racks() == {1: "rack-a", 2: "rack-b", 3: "rack-a"}
     cluster.restart_broker(3, rack=None)
@@ -84,7 +84,7 @@ def test_a_broker_changes_its_rack(cluster: KafkaCluster, admin: Admin) -> None:
 
 
 def test_a_running_broker_is_not_started_again(cluster: KafkaCluster) -> None:
-    """Starting what runs, or stopping what does not, is refused."""
+    """To start a running broker, or to stop a stopped one, is an error."""
     with pytest.raises(SandboxError, match="running"):
         cluster.start_broker(1)
     cluster.stop_broker(1)

@@ -1,6 +1,6 @@
-"""The model of a group's coordinator, on which the agent is simulated, against the coordinator of a real broker.
+"""Compares the simulator's model of a group's coordinator with the coordinator of a real broker.
 
-With SAMERACK_RECORD=1 what the broker answered is kept for the unit tests, in `tests/data/coordinator`.
+With SAMERACK_RECORD=1 the broker's answers are saved for the unit tests, in `tests/data/coordinator`.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _AT_ONCE: Final = 11
 
 
 def test_the_model_answers_as_a_broker(cluster: KafkaCluster, group: str) -> None:
-    """Every scenario brings the same answers, requests that are parked among them, and the same order of members."""
+    """Each scenario gives the same answers, parked requests included, and the same order of members."""
     records = _records(cluster, group, SCENARIOS)
-    if differing := _differing(records):  # timers of a second run out on a machine that is busy with other things
+    if differing := _differing(records):  # timers of a second may expire on a busy machine
         records |= _records(cluster, f"{group}-again", differing)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # kafka-python leaves sockets to the collector

@@ -1,4 +1,4 @@
-"""On real brokers a plan covers every member and every topic that they read; else the agent leaves, and says why."""
+"""On real brokers a plan covers every member and every topic that they read; else the agent leaves and logs why."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
 
 _PATTERN_MEMBERS = 9
 _REFRESH_MS = 1500
-"""Members look for topics at multiples of it, so that each finds a new one at a time of its own."""
+"""Members refresh metadata at multiples of it, so that each finds a new topic at a different time."""
 
 
 def _early(scene: Scene) -> AgentProcess:
-    """Starts an agent before the group has members, and waits until it is there for them."""
+    """Starts an agent before the group has members, and waits until it leads or waits for them."""
     agent = scene.agent()
     agent.wait(lambda: agent.role() in ("leading", "waiting"), "the agent is there before the members")
     return agent
 
 
 def _kafka_go(topic: str) -> bytes:
-    """What a member of segmentio/kafka-go 0.4 with its default settings says of itself."""
+    """The subscription of a member of segmentio/kafka-go 0.4 with default settings."""
     return bytes.fromhex("000100000001") + len(topic).to_bytes(2, "big") + topic.encode() + bytes.fromhex("ffffffff")
 
 
 def test_members_of_kafka_go_get_every_partition(scene: Scene) -> None:
-    """Their subscription says version 1 and ends where version 0 does: they are members as all others are."""
+    """Members whose subscription says version 1 but ends like version 0 get partitions like all others."""
     scene.lay_out(INTERLEAVED)
     agent = _early(scene)
     with (
@@ -71,7 +71,7 @@ def test_members_of_kafka_go_get_every_partition(scene: Scene) -> None:
 
 
 def test_a_member_that_cannot_be_read_is_left_to_its_group(scene: Scene) -> None:
-    """The agent gives way to a leader that reads more leniently, says whose subscription it is, and comes back."""
+    """The agent leaves to a more lenient leader, logs which member's subscription is invalid, and later rejoins."""
     scene.lay_out(INTERLEAVED)
     agent = _early(scene)
     scene.join("confluent", A)
@@ -106,7 +106,7 @@ def test_a_member_that_cannot_be_read_is_left_to_its_group(scene: Scene) -> None
 
 @contextmanager
 def _in_this_process(scene: Scene, watch: ClusterWatch) -> Iterator[tuple[Membership, Assigning]]:
-    """The agent's membership and plans without the rest of it, with a watch in the test's hand."""
+    """The agent's membership and plans without the rest of it, with the test's watch."""
     configured = _settings(scene)
     assigning = Assigning(group=scene.group, settings=configured, watch=watch)
     client = connect(for_kafka_python(configured.kafka))
@@ -137,7 +137,7 @@ def _watch(scene: Scene) -> ClusterWatch:
 
 
 def _come_first(membership: Membership) -> None:
-    """Has the broker hold the group's first rebalance open for consumers that join within its initial delay."""
+    """Joins first, so that consumers can join within the initial delay of the group's first rebalance."""
     assert not membership.join(0.5)
 
 
@@ -150,9 +150,9 @@ def _join(membership: Membership) -> bool:
 
 
 def test_a_group_whose_topics_are_unknown_is_left(scene: Scene) -> None:
-    """A worker that starts in the middle of a rebalance and gets no look at the cluster gives nothing to nobody."""
+    """An agent without cluster metadata refuses to plan and backs off, and the group settles without it."""
     scene.lay_out(INTERLEAVED)
-    with _in_this_process(scene, _watch(scene)) as (membership, assigning):  # its watch never looks
+    with _in_this_process(scene, _watch(scene)) as (membership, assigning):  # its watch never polls
         _come_first(membership)
         scene.join("confluent", A)
         scene.join("aiokafka", B)
@@ -165,7 +165,7 @@ def test_a_group_whose_topics_are_unknown_is_left(scene: Scene) -> None:
 
 
 def test_a_look_that_comes_within_the_deadline_is_waited_for(scene: Scene) -> None:
-    """The same worker, where the look is late by two seconds: all members get their partitions from its plan."""
+    """If metadata is two seconds late, the plan waits for it, and all members get their partitions."""
     scene.lay_out(INTERLEAVED)
     watch = _watch(scene)
     with _in_this_process(scene, watch) as (membership, assigning):
@@ -195,7 +195,7 @@ def _planned_for(assigning: Assigning) -> int:
 
 
 def test_a_broker_that_lags_behind_takes_no_partition_away(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every second answer lacks half of the partitions, as from a broker that has not caught up: nothing changes."""
+    """If every second answer lacks half of the partitions, as from a broker that lags, the view does not change."""
     scene.lay_out(INTERLEAVED)
     real, looks = watching.look, 0
 
@@ -222,7 +222,7 @@ def test_a_broker_that_lags_behind_takes_no_partition_away(scene: Scene, monkeyp
 
 
 def test_a_topic_that_appears_is_no_rejected_plan(scene: Scene) -> None:
-    """Members with a pattern find it one after the other and rejoin, each soon after a plan; the agent leads on."""
+    """Members with a pattern find a topic one after the other and rejoin soon after a plan; the agent still leads."""
     scene.lay_out(INTERLEAVED)
     agent = _early(scene)
     scene.topics = (f"^{scene.topic}.*",)
@@ -235,11 +235,11 @@ def test_a_topic_that_appears_is_no_rejected_plan(scene: Scene) -> None:
     plans = len(agent.events("plan-sent"))
     scene.topics = (scene.topic, f"{scene.topic}-new")
     scene.lay_out(INTERLEAVED, scene.topics[1])
-    time.sleep(_REFRESH_MS * (_PATTERN_MEMBERS + 3) / 1000)  # every member has looked for topics once
+    time.sleep(_REFRESH_MS * (_PATTERN_MEMBERS + 3) / 1000)  # each member has refreshed its metadata once
     scene.wait_settled()
     rejoins = len(agent.events("plan-sent")) - plans
-    print(f"{rejoins} rebalances for one topic")  # noqa: T201 - pytest -rP shows what was measured
-    assert rejoins > 4  # more than a plan may be answered with
+    print(f"{rejoins} rebalances for one topic")  # noqa: T201 - pytest -rP shows the measurement
+    assert rejoins > 4  # more than the limit of rejoins after a plan
     assert agent.events("backs-off") == []
     assert agent.role() == "leading"
     scene.finish()

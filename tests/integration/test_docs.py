@@ -1,4 +1,4 @@
-"""Tests that the documentation is true: each command in its code blocks is run as it stands, on a real group."""
+"""Tests of the documentation: each command in its code blocks runs unchanged on a real group."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def runs_here(command: Command) -> bool:
 
 
 def on_this_cluster(text: str, cluster: KafkaCluster) -> str:
-    """A text of the documentation with this cluster's address for the one it shows."""
+    """A text of the documentation with this cluster's address."""
     for address in BROKERS:
         text = text.replace(address, cluster.bootstrap)
     return text
@@ -56,7 +56,7 @@ def on_this_cluster(text: str, cluster: KafkaCluster) -> str:
 
 @pytest.fixture
 def orders(cluster: KafkaCluster, admin: Admin, topic: str) -> Iterator[None]:
-    """A running group `orders`, whose clients tell their racks by their ids."""
+    """A running group `orders`, whose client ids contain the racks."""
     admin.create_topic(topic, [[1], [2], [3], [1], [2], [3]])
     members = [
         Member.python(
@@ -70,18 +70,18 @@ def orders(cluster: KafkaCluster, admin: Admin, topic: str) -> Iterator[None]:
         yield
     finally:
         for member in members:
-            member.stop()  # in good order: the next test's group has the same name
+            member.stop()  # cleanly: the next test's group has the same name
 
 
 def environment() -> dict[str, str]:
-    """Ours, with this environment's programs first."""
+    """The current environment, with this Python environment's programs first in PATH."""
     return {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "COLUMNS": "200"}
 
 
 @pytest.mark.usefixtures("orders")
 @pytest.mark.parametrize("command", [c for c in blocks() if runs_here(c) and "run" not in c.words], ids=str)
 def test_a_command_of_the_documentation_works(command: Command, cluster: KafkaCluster, tmp_path: Path) -> None:
-    """It ends with exit code 0 and says something, once the broker's address is this cluster's."""
+    """With this cluster's address, the command ends with exit code 0 and prints something."""
     words = [on_this_cluster(word, cluster) for word in command.words]
     done = subprocess.run(
         words, capture_output=True, text=True, timeout=120, cwd=tmp_path, env=environment(), check=False
@@ -93,7 +93,7 @@ def test_a_command_of_the_documentation_works(command: Command, cluster: KafkaCl
 @pytest.mark.usefixtures("orders")
 @pytest.mark.parametrize("command", [c for c in blocks() if runs_here(c) and "run" in c.words], ids=str)
 def test_the_agent_runs_as_the_documentation_says(command: Command, cluster: KafkaCluster, tmp_path: Path) -> None:
-    """`samerack run` becomes ready, with the file that the start page shows where it asks for one, and ends well."""
+    """`samerack run` becomes ready, with the start page's file where the command needs one, and ends cleanly."""
     (port,) = free_ports(1)
     (tmp_path / "samerack.yaml").write_text(on_this_cluster(yaml_of("start.md"), cluster), encoding="utf-8")
     log = tmp_path / "agent.log"
@@ -122,9 +122,9 @@ def test_the_agent_runs_as_the_documentation_says(command: Command, cluster: Kaf
 
 @pytest.mark.timeout(240)
 def test_the_demo_shows_what_it_promises() -> None:
-    """`scripts/demo --json` reaches the optimum, follows a move within six seconds, and nobody stops for four.
+    """`scripts/demo --json` reaches the optimum, follows a move within 6 s, and no consumer pauses for 4 s.
 
-    Members with the default heartbeat of three seconds may take so long to hear of an eager rebalance.
+    Members with the default heartbeat of three seconds may take that long to notice an eager rebalance.
     """
     done = subprocess.run(
         [sys.executable, "-m", "sandbox.demo", "--json"],

@@ -1,4 +1,4 @@
-"""Several agents for one group: one leads, the others stand by, and a change of agents rebalances nobody."""
+"""Several agents for one group: one leads, the others stand by, and a change of agents causes no rebalance."""
 
 import time
 
@@ -7,11 +7,11 @@ from sandbox.agent_process import AgentProcess
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for, now_ms
 
 _SHORT_PAUSE_SECONDS = 3.0
-"""Half of the shortest session: nobody waited for a dead agent, however busy the machine."""
+"""Half of the shortest session: no member waited for a dead agent, however busy the machine."""
 
 
 def _two(scene: Scene) -> tuple[AgentProcess, AgentProcess]:
-    """One that leads a group of three members, and one that stands by."""
+    """Starts an agent that leads a group of three members, and one that stands by."""
     scene.lay_out(INTERLEAVED)
     first = scene.waiting_agent()
     for client, rack in (("confluent", A), ("aiokafka", B), ("java", C)):
@@ -24,7 +24,7 @@ def _two(scene: Scene) -> tuple[AgentProcess, AgentProcess]:
 
 
 def _leads_without_rebalance(scene: Scene, agent: AgentProcess, before: int) -> None:
-    """It leads, still follows racks, and no member was told of anything in between."""
+    """Asserts that the agent leads and still follows racks, and that there was no rebalance in between."""
     assert holds_for(2.0, lambda: scene.rebalances() == before)
     first, second = (scene.admin.replicas([scene.topic])[scene.topic, number].replicas for number in (0, 1))
     scene.admin.move_replicas({(scene.topic, 0): second, (scene.topic, 1): first})
@@ -33,7 +33,7 @@ def _leads_without_rebalance(scene: Scene, agent: AgentProcess, before: int) -> 
 
 
 def test_sigterm_hands_over_without_a_rebalance(scene: Scene) -> None:
-    """The other takes the membership over well below a second after SIGTERM; the members notice nothing."""
+    """After SIGTERM the other agent takes over the membership, without a rebalance."""
     first, second = _two(scene)
     before, since = scene.rebalances(), now_ms()
     signalled = time.time()
@@ -41,7 +41,7 @@ def test_sigterm_hands_over_without_a_rebalance(scene: Scene) -> None:
     assert code == 0
     second.wait_role("leading")
     took = second.events("role", now="leading")[-1]["timestamp"]
-    print(f"led {took} after SIGTERM at {signalled:.3f}")  # noqa: T201 - pytest -rP shows what was measured
+    print(f"led {took} after SIGTERM at {signalled:.3f}")  # noqa: T201 - pytest -rP shows the measurement
     assert first.events("handed-over")
     _leads_without_rebalance(scene, second, before)
     assert scene.longest_pause(since_ms=since) < _SHORT_PAUSE_SECONDS
@@ -49,7 +49,7 @@ def test_sigterm_hands_over_without_a_rebalance(scene: Scene) -> None:
 
 
 def test_kill_hands_over_without_a_rebalance(scene: Scene) -> None:
-    """Killed with -9 the first is missed after its session in the election; the second leads on, with no rebalance."""
+    """After kill -9 the first agent's election session expires; the second leads within 9 s, without a rebalance."""
     first, second = _two(scene)
     before, since = scene.rebalances(), now_ms()
     killed = time.monotonic()
@@ -64,7 +64,7 @@ def test_kill_hands_over_without_a_rebalance(scene: Scene) -> None:
 
 
 def test_one_that_slept_is_harmless(scene: Scene) -> None:
-    """Stopped until the other leads, then continued, it stands by; it comes back when it is elected again."""
+    """An agent that is suspended until the other leads stands by when it resumes; it leads when it is elected again."""
     first, second = _two(scene)
     before = scene.rebalances()
     first.pause()
@@ -80,7 +80,7 @@ def test_one_that_slept_is_harmless(scene: Scene) -> None:
 
 
 def test_a_newcomer_displaces_nobody(scene: Scene) -> None:
-    """Four agents come and go beside the one that leads; it leads on, and nobody is rebalanced."""
+    """Three other agents start and two of them end; the agent that leads keeps the lead, without a rebalance."""
     first, second = _two(scene)
     before = scene.rebalances()
     others = [scene.agent(), scene.agent()]

@@ -1,6 +1,6 @@
-"""Every rebalance of a watched group is told once, with what it began with, whoever caused it; a restart keeps all.
+"""Each rebalance of a watched group gives one event with its cause; a restart keeps all events.
 
-A member counts generations for itself; nothing here takes the agent's word for how many rebalances there were.
+A member counts generations itself; the tests do not rely on the agent's count of rebalances.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from sandbox.settings import free_ports
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 _SESSION: Final = {"session_timeout_ms": "6000"}
-"""Brokers allow no shorter one; members commit every second, which tells one that is silent for so long from others."""
+"""The shortest that brokers allow; members commit every second, so a member that is silent this long stands out."""
 
 
 def _told(agent: AgentProcess, group: str) -> list[dict[str, Any]]:
-    """The rebalances of a group that the agent tells of, the oldest first."""
+    """The rebalance events of a group at the agent, the oldest first."""
     status, text = agent.get(f"/v1/events?group={group}&kind=rebalance")
     assert status == 200, text
     events: list[dict[str, Any]] = json.loads(text)["events"]
@@ -39,7 +39,7 @@ def _told(agent: AgentProcess, group: str) -> list[dict[str, Any]]:
 
 
 class Story:
-    """What happens to a group step by step, and what the agent tells of each step."""
+    """Runs steps on a group, and checks the agent's event for each step."""
 
     def __init__(self, scene: Scene, agent: AgentProcess) -> None:
         self._scene = scene
@@ -47,12 +47,12 @@ class Story:
         self._known = len(_told(agent, scene.group))
 
     def step(self, act: Callable[[], object], cause: str, *, more: int = 0) -> dict[str, Any]:
-        """Do it; the answer is what the agent tells of it once the group has settled: one event with this cause.
+        """Run one step; return the agent's event for it, once the group has settled: one event with this cause.
 
         Args:
-            act: what happens.
-            cause: what the event names.
-            more: how many may follow with other causes.
+            act: the step.
+            cause: the cause that the event must have.
+            more: how many more events may follow, with any cause.
         """
         before = self._known
         act()
@@ -66,7 +66,7 @@ class Story:
         return event
 
     def end(self, member: Member, *, kill: bool = False) -> None:
-        """A member goes: in good order, or at once."""
+        """Stop a member, cleanly or with SIGKILL."""
         seat = next(seat for seat in self._scene.seats if seat.member is member)
         member.stop(kill=kill)
         self._scene.seats.remove(seat)
@@ -75,7 +75,7 @@ class Story:
 
 @contextmanager
 def _member(scene: Scene, client_id: str) -> Iterator[KafkaConsumer]:
-    """A member in this process, which goes on only while it is polled."""
+    """A member in this process, which makes progress only in its polls."""
     consumer = KafkaConsumer(
         scene.topic,
         bootstrap_servers=scene.cluster.bootstrap.split(","),
@@ -89,7 +89,7 @@ def _member(scene: Scene, client_id: str) -> Iterator[KafkaConsumer]:
 
 
 def _poll_until(holds: Callable[[], bool], *members: KafkaConsumer) -> None:
-    """Let members go on, all at the same time and for long: kafka-python repeats a join that ends between two polls."""
+    """Poll members in parallel with long polls: kafka-python repeats a join that ends between two polls."""
     with ThreadPoolExecutor(len(members)) as pool:
 
         def polled() -> bool:
@@ -100,13 +100,13 @@ def _poll_until(holds: Callable[[], bool], *members: KafkaConsumer) -> None:
 
 
 def _pass_through(scene: Scene) -> None:
-    """Somebody joins the group and leaves it again at once."""
+    """A member joins the group and leaves it at once."""
     with _member(scene, "passing") as passing:
         passing.poll(timeout_ms=300)
 
 
 def _published(scene: Scene, topic: str, count: int) -> list[GroupEvent]:
-    """The first so many rebalances in a topic, each once."""
+    """At least `count` rebalance events of a topic, without duplicates, by time."""
     found: dict[str, GroupEvent] = {}
     reader = Consumer(
         {"bootstrap.servers": scene.cluster.bootstrap, "group.id": f"{topic}-reader", "auto.offset.reset": "earliest"}
@@ -129,15 +129,15 @@ def _published(scene: Scene, topic: str, count: int) -> list[GroupEvent]:
 
 
 def _generations(member: Member) -> set[int]:
-    """The generations that a member says it was in."""
+    """The generations that a member reports."""
     return {event.generation for event in member.events if event.generation > 0}
 
 
 def test_each_generation_of_a_led_group_is_told_with_its_cause(scene: Scene, tmp_path: Path) -> None:
-    """Members come, leave and die, replicas and topics change: one event a generation, and a restart keeps them."""
+    """Members join, leave and die, replicas and topics change: one event per generation, and a restart keeps them."""
     scene.lay_out(INTERLEAVED)
     happened = f"{scene.topic}-events"
-    (port,) = free_ports(1)  # its successor is to be asked at the same one
+    (port,) = free_ports(1)  # its successor must listen on the same one
     agent = scene.waiting_agent(
         web__port=port,
         events__path=str(tmp_path / "events.db"),
@@ -168,7 +168,7 @@ def test_each_generation_of_a_led_group_is_told_with_its_cause(scene: Scene, tmp
 
     told = [event["generation"] for event in _told(agent, scene.group)]
     assert told == list(range(told[0], told[0] + len(told)))
-    # no member has anything of a generation that another overtook
+    # no member has an assignment of a generation that another replaced before it was complete
     overtaken = {one["generation"] for one in _told(agent, scene.group) if "another followed" in one["detail"]}
     assert set(told) - overtaken == _generations(counting) - overtaken
     assert {event["missed"] for event in _told(agent, scene.group)} == {0}
@@ -201,7 +201,7 @@ def test_each_generation_of_a_led_group_is_told_with_its_cause(scene: Scene, tmp
 
 @pytest.fixture
 def observing(scene: Scene, tmp_path: Path) -> Iterator[AgentProcess]:
-    """An agent that looks at the group twice a second, and joins none."""
+    """An agent that polls the group twice a second, and joins none."""
     with AgentProcess(
         scene.cluster.bootstrap,
         groups=[],
@@ -213,13 +213,13 @@ def observing(scene: Scene, tmp_path: Path) -> Iterator[AgentProcess]:
 
 
 def _sees(agent: AgentProcess, members: int) -> bool:
-    """Whether measuring has seen the group with so many members and all of its partitions."""
+    """Whether the measurement has seen the group with this many members and all of its partitions."""
     groups = json.loads(agent.get("/v1/traffic")[1] or "{}").get("groups", [])
     return [(group["members"], group["partitions"]) for group in groups] == [(members, len(INTERLEAVED))]
 
 
 def test_a_group_that_is_only_observed_is_told_of_too(scene: Scene, observing: AgentProcess) -> None:
-    """Looks from outside tell the same causes: no generation, and a duration only where a look fell into it."""
+    """An observing agent reports the same causes, without a generation."""
     scene.lay_out(INTERLEAVED)
     agent = observing
     scene.join("kafka-python", A, **_SESSION)
@@ -236,7 +236,7 @@ def test_a_group_that_is_only_observed_is_told_of_too(scene: Scene, observing: A
 
 
 def test_a_rebalance_that_changes_nothing_is_the_leaders_own(scene: Scene, observing: AgentProcess) -> None:
-    """From outside it is seen where a look falls into it, with its duration."""
+    """An observing agent reports a leader's rebalance without changes, with its duration, if a poll falls into it."""
     scene.admin.create_topic(scene.topic, INTERLEAVED)
     with _member(scene, "leader") as leader:
         _poll_until(lambda: len(leader.assignment()) == len(INTERLEAVED), leader)
@@ -249,7 +249,7 @@ def test_a_rebalance_that_changes_nothing_is_the_leaders_own(scene: Scene, obser
             before = len(_told(observing, scene.group))
             leader._coordinator.request_rejoin()
             for _ in range(20):
-                leader.poll(timeout_ms=100)  # the other does not hear of it meanwhile
+                leader.poll(timeout_ms=100)  # the other member is not polled meanwhile
             generation = leader.group_metadata().generation_id
             _poll_until(lambda: leader.group_metadata().generation_id > generation, leader, slow)
             _poll_until(lambda: len(_told(observing, scene.group)) > before, leader, slow)

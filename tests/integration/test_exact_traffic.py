@@ -1,4 +1,4 @@
-"""What Java clients count of themselves, scraped by a real agent, against what the kernel counted."""
+"""Compares the counters of Java clients, scraped by a real agent, with the kernel's counts."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Key = TypeVar("Key")
 _PLACES = [[1], [2], [3], [1], [2], [3]]
 _BYTES = 4_000_000
 _QUIET_BYTES = 3_000
-"""What all members get in a second when nobody writes: heartbeats and empty fetches."""
+"""The most that all members receive in a second without writes: heartbeats and empty fetches."""
 
 
 def consumed(agent: AgentProcess, method: str) -> dict[tuple[str, str], float]:
-    """Bytes by client rack and replica rack, as the agent tells Prometheus."""
+    """Bytes by client rack and replica rack, as the agent exports them."""
     sums: dict[tuple[str, str], float] = {}
     for sample in agent.samples("samerack_consumed_bytes_total"):
         if sample.labels["method"] == method:
@@ -40,13 +40,13 @@ def consumed(agent: AgentProcess, method: str) -> dict[tuple[str, str], float]:
 
 
 def grown(first: Mapping[Key, float], last: Mapping[Key, float]) -> dict[Key, float]:
-    """What was added to each count."""
+    """The growth of each count."""
     return {key: count - first.get(key, 0) for key, count in last.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Bytes at one moment: by the kernel, of each member by broker rack; by the agent, by client and broker rack."""
+    """Bytes at one moment: the kernel's, of each member by broker rack; the agent's, by client and broker rack."""
 
     java: dict[str, int]
     other: dict[str, int]
@@ -55,7 +55,7 @@ class Reading:
 
 
 class Watched:
-    """An agent and the kernel, which look at the same members."""
+    """The counts of an agent and of the kernel for the same members."""
 
     def __init__(self, cluster: KafkaCluster, agent: AgentProcess) -> None:
         self._agent = agent
@@ -63,7 +63,7 @@ class Watched:
         self._sockets = Sockets(brokers=ports)
 
     def received(self, member: Member) -> dict[str, int]:
-        """What the kernel counted for a member, by the broker's rack."""
+        """The kernel's received bytes of a member, by the broker's rack."""
         self._sockets.look()
         counts = self._sockets.received().items()
         return {RACKS[broker] or "": count for (process, broker), count in counts if process == member.pid}
@@ -73,7 +73,7 @@ class Watched:
         self._agent.wait(holds, what, timeout=60)
 
     def at_rest(self, java: Member, other: Member) -> Reading:
-        """The figures when everything is read, committed and looked at."""
+        """The figures once all records are read, committed and polled by the agent."""
         before = [0]
 
         def quiet() -> bool:
@@ -83,7 +83,7 @@ class Watched:
             return grown < _QUIET_BYTES
 
         self.until(quiet, "nothing is read any more")
-        looks = self._looks() + 3  # the first may be under way, the second finds what was committed last
+        looks = self._looks() + 3  # the first may already run, the second sees the last commits
         self.until(lambda: self._looks() >= looks, "the agent has looked")
         return Reading(
             java=self.received(java),
@@ -100,7 +100,7 @@ class Watched:
 def test_java_clients_are_exact_to_a_hundredth(
     cluster: KafkaCluster, admin: Admin, topic: str, tmp_path: Path, protocol: str
 ) -> None:
-    """Scraped counters replace the estimate of their member, by rack, and leave that of the other one right."""
+    """Scraped counters are exact to 1 % by rack for their member; the other member's estimate stays within 5 %."""
     admin.create_topic(topic, _PLACES)
     group = f"group-of-{topic}"
     (port,) = free_ports(1)

@@ -1,4 +1,4 @@
-"""What a group does when its agent, or a broker, fails: the failure table of docs/leading.md, row by row."""
+"""Behavior of a group when its agent or a broker fails: the failure table of docs/leading.md, row by row."""
 
 import os
 import signal
@@ -24,32 +24,32 @@ def _led(scene: Scene, **settings: Any) -> AgentProcess:
 
 
 def _swap(scene: Scene) -> None:
-    """Swaps the racks of two partitions, and waits until the group has followed: who leads it knows all racks."""
+    """Swaps the racks of two partitions, and waits until all reads are in rack: the group's leader knows all racks."""
     first, second = (scene.admin.replicas([scene.topic])[scene.topic, number].replicas for number in (0, 1))
     scene.admin.move_replicas({(scene.topic, 0): second, (scene.topic, 1): first})
     scene.wait_settled(cross_rack=0)
 
 
 def _wait_gone(scene: Scene) -> None:
-    """Waits until the group goes on without an agent."""
+    """Waits until the agent is removed from the group and the group is stable."""
     wait_until(lambda: scene.presence() is None, "the agent is no member any more", timeout=60)
     scene.wait_settled()
 
 
 def test_a_killed_agent_stops_nobody(scene: Scene) -> None:
-    """Members go on; after the agent's session the group leads itself, with a pause as short as any rebalance's."""
+    """Members keep reading; after the agent's session a member leads, with no longer pause than any rebalance."""
     agent = _led(scene)
     killed, since = time.monotonic(), now_ms()
     agent.kill()
     _wait_gone(scene)
     pause = scene.longest_pause(since_ms=since)
-    print(f"led itself after {time.monotonic() - killed:.1f} s, longest pause {pause:.1f} s")  # noqa: T201 - pytest -rP shows what was measured
+    print(f"led itself after {time.monotonic() - killed:.1f} s, longest pause {pause:.1f} s")  # noqa: T201 - pytest -rP shows the measurement
     assert pause < _SHORT_PAUSE_SECONDS
     scene.finish()
 
 
 def test_sigterm_hands_the_group_back(scene: Scene) -> None:
-    """The agent leaves the group and ends within five seconds; the group leads itself at once."""
+    """On SIGTERM the agent leaves the group and ends within 5 s; a member leads at once."""
     agent = _led(scene)
     since = now_ms()
     code, seconds = agent.stop()
@@ -65,7 +65,7 @@ def test_sigterm_hands_the_group_back(scene: Scene) -> None:
 
 
 def test_a_restarted_agent_keeps_the_lead(scene: Scene) -> None:
-    """Killed and started again within its session, it leads the same generation; no member is told of anything."""
+    """An agent that is killed and restarted within its session leads the same generation, without a rebalance."""
     agent = _led(scene, leading__session_timeout_seconds=20, election__identity="same")
     generation = agent.events("plan-sent")[-1]["generation"]
     before = scene.rebalances()
@@ -80,7 +80,7 @@ def test_a_restarted_agent_keeps_the_lead(scene: Scene) -> None:
 
 
 def test_killed_while_parked_costs_one_session(scene: Scene) -> None:
-    """Killed while the group waits in JoinGroup, an eager group stops for the agent's session, then leads itself."""
+    """An agent killed while the group waits in JoinGroup blocks an eager group for its session; then a member leads."""
     agent = _led(scene)
     slow = scene.seats[0].member
     os.kill(slow.pid, signal.SIGSTOP)
@@ -104,7 +104,7 @@ def test_killed_while_parked_costs_one_session(scene: Scene) -> None:
 
 
 def test_a_paused_agent_comes_back_as_a_follower(scene: Scene) -> None:
-    """Stopped for longer than its session it loses its place to the group, and is content to follow afterwards."""
+    """An agent that is suspended for longer than its session loses its membership, and follows afterwards."""
     agent = _led(scene)
     agent.pause()
     _wait_gone(scene)
@@ -116,7 +116,7 @@ def test_a_paused_agent_comes_back_as_a_follower(scene: Scene) -> None:
 
 
 def test_a_second_agent_fences_the_first(scene: Scene) -> None:
-    """Without an election the second takes the place over, without a rebalance; the first stops and says so."""
+    """Without an election the second agent replaces the first without a rebalance; the first is fenced and logs it."""
     first = _led(scene, election__group="")
     before = scene.rebalances()
     second = scene.agent(election__group="")
@@ -135,14 +135,14 @@ def test_a_second_agent_fences_the_first(scene: Scene) -> None:
 
 
 def test_the_coordinator_restarts(scene: Scene) -> None:
-    """Another broker takes the group over as it is: the agent keeps membership and lead, and nobody is rebalanced."""
+    """Another broker takes over the group: the agent keeps membership and lead, without a rebalance."""
     agent = _led(scene)
     before, presence = scene.rebalances(), scene.presence()
     assert presence is not None
     coordinator = scene.coordinator()
     scene.cluster.restart_broker(coordinator)
     wait_until(lambda: scene.presence() is not None, "a coordinator describes the group")
-    # by its log: on a busy machine one answer of its port may be late, and would look like another role
+    # by the agent's log: on a busy machine an HTTP answer may be late, and would look like another role
     assert holds_for(2.0, lambda: scene.rebalances() == before and agent.events("role")[-1]["now"] == "leading")
     after = scene.presence()
     assert after is not None
@@ -153,7 +153,7 @@ def test_the_coordinator_restarts(scene: Scene) -> None:
 
 
 def test_a_bounced_broker_triggers_nothing(scene: Scene) -> None:
-    """A broker that goes and comes back, leaders that move with it and back again: no member is told of anything."""
+    """A broker that stops and returns, and partition leaders that move away and back, trigger no rebalance."""
     coordinator = scene.coordinator()
     bounced, second, third = sorted(RACKS, key=lambda broker: (broker == coordinator, broker))
     scene.topics = (scene.topic, f"{scene.topic}-single")

@@ -9,11 +9,11 @@ from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 pytestmark = pytest.mark.alone
 _FOLLOWED_SECONDS = 6.0
-"""At default settings: half a second to see, one to settle, and up to three until every member has heard of it."""
+"""At default settings: 0.5 s to see a change, 1 s to settle, and up to 3 s until each member notices."""
 
 
 def test_a_replica_move_is_followed(scene: Scene) -> None:
-    """Two partitions swap racks; with default heartbeats their readers have followed in less than six seconds."""
+    """Two partitions swap racks; with default heartbeats the group follows in less than six seconds."""
     scene.lay_out(INTERLEAVED)
     agent = scene.waiting_agent()
     for client, rack in (("java", A), ("confluent", B), ("kafka-python", C)):
@@ -24,7 +24,7 @@ def test_a_replica_move_is_followed(scene: Scene) -> None:
     shown = time.monotonic()
     scene.wait_settled(cross_rack=0)
     seconds = time.monotonic() - shown
-    print(f"followed after {seconds:.1f} s, longest pause {scene.longest_pause(since_ms=since):.1f} s")  # noqa: T201 - pytest -rP shows what was measured
+    print(f"followed after {seconds:.1f} s, longest pause {scene.longest_pause(since_ms=since):.1f} s")  # noqa: T201 - pytest -rP shows the measurement
     assert seconds < _FOLLOWED_SECONDS
     decision = agent.events("decision")[-1]
     assert (decision["action"], decision["reason"]) == ("rebalance", "racks-changed")
@@ -34,7 +34,7 @@ def test_a_replica_move_is_followed(scene: Scene) -> None:
 
 
 def test_a_broker_in_another_rack_is_followed(scene: Scene) -> None:
-    """A broker comes back under another rack, and its partitions go to the members there as far as balance allows."""
+    """A broker restarts in another rack, and its partitions move to the members there as far as balance allows."""
     coordinator = scene.coordinator()
     moving, here, there = sorted(RACKS, key=lambda broker: (broker == coordinator, broker))
     old, new = RACKS[moving], RACKS[here]
@@ -47,7 +47,7 @@ def test_a_broker_in_another_rack_is_followed(scene: Scene) -> None:
     scene.wait_settled(cross_rack=1)
     scene.cluster.restart_broker(moving, rack=new)
     shown = time.monotonic()
-    # left alone it would be 3: both partitions of the moved broker, and the one that nobody is near
+    # without a rebalance it would be 3: both partitions of the moved broker, and the one whose rack has no member
     scene.wait_settled(cross_rack=2)
     print(f"followed after {time.monotonic() - shown:.1f} s")  # noqa: T201 - see above
     assert time.monotonic() - shown < _FOLLOWED_SECONDS
@@ -57,9 +57,9 @@ def test_a_broker_in_another_rack_is_followed(scene: Scene) -> None:
 
 
 def test_new_partitions_and_topics_are_assigned(scene: Scene) -> None:
-    """A partition that is added, and a topic that comes to exist, have owners within seconds; no budget is spent.
+    """An added partition and a new topic have owners within seconds, without use of the budget.
 
-    librdkafka would not do for the topic: it subscribes to one that is missing only once it has found it itself.
+    The members are not librdkafka's: it subscribes to a missing topic only once it has found it itself.
     """
     later = f"{scene.topic}-later"
     scene.topics = (scene.topic, later)

@@ -1,4 +1,4 @@
-"""Groups on clients of other languages: what the agent must not do to them."""
+"""The agent with groups on clients of other languages."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _CLIENTS = ("java-3.4", "java-2.8", "franz-go", "sarama", "kafka-go", "kafkajs")
 
 @pytest.fixture
 def groups(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> Iterator[list[Group]]:
-    """A group of three members on each client, with its defaults; none of them has started."""
+    """A group of three members for each client, with its defaults; not started."""
     suffix = tmp_path.name
     setups = [
         Setup(
@@ -68,7 +68,7 @@ def _first_plans(groups: list[Group], agent: AgentProcess) -> dict[str, int]:
 def test_groups_of_every_language_are_led_from_birth_and_left_with_the_last_consumer(
     cluster: KafkaCluster, groups: list[Group], tmp_path: Path
 ) -> None:
-    """The short form of scripts/clients: from their first generation on, empty once all have stopped, led when back."""
+    """The short form of scripts/clients: led from the first generation, empty after all stop, led after a restart."""
     names = [group.name for group in groups]
     log = tmp_path / "agent.log"
     with waiting_agent(cluster.bootstrap, names, log, f"samerack-{tmp_path.name}") as agent, ExitStack() as stack:
@@ -93,7 +93,7 @@ def test_groups_of_every_language_are_led_from_birth_and_left_with_the_last_cons
 
 
 def test_a_running_group_of_kafkajs_is_never_joined(scene: Scene) -> None:
-    """Its leader would give the agent partitions: the agent observes, says why, and the group is not rebalanced."""
+    """The agent observes, because kafkajs's leader would give it partitions, and logs why; there is no rebalance."""
     scene.lay_out(INTERLEAVED)
     for rack in (A, B, C):
         scene.join("kafkajs", rack, assignor="")
@@ -119,7 +119,7 @@ Sticky.metadata({"orders"})
 
 
 def test_a_member_on_kafka_python_2_with_sticky_cannot_join_twice() -> None:
-    """Its assignor fails on Python 3, without any broker or agent: no group of these survives a rebalance."""
+    """The assignor fails on Python 3 without any broker or agent: no group with it survives a rebalance."""
     python = cache_folder() / "clients" / "kafka-python-2" / "bin" / "python"
     done = subprocess.run([str(python), "-c", _JOINS_AGAIN], capture_output=True, text=True, timeout=30, check=False)
     assert done.stderr.splitlines()[-1] == "TypeError: object of type 'dict_itemiterator' has no len()"

@@ -1,6 +1,6 @@
-"""The agent is a guest: groups whose consumers have gone are as they would be without an agent.
+"""The agent is a guest: groups whose consumers have left behave as without an agent.
 
-Each test does to a group what operators do, with an agent that led it a moment ago.
+Each test does an operator's task on a group that the agent led a moment ago.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def alone(cluster: KafkaCluster, admin: Admin, tmp_path: Path) -> Iterator[Scene
 
 
 def _led(scene: Scene, *, assignor: str = "range", **properties: str) -> AgentProcess:
-    """An agent that is there first, and leads a group of two Java members that have begun to read."""
+    """Starts an agent before the members; it leads a group of two Java members."""
     agent = scene.agent()
     wait_watching(agent)
     for rack in (A, B):
@@ -62,7 +62,7 @@ def _led(scene: Scene, *, assignor: str = "range", **properties: str) -> AgentPr
 
 
 def _reads_everything(scene: Scene) -> None:
-    """Holds that a new record of each partition is read."""
+    """Waits until the member has read a new record of each partition."""
     ends = scene.admin.ends([scene.topic])
     write(scene, _PARTITIONS)
     (seat,) = scene.seats
@@ -73,9 +73,9 @@ def _reads_everything(scene: Scene) -> None:
 
 
 def test_offsets_expire_no_sooner_than_without_an_agent(scene: Scene, alone: Scene) -> None:
-    """Offsets older than the retention outlive the last consumer by the retention: what it missed is read.
+    """Offsets older than the retention survive the last consumer: a later consumer reads the records in between.
 
-    Both groups are idle until their commits are older than the retention, which hurts no group with consumers. Then
+    Both groups are idle until their commits are older than the retention; with consumers none of them expires. Then
     the consumers stop, records are written, and others start five seconds later with `auto.offset.reset=latest`: they
     read those records only if the offsets are still there.
     """
@@ -86,7 +86,7 @@ def test_offsets_expire_no_sooner_than_without_an_agent(scene: Scene, alone: Sce
     commit = time.monotonic()
     agent = scene.agent()
     wait_watching(agent)
-    for one in (scene, alone):  # idle partitions keep their old commits where commits are the application's
+    for one in (scene, alone):  # without auto-commit, idle partitions keep their old commits
         one.join("confluent", A, enable_auto_commit="false")
         one.wait_settled()
     agent.wait_role("leading")
@@ -96,13 +96,13 @@ def test_offsets_expire_no_sooner_than_without_an_agent(scene: Scene, alone: Sce
     for one in (scene, alone):
         leave_all(one)
         write(one, _PARTITIONS)
-    time.sleep(5.0)  # brokers look for old offsets once a second
+    time.sleep(5.0)  # brokers check for expired offsets once a second
     kept = {name: len(committed(one)) for name, one in (("with an agent", scene), ("without", alone))}
     read = {}
     for name, one in (("with an agent", scene), ("without", alone)):
         member = one.join("confluent", A, auto_offset_reset="latest", enable_auto_commit="false")
         one.wait_settled()
-        with suppress(SandboxError):  # what is not read is told below
+        with suppress(SandboxError):  # the assertion below reports what is not read
             member.wait(lambda: len(records(member)) >= _PARTITIONS, "all is read", timeout=10)  # noqa: B023 - waited for here
         read[name] = len(records(member))
     assert (kept, read) == (dict.fromkeys(kept, _PARTITIONS), dict.fromkeys(read, _PARTITIONS))
@@ -111,7 +111,7 @@ def test_offsets_expire_no_sooner_than_without_an_agent(scene: Scene, alone: Sce
 
 @pytest.mark.parametrize("before", ["range", "range,homegrown"])
 def test_a_foreign_assignor_starts_when_the_last_consumer_has_left(scene: Scene, before: str) -> None:
-    """A consumer that offers only a name that the agent does not have is not refused, nor after a roll to that name."""
+    """A consumer with only an assignor that the agent does not offer is accepted, also after a rolling change to it."""
     place(scene, _PARTITIONS)
     agent = _led(scene, assignor=before)
     leave_all(scene)
@@ -123,7 +123,7 @@ def test_a_foreign_assignor_starts_when_the_last_consumer_has_left(scene: Scene,
 
 
 def test_tools_work_when_the_last_consumer_has_left(scene: Scene) -> None:
-    """Two seconds later kafka-consumer-groups.sh resets offsets and deletes the group; consumers then start anew."""
+    """After two seconds kafka-consumer-groups.sh resets offsets and deletes the group; new consumers then start."""
     place(scene, _PARTITIONS)
     write(scene, _PARTITIONS)
     agent = _led(scene, auto_commit_interval_ms="100")
@@ -143,7 +143,7 @@ def test_tools_work_when_the_last_consumer_has_left(scene: Scene) -> None:
 
 @pytest.mark.skipif(BROKER_VERSION.startswith("3."), reason="brokers assign no groups before Kafka 4")
 def test_the_new_protocol_starts_when_the_last_consumer_has_left(scene: Scene) -> None:
-    """Where brokers convert no groups, an empty one takes a consumer of the new protocol (KIP-848) all the same."""
+    """If brokers convert no groups, an empty one still accepts a consumer of the new protocol (KIP-848)."""
     assert guest.PROPERTIES["group.consumer.migration.policy"] == "disabled"
     place(scene, _PARTITIONS)
     _led(scene)

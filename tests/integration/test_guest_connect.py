@@ -1,4 +1,4 @@
-"""Kafka Connect: its workers' group is no consumer group and never entered; a sink connector's can be led."""
+"""Kafka Connect: the agent never joins the workers' group, which is no consumer group; it can lead a sink's group."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _grows(path: Path, before: int) -> bool:
 
 
 def test_workers_start_where_an_agent_waits_and_their_sink_is_led(scene: Scene, tmp_path: Path) -> None:
-    """An agent named for both groups keeps out of the workers' from their first start on, and leads the sink's."""
+    """An agent with both groups stays out of the workers' group from their first start, and leads the sink's group."""
     connector = scene.group
     workers, scene.group = f"{connector}-workers", f"connect-{connector}"  # as Connect names the groups of sinks
     written = tmp_path / "sink.txt"

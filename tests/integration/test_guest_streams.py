@@ -1,4 +1,4 @@
-"""Kafka Streams applications that are named in `groups` by mistake: they start and work as without an agent."""
+"""Kafka Streams applications that are in `groups` by mistake start and work as without an agent."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def cluster(guest_cluster: KafkaCluster) -> KafkaCluster:
 
 
 class Application:
-    """Two instances of an application that keeps state behind a repartition topic."""
+    """Two instances of an application with state behind a repartition topic."""
 
     def __init__(self, scene: Scene, folder: Path, *, protocol: str) -> None:
         self.members: list[Member] = []
-        # brokers that assign a group show no members to who asks for a classic one: to the agent it is empty
+        # in the classic API, a group that brokers assign has no members: to the agent it is empty
         self.role_of_agent = {"classic": "observing", "streams": "waiting"}[protocol]
         self._scene = scene
         self._folder = folder
@@ -40,7 +40,7 @@ class Application:
         self._stack = ExitStack()
 
     def start(self) -> None:
-        """Starts both, and waits until they work: running, and each partition is counted on."""
+        """Starts both instances, and waits until they are running and the count of each partition grows."""
         before = self.counts()
         self.members = []
         for name, rack in (("one", A), ("two", B)):
@@ -50,7 +50,7 @@ class Application:
                 "counts": "true",
                 "commit.interval.ms": "500",
                 "num.stream.threads": "1",
-                # an instance that closes stays a member until its session is over
+                # an instance that closes stays a member until its session expires
                 **({"session.timeout.ms": "6000"} if self._protocol == "classic" else {}),
             }
             settings = MemberSettings(
@@ -67,12 +67,12 @@ class Application:
         assert [event.message for member in self.members for event in member.events if event.kind == "error"] == []
 
     def stop(self) -> None:
-        """Ends both in good order."""
+        """Stops both instances cleanly."""
         for member in self.members:
             member.stop()
 
     def counts(self) -> dict[str, int]:
-        """What was counted of each partition."""
+        """The count of each partition."""
         found: dict[str, int] = {}
         for member in self.members:
             for event in member.events:
@@ -89,13 +89,13 @@ class Application:
         return running and len(now) == len(_PLACES) and all(now[name] > before.get(name, 0) for name in now)
 
     def close(self) -> None:
-        """Ends what is left."""
+        """Ends all instances that still run."""
         self._stack.close()
 
 
 @pytest.fixture(params=["classic", "streams"])
 def application(request: pytest.FixtureRequest, scene: Scene, tmp_path: Path) -> Iterator[Application]:
-    """An application of the classic protocol, and one that brokers assign (KIP-1071); nothing runs yet."""
+    """An application of the classic protocol, and one that brokers assign (KIP-1071); not started."""
     if request.param == "streams" and BROKER_VERSION.startswith("3."):
         pytest.skip("brokers assign no Streams groups before Kafka 4")
     opened = Application(scene, tmp_path, protocol=request.param)
@@ -105,13 +105,13 @@ def application(request: pytest.FixtureRequest, scene: Scene, tmp_path: Path) ->
 
 
 def _is_left_alone(scene: Scene, agent: AgentProcess) -> bool:
-    """Whether the agent goes on to stay out, and says little: what brokers refuse is not asked for again and again."""
+    """Whether the agent stays out of the group and logs little: it does not repeat refused requests again and again."""
     before = len(agent.events())
     return holds_for(3.0, lambda: scene.presence() is None) and len(agent.events()) - before < 10
 
 
 def test_an_application_starts_where_an_agent_waits(scene: Scene, application: Application) -> None:
-    """An agent that was there before the application first started stays out, and advises nobody to have it enter."""
+    """An agent that runs before the application stays out of its group, and does not log advice to let it in."""
     agent = scene.agent()
     wait_watching(agent)
     application.start()
@@ -121,7 +121,7 @@ def test_an_application_starts_where_an_agent_waits(scene: Scene, application: A
 
 
 def test_an_application_is_stopped_and_started_as_a_whole(scene: Scene, application: Application) -> None:
-    """As for KIP-925's upgrade: the agent, named for it by mistake, does not enter the group meanwhile."""
+    """In a full restart, as for KIP-925's upgrade, an agent with the group by mistake does not join in between."""
     application.start()
     agent = scene.agent()
     wait_watching(agent)

@@ -1,4 +1,4 @@
-"""The image on this machine's own engine: confined as a pod is, it leads a group, answers its probes and ends well."""
+"""The image on this machine's engine: confined like a pod, it leads a group, answers probes and ends cleanly."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ print(json.dumps(found))
 
 @pytest.fixture
 def pods(cluster: ContainerCluster) -> Iterator[Pods]:
-    """A network with the cluster's brokers and no way out."""
+    """A network with the cluster's brokers and no other connection."""
     with Pods(cluster) as opened:
         yield opened
 
 
 def lead(pods: Pods, scene: Scene) -> Container:
-    """The agent in a container, for the scene's group; its clients' racks are in their names."""
+    """The agent in a container, for the scene's group; it takes racks from client ids."""
     racks = json.dumps({f"*-{rack}": rack for rack in (A, B, C)})
     return pods.start(
         "agent",
@@ -72,7 +72,7 @@ def lead(pods: Pods, scene: Scene) -> Container:
 
 
 def role(agent: Container, scene: Scene) -> str:
-    """What the agent in the container is to the scene's group."""
+    """The role of the agent in the container in the scene's group."""
     lines = [line for line in shown(agent, "/metrics").splitlines() if line.startswith("samerack_group_role{")]
     return next((line.split('role="')[1].split('"')[0] for line in lines if scene.group in line), "unknown")
 
@@ -80,7 +80,7 @@ def role(agent: Container, scene: Scene) -> str:
 @pytest.mark.alone
 @pytest.mark.timeout(240)
 def test_the_confined_agent_leads_a_group(pods: Pods, scene: Scene) -> None:
-    """It needs no user, no writable file, no capability and no network but Kafka's, and ends well on SIGTERM."""
+    """The agent needs no root, writable file, capability or network but Kafka's, and ends cleanly on SIGTERM."""
     scene.lay_out(INTERLEAVED)
     agent = lead(pods, scene)
     seconds = wait_ready(agent)
@@ -114,7 +114,7 @@ def test_the_confined_agent_leads_a_group(pods: Pods, scene: Scene) -> None:
 
 
 def test_probes_tell_when_kafka_is_away(pods: Pods) -> None:
-    """Without brokers the agent lives and is not ready; without an agent neither probe passes, and each says why."""
+    """Without brokers the agent is healthy but not ready; without an agent the probe fails; both give the reason."""
     agent = pods.start("agent", command=["run", "--group", "g", "-b", "node-9:9093"])
     wait_until(lambda: execute(agent, SAMERACK, "health")[0] == 0, "the agent lives", timeout=90)
     code, said = execute(agent, SAMERACK, "health", "--ready")
@@ -125,7 +125,7 @@ def test_probes_tell_when_kafka_is_away(pods: Pods) -> None:
 
 
 def test_the_image_has_what_it_needs_and_no_more(pods: Pods) -> None:
-    """Every module of the agent loads, OR-Tools solves flows without pandas, and neither Spark nor pip is in it."""
+    """Each module of the agent loads, OR-Tools solves flows without pandas, and the image has neither Spark nor pip."""
     program = """
 import importlib, importlib.util, json, pkgutil, sys
 import agent, assignors, common, protocol
@@ -147,7 +147,7 @@ print(json.dumps([solved, flow.optimal_cost(), there, [name for name in sys.modu
 
 
 def test_there_is_no_program_but_python_and_samerack(pods: Pods) -> None:
-    """No shell, no package manager, nothing that gives more rights, and no script that a package brought."""
+    """The image has no shell, package manager, setuid or setgid file, or script of a package."""
     found = json.loads(pods.run("python", entrypoint=PYTHON, command=["-c", _FILES]))
     assert found["more rights"] == []
     programs = {place.rpartition("/")[2] for place in found["programs"]}
@@ -155,7 +155,7 @@ def test_there_is_no_program_but_python_and_samerack(pods: Pods) -> None:
 
 
 def test_names_certificates_and_time_zones_are_known(pods: Pods) -> None:
-    """What glibc, OpenSSL and the maintenance windows look for stands where they look for it."""
+    """The files that glibc, OpenSSL and the maintenance windows need are where they expect them."""
     program = """
 import pwd, socket, sqlite3, ssl, zoneinfo
 context = ssl.create_default_context()
@@ -167,7 +167,7 @@ print(zoneinfo.ZoneInfo("Europe/Berlin"), sqlite3.connect(":memory:").execute("s
 
 
 def test_every_time_in_the_image_is_the_one_it_was_built_with(pods: Pods) -> None:
-    """Folders too, the one that it all stands in included: only so have layers of two builds the same digest."""
+    """Files and folders below /opt, and /opt itself, have time 0, so that layers of two builds have the same digest."""
     program = """
 import os
 places = ["/opt", *(os.path.join(top, name) for top, folders, files in os.walk("/opt") for name in (*folders, *files))]
@@ -177,7 +177,7 @@ print(len(places) > 5000, [place for place in places if os.lstat(place).st_mtime
 
 
 def test_the_image_is_small_and_says_what_it_is() -> None:
-    """What is added to the base stays within bounds; a new version alone is a small layer; user and labels are set."""
+    """The layers on top of the base are small, a new version's own layer too; user and labels are set."""
     docker = DockerClient().client
     try:
         image = docker.images.get(IMAGE)
@@ -195,7 +195,7 @@ def test_the_image_is_small_and_says_what_it_is() -> None:
 
 
 def test_the_command_of_the_page_runs() -> None:
-    """`docker run` as docs/image.md has it, with this image for the one it builds."""
+    """The `docker run` of docs/image.md works, with this image in place of the one that it builds."""
     page = (ROOT / "docs" / "image.md").read_text(encoding="utf-8")
     (line,) = [line.strip() for line in page.splitlines() if line.startswith("    docker run ")]
     words = [IMAGE if word == "samerack" else word for word in shlex.split(line)]

@@ -1,6 +1,6 @@
-"""Leading on the oldest brokers that it is tested on: a short set of the tests of leading, run once more on these.
+"""A short set of the tests of leading, on the oldest tested brokers.
 
-The whole set runs there by `SANDBOX_KAFKA_VERSION=3.9.2 scripts/test --leading`.
+`SANDBOX_KAFKA_VERSION=3.9.2 scripts/test --leading` runs the whole set on them.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ __all__ = [
 
 @pytest.fixture(scope="module")
 def shared_cluster() -> Iterator[KafkaCluster]:
-    """A cluster of the oldest brokers, in place of the one that all other tests share."""
+    """A cluster of the oldest brokers, in place of the shared one."""
     with ContainerCluster(image=OLDEST_IMAGE) as running:
         yield running
 
 
 @pytest.fixture
 def release() -> str:
-    """The release that `tests.integration.test_broker_versions` is to find."""
+    """The release that `tests.integration.test_broker_versions` must find."""
     return "3.9"

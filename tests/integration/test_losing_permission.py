@@ -1,4 +1,4 @@
-"""A permission that is taken away while the agent leads, and given back."""
+"""The loss of a permission while the agent leads, and its return."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_who_may_lead_no_more_makes_room(
     tmp_path: Path,
     opened: ExitStack,
 ) -> None:
-    """The group goes on and leads itself; the agent says what to allow, asks less often, and is back once it may."""
+    """Without READ on the group, a member leads; the agent reports what to allow, retries, and rejoins once allowed."""
     _allow(acls, ALLOWED)
     seen = _see(cluster, tmp_path, opened)
     agent = seen.agent

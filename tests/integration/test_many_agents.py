@@ -1,4 +1,4 @@
-"""More agents than the election has room for: who waits outside, what the others know of them, and what all cost."""
+"""More agents than `ROOM` in the election: agents that wait outside, what the others know of them, and the cost."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TOLD: Final = ("orders", "consumer-1")
 
 @pytest.fixture
 def settings(cluster: ContainerCluster) -> Settings:
-    """Those of agents with an election of their own."""
+    """Settings of agents with a separate election."""
     given = {"kafka": {"bootstrap.servers": cluster.bootstrap}, "election": {"group": f"samerack-{uuid4().hex}"}}
     return load(flags=given, environment={})
 
@@ -54,7 +54,7 @@ def _takes_part(agent: Election) -> bool:
 
 @contextmanager
 def _full(settings: Settings) -> Iterator[list[Election]]:
-    """An election without room: three agents for orders, the first of them active, and others that lead nothing."""
+    """A full election: three agents for orders, the first of them active, and others that lead no group."""
     with _running(_agent(settings, 1, _ORDERS)) as (first,):
         wait_until(lambda: first.is_active(_ORDERS), "the first is active")
         others = [_agent(settings, number, *((_ORDERS,) if number <= 3 else ())) for number in range(2, ROOM + 1)]
@@ -65,7 +65,7 @@ def _full(settings: Settings) -> Iterator[list[Election]]:
 
 @pytest.mark.timeout(180)
 def test_who_is_not_needed_waits_outside_until_it_is(settings: Settings) -> None:
-    """It starts no election, its rack is known to the active agent, and it comes in for one that has ended."""
+    """A waiting agent starts no election, the active agent knows its rack, and it replaces an agent that ends."""
     with _full(settings) as inside:
         first = inside[0]
         wait_until(lambda: first.agents == ROOM, "the first knows of all")
@@ -90,7 +90,7 @@ def test_who_is_not_needed_waits_outside_until_it_is(settings: Settings) -> None
 def test_what_clients_tell_an_agent_outside_is_counted_there_only(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The active agent leaves the client out before the agent outside counts it."""
+    """The active agent stops counting a client before the waiting agent counts it."""
     monkeypatch.setattr(waiting, "LEASE_SECONDS", 20.0)
     monkeypatch.setattr(reader, "LEASE_SECONDS", 20.0)
     with _full(settings) as inside:
@@ -121,7 +121,7 @@ def test_what_clients_tell_an_agent_outside_is_counted_there_only(
 
 @pytest.mark.timeout(120)
 def test_of_two_with_one_identity_one_gives_up(settings: Settings) -> None:
-    """The earlier is active for nothing at once, says so, leaves the later alone, and is back when that one ends."""
+    """The earlier agent becomes inactive at once, reports why, and is active again when the later one ends."""
     with _running(_agent(settings, 1, _ORDERS)) as (first,):
         wait_until(lambda: first.is_active(_ORDERS), "the first is active")
         with _running(_agent(settings, 1, _ORDERS)) as (second,):
@@ -139,7 +139,7 @@ def test_of_two_with_one_identity_one_gives_up(settings: Settings) -> None:
 @pytest.mark.alone
 @pytest.mark.timeout(300)
 def test_hundreds_of_agents_cost_the_election_little() -> None:
-    """Few take part, newcomers start no election, and the next agent is active as soon as among two."""
+    """Few agents take part, newcomers start no election, and the next agent is active as soon as among two."""
     measured = measure(agents=300, apps=5, per_second=30, processes=2, newcomers=30, rest_seconds=5)
     assert measured["inside"] <= 2 * ROOM
     assert (measured["rest"]["elections"], measured["newcomers"]["elections"]) == (0, 0)

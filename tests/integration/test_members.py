@@ -1,4 +1,4 @@
-"""The members that the other integration tests put into groups behave as clients in the field do."""
+"""The members of the other integration tests behave like real clients."""
 
 import threading
 import time
@@ -55,7 +55,7 @@ def _shared(first: Member, second: Member) -> bool:
 def test_a_restart_in_good_order_reads_nothing_twice(
     cluster: KafkaCluster, admin: Admin, topic: str, group: str, client: str
 ) -> None:
-    """A member that ends on SIGTERM commits what it read: the group loses nothing, re-reads nothing, and tells so."""
+    """A member that ends on SIGTERM commits its offsets: the group loses no record and reads none twice."""
     begun = time.monotonic_ns()
     admin.create_topic(topic, [[1, 2], [2, 3], [3, 1], [1, 3]])
 
@@ -107,7 +107,7 @@ def test_a_restart_in_good_order_reads_nothing_twice(
 def test_bytes_come_from_the_members_own_rack(
     cluster: KafkaCluster, admin: Admin, topic: str, group: str, client: str
 ) -> None:
-    """A member with a rack reads from the replica there, and tells how many bytes each broker sent."""
+    """A member with a rack reads from the replica there, and reports how many bytes each broker sent."""
     admin.create_topic(topic, [[1, 2]] * _PARTITIONS)  # every leader in rack-a, every follower in rack-b
     settings = MemberSettings(
         bootstrap=cluster.bootstrap, group=group, topics=(topic,), client_id="reader", rack="rack-b"
@@ -118,5 +118,5 @@ def test_bytes_come_from_the_members_own_rack(
             member.wait(lambda: member.received.get(2, 0) > 50_000, "broker 2 has sent 50 kB")
         finally:
             member.stop()
-    # Before the leader has named the nearer replica, it sends one fetch itself.
+    # The leader answers the first fetch itself, before it names the replica in rack.
     assert member.received[2] > 2 * member.received.get(1, 0)

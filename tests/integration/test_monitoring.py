@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes a real agent on a real Kafka: every dashboard expression and alert rule evaluates."""
+"""A real Prometheus scrapes a real agent on a real Kafka: each dashboard expression and alert rule evaluates."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ def _expressions() -> list[tuple[str, str]]:
 
 
 _EMPTY_HERE: Final = frozenset({"Findings by kind", "Time of a plan (99th percentile)"})
-"""Panels that show nothing on a sound group, or after a few seconds."""
+"""Panels without data on a sound group, or after a few seconds."""
 
 
 def test_every_dashboard_expression_shows_data(running: Running) -> None:
-    """Each one is understood, and each one that has something to show here shows it."""
+    """Each dashboard expression is valid and has data, except the panels that are empty here."""
 
     def missing() -> list[str]:
         found = []
@@ -78,7 +78,7 @@ def test_every_alert_rule_evaluates(running: Running) -> None:
 
 
 def test_the_observed_group_costs_and_the_led_one_does_not(running: Running) -> None:
-    """Dollars are booked for what crosses: none for the led group, what it would have cost for both."""
+    """The observed group has cross-rack dollars and a high cross-rack ratio; both groups have a random ratio."""
     ask = running.prometheus.ask
     assert ask(f'samerack_cross_rack_dollars_total{{group="{OBSERVED}"}} > 0')
     assert ask("count(samerack_random_ratio > 0.66) == 2")
@@ -86,7 +86,7 @@ def test_the_observed_group_costs_and_the_led_one_does_not(running: Running) -> 
 
 
 def test_the_page_shows_what_a_running_agent_tells(running: Running) -> None:
-    """Each metric of a real scrape stands in docs/metrics.md with type, labels, meaning and a sample; no other does."""
+    """docs/metrics.md has exactly the metrics of a real scrape, with type, labels, meaning and a sample."""
     families = list(text_string_to_metric_families(running.agent.get("/metrics")[1]))
     table, _, samples = PAGE.read_text(encoding="utf-8").partition(MARK)[2].partition("```text\n")
     assert [line for line in table.splitlines() if line.startswith("| `samerack")] == [row(one) for one in families]
@@ -101,7 +101,7 @@ def test_the_page_shows_what_a_running_agent_tells(running: Running) -> None:
 
 
 def test_promtool_finds_the_metrics_clean(running: Running) -> None:
-    """`promtool check metrics` says nothing of a running agent's exposition."""
+    """`promtool check metrics` reports nothing for a running agent's exposition."""
     done = subprocess.run(
         ["promtool", "check", "metrics"],
         input=running.agent.get("/metrics")[1],
@@ -114,13 +114,13 @@ def test_promtool_finds_the_metrics_clean(running: Running) -> None:
 
 @pytest.mark.parametrize("arguments", [("check", "rules", "alerts.yaml"), ("test", "rules", "alerts_test.yaml")])
 def test_promtool_accepts_the_rules(arguments: tuple[str, ...]) -> None:
-    """The rules are well-formed, and each fires when it should and is quiet on a sound group."""
+    """The rules are valid, and pass their tests: each fires when it should and not on a sound group."""
     done = subprocess.run(["promtool", *arguments], cwd=MONITORING, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_cost_asks_the_running_agent(running: Running) -> None:
-    """`samerack cost` finds the agent by its port, without a cluster being named, and shows both groups."""
+    """`samerack cost` finds the agent by its port, without a configured cluster, and shows both groups."""
     port = str(running.agent.events("started")[0]["url"]).rpartition(":")[2].partition("/")[0]
     line = [sys.executable, "-m", "agent.cli.main", "cost", "--json", "-s", f"web.port={port}"]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=90)

@@ -1,7 +1,7 @@
-"""No secret of the settings can be read anywhere: a real agent at its most talkative, let in, refused, and alone.
+"""A real agent at debug level leaks no secret of its settings: accepted, refused, and without brokers.
 
-Looked at is all that it writes or shows: its log, its errors, what commands print, the arguments of each of its
-processes, its file of events, and every page of its port. Settings come from a file.
+The tests check all its output: its log, its errors, the output of commands, the arguments of each of its processes,
+its file of events, and every page of its port. Settings come from a file.
 """
 
 from __future__ import annotations
@@ -37,28 +37,28 @@ from tests.integration.secured import TOPIC
 from tests.integration.test_security import AUDIENCE, USER, set_password
 
 WAYS: Final = ("PLAIN", "SCRAM", "OAUTH", "MTLS", "IAM")
-"""A way more is a listener and its settings in `secured`, and its name here."""
+"""To add a way: a listener and its settings in `secured`, and its name here."""
 PAGES: Final = (
     *("/", "/group?name={group}", "/page.css", "/metrics", "/healthz", "/readyz"),
     *("/v1/traffic", "/v1/findings", "/v1/events", "/v1/racks?group={group}", "/v1/policy", "/v1/status"),
     "/v1/takeover?group={group}",
 )
 _TOKENS: Final = (b"eyJ", base64.urlsafe_b64encode(b"https://kafka.").rstrip(b"=")[:-1])
-"""How every JWT begins, and every token for MSK."""
+"""The prefixes of every JWT and of every token for MSK."""
 _REGION: Final = "eu-central-1"
 _KEY: Final = "ASIAEXAMPLE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """How an agent is let in.
+    """How an agent authenticates.
 
     Attributes:
-        listener: the brokers' door.
-        settings: those of `kafka` for it.
+        listener: the brokers' listener.
+        settings: the `kafka` settings for it.
         secret: the setting, or the environment variable, that is secret.
-        variables: what the agent finds in its environment.
-        also_secret: what else nobody may read.
+        variables: the agent's environment variables.
+        also_secret: other values that are secret.
     """
 
     listener: str
@@ -69,13 +69,13 @@ class Way:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What nobody may read."""
+        """All secret values."""
         return ({**self.settings, **self.variables}[self.secret], *self.also_secret)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secured:
-    """A cluster and the ways into it."""
+    """A cluster and the ways to authenticate to it."""
 
     cluster: Cluster
     ways: Mapping[str, Way]
@@ -83,7 +83,7 @@ class Secured:
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """One cluster for all ways, each with a secret of its own."""
+    """One cluster for all ways, each with its own secret."""
     folder = tmp_path_factory.mktemp("secured")
     authority = Authority.new(folder)
     broker, client = authority.issue("broker").both, authority.issue("client")
@@ -162,7 +162,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def forms(secret: str) -> set[bytes]:
-    """As what a secret may be written: as it is, escaped, encoded, and together with the user's name."""
+    """The forms of a secret in output: plain, escaped, encoded, and together with the user's name."""
     texts = {
         secret,
         json.dumps(secret)[1:-1],
@@ -178,17 +178,17 @@ def forms(secret: str) -> set[bytes]:
 
 
 class Written:
-    """All that was written or shown, by place."""
+    """All output, by place."""
 
     def __init__(self) -> None:
         self.places: dict[str, bytes] = {}
 
     def add(self, place: str, content: bytes | str) -> None:
-        """Take note of it."""
+        """Add output of a place."""
         self.places[place] = self.places.get(place, b"") + (content.encode() if isinstance(content, str) else content)
 
     def look_at(self, agent: AgentProcess) -> None:
-        """What a running agent shows: its pages, and its arguments."""
+        """Add the pages and the arguments of a running agent."""
         for page in PAGES:
             path = page.format(group=quote(agent.groups[0], safe=""))
             self.add(path, agent.get(path)[1])
@@ -200,12 +200,12 @@ class Written:
             self.add(f"arguments of process {number}", Path(f"/proc/{process.pid}/cmdline").read_bytes())
 
     def look_at_files(self, agent: AgentProcess) -> None:
-        """What an agent has left: its log, and its events."""
+        """Add the log and the events of an agent."""
         for file in agent.log.parent.glob(f"{agent.log.stem}*"):
             self.add(file.name, file.read_bytes())
 
     def hits(self, *secrets: str) -> list[str]:
-        """Where a secret can be read, or a token."""
+        """The places that contain a secret or a token."""
         sought = {form for secret in secrets for form in forms(secret)}.union(_TOKENS)
         return sorted(place for place, content in self.places.items() if any(form in content for form in sought))
 
@@ -223,7 +223,7 @@ def _config(folder: Path, way: Way, bootstrap: str, form: str, **changed: str) -
 
 
 class Talkative(AgentProcess):
-    """An agent that logs all it can, in either format, and whose port is therefore chosen before."""
+    """An agent that logs at debug level in either format; its port is fixed, because console logs are not parsed."""
 
     def __init__(self, bootstrap: str, *, config: Path, group: str, log: Path, form: str) -> None:
         port = _free_port()
@@ -255,7 +255,7 @@ def _command(written: Written, config: Path, *command: str) -> int:
 def test_no_secret_can_be_read_anywhere(
     secured: Secured, way: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At `log.level: debug`: in a group, refused with another secret, without brokers, and with wrong settings."""
+    """An agent at `log.level: debug` leaks no secret: in a group, refused, with wrong settings, and without brokers."""
     own, written = secured.ways[way], Written()
     group, bootstrap = f"group-{way.lower()}-{form}", secured.cluster.secured(own.listener)
     wrong = f"Wrong-kept-{uuid4().hex[:8]}"

@@ -1,4 +1,4 @@
-"""Groups that the agent must not join: it says why, and the group never notices that somebody looks."""
+"""Groups that the agent must not join: it reports why, and observes without an effect on the group."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -16,27 +16,27 @@ from tests.integration.scene import INTERLEAVED, A, B, Scene, holds_for
 
 
 class Homegrown(RangePartitionAssignor):  # type: ignore[misc]  # kafka-python is untyped
-    """An assignor whose name nobody else knows."""
+    """An assignor with a name that no other client knows."""
 
     name = "homegrown"
 
 
 @pytest.fixture
 def homegrown(scene: Scene) -> Iterator[KafkaConsumer]:
-    """A member of the group that offers nothing but its own protocol."""
+    """A member of the group that offers only its own protocol."""
     consumer = KafkaConsumer(
         scene.topic,
         bootstrap_servers=scene.cluster.bootstrap.split(","),
         group_id=scene.group,
         partition_assignment_strategy=[Homegrown],
-        metadata_max_age_ms=1000,  # it may ask a broker that has not heard of the topic yet
+        metadata_max_age_ms=1000,  # it may ask a broker that does not know the topic yet
     )
     yield consumer
     consumer.close()
 
 
 def _observed(agent: AgentProcess, scene: Scene) -> str:
-    """The reason that the agent gives; it gives it once, and the group does not notice."""
+    """The agent's reason; asserts that it is reported once, and that the group has no rebalance."""
     agent.wait_role("observing")
     before = scene.rebalances()
     assert holds_for(2.0, lambda: scene.presence() is None and scene.rebalances() == before)
@@ -52,7 +52,7 @@ def _observed(agent: AgentProcess, scene: Scene) -> str:
 
 
 def test_a_group_that_brokers_assign_is_observed(scene: Scene) -> None:
-    """A group of the new protocol (KIP-848) has no leader to become."""
+    """A group of the new protocol (KIP-848) has no leader, so the agent only observes it."""
     scene.lay_out(INTERLEAVED)
     scene.join("confluent", A, assignor="", heartbeat_interval_ms="", group_protocol="consumer")
     scene.wait_settled()
@@ -61,7 +61,7 @@ def test_a_group_that_brokers_assign_is_observed(scene: Scene) -> None:
 
 
 def test_a_group_with_an_unknown_protocol_is_observed(scene: Scene, homegrown: KafkaConsumer) -> None:
-    """A group whose members share no protocol name with the agent would refuse it."""
+    """A group that shares no protocol with the agent would refuse it, so the agent only observes it."""
     scene.lay_out(INTERLEAVED)
     # kafka-python forgets a join that ends between two polls, so polls have to be longer than a join
     wait_until(lambda: bool(homegrown.poll(timeout_ms=5000)), "the member reads")
@@ -69,7 +69,7 @@ def test_a_group_with_an_unknown_protocol_is_observed(scene: Scene, homegrown: K
 
 
 def test_roundrobin_of_kafka_python_is_observed(scene: Scene) -> None:
-    """Its leader would fail on a member without topics, and its whole group with it."""
+    """The agent observes it, because a leader with it fails on a member without topics, and so does the whole group."""
     scene.lay_out(INTERLEAVED)
     for rack in (A, B):
         scene.join("kafka-python", rack, assignor="roundrobin")
@@ -88,15 +88,15 @@ def _members(*topics: Sequence[str]) -> list[SimpleNamespace]:
 
 
 class _Cluster:
-    """As much of kafka-python's cluster metadata as the assignor asks for."""
+    """The part of kafka-python's cluster metadata that the assignor uses."""
 
     def partitions_for_topic(self, _topic: str) -> set[int]:
-        """Two partitions."""
+        """The numbers of two partitions."""
         return {0, 1}
 
 
 def test_kafka_pythons_roundrobin_fails_on_a_member_without_topics() -> None:
-    """The fact behind the rule: where this fails no more, the rule has to go."""
+    """The reason for the rule: once this bug is fixed, the rule has to go."""
     assigned: dict[str, Any] = RoundRobinPartitionAssignor.assign(_Cluster(), _members(["t"], ["t"]))
     assert len(assigned) == 2
     with pytest.raises(KeyError):

@@ -1,6 +1,6 @@
-"""The page in a real Chromium: what it shows, that it can be read and used, and that nothing comes from outside.
+"""The page in a real Chromium: its content, readability and keyboard use, and that it loads nothing from elsewhere.
 
-PAGE_SCREENSHOTS names a folder where each of its looks is drawn, for people.
+PAGE_SCREENSHOTS names a folder for screenshots.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _WIDTHS = {"wide": 1280, "narrow": 360}
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One window for all tests of this file."""
+    """One browser window for all tests of this file."""
     with Browser() as opened:
         yield opened
 
 
 @pytest.fixture
 def shown() -> ReportService:
-    """A cluster with three groups and three decisions."""
+    """Reports of a cluster with three groups and three decisions."""
     return reports(busy(), roles={"orders": "leading"}, events=busy_events())
 
 
@@ -52,13 +52,13 @@ def url(shown: ReportService) -> Iterator[str]:
 
 
 def draw(browser: Browser, name: str) -> None:
-    """Keeps a look, where a folder for it is named."""
+    """Saves a screenshot if a folder is set."""
     if folder := os.environ.get("PAGE_SCREENSHOTS"):
         browser.screenshot(Path(folder) / f"{name}.png")
 
 
 def test_the_page_shows_bytes_money_shares_and_decisions(browser: Browser, url: str) -> None:
-    """The matrix, the groups with three shares each, the findings with cures and the decisions with their reasons."""
+    """The page shows the matrix, groups with three shares each, findings with cures, and decisions with reasons."""
     browser.look(width=1280)
     browser.open(url)
     texts = browser.run(_TEXTS)
@@ -72,7 +72,7 @@ def test_the_page_shows_bytes_money_shares_and_decisions(browser: Browser, url: 
 
 
 def test_names_from_kafka_stay_text(browser: Browser, url: str) -> None:
-    """A group named like markup is shown as it is, in the page and behind its link."""
+    """A group name with markup is shown as text, in the page and on the group's page."""
     browser.open(url)
     assert browser.run("return document.querySelectorAll('main .groups b').length") == 0
     assert "reports <b>&amp;</b>" in browser.run(_TEXTS)
@@ -81,7 +81,7 @@ def test_names_from_kafka_stay_text(browser: Browser, url: str) -> None:
 
 
 def test_a_group_has_a_page_of_its_own(browser: Browser, url: str) -> None:
-    """What its own assignor would read, what is saved, topics, and what the figures cannot know."""
+    """A group's page shows its own assignor's share, the savings, its topics, and the limits of the figures."""
     browser.look(width=1280)
     browser.open(f"{url}/group?name=orders")
     texts = browser.run(_TEXTS)
@@ -94,7 +94,7 @@ def test_a_group_has_a_page_of_its_own(browser: Browser, url: str) -> None:
 
 
 def test_a_group_shows_what_balance_costs(browser: Browser, url: str) -> None:
-    """The curve from even loads to none across, as a drawing and as a table; one sentence where nothing is to gain."""
+    """The curve of cross-rack reads against skew is a drawing and a table; without a gain it is one sentence."""
     browser.look(width=1280)
     browser.open(f"{url}/group?name=billing-kip848")
     draw(browser, "curve")
@@ -109,7 +109,7 @@ def test_a_group_shows_what_balance_costs(browser: Browser, url: str) -> None:
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("size", _WIDTHS)
 def test_it_can_be_read_everywhere(browser: Browser, url: str, size: str, dark: bool, path: str) -> None:  # noqa: FBT001 - a table
-    """No sideways scrolling, and every text stands out from its ground (WCAG AA), wide or narrow, light or dark."""
+    """No page scrolls sideways, and each text has enough contrast (WCAG AA), wide or narrow, light or dark."""
     browser.look(width=_WIDTHS[size], dark=dark)
     browser.open(url + path)
     draw(browser, f"{size}-{'dark' if dark else 'light'}-{path.rpartition('=')[2].strip('/') or 'index'}")
@@ -120,7 +120,7 @@ def test_it_can_be_read_everywhere(browser: Browser, url: str, size: str, dark: 
 
 
 def test_it_works_without_a_mouse(browser: Browser, url: str) -> None:
-    """Tab reaches the skip link first, then every link and every table that scrolls, each with a visible focus."""
+    """Tab reaches the skip link first, then each link and each scrolling table, with a visible focus."""
     browser.look(width=1280)
     browser.open(url)
     reached = []
@@ -142,7 +142,7 @@ def test_it_works_without_a_mouse(browser: Browser, url: str) -> None:
 
 
 def test_nothing_comes_from_outside(browser: Browser, url: str) -> None:
-    """No script, nothing fetched from another origin, nothing that the page's own policy refuses."""
+    """The page has no script, loads nothing from another origin, and violates no rule of its own policy."""
     browser.complaints()
     for path in ("/", "/group?name=orders", "/?refresh=on"):
         browser.open(url + path)
@@ -153,7 +153,7 @@ def test_nothing_comes_from_outside(browser: Browser, url: str) -> None:
 
 
 def test_before_anything_is_measured(browser: Browser) -> None:
-    """An agent that has just started says so instead of reports zeros."""
+    """An agent without measurements says so, and reports no zeros."""
     fresh = reports()
     server = WebServer(
         application(Metrics(), healthy=dict, ready=dict, more=web_page.routes(fresh)), host="127.0.0.1", port=0
@@ -168,7 +168,7 @@ def test_before_anything_is_measured(browser: Browser) -> None:
 
 
 def test_an_unknown_group_is_not_found(url: str) -> None:
-    """Status 404 and a way back; the name is escaped."""
+    """An unknown group gives status 404, with the name escaped."""
     with pytest.raises(HTTPError) as caught:
         urlopen(f"{url}/group?name=%3Cscript%3E", timeout=30)  # noqa: S310 - a loopback address of our own
     with caught.value as error:
@@ -179,7 +179,7 @@ def test_an_unknown_group_is_not_found(url: str) -> None:
 
 
 def test_headers_keep_the_page_to_itself(url: str) -> None:
-    """It may not be framed, sniffed or cached, and runs nothing."""
+    """The headers forbid framing, content sniffing, caching and scripts."""
     with urlopen(url, timeout=30) as answer:  # noqa: S310 - see above
         headers = answer.headers
     assert "default-src 'none'" in headers["content-security-policy"]

@@ -1,7 +1,7 @@
-"""Least permissions on a real authorizer: the page's own table, commands and snippet, and each permission taken away.
+"""Least permissions with a real authorizer: the page's table, commands and snippet, and the loss of each permission.
 
-The agent comes through a listener with SASL and is allowed what the page lists; members and administration come through
-the open one. What is expected of each row is read from the page.
+The agent connects to a listener with SASL and is allowed what the page lists; members and administration connect to
+the open one. The expected result of each row is read from the page.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ SASL: Final = {
 SETTINGS: Final = {**SASL, "election.group": "samerack", "traffic.poll_seconds": 1, "traffic.window_seconds": 5}
 _ROW: Final = re.compile(r"^\| (group|topic|cluster) \| `([^`]+)` \| (\w+) \|.*\|([^|]*)\| `(\w+)` \|$", re.MULTILINE)
 _IMPLIED: Final = {"DESCRIBE": ("READ",)}
-"""Who may not describe must not be allowed what implies it."""
+"""Without DESCRIBE, the operations that imply it must be forbidden too."""
 _TYPES: Final = {"group": ResourceType.GROUP, "topic": ResourceType.TOPIC, "cluster": ResourceType.BROKER}
 
 
@@ -91,7 +91,7 @@ ALLOWED: Final = {(row.resource, row.name, row.operation) for row in ROWS}
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """A cluster with an authorizer, a topic that is written all the time, and no permission for the agent."""
+    """A cluster with an authorizer, a topic that is always written to, and no permission for the agent."""
     users = {"samerack": "of-the-agent", "orders": "of-orders"}
     listener = Listener(name=AGENT, protocol="SASL_PLAINTEXT", properties=plain(users))
     security = Security(listeners=(listener,), authorizer=True)
@@ -103,7 +103,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture
 def acls(cluster: Cluster) -> Iterator[AdminClient]:
-    """Nothing is allowed at first, nor afterwards."""
+    """An admin client; the agent has no permission before and after the test."""
     client = AdminClient({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
     _forbid(client, ALLOWED)
     yield client
@@ -149,7 +149,7 @@ def _forbid(client: AdminClient, permissions: Iterable[tuple[str, str, str]]) ->
 
 
 def _allowed(client: AdminClient) -> list[set[tuple[str, str, str]]]:
-    """What the agent is allowed now, as each broker tells: they learn of a change one after the other."""
+    """What the agent is allowed now, by each broker: brokers learn of a change one after the other."""
     brokers = client.list_topics(timeout=10).brokers
     asked = DescribeAclsRequest(
         resource_type_filter=Kind.ANY,
@@ -160,7 +160,7 @@ def _allowed(client: AdminClient) -> list[set[tuple[str, str, str]]]:
         operation=ACLOperation.ANY,
         permission_type=ACLPermissionType.ANY,
     )
-    # librdkafka asks a broker of its own choice; kafka-python has few annotations
+    # librdkafka chooses the broker; kafka-python has few annotations
     asker: Any = KafkaAdminClient(bootstrap_servers=[f"{one.host}:{one.port}" for one in brokers.values()])
     try:
         answers = [asker._manager.run(asker._manager.send, asked, broker) for broker in brokers]
@@ -177,7 +177,7 @@ def _allowed(client: AdminClient) -> list[set[tuple[str, str, str]]]:
 
 
 class Seen:
-    """An agent with some permissions and three members of the group, for one row."""
+    """An agent with some permissions, and three members of the group, for one row."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
         self._stack = ExitStack()
@@ -198,7 +198,7 @@ class Seen:
             raise
 
     def close(self) -> None:
-        """Ends all of them."""
+        """Ends the agent and the members."""
         self._stack.close()
 
     def refused(self) -> set[str]:
@@ -206,14 +206,14 @@ class Seen:
         return {one.labels["family"] for one in self.agent.samples("samerack_missing_permissions") if one.value}
 
     def found(self) -> set[str]:
-        """What `samerack verify` says that is not allowed, asked of the running agent."""
+        """What `samerack verify` reports as not allowed for the running agent."""
         started = self.agent.events("started")[-1]
         port = started["url"].removesuffix("/metrics").rpartition(":")[2]
         verdict = _asked("verify", "-s", f"web.port={port}")
         return {one["where"].split()[0] for one in verdict["findings"] if one["code"] == "not-allowed"}
 
     def logged(self) -> str:
-        """Its log."""
+        """The agent's log."""
         return (self._folder / "agent.log").read_text(encoding="utf-8")
 
     def wait_read(self) -> None:
@@ -228,7 +228,7 @@ class Seen:
 
 
 def _asked(command: str, *options: str) -> dict[str, Any]:
-    """What a command answers."""
+    """The JSON output of a command."""
     line = [sys.executable, "-m", "agent.cli.main", command, "--json", *options]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode in (0, 1), done.stderr
@@ -237,7 +237,7 @@ def _asked(command: str, *options: str) -> dict[str, Any]:
 
 
 def _as_agent(cluster: Cluster) -> list[str]:
-    """Options by which a command asks as the agent's principal."""
+    """Options with which a command connects as the agent's principal."""
     return ["-b", cluster.secured(AGENT), *(part for key, value in SASL.items() for part in ("-s", f"{key}={value}"))]
 
 
@@ -284,7 +284,7 @@ def _see(cluster: Cluster, folder: Path, opened: ExitStack) -> Seen:
 def test_the_commands_of_the_page_allow_what_its_table_lists(
     cluster: Cluster, acls: AdminClient, tmp_path: Path, opened: ExitStack
 ) -> None:
-    """Run as they stand, they give just that; with it the agent leads, measures and probes, and nothing is refused."""
+    """The commands allow exactly the table; then the agent leads, measures and probes, and nothing is refused."""
     _run_block(0, cluster, tmp_path)
     wait_until(
         lambda: all(allowed == ALLOWED for allowed in _allowed(acls)), "the cluster has the permissions of the table"
@@ -321,7 +321,7 @@ def test_the_snippet_for_strimzi_allows_the_same() -> None:
 def test_without_one_permission(
     row: Row, cluster: Cluster, acls: AdminClient, tmp_path: Path, opened: ExitStack
 ) -> None:
-    """What degrades is what the page says, in metrics, in verify and in the log; the agent runs and consumers go on."""
+    """Metrics, verify and the log show the loss that the page lists; the agent runs and consumers keep reading."""
     gone = {(row.resource, row.name, operation) for operation in (row.operation, *_IMPLIED.get(row.operation, ()))}
     _allow(acls, ALLOWED)
     _forbid(acls, gone & ALLOWED)
@@ -348,7 +348,7 @@ def test_without_one_permission(
 
 
 def test_verify_says_it_without_an_agent(cluster: Cluster, acls: AdminClient) -> None:
-    """The command measures itself as the agent's principal, and names what it may not ask."""
+    """The command measures as the agent's principal, and names the missing permission."""
     _allow(acls, ALLOWED - {("cluster", "kafka-cluster", "DESCRIBE_CONFIGS"), ("cluster", "kafka-cluster", "DESCRIBE")})
     given = ("--measure", "-w", "2", "-s", f'traffic.groups=["{GROUP}"]')
     verdict = _asked("verify", *given, *_as_agent(cluster))
@@ -358,7 +358,7 @@ def test_verify_says_it_without_an_agent(cluster: Cluster, acls: AdminClient) ->
 
 
 def _settings(cluster: Cluster, user: str, password: str) -> Settings:
-    """Those of a client with this name."""
+    """The settings of a client with this user."""
     kafka = {
         "bootstrap.servers": cluster.secured(AGENT),
         "security.protocol": "SASL_PLAINTEXT",
@@ -410,7 +410,7 @@ def test_the_command_that_keeps_others_out(cluster: Cluster, acls: AdminClient, 
 
 
 def test_many_agents_without_the_prefix_stay_in_the_election(cluster: Cluster, acls: AdminClient) -> None:
-    """All of them elect, beyond the room for them; those that may wait outside do."""
+    """All agents take part in the election, more than its `ROOM`; those that are allowed to wait outside do."""
     _allow(acls, [("group", "samerack", "READ")])
     settings = _settings(cluster, "samerack", "of-the-agent")
 

@@ -1,4 +1,4 @@
-"""From real members to a page: the demo's whole chain, and its end by Ctrl-C."""
+"""The demo's whole chain, from real members to a page, and its end by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TEXTS: Final = "return document.querySelector('main').innerText"
 @pytest.mark.alone
 @pytest.mark.timeout(920)
 def test_agents_kafka_stream_and_report(tmp_path: Path) -> None:
-    """`scripts/demo --pipeline` ends with a page; it has the numbers of its JSON, and asks nobody for anything."""
+    """`scripts/demo --pipeline` writes a page; it has the numbers of the JSON output, and makes no request."""
     page = tmp_path / "report.html"
     done = subprocess.run(
         [*_DEMO, "--json", "--output", str(page)], capture_output=True, text=True, timeout=900, cwd=ROOT, check=False
@@ -52,7 +52,7 @@ def test_agents_kafka_stream_and_report(tmp_path: Path) -> None:
 @pytest.mark.alone
 @pytest.mark.timeout(120)
 def test_ctrl_c_leaves_nothing_behind() -> None:
-    """Interrupted while members run, it ends with 130; no process of it goes on and no folder stays."""
+    """Interrupted while members run, the demo ends with exit code 130, and leaves no process and no folder."""
     before = set(Path(tempfile.gettempdir()).glob("samerack-demo-*"))
     demo = subprocess.Popen([*_DEMO], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=ROOT)
     with demo:

@@ -1,4 +1,4 @@
-"""`samerack plan` on a live group: what it shows is what the members have, and what the agent would make of it."""
+"""`samerack plan` on a live group: it shows what the members own, and what the agent would assign."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ def _plan(scene: Scene, group: str, *options: str) -> subprocess.CompletedProces
 
 @pytest.mark.parametrize("led", [False, True], ids=["by itself", "by the agent"])
 def test_a_plan_shows_what_members_have(scene: Scene, *, led: bool) -> None:
-    """Partitions per member agree with what the members say; cross-rack partitions with what metadata says."""
+    """Partitions per member equal those that the members report; cross-rack partitions equal those by metadata."""
     scene.lay_out(INTERLEAVED)
     if led:
         scene.waiting_agent()
@@ -57,7 +57,7 @@ def test_a_plan_shows_what_members_have(scene: Scene, *, led: bool) -> None:
 
 
 def test_a_group_that_is_not_there_is_an_error(scene: Scene) -> None:
-    """One line that says so, and exit code 1."""
+    """A missing group gives one line with the error, and exit code 1."""
     answer = _plan(scene, scene.group)
     assert (answer.returncode, answer.stdout) == (1, "")
     assert answer.stderr == (f"samerack: group {scene.group}: does not exist; check the name and bootstrap.servers\n")

@@ -1,4 +1,4 @@
-"""Python consumers with our assignors read in their own rack, on real brokers, beside members of other languages."""
+"""Python consumers with our assignors read in their own rack, on real brokers, with members of other languages."""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ _SECONDS = 120.0
 
 
 def _near(owned: dict[str, set[int]]) -> bool:
-    """Whether every rack has exactly the partitions that stand there."""
+    """Whether each rack's member owns exactly the partitions of that rack."""
     return all(
         numbers == {number for number, nodes in enumerate(_REPLICAS) if RACKS[nodes[0]] == rack}
         for rack, numbers in owned.items()
@@ -32,10 +32,10 @@ def _numbers(consumer: Any) -> set[int]:
 
 
 class Polled:
-    """A kafka-python consumer that a thread of its own polls, as an application does.
+    """A kafka-python consumer with its own polling thread, like an application.
 
-    Long polls: kafka-python 3 joins once more when a join ends between two calls of `poll`, and several consumers that
-    take turns in one thread, a moment each, may then rebalance for minutes.
+    Polls are long: kafka-python 3 joins again when a join ends between two calls of `poll`; several consumers that take
+    turns in one thread with short polls may then rebalance for minutes.
     """
 
     def __init__(self, consumer: KafkaConsumer) -> None:
@@ -59,7 +59,7 @@ class Polled:
 
 @pytest.mark.parametrize("name", ["sticky", "cooperative-sticky", "range"])
 def test_kafka_python(cluster: KafkaCluster, admin: Admin, topic: str, group: str, name: str) -> None:
-    """Two kafka-python consumers and a Java one share a topic, each in its rack, whoever of them leads."""
+    """Two kafka-python consumers and a Java one share a topic, each in its rack, whichever of them leads."""
     admin.create_topic(topic, _REPLICAS)
     racks = sorted(rack for rack in RACKS.values() if rack)
     java = start(
@@ -95,7 +95,7 @@ def test_kafka_python(cluster: KafkaCluster, admin: Admin, topic: str, group: st
             "everybody reads near",
             timeout=_SECONDS,
         )
-        java.stop()  # whoever led, a kafka-python consumer does now
+        java.stop()  # a kafka-python consumer leads now
         wait_until(
             lambda: sorted(map(len, owned().values())) == [3, 3], "the two that stay share evenly", timeout=_SECONDS
         )

@@ -1,4 +1,4 @@
-"""Racks of pods on a real Kafka: an init container hands one to applications, an API server tells those of others."""
+"""Racks of pods on a real Kafka: an init container gives applications their rack, an API server those of others."""
 
 from __future__ import annotations
 
@@ -28,30 +28,30 @@ _ZONES: Final = {"zone-1": A, "zone-2": B, "zone-3": C}
 
 @pytest.fixture
 def pods(cluster: ContainerCluster) -> Iterator[Pods]:
-    """A network with the cluster's brokers and no way out."""
+    """A network with the cluster's brokers and no other connection."""
     with Pods(cluster) as opened:
         yield opened
 
 
 def sourced(pods: Pods, volumes: dict[str, str], text: str) -> str:
-    """What a shell makes of the text once it has read the environment file, as an application's container does."""
+    """The text as a shell expands it after it has read the environment file, like an application's container."""
     script = f'. {_SHARED}/env && printf %s "{text}"'
     return pods.run("shell", image=KAFKA_IMAGE, entrypoint=["/bin/sh", "-c"], command=[script], volumes=volumes)
 
 
 def planned(scene: Scene, *options: str) -> list[tuple[str, str]]:
-    """Rack and its source of every member, as `samerack plan` finds them on the brokers and by an agent that runs."""
+    """Rack and rack source of each member by `samerack plan`, from the brokers and from a running agent."""
     asked = ["plan", scene.group, "--json", "-b", scene.cluster.bootstrap, *options]
     line = [sys.executable, "-m", "agent.cli.main", *asked]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode:
-        return []  # nobody is in the group yet
+        return []  # the group has no members yet
     members: list[dict[str, Any]] = json.loads(done.stdout)["members"]
     return sorted((member["rack"] or "-", member["rack_from"]) for member in members)
 
 
 def test_an_init_container_gives_applications_their_rack(pods: Pods, scene: Scene) -> None:
-    """One on librdkafka takes it from an environment file, Java from a properties file; the brokers see both."""
+    """A librdkafka client takes the rack from an environment file, Java from a properties file; brokers get both."""
     scene.lay_out(INTERLEAVED)
     shared = {pods.volume(): _SHARED}
     files = ["--env-file", f"{_SHARED}/env", "--properties-file", f"{_SHARED}/client.properties"]
@@ -77,7 +77,7 @@ def test_an_init_container_gives_applications_their_rack(pods: Pods, scene: Scen
 
 
 def test_without_a_rack_the_application_starts_anyway(pods: Pods) -> None:
-    """An init container that finds nothing ends well where it is told so, and leaves an empty rack."""
+    """With --or-empty, an init container that finds no rack succeeds and writes an empty one."""
     shared = {pods.volume(): _SHARED}
     pods.run("init", command=["rack", "--or-empty", "--env-file", f"{_SHARED}/env"], volumes=shared)
     assert sourced(pods, shared, "${CLIENT_RACK-unset}") == ""
@@ -85,7 +85,7 @@ def test_without_a_rack_the_application_starts_anyway(pods: Pods) -> None:
 
 @pytest.mark.timeout(240)
 def test_the_api_server_tells_the_racks_of_members_that_do_not(pods: Pods, scene: Scene, tmp_path: Path) -> None:
-    """The agent says which right it lacks; once it has it, it finds each member's node and makes all reading local."""
+    """The agent logs a missing permission; with it, it finds each member's node, and all reads are in rack."""
     scene.lay_out(INTERLEAVED)
     with ApiServer(tmp_path, certify(tmp_path)) as api:
         api.rules = {("get", "nodes", "")}
@@ -123,13 +123,13 @@ def test_the_api_server_tells_the_racks_of_members_that_do_not(pods: Pods, scene
             "nothing crosses racks",
             timeout=60,
         )
-        assert planned(scene) == [("-", "none")] * len(_ZONES)  # nobody but the API server knows, and the agent asks it
+        assert planned(scene) == [("-", "none")] * len(_ZONES)  # only the API server knows, and only the agent asks it
         port = urlsplit(str(agent.events("started")[-1]["url"])).port
         assert planned(scene, "-s", f"web.port={port}") == [(rack, "kubernetes") for rack in _ZONES.values()]
         assert agent.metric("samerack_pod_questions_total", outcome="found") == len(_ZONES)
 
 
 def address(container: Container, pods: Pods) -> str:
-    """Where the brokers see a container."""
+    """The address of a container in the brokers' network."""
     container.reload()
     return str(container.attrs["NetworkSettings"]["Networks"][pods.network]["IPAddress"])

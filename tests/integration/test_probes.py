@@ -1,4 +1,4 @@
-"""What /healthz and /readyz answer while Kafka comes, goes and comes back."""
+"""The answers of /healthz and /readyz while Kafka starts and stops."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sandbox.cluster import Cluster
 
 
 def test_alive_but_not_ready_without_kafka(tmp_path: Path) -> None:
-    """Started before Kafka it waits alive; ready once metadata is read; not ready, and alive, when all brokers go."""
+    """The agent is healthy before Kafka starts, ready once it has metadata, and only healthy after all brokers stop."""
     with Cluster() as cluster:
         for broker in cluster.brokers:
             cluster.stop_broker(broker)

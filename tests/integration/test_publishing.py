@@ -1,4 +1,4 @@
-"""What a real agent publishes on real brokers, read back by a consumer and held to /metrics and the brokers."""
+"""What a real agent publishes on real brokers, read by a consumer and compared with /metrics and the brokers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.integration.scene import INTERLEAVED, A, B, Scene, now_ms
 
 @pytest.fixture
 def fleet(cluster: KafkaCluster, admin: Admin) -> Iterator[Fleet]:
-    """Two topics with their replicas on brokers 1 and 3; they are deleted afterwards."""
+    """Two topics with replicas on brokers 1 and 3; they are deleted afterwards."""
     name = uuid.uuid4().hex[:12]
     made = Fleet(bootstrap=cluster.bootstrap, traffic=f"samples-{name}", groups=f"states-{name}")
     for topic in (made.traffic, made.groups):
@@ -40,7 +40,7 @@ def fleet(cluster: KafkaCluster, admin: Admin) -> Iterator[Fleet]:
 
 
 def test_samples_add_up_and_states_are_the_brokers(scene: Scene, fleet: Fleet, admin: Admin) -> None:
-    """The sum of all samples is what /metrics shows, to the byte; the state of a group is what its broker describes."""
+    """The sum of all samples equals /metrics to the byte; a group's state equals the broker's description."""
     scene.lay_out(INTERLEAVED)
     agent = scene.waiting_agent(**fleet.settings(5))
     reading(scene)
@@ -83,7 +83,7 @@ def test_samples_add_up_and_states_are_the_brokers(scene: Scene, fleet: Fleet, a
 
 
 def test_what_was_counted_is_published_at_the_end(scene: Scene, fleet: Fleet) -> None:
-    """With a minute between samples, SIGTERM publishes what the agent has, and it ends within five seconds."""
+    """With a minute between samples, the agent publishes on SIGTERM what it has counted, and ends within 5 s."""
     scene.lay_out(INTERLEAVED)
     agent = scene.waiting_agent(**fleet.settings(60))
     reading(scene)
@@ -99,7 +99,7 @@ def test_what_was_counted_is_published_at_the_end(scene: Scene, fleet: Fleet) ->
 def test_a_broker_goes_and_comes_back(
     scene: Scene, fleet: Fleet, cluster: KafkaCluster, admin: Admin, how: str
 ) -> None:
-    """While no broker takes samples they wait; afterwards all of them are there, each once."""
+    """Samples are buffered while no broker accepts them; afterwards each of them is published once."""
     here = f"samples-{uuid.uuid4().hex[:12]}"
     admin.create_topic(here, [[2]])
     mine = Fleet(bootstrap=fleet.bootstrap, traffic=here, groups=fleet.groups)
@@ -120,7 +120,7 @@ def test_a_broker_goes_and_comes_back(
 
 
 def test_a_topic_that_is_missing_disturbs_nobody(scene: Scene, cluster: KafkaCluster, admin: Admin) -> None:
-    """It is said once with the cure, records wait, the agent leads on; once the topic is there, nothing is lost."""
+    """A missing topic is logged once with a cure; records wait, the agent leads; with the topic, nothing is lost."""
     name = uuid.uuid4().hex[:12]
     missing = Fleet(bootstrap=cluster.bootstrap, traffic=f"missing-{name}", groups="")
     scene.lay_out(INTERLEAVED)
@@ -144,7 +144,7 @@ def test_a_topic_that_is_missing_disturbs_nobody(scene: Scene, cluster: KafkaClu
 
 
 def test_a_killed_agent_loses_no_more_than_its_last_window(scene: Scene, fleet: Fleet) -> None:
-    """After SIGKILL all but the last window has been published, and the next agent repeats none of it."""
+    """After SIGKILL, all but the last window has been published, and the next agent repeats none of it."""
     every = 2
     scene.lay_out(INTERLEAVED)
     agent = scene.waiting_agent(**fleet.settings(every), election__identity="same")
@@ -153,7 +153,7 @@ def test_a_killed_agent_loses_no_more_than_its_last_window(scene: Scene, fleet: 
     agent.kill()
     killed = now_ms()
     former = fleet.samples()
-    # a look every second may be late, and the record is on its way for a moment
+    # a check every second may be late, and the record takes a moment to arrive
     assert killed - max(one.window_end for one in former) < (every + 2) * 1000
     again = scene.agent(**fleet.settings(every), election__identity="same")
     again.wait(lambda: counted(again) > ENOUGH_BYTES, "bytes are counted", timeout=90)
@@ -174,7 +174,7 @@ def test_a_killed_agent_loses_no_more_than_its_last_window(scene: Scene, fleet: 
 
 
 def test_of_two_agents_one_publishes(scene: Scene, fleet: Fleet) -> None:
-    """The one that is active for the group; when it dies the other goes on where it ended, and repeats nothing."""
+    """Only the group's active agent publishes; when it dies, the other continues without repeating anything."""
     scene.lay_out(INTERLEAVED)
     first = scene.waiting_agent(**fleet.settings(1), election__identity="first")
     second = scene.agent(**fleet.settings(1), election__identity="second")
@@ -188,12 +188,12 @@ def test_of_two_agents_one_publishes(scene: Scene, fleet: Fleet) -> None:
     samples = fleet.samples()
     hold_form(samples, every=1)
     ended = max(one.window_end for one in samples if run_of(one) == run)
-    # what remains of the first may have a last look while the second begins
+    # threads of the first agent may take one last sample while the second starts
     assert ended - min(one.window_start for one in samples if run_of(one) != run) <= 3_000
 
 
 def test_topics_are_created_on_request_and_what_is_too_large_is_dropped(scene: Scene, cluster: KafkaCluster) -> None:
-    """Brokers' defaults make the topic; a record that a topic refuses for its size is counted and stops no other."""
+    """Topics get the brokers' defaults; a record that is too large for its topic is counted and blocks no other."""
     name = uuid.uuid4().hex[:12]
     fleet = Fleet(bootstrap=cluster.bootstrap, traffic=f"made-{name}", groups=f"narrow-{name}")
     scene.admin.create_topic(fleet.groups, [[1]], config={"max.message.bytes": "100"})
@@ -217,7 +217,7 @@ def test_topics_are_created_on_request_and_what_is_too_large_is_dropped(scene: S
 
 
 def test_without_permission_the_agent_goes_on_and_counts_what_it_drops(tmp_path: Path) -> None:
-    """A full buffer drops its oldest records and counts them; once WRITE is allowed all others arrive, each once."""
+    """A full buffer drops its oldest records and counts them; once WRITE is allowed, each other record arrives once."""
     user, topic = "samerack", "samerack-traffic"
     listener = Listener(name="FLEET", protocol="SASL_PLAINTEXT", properties=plain({user: "secret"}))
     with (
@@ -257,7 +257,7 @@ def test_without_permission_the_agent_goes_on_and_counts_what_it_drops(tmp_path:
         assert {one.election for one in samples} == {""}
         assert agent.metric("samerack_publishing_refused", topic=topic, reason="not-allowed") == 0
         gone = dropped(agent)
-        # the agent numbers its records: what is in none of them was dropped
+        # the agent numbers its records: missing numbers were dropped
         numbers = {int(one.id.rpartition("-")[2]) for one in samples}
         assert max(numbers) - len(numbers) == gone.pop(("sample", "buffer-full"))
         assert not any(gone.values())

@@ -1,4 +1,4 @@
-"""On real brokers: what the policy forbids does not happen to the group, and what waits is made up for in time."""
+"""On real brokers, the group has no rebalance that the policy forbids, and a delayed one happens in time."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from sandbox.agent_process import AgentProcess
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene, holds_for
 
 _HALF_MINUTES = [{"cron": "* * * * *", "minutes": 0.5}]
-"""Open in the first half of every minute."""
+"""Windows that are open in the first half of each minute."""
 _LEFT_SECONDS = 6.0
-"""What it takes to move replicas, and the agent to see it."""
+"""The time to move replicas, and for the agent to see it."""
 _QUIET_SECONDS = 3.0
 
 
 def _led(scene: Scene, **settings: Any) -> AgentProcess:
-    """An agent that leads three members, all partitions near."""
+    """Starts an agent that leads three members, with all partitions read in rack."""
     scene.lay_out(INTERLEAVED)
     agent = scene.waiting_agent(**settings)
     for rack in (A, B, C):
@@ -28,7 +28,7 @@ def _led(scene: Scene, **settings: Any) -> AgentProcess:
 
 
 def _swap(scene: Scene, first: int, second: int) -> None:
-    """Two partitions change their racks."""
+    """Swaps the racks of two partitions."""
     placed = scene.admin.replicas([scene.topic])
     there, here = (placed[scene.topic, number].replicas for number in (second, first))
     scene.admin.move_replicas({(scene.topic, first): there, (scene.topic, second): here}, elect=False)
@@ -45,7 +45,7 @@ def _policy(agent: AgentProcess) -> dict[str, Any]:
 
 
 def test_who_proposes_triggers_nothing_and_plans_what_others_begin(scene: Scene) -> None:
-    """A swap of replicas is proposed once and counted; when a member goes and comes the plan is the best one again."""
+    """In mode `propose` a swap of replicas is proposed once and counted; a member's restart leads to the best plan."""
     agent = _led(scene, policy__mode="propose")
     before = scene.rebalances()
     _swap(scene, 0, 1)
@@ -67,7 +67,7 @@ def test_who_proposes_triggers_nothing_and_plans_what_others_begin(scene: Scene)
 
 
 def test_outside_of_its_windows_a_rebalance_waits(scene: Scene) -> None:
-    """A swap while the window is closed is followed when it opens, and the agent told when that would be."""
+    """A swap while the window is closed is followed when it opens, and the agent reports that time."""
     agent = _led(scene, policy__windows=_HALF_MINUTES)
     into = time.time() % 60
     if not 30 < into < 60 - _LEFT_SECONDS:
@@ -83,7 +83,7 @@ def test_outside_of_its_windows_a_rebalance_waits(scene: Scene) -> None:
 
 
 def test_no_restart_gets_around_the_cap(scene: Scene, tmp_path: Path) -> None:
-    """The second rebalance of the hour is not made, nor by the same agent killed and started again."""
+    """The agent does not trigger a second rebalance in the hour, nor after it is killed and restarted."""
     settings: dict[str, Any] = {
         "policy__most_per_hour": 1,
         "leading__session_timeout_seconds": 20,

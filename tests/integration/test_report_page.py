@@ -1,6 +1,6 @@
-"""The report in a real Chromium: readable everywhere, from one file, with nothing asked of anybody.
+"""The report in a real Chromium: readable everywhere, from one file, without any request.
 
-SAMERACK_SCREENSHOTS names a folder where each of its looks is drawn, for people.
+SAMERACK_SCREENSHOTS names a folder for screenshots.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _RESOURCES = "return performance.getEntriesByType('resource').map(entry => entry
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """One window for all tests of this file."""
+    """One browser window for all tests of this file."""
     with Browser() as opened:
         yield opened
 
 
 @pytest.fixture(params=["full", "empty"])
 def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A page with everything on it, and one with almost nothing."""
+    """A full page, and one with almost no content."""
     path = tmp_path / f"{request.param}.html"
     path.write_text(page(report() if request.param == "full" else empty()), encoding="utf-8")
     return path
@@ -38,7 +38,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("size", _WIDTHS)
 def test_it_can_be_read_everywhere(browser: Browser, file: Path, size: str, dark: bool) -> None:  # noqa: FBT001 - a table
-    """No sideways scrolling, texts stand out (WCAG AA), one width of each plot shows, and no letter of one is tiny."""
+    """The page does not scroll sideways, has enough contrast (WCAG AA), and shows each plot once with legible text."""
     browser.look(width=_WIDTHS[size], dark=dark)
     browser.open(file.as_uri())
     if folder := os.environ.get("SAMERACK_SCREENSHOTS"):
@@ -58,7 +58,7 @@ def test_it_can_be_read_everywhere(browser: Browser, file: Path, size: str, dark
 
 
 def test_it_is_one_file(browser: Browser, file: Path) -> None:
-    """No script, no request, no complaint in the console."""
+    """The page has no script, makes no request, and the console has no message."""
     browser.complaints()
     browser.open(file.as_uri())
     assert browser.run(_RESOURCES) == []
@@ -67,7 +67,7 @@ def test_it_is_one_file(browser: Browser, file: Path) -> None:
 
 
 def test_plots_and_tables_have_names(browser: Browser, file: Path) -> None:
-    """What is drawn is told in words, and every table has a caption or stands in a named region."""
+    """Each plot has a text label, and each table has a caption or is in a named region."""
     browser.open(file.as_uri())
     assert all(browser.run("return [...document.querySelectorAll('[role=img]')].map(e => e.ariaLabel)"))
     nameless = "t => !t.caption && !t.closest('[aria-labelledby], [aria-label]')"

@@ -1,6 +1,6 @@
-"""Real agents on real brokers with TLS and SASL: what leads, what is refused in one line, and how often it is tried.
+"""Real agents on real brokers with TLS and SASL: which settings work, the one-line errors, and the retries.
 
-One cluster has a listener for each way; members and administration use the open one.
+One cluster has a listener for each authentication; members and administration use the open one.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ PASSWORD: Final = "of-the-agent"  # noqa: S105 - of this test
 AUDIENCE: Final = "kafka"
 WAYS: Final = ("TLS", "MTLS", "PLAIN", "SCRAM", "OAUTH")
 _FAILED: Final = "Failed authentication"
-"""What a broker logs of a connection that it refuses."""
+"""What a broker logs for a connection that it refuses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secured:
-    """A cluster, its tokens, and the settings by which an agent is accepted, by listener."""
+    """A cluster, its token server, and the settings with which an agent is accepted, by listener."""
 
     cluster: Cluster
     tokens: TokenServer
@@ -59,7 +59,7 @@ def _listener(name: str, protocol: str, *properties: Mapping[str, str]) -> Liste
 
 @pytest.fixture(scope="module")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """All ways, right and wrong, on one cluster."""
+    """One cluster with a listener for each valid and each invalid authentication."""
     folder = tmp_path_factory.mktemp("secured")
     authority, stranger = Authority.new(folder), Authority.new(folder, "stranger")
     broker, client = authority.issue("broker").both, authority.issue("client")
@@ -106,7 +106,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
 
 
 def set_password(cluster: Cluster, password: str) -> None:
-    """The agent's password for SCRAM."""
+    """Set the agent's password for SCRAM."""
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     change = UserScramCredentialUpsertion(USER, info, password.encode())
     client = AdminClient({"bootstrap.servers": cluster.bootstrap})
@@ -116,7 +116,7 @@ def set_password(cluster: Cluster, password: str) -> None:
 
 @pytest.mark.parametrize("way", WAYS)
 def test_the_agent_leads_and_measures(secured: Secured, way: str, tmp_path: Path) -> None:
-    """Both of its clients are accepted: it leads real members and counts their bytes; no secret is in its log."""
+    """Both clients of the agent are accepted: it leads real members and counts their bytes; its log has no secret."""
     group, bootstrap = f"group-{way.lower()}", secured.cluster.secured(way)
     settings = {**secured.settings[way], "traffic.poll_seconds": 1, "traffic.window_seconds": 5}
     with ExitStack() as stack:
@@ -132,7 +132,7 @@ def test_the_agent_leads_and_measures(secured: Secured, way: str, tmp_path: Path
         assert agent.get("/readyz")[0] == 200
         log = (tmp_path / "agent.log").read_text(encoding="utf-8")
     assert PASSWORD not in log
-    assert "eyJ" not in log  # how every JWT begins
+    assert "eyJ" not in log  # the prefix of every JWT
 
 
 WRONG: Final = {
@@ -154,7 +154,7 @@ WRONG: Final = {
         "answers 401 Unauthorized; check kafka",
     ),
 }
-"""Listener, what differs from what is right, and what the error says."""
+"""The listener, the changed settings, and a part of the error message."""
 
 
 def _wrong(secured: Secured, case: str) -> tuple[str, dict[str, str], str]:
@@ -178,7 +178,7 @@ def test_what_is_wrong_is_one_line(secured: Secured, case: str) -> None:
 
 
 def test_a_refusal_that_comes_late_is_one_line(secured: Secured, tmp_path: Path) -> None:
-    """While brokers are away the agent waits, not ready; once they are there and refuse it, it ends all the same."""
+    """While brokers are down, the agent waits and is not ready; once they run and refuse it, it ends with one line."""
     listener, settings, message = _wrong(secured, "password")
     cluster, (broker, *_) = secured.cluster, secured.cluster.brokers
     (bootstrap, *_) = cluster.secured(listener).split(",")
@@ -199,7 +199,7 @@ def test_a_refusal_that_comes_late_is_one_line(secured: Secured, tmp_path: Path)
 
 
 def test_a_token_that_the_brokers_refuse(secured: Secured) -> None:
-    """A token for others is told as the brokers' refusal, and one that has ended as theirs or the client's own."""
+    """The error for another audience's token names the brokers' refusal; an expired token, theirs or the client's."""
     refused = ("the brokers refuse SASL OAUTHBEARER: ", "check that issuer, audience, scope and signing keys")
     unused = ("Must supply an unexpired token", "check the settings of TLS and SASL")
     try:
@@ -218,7 +218,7 @@ def test_a_token_that_the_brokers_refuse(secured: Secured) -> None:
 
 
 def test_a_wrong_password_is_tried_a_few_times_only(secured: Secured) -> None:
-    """An agent that is refused at its start has knocked a few times at each broker, and is gone."""
+    """An agent that is refused at its start tries at most eight times per broker, and ends."""
     before = secured.attempts()
     listener, settings, _ = _wrong(secured, "password")
     run(secured.cluster.secured(listener), settings, "run", "-g", "orders", "-s", "web.port=0")
@@ -226,7 +226,7 @@ def test_a_wrong_password_is_tried_a_few_times_only(secured: Secured) -> None:
 
 
 def test_a_password_that_changes_makes_no_storm(secured: Secured, tmp_path: Path) -> None:
-    """A running agent that is refused lives, is not ready, says it once, knocks ever more rarely, and comes back."""
+    """A refused running agent keeps running, is not ready, logs it once, backs off, and recovers."""
     cluster, group = secured.cluster, "group-rotated"
     settings = {**secured.settings["SCRAM"], "traffic.poll_seconds": 1}
     agent = AgentProcess(cluster.secured("SCRAM"), groups=[group], log=tmp_path / "agent.log", settings=settings)
@@ -234,18 +234,18 @@ def test_a_password_that_changes_makes_no_storm(secured: Secured, tmp_path: Path
         agent.wait_role("waiting")
         set_password(cluster, "another")
         try:
-            for broker in cluster.brokers:  # connections that are there stay: a password is for new ones
+            for broker in cluster.brokers:  # open connections stay open: only new ones use the password
                 cluster.restart_broker(broker)
             agent.wait(lambda: "refuse SASL SCRAM-SHA-512" in agent.get("/readyz")[1], "it is not ready, and says why")
-            time.sleep(20)  # the first pauses are short, and restarted brokers are found anew
+            time.sleep(20)  # the first pauses are short, and restarted brokers are discovered again
             before, begun = secured.attempts(), time.monotonic()
             time.sleep(15)
             attempts = secured.attempts() - before
-            print(f"{attempts} attempts in {time.monotonic() - begun:.0f} s")  # noqa: T201 - pytest -rP shows what was measured
-            assert attempts <= 30  # 3 were counted on a busy machine, 150 in 20 s without pauses
+            print(f"{attempts} attempts in {time.monotonic() - begun:.0f} s")  # noqa: T201 - pytest -rP shows the measurement
+            assert attempts <= 30  # measured: 3 on a busy machine, 150 in 20 s without pauses
             assert (agent.running, agent.get("/readyz")[0], agent.get("/healthz")[0]) == (True, 503, 200)
             told = [event["error"] for event in agent.events("look-failed") if "refuse SASL" in event["error"]]
-            assert len(told) <= 4  # of two parts that look, each once for each of the two clients
+            assert len(told) <= 4  # two components poll, each logs once for each of the two clients
         finally:
             set_password(cluster, PASSWORD)
         agent.wait(lambda: agent.get("/readyz")[0] == 200, "it is ready again", timeout=90)

@@ -1,4 +1,4 @@
-"""A sidecar in every pod: the one that leads learns all racks from the others, with no help of clients."""
+"""A sidecar in each pod: the leading one learns all racks from the others, without the help of clients."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -12,20 +12,20 @@ from tests.integration.pods import PYTHON, Container, Pods, shown, told, wait_re
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 _NEAR: Final = {A: {0, 3}, B: {1, 4}, C: {2, 5}}
-"""By rack the partitions of INTERLEAVED that stand there."""
+"""The partitions of INTERLEAVED by rack."""
 
 
 @pytest.fixture
 def pods(cluster: ContainerCluster) -> Iterator[Pods]:
-    """A network with the cluster's brokers and no way out."""
+    """A network with the cluster's brokers and no other connection."""
     with Pods(cluster) as opened:
         yield opened
 
 
 def _pod(pods: Pods, scene: Scene, client: str, rack: str, role: str) -> tuple[Container, Container]:
-    """A sidecar that tells its rack, started first as native sidecars are, and a consumer beside it that does not.
+    """Starts a sidecar with a rack, first as native sidecars are, and a consumer without one in the same pod.
 
-    The consumer waits until the sidecar has its role: the first of a group has to be elected before it can lead.
+    The consumer starts once the sidecar has its role: the first of a group has to be elected before it can lead.
     """
     sidecar = pods.start(
         f"sidecar in {rack}",
@@ -45,7 +45,7 @@ def _pod(pods: Pods, scene: Scene, client: str, rack: str, role: str) -> tuple[C
         topics=(scene.topic,),
         client_id=f"{client}-{rack}",
         assignors=("range",),
-        properties={"heartbeat.interval.ms": "500", "session.timeout.ms": "10000"},  # one that is killed is soon missed
+        properties={"heartbeat.interval.ms": "500", "session.timeout.ms": "10000"},  # a killed member is removed soon
     )
     command = ["-m", f"sandbox.members.{client}", *command_line(settings)]
     consumer = pods.start(f"{client} in {rack}", entrypoint=PYTHON, command=command, beside=sidecar)
@@ -53,7 +53,7 @@ def _pod(pods: Pods, scene: Scene, client: str, rack: str, role: str) -> tuple[C
 
 
 def _given(scene: Scene) -> dict[str, set[int]]:
-    """Partitions by the rack in the client id, as the broker has them from the group's leader."""
+    """Partitions by the rack in the client id, as the leader assigned them by the broker."""
     given = scene.given() or {}
     return {client_id[-len(A) :]: {number for _, number in partitions} for client_id, partitions in given.items()}
 
@@ -65,7 +65,7 @@ def _role(sidecar: Container) -> str:
 
 @pytest.mark.timeout(240)
 def test_sidecars_tell_the_one_that_leads(pods: Pods, scene: Scene) -> None:
-    """Every member reads in its own rack, though none has told it; when the leading pod is gone, another leads so."""
+    """Each member reads in its own rack without sending it; after the leading pod is killed, another leads as well."""
     scene.lay_out(INTERLEAVED)
     running = [
         _pod(pods, scene, client, rack, role)

@@ -1,4 +1,4 @@
-"""Java's sticky leaders give partitions to a member without topics that stands first: the agent never stands there."""
+"""Java's sticky leaders assign partitions to a member without topics that is the first: the agent never is."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
 def test_a_sticky_leader_gives_the_agent_nothing(scene: Scene, assignor: str) -> None:
-    """Agents that come into a running sticky group choose their place before joining, and get no partition."""
+    """An agent that joins a running sticky group chooses its place before, and gets no partition."""
     scene.lay_out(INTERLEAVED)
     for rack in (A, B, C):
         scene.join("java", rack, assignor=assignor)

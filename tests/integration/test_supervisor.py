@@ -1,4 +1,4 @@
-"""The working process dies, hangs, sleeps or cannot start: its supervisor replaces it, and the group goes on."""
+"""The worker process dies, hangs, sleeps or cannot start: its supervisor replaces it, and the group continues."""
 
 import os
 import signal
@@ -25,31 +25,31 @@ def _led(scene: Scene, *, config: Path | None = None, **settings: object) -> Age
 
 
 def _worker(agent: AgentProcess) -> psutil.Process:
-    """The process that works."""
+    """The agent's worker process."""
     return psutil.Process(agent.events("started")[-1]["process"])
 
 
 def _back(agent: AgentProcess, died: psutil.Process) -> None:
-    """Waits until another process leads."""
+    """Waits until another worker leads."""
     wait_until(lambda: len(agent.events("started")) > 1 and agent.role() == "leading", "a new worker leads")
     assert _worker(agent).pid != died.pid
 
 
 def test_a_killed_worker_is_replaced(scene: Scene) -> None:
-    """Killed while the group is stable, its successor leads the same generation; no member is told of anything."""
+    """After a kill in a stable group, the next worker leads the same generation, without a rebalance."""
     agent = _led(scene, web__port=_free_port())
     before, worker = scene.rebalances(), _worker(agent)
     killed = time.monotonic()
     worker.kill()
     _back(agent, worker)
-    print(f"leads again after {time.monotonic() - killed:.1f} s")  # noqa: T201 - pytest -rP shows what was measured
+    print(f"leads again after {time.monotonic() - killed:.1f} s")  # noqa: T201 - pytest -rP shows the measurement
     assert holds_for(2.0, lambda: scene.rebalances() == before)
     assert agent.events("worker-died")[0]["reason"] == "exit code -9"
     scene.finish()
 
 
 def test_a_stopped_worker_is_replaced(scene: Scene) -> None:
-    """One that sleeps gives no sign of life for a second, and is killed and replaced like a dead one."""
+    """A suspended worker that sends no sign of life for a second is killed and replaced."""
     agent = _led(scene, web__port=_free_port())
     before, worker = scene.rebalances(), _worker(agent)
     worker.suspend()
@@ -60,7 +60,7 @@ def test_a_stopped_worker_is_replaced(scene: Scene) -> None:
 
 
 def test_killed_in_a_rebalance_costs_no_session(scene: Scene) -> None:
-    """Killed while the group waits in JoinGroup, its successor takes the place up and the group gets its plan."""
+    """After a kill while the group waits in JoinGroup, the next worker takes over the membership and sends the plan."""
     agent = _led(scene, web__port=_free_port())
     slow = scene.seats[0].member
     os.kill(slow.pid, signal.SIGSTOP)
@@ -83,7 +83,7 @@ def test_killed_in_a_rebalance_costs_no_session(scene: Scene) -> None:
 
 
 def test_one_that_dies_again_and_again_only_observes(scene: Scene) -> None:
-    """The groups are left for it by member id, and a worker that joins none of them measures on."""
+    """After too many deaths the supervisor leaves the groups by member id; a worker that joins none still measures."""
     agent = _led(scene, web__port=_free_port(), supervisor__most_deaths=2, supervisor__calm_seconds=600)
     for deaths in (1, 2):
         _worker(agent).kill()
@@ -99,7 +99,7 @@ def test_one_that_dies_again_and_again_only_observes(scene: Scene) -> None:
 
 
 def test_one_that_cannot_start_leaves_its_groups(scene: Scene, tmp_path: Path) -> None:
-    """With settings that no successor can read, the group is left for the dead worker long before its session ends."""
+    """If settings become invalid, the supervisor leaves the group for the dead worker long before its session ends."""
     config = tmp_path / "samerack.yaml"
     config.write_text("policy: {burst: 3}\n", encoding="utf-8")
     agent = _led(scene, config=config, leading__session_timeout_seconds=60, leading__heartbeat_seconds=0.5)
@@ -115,7 +115,7 @@ def test_one_that_cannot_start_leaves_its_groups(scene: Scene, tmp_path: Path) -
 
 
 def test_a_worker_ends_with_its_supervisor(scene: Scene) -> None:
-    """Should the supervisor be killed, its worker leaves the group properly and ends."""
+    """If the supervisor is killed, its worker leaves the group and ends."""
     agent = _led(scene)
     worker = _worker(agent)
     os.kill(agent.process.pid, signal.SIGKILL)
@@ -126,7 +126,7 @@ def test_a_worker_ends_with_its_supervisor(scene: Scene) -> None:
 
 
 def _free_port() -> int:
-    """A port that the worker and its successors listen on."""
+    """A port for the worker and the workers after it."""
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         return int(found.getsockname()[1])

@@ -1,4 +1,4 @@
-"""A clean takeover of running groups: the agent leads within seconds, nothing is lost, and nothing is read twice."""
+"""A clean takeover of running groups: the agent leads within seconds, and no record is lost or read twice."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from sandbox.settings import free_ports
 from tests.integration.scene import A, B, C, Scene, now_ms
 
 SPREAD = ((2,), (3,), (1,), (2,), (3,), (1,))
-"""Brokers by partition: roundrobin, whose members come in the order of racks, has none of them near."""
+"""Brokers by partition: roundrobin, with members in the order of racks, reads none of them in rack."""
 _ASSIGNORS = {"kafka-python": "range"}
-"""kafka-python's roundrobin fails on a member without topics; the others' range would know racks."""
+"""kafka-python's roundrobin fails on a member without topics; the others' range would be rack-aware."""
 _PAUSES = {"java": 5.0, "kafka-python": 5.0, "aiokafka": 5.0, "confluent": 7.0}
-"""The longest pause in seconds on a busy machine; what scripts/takeovers grants is a fraction of it."""
+"""The longest pause in seconds on a busy machine; scripts/takeovers allows a fraction of it."""
 _HELD_PAUSE_SECONDS = 20.0
-"""The longest where the worker dies while it holds the group: mostly the start of a process on a busy machine."""
+"""The longest if the worker dies while it holds the group: mostly the start of a process on a busy machine."""
 _PATIENT = 30.0
-"""`leading.takeover_wait_seconds` for members that a busy machine lets rejoin late."""
+"""`leading.takeover_wait_seconds` for members that rejoin late on a busy machine."""
 _ANSWER_SECONDS = 120.0
 _AGAIN_SECONDS = 60.0
-"""How long it is tried again where the answer says so, or where it was undone: both happen on a busy machine."""
+"""How long a takeover is retried if the answer says so, or if it was undone: both happen on a busy machine."""
 
 
 def _following(scene: Scene, *clients: str, assignor: str = "", **settings: Any) -> AgentProcess:
@@ -46,14 +46,14 @@ def _following(scene: Scene, *clients: str, assignor: str = "", **settings: Any)
 
 
 def _asking(scene: Scene, agent: AgentProcess, *options: str) -> subprocess.Popen[str]:
-    """`samerack lead GROUP --takeover clean --json`."""
+    """Starts `samerack lead GROUP --takeover clean --json`."""
     url = agent.events("started")[-1]["url"].removesuffix("/metrics")
     line = [sys.executable, "-m", "agent.cli.main", "lead", scene.group, "--takeover", "clean", "--json"]
     return subprocess.Popen([*line, "--url", url, *options], stdout=subprocess.PIPE, text=True)
 
 
 def _lead(scene: Scene, agent: AgentProcess, *options: str) -> tuple[int, dict[str, Any]]:
-    """Its exit code and answer; asked again where the answer says so."""
+    """The exit code and the answer of `samerack lead`; retried if the answer says so."""
     until = time.monotonic() + _AGAIN_SECONDS
     while True:
         asking = _asking(scene, agent, *options)
@@ -64,12 +64,12 @@ def _lead(scene: Scene, agent: AgentProcess, *options: str) -> tuple[int, dict[s
 
 
 def _until_held(agent: AgentProcess) -> None:
-    """Waits until the leader is evicted and the group held; librdkafka's members need seconds to come back."""
+    """Waits until the leader is evicted and the group held; librdkafka's members need seconds to rejoin."""
     wait_until(lambda: bool(agent.events("takeover", action="hold")), "the group is held", pause=0.01)
 
 
 def _taken_over(scene: Scene, agent: AgentProcess, client: str) -> None:
-    """Has the agent take over, and holds that it did so quickly."""
+    """Has the agent take over, and asserts that the pause is short."""
     until = time.monotonic() + _AGAIN_SECONDS
     while True:
         since = now_ms()
@@ -81,19 +81,19 @@ def _taken_over(scene: Scene, agent: AgentProcess, client: str) -> None:
     assert agent.role() == "leading"
     scene.wait_settled(cross_rack=0)
     pause = scene.longest_pause(since_ms=since)
-    print(f"{client}: pause {pause:.2f} s, {answer}")  # noqa: T201 - pytest -rP shows what was measured
+    print(f"{client}: pause {pause:.2f} s, {answer}")  # noqa: T201 - pytest -rP shows the measurement
     assert pause < _PAUSES[client]
 
 
 @pytest.mark.parametrize("client", ["java", "confluent"])
 def test_a_running_group_is_taken_over(scene: Scene, client: str) -> None:
-    """Asked to, the agent leads; its plan has everything near, the pause is short, no record is lost or read twice."""
+    """On request the agent leads: all reads are in rack, the pause is short, no record is lost or read twice."""
     _taken_over(scene, _following(scene, client, client, client), client)
     scene.finish()
 
 
 def test_a_running_group_with_a_sticky_assignor_is_taken_over(scene: Scene) -> None:
-    """The agent is in it without an instance id, behind the first member: who is before it is evicted, too."""
+    """The agent has no instance id and is not the first in the group: members before it are evicted too."""
     agent = _following(scene, "aiokafka", "aiokafka", "aiokafka", assignor="sticky")
     present = scene.presence()
     assert present is not None
@@ -103,7 +103,7 @@ def test_a_running_group_with_a_sticky_assignor_is_taken_over(scene: Scene) -> N
 
 
 def test_a_dry_run_and_what_speaks_against_it(scene: Scene) -> None:
-    """It tells the gain and changes nothing; once the agent leads, to ask again is refused with exit code 1."""
+    """A dry run reports the gain and changes nothing; once the agent leads, a takeover is refused with exit code 1."""
     agent = _following(scene, "kafka-python", "kafka-python", "kafka-python")
     before = scene.rebalances()
     code, answer = _lead(scene, agent, "--dry-run")
@@ -120,11 +120,11 @@ def test_a_dry_run_and_what_speaks_against_it(scene: Scene) -> None:
 
 
 def test_a_cooperative_group_is_refused(scene: Scene) -> None:
-    """With the reason, and without a rebalance."""
+    """A takeover of a cooperative group is refused with the reason, without a rebalance."""
     scene.lay_out(SPREAD)
     for rack in (A, B):
         scene.join("confluent", rack, assignor="cooperative-sticky")
-        scene.wait_settled()  # librdkafka's members that join while partitions move may wait for each other for minutes
+        scene.wait_settled()  # librdkafka's members that join while partitions move may block each other for minutes
     agent = scene.agent()
     agent.wait_role("following")
     scene.wait_settled()
@@ -137,16 +137,16 @@ def test_a_cooperative_group_is_refused(scene: Scene) -> None:
 
 
 def test_by_itself_where_the_setting_says_so(scene: Scene) -> None:
-    """Once the group has been at peace for some seconds, and only because the policy says that it is worth it."""
+    """With the setting, the agent takes over by itself once the group has been stable for some seconds."""
     agent = _following(scene, "kafka-python", "kafka-python", "kafka-python", leading__takeover="clean")
-    agent.wait_role("leading", timeout=150)  # what is undone is tried again
+    agent.wait_role("leading", timeout=150)  # an undone takeover is retried
     scene.wait_settled(cross_rack=0)
     assert agent.events("takeover", action="leads")
     scene.finish()
 
 
 def test_killed_while_the_group_is_held(scene: Scene) -> None:
-    """The supervisor removes the pending member, the next worker takes over the place: a bounded pause."""
+    """If the worker dies while the group is held, the supervisor removes the pending member: the pause is bounded."""
     agent = _following(scene, "confluent", "confluent", "confluent", web__port=free_ports(1)[0])
     worker = psutil.Process(agent.events("started")[-1]["process"])
     since = now_ms()
@@ -165,7 +165,7 @@ def test_killed_while_the_group_is_held(scene: Scene) -> None:
 
 
 def test_an_evicted_leader_that_does_not_come_back(scene: Scene) -> None:
-    """The group is held for four seconds at most, then goes on without it; it joins again when it wakes up."""
+    """If an evicted leader does not rejoin, the group continues without it after 4 s; it rejoins when it resumes."""
     agent = _following(scene, "confluent", "confluent", "confluent")
     leader = str(agent.events("joined")[-1]["leader"])
     (seat,) = (seat for seat in scene.seats if leader.startswith(seat.settings.client_id))
@@ -178,15 +178,15 @@ def test_an_evicted_leader_that_does_not_come_back(scene: Scene) -> None:
         os.kill(seat.member.pid, signal.SIGCONT)
     answer = json.loads(told)
     assert (asking.returncode, answer["outcome"], agent.role()) == (0, "leads", "leading"), answer
-    # less than four where a follower was evicted too, because it would have led, and its return was enough; never as
-    # long as the least session timeout that brokers allow by default
+    # less than four if a follower that would have led was evicted too, and its rejoin was enough; always shorter than
+    # the shortest session timeout that brokers allow by default
     assert 0.3 < answer["held_seconds"] < 6.0
     scene.wait_settled()
     scene.finish()
 
 
 def test_a_member_that_sleeps_is_not_waited_for(scene: Scene) -> None:
-    """Beyond leading.takeover_wait_seconds the agent holds nothing up, and the rebalance ends as any other."""
+    """After leading.takeover_wait_seconds the agent does not hold the group for a member that does not rejoin."""
     agent = _following(scene, "kafka-python", "kafka-python", "kafka-python", leading__takeover_wait_seconds=5.0)
     slow = scene.seats[0].member
     os.kill(slow.pid, signal.SIGSTOP)

@@ -1,12 +1,12 @@
-"""An agent that is started into a running group becomes its leader without anybody being thrown out."""
+"""An agent that joins a running group becomes its leader without the eviction of a member."""
 
 import pytest
 
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 _MOST_DEPLOYS = 10
-"""Another member may hold the front place until it is deployed itself; in a cooperative group the agent keeps the place
-that it chose, and newcomers may come before it."""
+"""Another member may be first in the order until it is restarted itself; in a cooperative group the agent keeps its
+place, and new members may come before it."""
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ that it chose, and newcomers may come before it."""
     ],
 )
 def test_a_deploy_hands_over_the_lead(scene: Scene, assignor: str, clients: tuple[str, ...]) -> None:
-    """It takes the front place, and a rolling restart of the members makes it lead; no record is lost or read twice."""
+    """The agent takes the first place, and leads after rolling restarts; no record is lost or read twice."""
     scene.lay_out(INTERLEAVED)
     for client, rack in zip(clients, (A, B, C), strict=True):
         scene.join(client, rack, assignor=assignor)
@@ -33,7 +33,7 @@ def test_a_deploy_hands_over_the_lead(scene: Scene, assignor: str, clients: tupl
         for seat in tuple(scene.seats):
             scene.redeploy(seat)
             scene.wait_settled()
-    print(f"led after {deploys} deploys")  # noqa: T201 - pytest -rP shows what was measured
+    print(f"led after {deploys} deploys")  # noqa: T201 - pytest -rP shows the measurement
     scene.wait_settled(cross_rack=0)
     assert scene.owned_twice_ever() == []
     scene.finish()

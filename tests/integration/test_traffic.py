@@ -1,4 +1,4 @@
-"""What the agent measures of real groups of every kind on real brokers, and what it does without a permission."""
+"""The agent's measurements of real groups of each kind on real brokers, also without a permission."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def member(cluster: KafkaCluster, group: str, topic: str, rack: str, **propertie
 
 
 def test_classic_and_new_groups_are_measured(cluster: KafkaCluster, placed: str, group: str, looking: Looking) -> None:
-    """Both protocols appear with racks, shares and bytes that match what their clients counted."""
+    """Groups of both protocols have racks, shares and bytes that match the counts of their clients."""
     new, feeds = f"{group}-new", {placed: 6}
     often = {"auto.commit.interval.ms": "500"}
     with (
@@ -49,12 +49,12 @@ def test_classic_and_new_groups_are_measured(cluster: KafkaCluster, placed: str,
     ):
         with Feeder(cluster.bootstrap, feeds):
             looking.until(lambda seen: bool(measured(seen, group) and measured(seen, new)))
-        # the first commits of a group leave open where it began: counted is what comes after them
+        # a group's first commits do not tell its start offsets: only later records are counted
         begun = looking.at_rest(classic, group)
         with Feeder(cluster.bootstrap, feeds, pause=0.01):
             looking.until(lambda _: looking.records(group) > begun.records + _ENOUGH_RECORDS)
         ended = looking.at_rest(classic, group)
-        # short batches in bursts are what envelopes are guessed worst of; `scripts/bench traffic` has the error of more
+        # envelopes are estimated worst for bursts of short batches; `scripts/bench traffic` has more errors
         assert ended.counted - begun.counted == pytest.approx(ended.received - begun.received, rel=0.15)
         snapshot = looking.board.latest()
         first, second = measured(snapshot, group), measured(snapshot, new)
@@ -63,7 +63,7 @@ def test_classic_and_new_groups_are_measured(cluster: KafkaCluster, placed: str,
     assert second is not None
     assert (first.kind, second.kind) == ("classic", "consumer")
     assert [one.rack.rack for one in (*first.members, *second.members)] == ["rack-a", "rack-c"]
-    # four of the six partitions have a replica in either rack: what is read across is a third
+    # four of the six partitions have a replica in either rack: a third of the reads crosses racks
     for one in (first, second):
         assert one.shares.present_partitions == pytest.approx(1 / 3)
         assert one.shares.present_bytes == pytest.approx(1 / 3, abs=0.05)
@@ -74,7 +74,7 @@ def test_classic_and_new_groups_are_measured(cluster: KafkaCluster, placed: str,
 
 
 def test_statistics_make_a_member_exact(cluster: KafkaCluster, placed: str, group: str, looking: Looking) -> None:
-    """Posted counters replace the estimate of their member, and only theirs; what no log explains counts nowhere."""
+    """Posted counters replace the estimate of their member only; counters beyond the logs' growth are ignored."""
     with (
         Feeder(cluster.bootstrap, {placed: 6}),
         member(cluster, group, placed, "rack-a"),
@@ -111,7 +111,7 @@ def test_statistics_make_a_member_exact(cluster: KafkaCluster, placed: str, grou
 def test_a_missing_permission_costs_one_figure(
     cluster: KafkaCluster, placed: str, group: str, looking: Looking, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without log sizes there are no bytes, without READ the serving replica is told by the rule; all else stays."""
+    """Without log sizes there are no bytes, without READ the serving replica is guessed; all else is measured."""
     ask = Wire.ask
     denied: list[type[Any]] = [DescribeLogDirsRequest, FetchRequest]
 
@@ -137,7 +137,7 @@ def test_a_missing_permission_costs_one_figure(
 
 
 def test_one_look_for_the_command_line(cluster: KafkaCluster, placed: str, group: str) -> None:
-    """A look without an agent shows groups and shares at once, and ends its connections."""
+    """A single poll without an agent gives groups and shares at once."""
     with member(cluster, group, placed, "rack-a") as one:
         one.wait(lambda: len(one.owned) == 6, "it has all partitions")
         snapshot = observe(settings_for(cluster, group), seconds=0)

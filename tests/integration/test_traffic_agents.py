@@ -1,4 +1,4 @@
-"""Two agents that measure one group: what they count together is what one agent alone counts, each record once."""
+"""Two agents that measure one group together count what a single agent counts, each record once."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _POLL_SECONDS: Final = 0.5
 _OFTEN: Final[dict[str, Any]] = {"traffic__poll_seconds": _POLL_SECONDS, "traffic__probe_seconds": 5}
 _RACKS: Final = {f"*-{rack}": rack for rack in (A, B, C)}
 _LOST_SECONDS: Final = 12.0
-"""Around a change of agents: the session of the one before, and a look of each; a busy machine's share on top."""
+"""At a change of agents: the former agent's session, one poll of each, and a margin for a busy machine."""
 
 
 class Telling(threading.Thread):
-    """A consumer that brings an agent its own counters, as an application beside a sidecar does."""
+    """A consumer that posts its own counters to an agent, like an application with a sidecar."""
 
     def __init__(self, scene: Scene, agent: AgentProcess, rack: str) -> None:
         super().__init__(name="telling", daemon=True)
@@ -60,26 +60,26 @@ class Telling(threading.Thread):
             self.answers.append(answer.status)
 
     def run(self) -> None:
-        """Read until ended."""
+        """Poll until the end is requested."""
         while not self._ended.is_set():
             self._consumer.poll(0.1)
         self._consumer.close()
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start the thread."""
         self.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
     ) -> None:
-        """End."""
+        """End the thread."""
         self._ended.set()
         self.join(10)
 
 
 def counted(*agents: AgentProcess) -> Counter[tuple[str, str]]:
-    """`records`, `bytes` and `dollars` that the agents count together, by method."""
+    """The sums of records, bytes and dollars over the agents, by method."""
     sums: Counter[tuple[str, str]] = Counter()
     names = {
         "samerack_consumed_records_total": "records",
@@ -95,12 +95,12 @@ def counted(*agents: AgentProcess) -> Counter[tuple[str, str]]:
 
 
 def records(sums: Counter[tuple[str, str]], *methods: str) -> float:
-    """Records by these methods."""
+    """The sum of records over these methods."""
     return sum(count for (what, method), count in sums.items() if what == "records" and method in methods)
 
 
 def at_rest(*agents: AgentProcess) -> list[Counter[tuple[str, str]]]:
-    """What each counts once all is read, committed and looked at by everyone, a standby too."""
+    """The counts of each agent once all records are read, committed and polled by all agents, a standby too."""
     seen: list[list[Counter[tuple[str, str]]]] = []
 
     def unchanged() -> bool:
@@ -118,7 +118,7 @@ def at_rest(*agents: AgentProcess) -> list[Counter[tuple[str, str]]]:
 
 @pytest.fixture
 def alone(scene: Scene, tmp_path: Path) -> Iterator[AgentProcess]:
-    """An agent that measures the group for itself, without any election."""
+    """An agent that measures the group alone, without an election."""
     settings = {
         "traffic.groups": [scene.group],
         "traffic.poll_seconds": _POLL_SECONDS,
@@ -133,7 +133,7 @@ def alone(scene: Scene, tmp_path: Path) -> Iterator[AgentProcess]:
 
 
 def feed(scene: Scene, seconds: float) -> None:
-    """Records for a while."""
+    """Write records for a while."""
     with Feeder(scene.cluster.bootstrap, {scene.topic: len(INTERLEAVED)}, pause=0.01) as feeder:
         time.sleep(seconds)
         feeder.finish()
@@ -141,7 +141,7 @@ def feed(scene: Scene, seconds: float) -> None:
 
 @pytest.mark.timeout(300)
 def test_two_agents_count_what_one_counts(scene: Scene, alone: AgentProcess) -> None:
-    """Each record once, whichever agent leads and whichever a client tells of itself; around a change none twice."""
+    """Each record is counted once, whichever agent leads and whichever gets counters; none twice around a change."""
     scene.admin.create_topic(scene.topic, INTERLEAVED)
     first = scene.waiting_agent(**_OFTEN, election__identity="first")
     second = scene.agent(**_OFTEN, election__identity="second")
@@ -184,7 +184,7 @@ def test_two_agents_count_what_one_counts(scene: Scene, alone: AgentProcess) -> 
         whole = changed - grown
         sent = records(whole, "estimated")
         missing = sent - sum(records(one, "exact", "estimated") for one in ours)
-        print(f"{missing:.0f} of {sent:.0f} records in {seconds:.1f} s were counted by nobody")  # noqa: T201 - pytest -rP shows what was measured
+        print(f"{missing:.0f} of {sent:.0f} records in {seconds:.1f} s were counted by nobody")  # noqa: T201 - pytest -rP shows the measurement
         assert 0 <= missing <= sent * _LOST_SECONDS / seconds
         assert records(ours[1], "exact") == pytest.approx(sent / 3)
 

@@ -1,4 +1,4 @@
-"""A leader weighs partitions by what is read of them: its plan follows a hot partition, and noise moves nothing."""
+"""A leader weighs partitions by their traffic: its plan follows a hot partition, and noise moves no partition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HOT = 40
 
 
 def test_the_plan_follows_the_traffic_and_not_its_noise(scene: Scene) -> None:
-    """Two of four partitions have to cross racks; when one of them gets hot it changes places with a cold one, once."""
+    """Two of four partitions have to cross racks; when one of them gets hot, it is swapped with a cold one, once."""
     scene.lay_out([[1]] * 4)
     agent = scene.waiting_agent(traffic__poll_seconds=1)
     near = scene.join("confluent", A, auto_commit_interval_ms="500")

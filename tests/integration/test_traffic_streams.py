@@ -1,4 +1,4 @@
-"""What the agent measures of real Kafka Streams applications, on the classic protocol and on KIP-1071."""
+"""The agent's measurements of real Kafka Streams applications, on the classic protocol and on KIP-1071."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.integration.members import start_streams
 def test_kafka_streams_is_measured(
     cluster: KafkaCluster, placed: str, looking: Looking, tmp_path: Path, protocol: str
 ) -> None:
-    """A Streams application appears on either protocol: instances with racks, their tasks, bytes and shares."""
+    """A Streams application is measured on either protocol: instances with racks, tasks, bytes and shares."""
     group = looking.group
 
     def instance(rack: str | None, name: str, **properties: str) -> Member:
@@ -65,9 +65,9 @@ def test_kafka_streams_is_measured(
     assert len({client.process_id for client in clients.values() if client is not None} - {""}) == 2
     owned = {partition.number: partition.member for partition in one.partitions}
     assert len(owned) == 6
-    if protocol == "streams":  # described are the tasks of now, and the classic protocol's are of the last join
+    if protocol == "streams":  # KIP-1071 describes the current tasks, the classic protocol those of the last join
         assert all(member.streams is not None and len(member.streams.active) == 3 for member in one.members)
-    # the tag is no rack of fetches: the second instance reads from leaders, two of which stand in its rack
+    # the tag is no rack for fetches: the second instance reads from leaders, two of which are in its rack
     crossing = sum(partition.serving_rack != member_rack(one, partition.member) for partition in one.partitions)
     assert one.shares.present_partitions == pytest.approx(crossing / 6)
     assert one.shares.optimal == pytest.approx(1 / 6)
@@ -78,7 +78,7 @@ def test_kafka_streams_is_measured(
 def test_tasks_of_kafka_streams_stay_whole(
     cluster: KafkaCluster, admin: Admin, looking: Looking, tmp_path: Path, protocol: str
 ) -> None:
-    """A task reads one topic near and the other far, wherever it runs: half crosses, although each could be near."""
+    """Each task reads one topic in rack and one across: half of the reads cross racks, because tasks are not split."""
     topics = (f"{looking.group}-a", f"{looking.group}-b")
     for topic, broker in zip(topics, (1, 2), strict=True):
         admin.create_topic(topic, [[broker]] * 4)

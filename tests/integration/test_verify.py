@@ -1,7 +1,7 @@
 """`samerack verify` on real clusters, each broken in one way: it names the fault, and nothing on a sound one.
 
-The groups with faults read side by side on a sound cluster of JVM processes and are found in one look; a second cluster
-has the faults of brokers.
+The groups with faults read at the same time on a sound cluster of JVM processes, and one run finds them; a second
+cluster has the faults of brokers.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from sandbox.members.lines import MemberSettings
 from sandbox.members.process import Member
 
 ROTATED: Final = ((1,), (2,), (3,), (1,), (2,), (3,))
-"""Placed so that range and uniform, which do not heed racks, read two thirds across them."""
+"""Placed so that range and uniform, which ignore racks, read two thirds across racks."""
 _WINDOW_SECONDS: Final = 4
 _LETTERS: Final = "abc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A group with something wrong with it, or nothing: its members' racks and assignors, its topic's replicas."""
+    """A group with one fault or none: its members' racks and assignors, and its topic's replicas."""
 
     racks: Sequence[str | None] = ("rack-a", "rack-b", "rack-c")
     assignors: Sequence[str] = ("range",)
@@ -55,7 +55,7 @@ FAULTS: Final[Mapping[str, Fault]] = {
     ),
     "one-rack": Fault(replicas=((1,),) * 6),
 }
-"""The faults of groups, by group: all of them read at the same time and are looked at once."""
+"""The faults of groups, by group: all of them read at the same time and are verified once."""
 _SETTINGS: Final = (
     "racks.client_ids="
     + json.dumps({f"{group}-{letter}": f"rack-{letter}" for group in ("random", "half") for letter in _LETTERS}),
@@ -65,7 +65,7 @@ _SETTINGS: Final = (
 
 @contextmanager
 def reading(cluster: Cluster, faults: Mapping[str, Fault]) -> Iterator[None]:
-    """Groups that read topics of their names, which are written all the time; all members have partitions."""
+    """Groups that read topics of their names, with constant writes; all members have partitions."""
     with ExitStack() as stack:
         admin = stack.enter_context(Admin(cluster.bootstrap))
         members = []
@@ -98,14 +98,14 @@ def reading(cluster: Cluster, faults: Mapping[str, Fault]) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def sound() -> Iterator[Cluster]:
-    """A cluster without faults, with a group of each fault and one without."""
+    """A cluster without faults, with one group for each fault and one without."""
     with Cluster() as cluster, reading(cluster, FAULTS):
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def verdict(sound: Cluster) -> dict[str, Any]:
-    """What is found when all groups are looked at."""
+    """The findings over all groups."""
     code, found = verify(sound, "*", *_SETTINGS)
     assert code == 1
     return found
@@ -131,7 +131,7 @@ def codes(verdict: Mapping[str, Any]) -> list[str]:
 
 
 def the_one(verdict: Mapping[str, Any], group: str, kind: str) -> dict[str, Any]:
-    """The only finding about a group: of this kind, with cause and cure, and it costs money."""
+    """The only finding about a group; asserts that it is of this kind, costs money, and has cause and cure."""
     (finding,) = [one for one in verdict["findings"] if one["where"] == f"group {group}"]
     assert finding["code"] == kind
     assert finding["costs"]
@@ -141,14 +141,14 @@ def the_one(verdict: Mapping[str, Any], group: str, kind: str) -> dict[str, Any]
 
 
 def test_a_sound_set_up_has_nothing_to_find(sound: Cluster) -> None:
-    """Racks on both sides, a selector, a client whose range heeds racks: exit code 0."""
+    """Brokers and members with racks, a selector, and a client whose range is rack-aware give exit code 0."""
     code, verdict = verify(sound, "nothing")
     assert (codes(verdict), code) == ([], 0)
     assert (verdict["groups"], verdict["brokers"]) == (1, 3)
 
 
 def test_a_sound_group_among_others_has_nothing_to_find(verdict: dict[str, Any]) -> None:
-    """Findings are about groups and brokers that have them, what costs most first, and nothing failed."""
+    """Only groups with faults have findings, sorted by cost, the highest first."""
     assert {finding["where"] for finding in verdict["findings"]} == {
         f"group {one}" for one in FAULTS.keys() - {"nothing"}
     }
@@ -157,7 +157,7 @@ def test_a_sound_group_among_others_has_nothing_to_find(verdict: dict[str, Any])
 
 
 def test_members_without_rack(verdict: dict[str, Any]) -> None:
-    """Clients that name no rack are named, with what that costs at random."""
+    """The finding names clients without a rack, and the cost at random."""
     finding = the_one(verdict, "no-rack", "members-without-rack")
     assert "3 of 3 members" in finding["cause"]
     assert "no-rack-a" in finding["cause"]
@@ -165,52 +165,52 @@ def test_members_without_rack(verdict: dict[str, Any]) -> None:
 
 
 def test_racks_that_differ_only_in_case(verdict: dict[str, Any]) -> None:
-    """Both spellings are shown."""
+    """The finding shows both spellings."""
     assert "'Rack-A' and 'rack-a'" in the_one(verdict, "case", "racks-differ-in-case")["cause"]
 
 
 def test_racks_that_never_meet(verdict: dict[str, Any]) -> None:
-    """Racks of members that no broker stands in."""
+    """The finding lists the members' racks that no broker has."""
     assert "x, y, z" in the_one(verdict, "strangers", "racks-never-meet")["cause"]
 
 
 def test_a_share_at_the_random_baseline(verdict: dict[str, Any]) -> None:
-    """Racks are known of everybody and roundrobin heeds none: all of it crosses, more than at random."""
+    """All racks are known and roundrobin ignores them: all traffic crosses racks, more than at random."""
     finding = the_one(verdict, "random", "at-random-baseline")
     assert "at random (67%)" in finding["cause"]
     assert finding["dollars_per_month"] > 0
 
 
 def test_traffic_that_could_be_avoided(verdict: dict[str, Any]) -> None:
-    """Half of it crosses, which is neither near nor random, and nothing else is wrong."""
+    """Half of the traffic crosses racks, which is neither in rack nor random, and nothing else is wrong."""
     finding = the_one(verdict, "half", "avoidable-traffic")
     assert "50% crosses racks, 0% would do" in finding["cause"]
     assert finding["dollars_per_month"] > 0
 
 
 def test_members_that_share_no_protocol_with_the_agent(verdict: dict[str, Any]) -> None:
-    """A group whose only assignor the agent does not offer; nothing is lost as long as its traffic is near."""
+    """A group whose only assignor the agent does not offer has a finding without cost while it reads in rack."""
     (finding,) = [one for one in verdict["findings"] if one["where"] == "group protocol"]
     assert (finding["code"], finding["costs"]) == ("no-common-protocol", False)
     assert "add 'cooperative-sticky' to leading.protocols" in finding["cure"]
 
 
 def test_a_group_that_lost_rack_awareness_to_the_brokers(verdict: dict[str, Any]) -> None:
-    """KIP-848: the same clients with the same racks, assigned by brokers that do not heed them, and what it costs."""
+    """KIP-848: brokers that ignore racks assign the same clients with the same racks; the finding has the cost."""
     finding = the_one(verdict, "kip-848", "broker-assigned-without-racks")
     assert "KIP-848" in finding["cause"]
     assert finding["dollars_per_month"] > 0
 
 
 def test_replicas_that_prevent_locality(verdict: dict[str, Any]) -> None:
-    """All of a topic in one rack, and members in three."""
+    """A topic with all replicas in one rack and members in three cannot be read in rack."""
     finding = the_one(verdict, "one-rack", "replicas-prevent-locality")
     assert "at least 67% has to cross" in finding["cause"]
     assert "6 of 6 partitions" in finding["cause"]
 
 
 def test_what_the_page_shows_is_text(sound: Cluster) -> None:
-    """Without --json the same findings stand as lines with marks, causes and cures."""
+    """Without --json, the findings are printed as lines with causes and cures."""
     line = [sys.executable, "-m", "agent.cli.main", "verify", "--measure", "-b", sound.bootstrap, "-w", "2"]
     line += ["-s", 'traffic.groups=["strangers"]']
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120, env=_environment())
@@ -222,7 +222,7 @@ def test_what_the_page_shows_is_text(sound: Cluster) -> None:
 
 @pytest.fixture(scope="module")
 def broken() -> dict[str, Any]:
-    """What is found where brokers have faults of three kinds at once."""
+    """The findings of a cluster whose brokers have three kinds of faults at once."""
     ids = Fault(racks=("use1-az1", "use1-az2", "use1-az4"), replicas=((1, 2, 3), (2, 3, 1), (3, 1, 2)) * 2)
     names = {1: "us-east-1a", 2: None, 3: "us-east-1c"}
     with Cluster(names, rack_aware=False) as cluster, reading(cluster, {"orders": ids}):
@@ -233,27 +233,27 @@ def broken() -> dict[str, Any]:
 
 
 def test_zone_names_against_zone_ids(broken: dict[str, Any]) -> None:
-    """Brokers name zones by name, members by id."""
+    """The finding shows that brokers use zone names, and members zone ids."""
     finding = the_one(broken, "orders", "zone-name-against-id")
     assert "use1-az1" in finding["cause"]
     assert "us-east-1a" in finding["cause"]
 
 
 def test_brokers_without_rack(broken: dict[str, Any]) -> None:
-    """The broker is named."""
+    """The finding names the broker."""
     finding = next(one for one in broken["findings"] if one["code"] == "brokers-without-rack")
     assert (finding["where"], finding["costs"]) == ("broker 2", True)
 
 
 def test_no_rack_aware_selector(broken: dict[str, Any]) -> None:
-    """Every rack has a replica, and consumers still have to read from leaders."""
+    """Without the selector, consumers have to read from leaders although each rack has a replica."""
     finding = next(one for one in broken["findings"] if one["code"] == "no-rack-aware-selector")
     assert "RackAwareReplicaSelector" in finding["cure"]
     assert finding["costs"]
 
 
 def test_nobody_answers() -> None:
-    """No broker, no verdict: exit code 1 with one line."""
+    """Without a broker, the command ends with exit code 1 and one line."""
     line = [sys.executable, "-m", "agent.cli.main", "verify", "--measure", "-b", "127.0.0.1:1"]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120, env=_environment())
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""The agent is in a group only while consumers are: it waits outside, leads from birth, and leaves with the last."""
+"""The agent is in a group only while consumers are: it waits outside, leads from the start, and leaves after them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.integration.scene import INTERLEAVED, A, B, C, Scene
     [("range", ("java", "confluent", "kafka-python")), ("cooperative-sticky", ("java", "confluent", "java"))],
 )
 def test_the_agent_leads_from_the_first_generation(scene: Scene, assignor: str, clients: tuple[str, ...]) -> None:
-    """Consumers that start in an empty group get their first assignment from the agent, eager and cooperative ones."""
+    """Consumers that start in an empty group get their first assignment from the agent, eager or cooperative."""
     scene.lay_out(INTERLEAVED)
     agent = scene.waiting_agent()
     assert scene.presence() is None
@@ -28,7 +28,7 @@ def test_the_agent_leads_from_the_first_generation(scene: Scene, assignor: str, 
 
 
 def test_the_agent_leaves_with_the_last_consumer(scene: Scene) -> None:
-    """The group is Empty then, as without an agent; the next consumers are led from birth again."""
+    """After the last consumer has left, the group is Empty, as without an agent; the agent leads the next ones too."""
     scene.lay_out(INTERLEAVED)
     agent = scene.waiting_agent()
     for round_ in range(2):
@@ -45,7 +45,7 @@ def test_the_agent_leaves_with_the_last_consumer(scene: Scene) -> None:
 
 
 def test_an_agent_killed_outside_leaves_nothing_behind(scene: Scene) -> None:
-    """Whatever happens to it while it waits, consumers form their group as if it had never been there."""
+    """After the agent is killed while it waits, consumers form their group as without an agent."""
     scene.lay_out(INTERLEAVED)
     agent = scene.waiting_agent()
     agent.kill()

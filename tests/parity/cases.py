@@ -16,7 +16,7 @@ FAMILIES = ("even", "skewed", "unset", "unequal", "leaving", "joining", "static"
 
 
 def random_case(seed: int, assignor: str) -> Case:
-    """A group of a family that the seed picks: 1 to 8 racks, replication 1 to 3, up to 9 members, up to 5 topics."""
+    """A group of the seed's family: 1 to 8 racks, replication 1 to 3, up to 9 members, up to 5 topics."""
     dice = random.Random(seed)  # noqa: S311 - reproducible cases, not secrets
     family = FAMILIES[seed % len(FAMILIES)]
     racks = [f"rack-{number}" for number in range(dice.randint(1, 8))]
@@ -85,7 +85,7 @@ def _subscription(dice: random.Random, family: str, topics: list[str]) -> list[s
 
 
 def _own(dice: random.Random, family: str, topics: dict[str, list[list[int]]], members: list[Case]) -> None:
-    """Give members what they got in an earlier round: in runs, as assignors hand out, or at random."""
+    """Give members owned partitions of an earlier round, in runs as assignors do, or at random."""
     generation = dice.randint(1, 9)
     newcomers = 1 if family == "joining" and len(members) > 1 else 0
     holders = [*members[newcomers:], *([None] if family == "leaving" else [])]

@@ -1,4 +1,4 @@
-"""One Java peer for the whole room."""
+"""One Java peer for all tests of this package."""
 
 from __future__ import annotations
 

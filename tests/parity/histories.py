@@ -1,7 +1,7 @@
 """Random histories of consumer groups: members join, leave and restart one after the other, replicas move.
 
-A history is a pure function of its seed: groups in the JSON format of `samerack assign`, in none of which anybody owns
-anything yet. Whoever walks through one gives the members what an assignor gave them before.
+A history is a pure function of its seed: groups in the JSON format of `samerack assign`, whose members own no
+partitions. The walk through a history sets what members own from the assignor's previous plan.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ STEPS = 20
 
 
 def random_history(seed: int, assignor: str) -> list[Case]:
-    """The groups of a history, the first one new; a step is one group, a rolling restart two for each member."""
+    """The groups of a history, first a new one; a step adds one group, a rolling restart two for each member."""
     dice = random.Random(seed)  # noqa: S311 - reproducible histories, not secrets
     group = random_case(seed, assignor)
     group["members"] = [member | {"owned": [], "generation": -1} for member in group["members"]]
@@ -37,7 +37,7 @@ def _leave(dice: random.Random, group: Case) -> Iterator[Case]:
 
 
 def _restart(dice: random.Random, group: Case) -> Iterator[Case]:
-    """Each member in turn leaves and comes back under another id."""
+    """Each member in turn leaves and returns under another id."""
     members = group["members"]
     for number, member in enumerate(members):
         others = members[:number] + members[number + 1 :]
@@ -48,7 +48,7 @@ def _restart(dice: random.Random, group: Case) -> Iterator[Case]:
 
 
 def _move_replicas(dice: random.Random, group: Case) -> Iterator[Case]:
-    """Some partitions get their replicas on other brokers."""
+    """Some partitions get replicas on other brokers."""
     brokers = [broker["id"] for broker in group["brokers"]]
     yield group | {
         "topics": {

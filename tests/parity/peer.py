@@ -1,4 +1,4 @@
-"""The Java peer: Kafka's own assignors in one JVM, built on demand and asked over pipes."""
+"""The Java peer: Kafka's own assignors in one JVM, built on demand and queried over pipes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PROJECT = Path(__file__).parents[1] / "java" / "peer"
 
 
 def built() -> Path:
-    """The folder with the peer's classes and jars, made by Maven unless the same sources were built before."""
+    """The folder with the peer's classes and jars, built by Maven unless the same sources were built before."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "samerack" / "peer"
     cache.mkdir(parents=True, exist_ok=True)
     sources = sorted(path for path in PROJECT.rglob("*") if path.suffix in (".java", ".xml") and path.is_file())
@@ -32,7 +32,7 @@ def built() -> Path:
 
 
 def _build(wanted: Path) -> None:
-    """Build next to the wanted folder and move it there when it is whole."""
+    """Build in a temporary folder and move it to its place when complete."""
     fresh = Path(tempfile.mkdtemp(dir=wanted.parent))
     fresh.chmod(0o755)
     try:
@@ -62,7 +62,7 @@ class Peer:
     """One JVM with Kafka's assignors; a context manager."""
 
     def __init__(self, main: str = "Peer", *, heap: str = "512m") -> None:
-        """Start it: `Peer` answers consumer groups, `StreamsPeer` Streams applications; `heap` is the most it takes."""
+        """Start it: `Peer` answers for consumer groups, `StreamsPeer` for applications; `heap` is the heap limit."""
         folder = built()
         java = Path(os.environ["JAVA_HOME"]) / "bin" / "java" if "JAVA_HOME" in os.environ else Path("java")
         self._process = subprocess.Popen(
@@ -81,10 +81,10 @@ class Peer:
         )
 
     def ask(self, question: dict[str, Any]) -> dict[str, Any]:
-        """Kafka's answer, as the Java class that answers describes it.
+        """Kafka's answer, in the format that the Java class describes.
 
         Raises:
-            RuntimeError: the JVM died; what it had to say stands on the standard error output.
+            RuntimeError: the JVM died; its messages are on standard error.
         """
         if self._process.stdin is None or self._process.stdout is None:
             raise RuntimeError("the peer has no pipes")
@@ -97,7 +97,7 @@ class Peer:
         return answer
 
     def kill(self) -> None:
-        """End it while it answers: whoever waits in `ask` gets a RuntimeError."""
+        """Kill the JVM while it answers; a caller that waits in `ask` gets a RuntimeError."""
         self._process.kill()
 
     def __enter__(self) -> Self:

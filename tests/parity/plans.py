@@ -1,4 +1,4 @@
-"""Plans of ours and of Kafka's own assignors for the same group, as arrays, and what is compared of them."""
+"""Our plans and those of Kafka's own assignors for the same group, as arrays, and the values that are compared."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def problem_of(case: Case) -> Problem:
 
 
 def owners(problem: Problem, answer: dict[str, Any]) -> Int32Array:
-    """An answer as owner per partition; NOBODY where it names none."""
+    """The owner of each partition in an answer; NOBODY for partitions that it leaves out."""
     names = zip(problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)
     position = {(problem.topics[topic], number): index for index, (topic, number) in enumerate(names)}
     owner = np.full(len(position), NOBODY, np.int32)
@@ -39,9 +39,9 @@ def owners(problem: Problem, answer: dict[str, Any]) -> Int32Array:
 
 
 def kafkas_plan(peer: Peer, case: Case, problem: Problem) -> Int32Array | None:
-    """Kafka's final plan: that of the case's assignor, or sticky's (the same algorithm) where that withholds some.
+    """Kafka's final plan: of the case's assignor, or of `sticky` (the same algorithm) if that one withholds partitions.
 
-    None where the plan is wrong: Kafka gives partitions to members without topics (held by a test of `test_assignors`).
+    None if the plan is wrong: Kafka gives partitions to members without topics (`test_assignors` tests that).
     """
     for assignor in (case["assignor"], "sticky"):
         owner = owners(problem, peer.ask(case | {"assignor": assignor}))
@@ -54,7 +54,7 @@ def kafkas_plan(peer: Peer, case: Case, problem: Problem) -> Int32Array | None:
 
 
 def rank(cost: Cost) -> tuple[int, int, int]:
-    """What is compared, the most important first."""
+    """The values that are compared, the most important first."""
     return cost.sum_of_squares, cost.cross_rack, cost.moved
 
 

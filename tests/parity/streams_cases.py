@@ -1,4 +1,4 @@
-"""Random Streams applications of many families, as questions that Kafka's classes and ours both answer."""
+"""Random Streams applications of many families, as questions for both Kafka's classes and ours."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from uuid import UUID
 Case = dict[str, Any]
 
 FAMILIES: Final = ("even", "skewed", "one-rack", "missing-rack", "left", "joined", "tags", "warm-ups", "crowded", "new")
-"""What is special about a case; each also varies all that is common."""
+"""The special feature of a case; everything else also varies."""
 
 
 def random_case(seed: int, assignor: str) -> Case:
     """An application whose clients had tasks before, and the question how `assignor` assigns it.
 
     Args:
-        seed: same seed, same case.
+        seed: equal seeds give equal cases.
         assignor: `ha`, `sticky`, `legacy-sticky` or `fallback-prior`.
     """
     rng = random.Random(f"{seed} {assignor}")  # noqa: S311 - cases, not secrets
@@ -96,7 +96,7 @@ def _tasks(rng: random.Random, family: str, racks: list[str]) -> list[Case]:
 
 
 def _remember(rng: random.Random, family: str, case: Case) -> None:
-    """Who had what: nearly everybody something; clients that have just come had nothing."""
+    """Set the previous tasks: nearly every task has an owner; clients that have just joined had none."""
     names = [client["id"] for client in case["clients"]]
     old = names[: max(1, len(names) // 2)] if family == "joined" else names
     active: dict[str, list[str]] = {name: [] for name in old}
@@ -114,7 +114,7 @@ def _remember(rng: random.Random, family: str, case: Case) -> None:
 
 
 def _lag(rng: random.Random, case: Case) -> None:
-    """Lags that fit what clients had: those that ran a task have none, copies some, others all of it."""
+    """Lags that fit the previous tasks: owners have none, standbys some, all others the full lag."""
     lags: dict[str, dict[str, int]] = {}
     everything = rng.choice([0, 500, 100_000])
     for client in case["clients"]:
@@ -139,11 +139,11 @@ TOLD: Final = (
     "followup_deadline_ms",
     "validation",
 )
-"""What an answer decides; Kafka's public assignor and those before KIP-924 tell different parts of it."""
+"""All parts of an answer; Kafka's public assignor and those before KIP-924 give different subsets."""
 
 
 def digest(answer: Case, assignor: str) -> str:
-    """Sixteen hexadecimal digits of all that an answer decides: equal if and only if plans are equal task by task."""
+    """Sixteen hexadecimal digits of all parts of an answer: equal if and only if plans are equal task by task."""
     untold = TOLD[2:5] if assignor == "sticky" else TOLD[5:]
     decided = {key: answer[key] for key in TOLD if key not in untold}
     return hashlib.sha256(json.dumps(decided, sort_keys=True).encode()).hexdigest()[:16]

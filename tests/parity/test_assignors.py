@@ -1,4 +1,4 @@
-"""Our assignors beside Kafka's own, on random groups of many families."""
+"""Our assignors compared with Kafka's own, on random groups of many families."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from tests.parity.plans import kafkas_plan, most_of_a_topic, ours, rank
 if TYPE_CHECKING:
     from tests.parity.peer import Peer
 
-pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]  # the first test may wait for Maven
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]  # Maven may have to build the peer for the first test
 
 SEEDS = range(1000)
 
 
 @pytest.mark.parametrize("assignor", ["range", "roundrobin"])
 def test_decides_as_kafka(peer: Peer, assignor: str) -> None:
-    """`range` and `roundrobin` give every member exactly what Kafka's assignors of these names give it."""
+    """`range` and `roundrobin` give every member exactly the partitions that Kafka's assignors give it."""
     different = []
     for seed in SEEDS:
         case = random_case(seed, assignor)
         kafkas = {member: [tuple(pair) for pair in pairs] for member, pairs in peer.ask(case)["assignment"].items()}
-        # Java compares topics by UTF-16 code unit, the answer of our command by code point
+        # Java sorts topics by UTF-16 code unit, our command by code point
         if {member: sorted(pairs) for member, pairs in kafkas.items()} != answer_of(ours(case))["assignment"]:
             different.append(seed)
     assert different == []
@@ -34,7 +34,7 @@ def test_decides_as_kafka(peer: Peer, assignor: str) -> None:
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
 def test_sticky_is_never_worse_than_kafka(peer: Peer, assignor: str) -> None:
-    """`sticky` is at least as balanced, then crosses no more racks, then moves no more than Kafka's of the name."""
+    """`sticky` is at least as balanced as Kafka's, then crosses no more racks, then moves no more partitions."""
     worse, compared = [], 0
     for seed in SEEDS:
         case = random_case(seed, assignor)
@@ -52,7 +52,7 @@ def test_sticky_is_never_worse_than_kafka(peer: Peer, assignor: str) -> None:
 
 @pytest.mark.parametrize("assignor", ["sticky", "cooperative-sticky"])
 def test_new_groups_have_topics_spread_as_kafka_has(peer: Peer, assignor: str) -> None:
-    """Where nobody owns anything and cross-rack cost is equal, no member has more of a topic than with Kafka."""
+    """For groups without owners and with equal cost, no member has more partitions of a topic than with Kafka."""
     worse, compared = [], 0
     for seed in SEEDS:
         case = random_case(seed, assignor)
@@ -73,7 +73,7 @@ def test_new_groups_have_topics_spread_as_kafka_has(peer: Peer, assignor: str) -
 
 
 def test_kafka_gives_partitions_to_a_member_without_topics(peer: Peer) -> None:
-    """Kafka's sticky assignors take members without topics that come first for subscribers of everything."""
+    """Kafka's sticky assignors treat members without topics that come first as subscribers of all topics."""
     members = [{"id": f"m{number}", "topics": ["t"] if number == 5 else [], "owned": []} for number in range(6)]
     question = {"brokers": [], "topics": {"t": [[], [], [], []]}, "members": members}
     for assignor in ("sticky", "cooperative-sticky"):

@@ -1,4 +1,4 @@
-"""Our `sticky` beside Kafka's over the lives of random groups."""
+"""Our `sticky` compared with Kafka's over histories of random groups."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from tests.parity.walks import Walk, walk
 if TYPE_CHECKING:
     from tests.parity.peer import Peer
 
-pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]  # the first test may wait for Maven
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]  # Maven may have to build the peer for the first test
 
 SEEDS = range(40)
 
 
 def test_no_plan_of_a_history_is_worse_than_kafkas(peer: Peer) -> None:
-    """In (balance, cross-rack, moves); where these are equal nobody has more of a topic, else in few plans."""
+    """No plan is worse in (balance, cross-rack, moves); topics are spread no worse if these are equal, else rarely."""
     counted = Walk()
     for seed in SEEDS:
         counted.add(walk(peer, seed, "sticky"))

@@ -1,4 +1,4 @@
-"""KIP-924's utilities beside Kafka's own, on random applications of many families."""
+"""KIP-924's utilities compared with Kafka's own, on random applications of many families."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.assignors.streams.questions import optimize_question, standby_qu
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]  # the first test may wait for Maven
+pytestmark = [pytest.mark.parity, pytest.mark.timeout(300)]  # Maven may have to build the peer for the first test
 
 SEEDS = range(5_000)
 
@@ -30,7 +30,7 @@ def kafka() -> Iterator[Peer]:
 
 
 def kafkas_bill(question: dict[str, Any], answer: dict[str, Any]) -> Bill:
-    """What Kafka's plan costs, counted as ours is."""
+    """The cost of Kafka's plan, computed like ours."""
     application = Application(Question.model_validate(question))
     kind = TaskType(question["kind"].upper())
     params = application.scope()
@@ -52,12 +52,12 @@ def kafkas_bill(question: dict[str, Any], answer: dict[str, Any]) -> Bill:
 
 
 def counts(tasks: dict[str, list[str]]) -> dict[str, int]:
-    """How many tasks each client has."""
+    """The number of tasks of each client."""
     return {client: len(listed) for client, listed in tasks.items()}
 
 
 def test_actives_cost_what_kafkas_cost(kafka: Peer) -> None:
-    """With `compatible` the cost and the counts are Kafka's in 5,000 of 5,000 cases, for both strategies."""
+    """With `compatible` cost and counts equal Kafka's in 5,000 of 5,000 cases, for both strategies."""
     for seed in SEEDS:
         question = optimize_question(seed, "active", missing=seed % 10 == 0)
         theirs, ours = kafka.ask(question), answer_line(json.dumps(question).encode(), (OPTIMIZE,))
@@ -66,7 +66,7 @@ def test_actives_cost_what_kafkas_cost(kafka: Peer) -> None:
 
 
 def test_standbys_never_cost_more_than_kafkas(kafka: Peer) -> None:
-    """With `compatible`, which lets tags go as Kafka does, no case costs more than Kafka's swaps, some less."""
+    """With `compatible`, which ignores tags like Kafka, no case costs more than Kafka's swaps, and some cost less."""
     less = 0
     for seed in SEEDS[:2_000]:
         question = optimize_question(seed, "standby", missing=seed % 10 == 0)
@@ -79,7 +79,7 @@ def test_standbys_never_cost_more_than_kafkas(kafka: Peer) -> None:
 
 
 def test_default_standbys_are_kafkas(kafka: Peer) -> None:
-    """With `compatible` every standby goes where Kafka puts it, by load and by tags."""
+    """With `compatible` every standby is on the same client as with Kafka, by load and by tags."""
     for seed in SEEDS[:2_000]:
         question = standby_question(seed)
         theirs = kafka.ask(question | {"kind": "default"})

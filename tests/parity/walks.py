@@ -1,6 +1,6 @@
-"""Walks through random histories with our assignor and with Kafka's of the same name, and counts what differs.
+"""Walks through random histories with our assignor and Kafka's of the same name, and counts the differences.
 
-Each group of a history is put to both as our plans have left it, and to Kafka's also as Kafka's own plans have left it.
+Both assign each group of a history with the owners of our plans; Kafka's also assigns it with the owners of its own.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ Owned: TypeAlias = dict[str, list[tuple[str, int]]]
 
 @dataclass(slots=True, kw_only=True)
 class Walk:
-    """What was counted, in plans.
+    """Counts of plans.
 
     Attributes:
-        plans: how many were compared.
+        plans: plans that were compared.
         worse: ours is worse in (balance, cross-rack, moves) than Kafka's for the same group.
         better: ours is better in them.
-        equal_lumpier: they are equal, and some member has more of a topic with ours than any with Kafka's.
-        better_lumpier: ours is better, and the same.
-        ever_lumpier: some member has more of a topic with ours than any has where only Kafka's assignor ever was.
-        ever_less_lumpy: the other way round.
-        moves: partitions that ours moved in all.
-        kafkas_moves: those that Kafka's moved where only it ever was.
-        cross_rack: partitions read across racks with ours, over all plans.
-        kafkas_cross_rack: the same where only Kafka's ever was.
-        not_comparable: Kafka's plan was wrong, and both went on from ours.
+        equal_lumpier: they are equal, and our largest count of a topic on one member exceeds Kafka's.
+        better_lumpier: ours is better, and its largest count exceeds Kafka's all the same.
+        ever_lumpier: our largest count exceeds that of a history with Kafka's assignor alone.
+        ever_less_lumpy: our largest count is smaller than that.
+        moves: partitions that our plans moved in total.
+        kafkas_moves: partitions moved in a history with Kafka's assignor alone.
+        cross_rack: partitions read across racks in all our plans.
+        kafkas_cross_rack: the same in a history with Kafka's assignor alone.
+        not_comparable: groups for which Kafka's plan was wrong; both continued from our plan.
     """
 
     plans: int = 0
@@ -53,13 +53,13 @@ class Walk:
     not_comparable: int = 0
 
     def add(self, other: Walk) -> None:
-        """Add up."""
+        """Add another walk's counts."""
         for field in fields(self):
             setattr(self, field.name, getattr(self, field.name) + getattr(other, field.name))
 
 
 def walk(peer: Peer, seed: int, assignor: str) -> Walk:
-    """One history, from its new group to its last."""
+    """Walk through one history, from its new group to its last."""
     counted, mine, theirs = Walk(), Owned(), Owned()
     for generation, group in enumerate(random_history(seed, assignor), start=1):
         case, kafkas_case = (_owning(group, owned, generation) for owned in (mine, theirs))
@@ -90,7 +90,7 @@ def walk(peer: Peer, seed: int, assignor: str) -> Walk:
 
 
 def _owning(group: Case, owned: Owned, generation: int) -> Case:
-    """The group with what its members were given in the generation before."""
+    """The group with the partitions that its members got in the generation before."""
     return group | {
         "members": [
             member | ({"owned": owned[member["id"]], "generation": generation - 1} if member["id"] in owned else {})

@@ -1,4 +1,4 @@
-"""`scripts/simulate`: many seeds, on all processors; tells the shortest story of what is wrong."""
+"""`scripts/simulate`: runs many seeds on all processors, and prints the shortest story of each violation."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _PROGRESS_SECONDS: Final = 5.0
 
 
 def play(first: int, count: int, plant: str = "") -> list[dict[str, Any]]:
-    """What went wrong in the stories of so many seeds.
+    """The violations in the stories of some seeds.
 
     Args:
         first: The first seed.
-        count: How many.
-        plant: A mistake to make on purpose, by name.
+        count: The number of seeds.
+        plant: The name of a deliberate bug.
     """
     found = []
-    with simulated(), PLANTS[plant](), redirect_stdout(sys.stderr):  # hypothesis speaks of itself, which is no JSON
+    with simulated(), PLANTS[plant](), redirect_stdout(sys.stderr):  # hypothesis prints messages, which are no JSON
         for number in range(first, first + count):
             try:
                 tell(number)
@@ -62,7 +62,7 @@ def _progress(done: int, count: int, violations: int, started: float) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit code 0 when nothing was violated; with a plant, when something was."""
+    """Exit code 0 without a violation; with a plant, exit code 0 if there is one."""
     parser = argparse.ArgumentParser(
         prog="scripts/simulate",
         description="Plays stories of faults on a simulated group that the real agent leads, one story of "

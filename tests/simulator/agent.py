@@ -1,8 +1,8 @@
 """The agent in the simulation: the real leader of one group on a simulated process. The only place that builds one.
 
-Real are the group's thread with its sessions, admission, seat, judge, policy, planner and teller, the membership, and
-kafka-python with its connections. Replaced are the event loop, sockets, the watch over the cluster, threads' events
-and the clock.
+The group's thread with its sessions, admission, position, evaluator, policy, planner and reporter, the membership,
+and kafka-python with its connections are real. The event loop, sockets, the watch of the cluster, threads' events and
+the clock are replaced.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ _ON_PLAYED_TIME: Final[tuple[Any, ...]] = (
     selector,
     util,
 )
-"""What beats and times out goes by the time that was played: over hours that are leapt it would be long overdue."""
+"""Modules whose heartbeats and timeouts use the played time: a leap of hours would let them expire."""
 
 
 @cache
 def settings_of(instance_id: str, takeover: str) -> Settings:
-    """As by default, but for what stands in for an environment."""
+    """The default settings, except those that depend on the environment."""
     return Settings.model_validate(
         {
             "kafka": {"bootstrap.servers": "simulated:9092"},
@@ -73,13 +73,13 @@ def settings_of(instance_id: str, takeover: str) -> Settings:
 
 @cache
 def _metrics() -> Metrics:
-    """One for all agents: nobody reads it here, and each costs a millisecond."""
+    """One instance for all agents: no test reads it, and each instance costs a millisecond."""
     return Metrics()
 
 
 @contextmanager
 def simulated() -> Iterator[None]:
-    """While this lasts leaders are built on the simulated process that runs, and nothing is logged."""
+    """In this context, leaders use the current simulated process, and nothing is logged."""
     played = SimpleNamespace(
         monotonic=lambda: _current().played_seconds(),
         time=lambda: _EPOCH + _current().seconds(),
@@ -117,17 +117,17 @@ def build(
     told: Callable[[], None],
     group_type: Callable[[str], str],
 ) -> GroupLeader:
-    """The leader of the group on this process; whoever builds it runs it with `run`.
+    """Build the leader of the group on this process; the caller runs it with `run`.
 
     Args:
-        process: Where it runs.
+        process: The process that it runs on.
         settings: All settings.
-        watch: Over the cluster.
-        standing: In the election; None without one.
-        broke: Told of mistakes of the agent's own.
-        backs_off: Told of why it leaves the group alone for a while.
-        told: Tells the supervisor at once by which ids brokers know the agent.
-        group_type: What brokers call the group.
+        watch: The watch of the cluster.
+        standing: The agent's standing in the election; None without one.
+        broke: Called with unexpected errors of the agent.
+        backs_off: Called with the cause when it backs off.
+        told: Reports the agent's member ids to the supervisor at once.
+        group_type: The group type as brokers list it.
     """
     before, Process.current = Process.current, process
     try:

@@ -1,7 +1,7 @@
-"""The broker's end of an agent's connection: decodes requests, asks the group's coordinator, encodes the answers.
+"""The broker side of an agent's connection: decodes requests, calls the group's coordinator, encodes the answers.
 
-As a broker does, it takes up a connection's next request only when the one before is answered. Requests and answers
-are kafka-python's own, so that versions and fields are those of the wire.
+Like a broker, it handles a connection's next request only when the previous one is answered. Requests and answers
+are kafka-python's classes, so that versions and fields are those of the wire.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 Reply = Callable[[Any], None]
 BROKERS: Final = (1, 2, 3)
 FIRST_PORT: Final = 9092
-"""Of the bootstrap server; broker 1 has the next one."""
+"""The port of the bootstrap server; broker 1 has the next one."""
 _REQUESTS: Final = {
     one.API_KEY: one
     for one in (
@@ -75,11 +75,11 @@ VERSIONS: Final = {0: (3, 13), 1: (4, 18), 2: (1, 11), 75: (0, 0)} | {
     SyncGroupRequest.API_KEY: (0, 5),
     ApiVersionsRequest.API_KEY: (0, 4),
 }
-"""Kafka 4.3's, as far as the agent's connections ask for them, and three that tell the broker's age."""
+"""API versions of Kafka 4.3 that the agent's connections use, and three by which clients infer the broker's version."""
 
 
 class BrokerEnd:
-    """One connection as a broker sees it."""
+    """The broker side of one connection."""
 
     def __init__(
         self,
@@ -89,11 +89,11 @@ class BrokerEnd:
         answer: Callable[[bytes], None],
         hang_up: Callable[[], None],
     ) -> None:
-        """A connection without requests.
+        """Open a connection without requests.
 
         Args:
-            process: Whose connection it is.
-            broker: The broker's id; 0 where it was reached as bootstrap server.
+            process: The agent process that owns the connection.
+            broker: The broker's id; 0 if the client connected to the bootstrap server.
             answer: Sends bytes to the client.
             hang_up: Breaks the connection.
         """
@@ -106,12 +106,12 @@ class BrokerEnd:
         self._busy = self._closed = False
 
     def close(self) -> None:
-        """The client has hung up, or is told to have: what is under way is done, but not answered."""
+        """The connection is closed: requests in progress are completed, but not answered."""
         self._closed = True
         self._queue.clear()
 
     def sends(self, content: bytes) -> None:
-        """The client sends requests; told before they are on their way."""
+        """The client sends requests; called before they are transmitted."""
         for frame in _frames(content):
             request = _request(frame[4:8], frame[12:])
             name = _NAMES.get(request.API_KEY, "")
@@ -123,7 +123,7 @@ class BrokerEnd:
                 self._process.changes("sync-sent")
 
     def arrives(self, content: bytes) -> None:
-        """The client has an answer; told before it reads it."""
+        """The client has received an answer; called before it reads it."""
         name = self._asked.popleft()
         if name not in ("join", "sync", "leave"):
             return
@@ -172,7 +172,7 @@ class BrokerEnd:
         self._asked.append(name)
         self._process.answered(name, response)
         self._send(content)
-        if self._queue:  # only when everybody has been answered who is answered now
+        if self._queue:  # only after all answers of this moment
             self._process.timeline.after(0, self._next, repeats=True)
 
     def _serve(self, request: Any, reply: Reply) -> None:
@@ -275,7 +275,7 @@ def _describe(network: Network, _: str, request: Any, reply: Reply) -> None:
 
 
 def describe(request: Any, network: Network, broker: int) -> Any:
-    """What a broker answers to DescribeGroups."""
+    """A broker's answer to DescribeGroups."""
     if not network.available or broker != network.broker:
         return _refused(request, Error.NOT_COORDINATOR)
     return _described(request.groups, network.outdated or network.coordinator.describe(), Error.NONE)
@@ -318,7 +318,7 @@ _HANDLERS: Final[dict[int, Callable[[Network, str, Any, Reply], None]]] = {
 
 
 def find(request: Any, network: Network) -> Any:
-    """What any broker answers to FindCoordinator."""
+    """Any broker's answer to FindCoordinator."""
     error = Error.NONE if network.available else Error.COORDINATOR_NOT_AVAILABLE
     broker = network.broker if network.available else -1
     return FindCoordinatorResponse(
@@ -338,7 +338,7 @@ def find(request: Any, network: Network) -> Any:
 
 
 def _refused(request: Any, error: Error) -> Any:
-    """The answer that has nothing but an error."""
+    """An answer with only an error."""
     key = request.API_KEY
     if key == JoinGroupRequest.API_KEY:
         return _joined(Joined(error=error, member_id=request.member_id), request.protocol_type)
@@ -398,7 +398,7 @@ def _frames(content: bytes) -> list[bytes]:
 
 @lru_cache(maxsize=2048)
 def _request(kind: bytes, rest: bytes) -> Any:
-    """A request from its API key and version and what follows the correlation id."""
+    """A request, decoded from its API key and version and the bytes after the correlation id."""
     key, version = struct.unpack(">hh", kind)
     cls = _REQUESTS[key]
     flexible = cls.flexible_version_q(version)

@@ -1,4 +1,4 @@
-"""The same desk in front of a real broker: each name has a connection of its own, because requests are parked."""
+"""The `Desk` for a real broker: each name has its own connection, because requests are parked."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _BUSY_SECONDS: Final = 5.0
 
 
 class BrokerDesk:
-    """Requests go to a real broker; a context manager that closes all connections."""
+    """Sends requests to a real broker; a context manager that closes all connections."""
 
     def __init__(self, bootstrap: str, group: str, expected: Sequence[Line]) -> None:
         """Waits until the group has a coordinator.
 
         Args:
-            bootstrap: Of the cluster.
+            bootstrap: The cluster's `bootstrap.servers`.
             group: The group of this scenario.
-            expected: What the model records: a busy broker is waited for where it should answer.
+            expected: The model's record: where it has an answer, a busy broker gets more time.
         """
         self._expected = expected
         self.record = Record()
@@ -149,7 +149,7 @@ class BrokerDesk:
         return self._ask(request).groups[0]
 
     def hear(self, *names: str) -> None:
-        """Write down what came."""
+        """Record the answers."""
         waiting = [(who, kind) for who in names for kind in ("join", "sync") if kind in self._waiting.get(who, {})]
         for number, (who, kind) in enumerate(waiting, len(self.record.lines)):
             parked = number >= len(self._expected) or self._expected[number]["error"] == PARKED
@@ -164,7 +164,7 @@ class BrokerDesk:
     # answers
 
     def _take(self, who: str, kind: str, seconds: float) -> None:
-        """Wait a while for an answer; ids and generations that it brings hold from now on."""
+        """Wait a while for an answer, and keep its member id and generation for later requests."""
         answer = self._waiting[who][kind]
         deadline = time.monotonic() + seconds
         while not answer.is_done and time.monotonic() < deadline:
@@ -220,7 +220,7 @@ class BrokerDesk:
         return client._manager.call_soon(exchange)
 
     def _ask(self, request: Any) -> Any:
-        """Over a connection that is never parked."""
+        """Send a request over a connection without parked requests, and wait for the answer."""
         answer = self._send("*", request)
         deadline = time.monotonic() + 10.0
         while not answer.is_done:

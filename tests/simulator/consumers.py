@@ -1,6 +1,6 @@
-"""Members as clients of each language bring them: what they offer, when they notice a rebalance, and what they own.
+"""Members as the clients of each language: what they offer, when they notice a rebalance, and what they own.
 
-They are driven by events; a client's own leader assigns with the project's assignors.
+They are driven by events; a client that leads assigns with the project's assignors.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class Kind:
     """One kind of client.
 
     Attributes:
-        version: Of its subscription.
+        version: The version of its subscription.
         tells_rack: Whether the subscription carries the rack; else only the client id does.
         heartbeat_ms, session_ms, rebalance_ms: Its timers.
-        poll_ms: How long it may work on records before it notices that it is to rejoin.
-        static: Whether it has an instance id, and so does not leave when it ends.
-        cut_short: Whether its subscription says version 1 and ends where version 0 does, and as leader it reads nothing
-            beyond version 1 (segmentio/kafka-go).
+        poll_ms: How long it may process records before it notices that it has to rejoin.
+        static: Whether it has an instance id, and so sends no LeaveGroup when it ends.
+        cut_short: Whether its subscription says version 1 but ends like version 0, and as leader it reads no version
+            above 1 (segmentio/kafka-go).
         join_backoff_ms: How long it waits after a JoinGroup that failed (segmentio/kafka-go).
-        assigns_to_all: Whether as leader it gives partitions to everybody, whatever they subscribe to (kafkajs).
+        assigns_to_all: Whether as leader it gives partitions to all members, whatever they subscribe to (kafkajs).
     """
 
     version: int = 3
@@ -69,11 +69,11 @@ KINDS: Final = {
 }
 KAFKA_GO: Final = Kind(version=0, tells_rack=False, heartbeat_ms=3000, cut_short=True, join_backoff_ms=5000)
 KAFKAJS: Final = Kind(version=1, tells_rack=False, heartbeat_ms=3000, assigns_to_all=True)
-"""Members of groups of their own kind: they do not share a protocol with others, or only where none of them leads."""
+"""Kinds for groups of one kind: they share no protocol with others, or only if none of them leads."""
 
 
 class Consumer:
-    """One member."""
+    """One client, and its membership in the group."""
 
     def __init__(
         self,
@@ -89,19 +89,19 @@ class Consumer:
         random: Random,
         owns: Callable[[Consumer], None],
     ) -> None:
-        """A client that has not started.
+        """Create a client; it is not started.
 
         Args:
-            name: Its client id ends with its rack.
+            name: Its client id; it ends with the rack.
             kind: How it behaves.
-            rack: Where it is.
-            topics: What it reads.
-            protocols: Names that it offers, the first before the others.
-            timeline: Time.
-            network: The way to the coordinator.
-            place: The cluster, as it knows it when it has to assign.
-            random: For how long it takes to notice.
-            owns: Told whenever what it owns, or its generation, changes.
+            rack: Its rack.
+            topics: The topics that it reads.
+            protocols: The protocols that it offers, the preferred one first.
+            timeline: The simulated time.
+            network: The connection to the coordinator.
+            place: The cluster metadata that it assigns with.
+            random: For the delay until it notices a rebalance.
+            owns: Called whenever its owned partitions or its generation change.
         """
         self.name, self.kind, self.rack, self.topics = name, kind, rack, topics
         self.host = Host(timeline)
@@ -114,9 +114,9 @@ class Consumer:
         self._planned_for: tuple[int, ...] = ()
         self._group_topics = topics
         self.joined_topics = topics
-        """What the subscription in its last JoinGroup says."""
+        """The topics of the subscription in its last JoinGroup."""
         self.keeps_until = 0
-        """Until when it does not give up what is revoked."""
+        """Until when it keeps revoked partitions."""
         self.cooperative = protocols[0] == COOPERATIVE_STICKY
         self.member_id = ""
         self.generation = -1
@@ -125,16 +125,16 @@ class Consumer:
         self.owned: frozenset[Partition] = frozenset()
         self.failure = ""
         self.joins_at = 0
-        """When it tries to join again after what failed."""
+        """When it retries JoinGroup after an error."""
 
     def start(self) -> None:
-        """Begin to read."""
+        """Start the client: it joins the group."""
         self._place.listeners.append(self._metadata_changes)
         self._join()
         self._beat_later()
 
     def leave(self) -> None:
-        """End in good order."""
+        """Shut down cleanly; a dynamic member sends LeaveGroup."""
         if self.member_id and not self.kind.static:
             self._network.leave(self.host, {self.member_id: self._instance}, lambda _: None)
         self.crash()
@@ -165,7 +165,7 @@ class Consumer:
         return tuple((name, metadata) for name in self._protocols)
 
     def finds(self, topic: str) -> None:
-        """A refresh of its metadata shows a topic that its pattern matches."""
+        """A metadata refresh shows a topic that its pattern matches."""
         if topic not in self.topics:
             self.topics = (*self.topics, topic)
             if self.stable and not self._rejoins:
@@ -234,7 +234,7 @@ class Consumer:
             self._rejoin_at_next_poll()
 
     def _failed(self, error: Error, member_id: str) -> bool:
-        """What a client does about an error; whether there was one."""
+        """React to an error; return whether there was one."""
         if error is Error.NONE:
             return False
         if error in (Error.FENCED_INSTANCE_ID, Error.INCONSISTENT_GROUP_PROTOCOL, Error.GROUP_MAX_SIZE_REACHED):
@@ -255,7 +255,7 @@ class Consumer:
         self.host.later(wait, self._join)
         return True
 
-    # while all is well
+    # heartbeats and metadata
 
     def _beat_later(self) -> None:
         self.host.later(self.kind.heartbeat_ms, self._beat, repeats=True)
@@ -295,7 +295,7 @@ class Consumer:
         return tuple(len(self._place.topics.get(topic, ())) for topic in self._group_topics)
 
     def _metadata_changes(self) -> None:
-        """A leader looks after the topics: others are told by it."""
+        """A leader watches the partition counts, and rejoins when they change."""
 
         def look() -> None:
             if self.stable and self.leading and not self._rejoins and self._counts() != self._planned_for:
@@ -322,7 +322,7 @@ def _as_runs(owned: frozenset[Partition]) -> TopicPartitions:
 
 @lru_cache(maxsize=4096)
 def read_subscription(metadata: bytes) -> Subscription:
-    """A subscription as every client reads it, also one that ends where version 0 does."""
+    """Decode a subscription, also one that says a later version but ends like version 0."""
     try:
         return decode_subscription(metadata)
     except ProtocolError:
@@ -332,8 +332,8 @@ def read_subscription(metadata: bytes) -> Subscription:
 def assign(joined: Joined, place: Place, kind: Kind = KINDS["java"]) -> dict[str, bytes]:
     """The plan of a client that leads.
 
-    As in Java, `sticky` and `cooperative-sticky` take a member without topics that comes first in their table for one
-    that reads what the others read. kafka-go's leader assigns nothing where it cannot read a member's metadata.
+    As in Java, if a member without topics is the first in their table, `sticky` and `cooperative-sticky` treat it as
+    subscribed to all topics of the group. kafka-go's leader assigns nothing if it cannot read a member's metadata.
     """
     if kind.cut_short and any(int.from_bytes(metadata[:2], "big") > 1 for _, _, metadata in joined.members):
         return {member_id: b"" for member_id, _, _ in joined.members}

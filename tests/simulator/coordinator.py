@@ -1,6 +1,6 @@
 """The coordinator of one classic group: a deterministic model of what a broker of Kafka 4.3 does with each request.
 
-It is held against real brokers by the scenarios in `tests.simulator.scenarios`. Answers go to callbacks, because some
+The scenarios in `tests.simulator.scenarios` compare it with real brokers. Answers go to callbacks, because some
 requests are parked; time is the timeline's.
 """
 
@@ -25,18 +25,18 @@ from tests.simulator.timeline import Event, Timeline
 
 _CONVERTED_EPOCH = 1000
 JOIN_TIMEOUT_MS = 300_000
-"""A new member that is parked for so long is asked to try again (`group.coordinator` of Kafka: five minutes)."""
+"""A new member that is parked for this long is asked to retry (`group.coordinator` of Kafka: five minutes)."""
 
 
 class Coordinator:
-    """One group."""
+    """The coordinator of one group."""
 
     def __init__(self, timeline: Timeline, *, new_id: Callable[[str], str], initial_delay_ms: int = 0) -> None:
-        """There is no group yet.
+        """Create a coordinator without a group.
 
         Args:
-            timeline: Time.
-            new_id: Makes a member id that begins with a client id or an instance id.
+            timeline: The simulated time.
+            new_id: Makes a member id that starts with a client id or an instance id.
             initial_delay_ms: `group.initial.rebalance.delay.ms`.
         """
         self._timeline = timeline
@@ -47,11 +47,11 @@ class Coordinator:
         self._sync_timer: Event | None = None
         self._written: Group | None = None
         self.max_size = 0
-        """`group.max.size`; 0 where there is no bound."""
+        """`group.max.size`; 0 if there is no limit."""
         self.refused: Callable[[Join, Group], None] = lambda *_: None
-        """Told of who shares no protocol with the group."""
+        """Called with a JoinGroup that shares no protocol with the group."""
         self.converted_at: int | None = None
-        """Since when brokers assign the group, because a member of the new protocol (KIP-848) has joined it."""
+        """When brokers started to assign the group, because a member of the new protocol (KIP-848) joined it."""
         self.converted: dict[str, int] = {}
         """Classic members of the converted group, with their session timeouts in milliseconds."""
         self.group: Group | None = None
@@ -59,7 +59,7 @@ class Coordinator:
     # requests
 
     def join(self, request: Join, answer: Callable[[Joined], None]) -> None:
-        """JoinGroup; the answer comes at once or when everybody has joined."""
+        """JoinGroup; the answer comes at once or when all members have joined."""
         if self.converted_at is not None:
             self._join_converted(request, answer)
             return
@@ -191,7 +191,7 @@ class Coordinator:
         self.converted_at = self._timeline.now
 
     def revert(self) -> None:
-        """Its members of the new protocol have gone, and the classic ones with them."""
+        """The members of the new protocol have left, and the classic ones with them."""
         self.converted_at = None
         for member_id in self.converted:
             self._cancel_session(member_id)
@@ -206,7 +206,7 @@ class Coordinator:
         answer(Joined(member_id=member_id, generation=_CONVERTED_EPOCH, protocol=protocol))
 
     def _is_full(self, group: Group, request: Join) -> bool:
-        """Whether there is no place for one more (`acceptJoiningMember` of Kafka)."""
+        """Whether the group is full (`acceptJoiningMember` of Kafka)."""
         if not self.max_size or group.state is State.EMPTY:
             return False
         known = request.member_id in group.members or request.instance_id in group.static
@@ -216,10 +216,10 @@ class Coordinator:
             return not (member is not None and member.joining is not None) and parked >= self.max_size
         return not known and len(group.members) >= self.max_size
 
-    # where it is
+    # which broker coordinates
 
     def unload(self) -> None:
-        """Another broker is to coordinate the group: whoever is parked is told so."""
+        """Another broker takes over the group: parked requests are answered NOT_COORDINATOR."""
         group = self.group
         if group is None:
             return
@@ -233,7 +233,7 @@ class Coordinator:
         self.group = None
 
     def load(self) -> None:
-        """This broker coordinates the group from now on: it knows what was written last, and gives everybody time."""
+        """This broker now coordinates the group: it loads what was written last, and restarts every session timeout."""
         self.group = _copied(self._written) if self._written is not None else None
         if self.group is not None:
             for member in self.group.members:
@@ -278,7 +278,7 @@ class Coordinator:
     def _replace(
         self, group: Group, request: Join, old_id: str, member_id: str, answer: Callable[[Joined], None]
     ) -> None:
-        """A static member that joins without its id: it takes the place of who had the instance id."""
+        """A static member joins without its member id: it replaces the member that had the instance id."""
         old = _known(group, old_id)
         _answer_join(old, Joined(error=Error.FENCED_INSTANCE_ID, member_id=old_id))
         _answer_sync(old, Synced(error=Error.FENCED_INSTANCE_ID))
@@ -344,7 +344,7 @@ class Coordinator:
             self._prepare(group)
 
     def _prepare(self, group: Group) -> None:
-        """Begin a rebalance: everybody has to join, or is gone when the time for it is over."""
+        """Start a rebalance: each member has to join, or is removed when the rebalance timeout is over."""
         if group.state is State.COMPLETING:
             for member in group.members:
                 member.assignment = b""
@@ -385,7 +385,7 @@ class Coordinator:
             self._complete(group)
 
     def _complete(self, group: Group) -> None:
-        """All have joined, or had their time: a new generation, in which static members stay although they are late."""
+        """All have joined or timed out: a new generation starts; late static members stay in it."""
         _cancel(self._join_timer)
         for member in [one for one in group.members if one.joining is None and one.instance_id is None]:
             self._cancel_session(member.id)
@@ -459,7 +459,7 @@ class Coordinator:
         _cancel(self._sessions.pop(member_id, None))
 
     def _expire(self, member_id: str) -> None:
-        """No sign of life for the session timeout; whoever is parked needs to give none, but for newcomers."""
+        """The session has timed out; a parked member needs no heartbeat, unless it is new."""
         group = self.group
         self._sessions.pop(member_id, None)
         self.converted.pop(member_id, None)
@@ -484,7 +484,7 @@ class Coordinator:
         if group.state is State.PREPARING and group.all_joined():
             self._complete(group)
 
-    # what outlives a broker
+    # what survives a broker
 
     def _write(self, group: Group) -> None:
         self._written = _copied(group)

@@ -1,7 +1,7 @@
-"""After how many restarts the agent leads a running group that it has entered: many groups, of several sizes.
+"""After how many restarts the agent leads a running group that it has joined: many groups, of several sizes.
 
-The order of a group's members is by chance, and one group tells little of it. The real agent's code enters a group that
-leads itself, and members are restarted in turn, the oldest first, as a rolling deploy does.
+The order of a group's members is random, so one group shows little. The real agent's code joins a group with a member
+as leader, and members are restarted in turn, the oldest first, as in a rolling deployment.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _RACKS: Final = "abc"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Groups of one protocol and size: how many the agent led after so many whole deploys, of how many."""
+    """Groups of one protocol and size: their number, and how many the agent led after 1, 2, ... deployments."""
 
     protocol: str
     members: int
@@ -34,7 +34,7 @@ class Row:
 
 
 def restarts_until_led(protocol: str, members: int, seed: int) -> int | None:
-    """Restarts of single members until the agent leads; None where it does not after `DEPLOYS` deploys."""
+    """Restarts of single members until the agent leads; None if it does not after `DEPLOYS` deployments."""
     with simulated():
         world = World(Setting(seed=seed, protocol=protocol, partitions=2 * members, agent_first=False))
         try:
@@ -61,7 +61,7 @@ def _leads(world: World) -> bool:
 
 
 def rows(groups: int, processes: int) -> Iterator[Row]:
-    """One for each protocol and size: of so many groups of the smallest size, and of fewer larger ones."""
+    """One row for each protocol and size: `groups` groups of the smallest size, and fewer larger ones."""
     with ProcessPoolExecutor(processes) as pool:
         for protocol in PROTOCOLS:
             for members in SIZES:
@@ -76,7 +76,7 @@ def rows(groups: int, processes: int) -> Iterator[Row]:
 
 
 def table(told: Iterable[Row]) -> str:
-    """As Markdown."""
+    """The rows as a Markdown table."""
     head = ["protocol", "members", *(f"after {number} deploy{'s' * (number > 1)}" for number in range(1, DEPLOYS + 1))]
     lines = [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
     for row in told:

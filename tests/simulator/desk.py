@@ -1,7 +1,7 @@
-"""A desk in front of the model, and what any desk writes down of answers: the record that is compared.
+"""The `Desk` for the model, and the record of answers of any desk, which is compared.
 
 Member ids are written by name (`b` for the last id that `b` was given, `b'` for those before it); the ids themselves
-are kept beside the record, because the order of a group, and so who leads, follows from them.
+are kept with the record, because the order of a group, and so its leader, depends on them.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from tests.simulator.timeline import Timeline
 Line = dict[str, Any]
 PARKED = "parked"
 GIVES_ID = (Error.NONE, Error.MEMBER_ID_REQUIRED, Error.FENCED_INSTANCE_ID)
-"""Answers to JoinGroup that tell an id; of one that is fenced while it is parked, the one that it would have had."""
+"""Answers to JoinGroup with a member id; a member that is fenced while parked gets the id that it would have had."""
 PATIENCE = 0.35
-"""Seconds: what has not come by then is parked."""
+"""Seconds until a request without an answer counts as parked."""
 
 
 def wrapped(protocols: Protocols) -> Protocols:
-    """Metadata as brokers want it in consumer groups: a subscription, here without topics, around what was said."""
+    """Metadata as brokers require it in consumer groups: a subscription without topics, with the data as user data."""
     return tuple(
         (name, encode_subscription(Subscription(version=0, topics=(), user_data=data))) for name, data in protocols
     )
 
 
 def unwrapped(metadata: bytes) -> str:
-    """What was said."""
+    """The user data of a subscription."""
     return (decode_subscription(metadata).user_data or b"").decode() if metadata else ""
 
 
 class Names:
-    """Names for member ids, in the order in which they were given out."""
+    """Names for member ids, in the order of assignment."""
 
     def __init__(self) -> None:
         self.ids: list[str] = []
@@ -46,7 +46,7 @@ class Names:
         self.of: dict[str, str] = {}
 
     def learn(self, who: str, member_id: str) -> None:
-        """This one goes by that id from now on."""
+        """Set the current member id of a member."""
         if member_id and member_id not in self._owner:
             self.ids.append(member_id)
             self._owner[member_id] = who
@@ -54,26 +54,26 @@ class Names:
             self.of[who] = member_id
 
     def name(self, member_id: str) -> str:
-        """Who that is."""
+        """The name of a member id; with `'` if it is a former one."""
         who = self._owner.get(member_id, member_id)
         return who if self.of.get(who, member_id) == member_id else f"{who}'"
 
 
 class Record:
-    """What was asked and answered, without what differs from run to run."""
+    """Requests and answers, without values that differ between runs."""
 
     def __init__(self) -> None:
         self.lines: list[Line] = []
         self.names = Names()
 
     def add(self, asked: str, **answered: object) -> None:
-        """One line; what is empty is left out."""
+        """Add one line, without empty values."""
         self.lines.append(
             {"asked": asked} | {key: value for key, value in answered.items() if value not in ("", (), [])}
         )
 
     def joined(self, who: str, answer: Joined) -> None:
-        """An answer to JoinGroup."""
+        """Add an answer to JoinGroup."""
         if answer.error in GIVES_ID:
             self.names.learn(who, answer.member_id)
         told = [[self.names.name(one), instance or "", unwrapped(data)] for one, instance, data in answer.members]
@@ -90,11 +90,11 @@ class Record:
         )
 
     def synced(self, who: str, answer: Synced) -> None:
-        """An answer to SyncGroup."""
+        """Add an answer to SyncGroup."""
         self.add(f"sync {who}", error=answer.error.name, assignment=answer.assignment.decode())
 
     def described(self, answer: Described) -> None:
-        """An answer to DescribeGroups."""
+        """Add an answer to DescribeGroups."""
         self.add(
             "describe",
             state=answer.state,
@@ -113,7 +113,7 @@ class Record:
 
 
 class ModelDesk:
-    """Requests go to the model, at once; ids are those that a broker gave out in the same scenario."""
+    """Sends requests to the model at once; member ids are those of a broker in the same scenario."""
 
     def __init__(self, ids: Iterable[str]) -> None:
         self.record = Record()
@@ -192,7 +192,7 @@ class ModelDesk:
         self.record.described(self._coordinator.describe())
 
     def hear(self, *names: str) -> None:
-        """Write down what came."""
+        """Record the answers."""
         for who in names:
             if who in self._joined:
                 self._timeline.run(round(PATIENCE * 1000), partial(_has_come, self._joined, who))

@@ -1,7 +1,7 @@
-"""Code that waits, run in virtual time: on a thread of its own, but never at the same time as anything else.
+"""Runs blocking code in virtual time: on its own thread, but never in parallel with other code.
 
-The agent's group thread blocks where it waits for brokers or for the next turn. Here such a wait hands control back to
-the timeline, which hands it on when time has come: one thread at a time, always in the same order.
+The agent's group thread blocks while it waits for brokers or for the next turn. Here such a wait returns control to the
+timeline, which resumes the thread at the right time: one thread at a time, always in the same order.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Callable
 
 
 class Killed(BaseException):
-    """The process is gone: whatever it was about to do does not happen."""
+    """The process was killed: its code runs no further."""
 
 
 class Fiber:
-    """One such run of code."""
+    """One run of blocking code."""
 
     def __init__(self, body: Callable[[], None]) -> None:
-        """Prepare; `resume` begins.
+        """Prepare; `resume` starts the code.
 
         Args:
-            body: What to run.
+            body: The code.
         """
         self._body = body
         self._go, self._back = threading.Lock(), threading.Lock()
@@ -33,7 +33,7 @@ class Fiber:
         self.ended = False
 
     def resume(self) -> None:
-        """Let it run until it parks or ends; what it raises is raised here."""
+        """Run the code until it parks or ends; its exceptions are raised here."""
         if self.ended:
             return
         if self._thread is None:
@@ -46,7 +46,7 @@ class Fiber:
             raise error
 
     def kill(self) -> None:
-        """End it where it is parked; not to be called by itself."""
+        """End the code where it is parked; it must not call this itself."""
         self._doomed = True
         if self._thread is None:
             self.ended = True
@@ -54,10 +54,10 @@ class Fiber:
             self.resume()
 
     def park(self) -> None:
-        """Hand control back; only from within.
+        """Return control to the caller of `resume`; only for the code itself.
 
         Raises:
-            Killed: It has been killed meanwhile.
+            Killed: It was killed meanwhile.
         """
         self.heed()
         self._back.release()
@@ -65,16 +65,16 @@ class Fiber:
         self.heed()
 
     def heed(self) -> None:
-        """Go no further once killed.
+        """Stop here if the code was killed.
 
         Raises:
-            Killed: It is.
+            Killed: It was.
         """
         if self._doomed:
             raise Killed
 
     def give_up(self) -> None:
-        """End here, for good; only from within.
+        """End the code here; only for the code itself.
 
         Raises:
             Killed: Always.
@@ -83,7 +83,7 @@ class Fiber:
         raise Killed
 
     def is_current(self) -> bool:
-        """Whether it is this code that asks."""
+        """Whether the caller is this code."""
         return threading.current_thread() is self._thread
 
     def _run(self) -> None:
@@ -92,7 +92,7 @@ class Fiber:
             self._body()
         except Killed:
             pass
-        except BaseException as error:  # noqa: BLE001 - it belongs to whoever resumed
+        except BaseException as error:  # noqa: BLE001 - `resume` raises it
             self._error = error
         self.ended = True
         self._back.release()

@@ -1,4 +1,4 @@
-"""A classic group as its coordinator keeps it, and what clients and coordinator say to each other, as values.
+"""The state of a classic group at its coordinator, and the requests and answers of its members, as values.
 
 The order of members is that of the coordinator's hash table.
 """
@@ -12,11 +12,11 @@ from enum import IntEnum
 from protocol.java import FIRST_TABLE, put_order, spread_hash, string_hash
 
 AGENTS = "samerack"
-"""`client.id` of all agents, as by default."""
+"""`client.id` of all agents: the default."""
 
 
 class Error(IntEnum):
-    """Kafka's error codes, as far as a group's coordinator answers with them."""
+    """Kafka's error codes that a group's coordinator uses."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0
@@ -69,7 +69,7 @@ ERRORS: dict[str, tuple[Error, ...]] = {
     "find": (*_ALWAYS, Error.INVALID_GROUP_ID),
     "describe": _ALWAYS,
 }
-"""With what each request of a member may be answered."""
+"""The possible errors of each request of a member."""
 
 
 class State(IntEnum):
@@ -106,7 +106,7 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Joined:
-    """Its answer; `members` (id, instance id, metadata) are told to the leader only."""
+    """The answer to JoinGroup; only the leader gets `members` (id, instance id, metadata)."""
 
     error: Error = Error.NONE
     member_id: str = ""
@@ -127,7 +127,7 @@ class Synced:
 
 @dataclass(slots=True, kw_only=True)
 class DescribedMember:
-    """One member of a DescribeGroups answer, by the names of kafka-python's."""
+    """One member of a DescribeGroups answer, with kafka-python's field names."""
 
     member_id: str
     group_instance_id: str | None
@@ -149,7 +149,7 @@ class Described:
 
 @dataclass(slots=True, kw_only=True)
 class GroupMember:
-    """One member; the callbacks stand for requests that are parked."""
+    """One member; the callbacks are parked requests."""
 
     id: str
     instance_id: str | None
@@ -164,12 +164,12 @@ class GroupMember:
     syncing: Callable[[Synced], None] | None = None
 
     def metadata(self, protocol: str) -> bytes:
-        """What it said for this protocol."""
+        """The member's metadata for this protocol."""
         return dict(self.protocols).get(protocol, b"")
 
 
 class Table:
-    """Members by id, listed as java.util.HashMap does: by bucket, then as they came; the table never shrinks."""
+    """Members by id, in the order of java.util.HashMap: by bucket, then by insertion; the table never shrinks."""
 
     def __init__(self) -> None:
         self._members: dict[str, GroupMember] = {}
@@ -193,21 +193,21 @@ class Table:
         return self._members.get(member_id)
 
     def put(self, member: GroupMember) -> None:
-        """A new member, last in its bucket."""
+        """Add a member, last in its bucket."""
         self._members[member.id] = member
         while len(self._members) > self._buckets * 3 // 4:
             self._buckets *= 2
         self._listed = None
 
     def pop(self, member_id: str) -> GroupMember | None:
-        """The member that goes, or None."""
+        """Remove and return a member, or None."""
         self._listed = None
         return self._members.pop(member_id, None)
 
 
 @dataclass(slots=True, kw_only=True)
 class Group:
-    """What the coordinator knows of one group."""
+    """The coordinator's state of one group."""
 
     state: State = State.EMPTY
     before: State = State.EMPTY
@@ -218,16 +218,16 @@ class Group:
     members: Table = field(default_factory=Table)
     static: dict[str, str] = field(default_factory=dict)
     pending: dict[str, str] = field(default_factory=dict)
-    """Ids that were given out and have not joined yet, and for which client."""
+    """Client ids by pending member id: ids that were given out and have not joined yet."""
     unsynced: set[str] = field(default_factory=set)
     new_member: bool = False
 
     def become(self, state: State) -> None:
-        """Another state."""
+        """Change the state."""
         self.before, self.state = self.state, state
 
     def add(self, member: GroupMember) -> None:
-        """A member more; the first one leads."""
+        """Add a member; the first one leads."""
         if member.instance_id is not None:
             self.static[member.instance_id] = member.id
         self.leader = self.leader or member.id
@@ -235,7 +235,7 @@ class Group:
         self.pending.pop(member.id, None)
 
     def remove(self, member_id: str) -> None:
-        """A member or a pending id less; if it led, the first of the others does."""
+        """Remove a member or a pending id; if it led, the first of the others leads."""
         member = self.members.pop(member_id)
         if member is not None and member.instance_id is not None:
             self.static.pop(member.instance_id, None)
@@ -245,11 +245,11 @@ class Group:
         self.unsynced.discard(member_id)
 
     def all_joined(self) -> bool:
-        """Whether nobody is waited for."""
+        """Whether all members have joined and no id is pending."""
         return not self.pending and all(member.joining is not None for member in self.members)
 
     def supports(self, protocol_type: str, protocols: Protocols) -> bool:
-        """Whether somebody with these protocols can join."""
+        """Whether a member with these protocols can join."""
         if self.state is State.EMPTY:
             return bool(protocol_type and protocols)
         return protocol_type == self.protocol_type and bool({name for name, _ in protocols} & self.common())
@@ -260,7 +260,7 @@ class Group:
         return set.intersection(*names) if names else set()
 
     def elected_protocol(self) -> str:
-        """The vote: each member's first of the common ones; the most votes win, the first in hash order of equals."""
+        """The vote: each member's first common protocol; the most votes win, then the first in hash order."""
         common = self.common()
         votes: dict[str, int] = {}
         for member in self.members:
@@ -269,15 +269,15 @@ class Group:
         return max(put_order(votes, string_hash), key=lambda name: votes[name])  # max keeps the first of equals
 
     def rebalance_ms(self) -> int:
-        """The longest that a member asks the group to wait for it."""
+        """The longest rebalance timeout of a member."""
         return max((member.rebalance_ms for member in self.members), default=0)
 
     def told(self) -> tuple[tuple[str, str | None, bytes], ...]:
-        """The members as the leader is told of them."""
+        """The members as in the leader's JoinGroup answer."""
         return tuple((member.id, member.instance_id, member.metadata(self.protocol)) for member in self.members)
 
     def described(self) -> Described:
-        """As anybody sees it: metadata and protocol only where it is stable."""
+        """The DescribeGroups answer: metadata and protocol only if the group is stable."""
         stable = self.state is State.STABLE
         return Described(
             state=NAMES[self.state],

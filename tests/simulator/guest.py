@@ -1,6 +1,6 @@
-"""What agents owe a group as guests: nobody is refused, stopped or loses an offset because an agent is there.
+"""What must hold for a group with an agent: no member is refused or blocked, and no offset is lost, because of it.
 
-Held against what would be so without any agent, and against what each plan says that an agent sends.
+The checks compare with a group without an agent, and check each plan that an agent sends.
 """
 
 from __future__ import annotations
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from tests.simulator.world import World
 
 ALONE_MS: Final = 2500
-"""How long an agent may be in a group without consumers: two seconds, and half of one until somebody looks."""
+"""How long an agent may be in a group without consumers: 2 s, and up to 0.5 s until a check sees it."""
 RETENTION_MS: Final = 60_000
 """`offsets.retention.minutes`, shortened."""
 _CLEANING_MS: Final = 5000
-"""A state that lasted for so long is met by the broker's cleaner sooner or later."""
+"""The broker's cleaner may see a state that lasts this long."""
 _BACK_MS: Final = 4000
 _CONVERTED_MS: Final = 15_000
 _SEEN_MS: Final = 3000
 
 
 class Guest:
-    """Judges the agents of one world as guests."""
+    """Checks the agents of one world as guests."""
 
     def __init__(self, world: World, fail: Callable[[str, str], None], excused_until: Callable[[], int]) -> None:
-        """Nothing has happened yet.
+        """Create the checks.
 
         Args:
             world: The world.
-            fail: Takes note of a violation: its kind, and what.
-            excused_until: Up to when faults excuse what takes time.
+            fail: Records a violation: its kind and its description.
+            excused_until: Until when faults excuse delays.
         """
         self._world, self._fail, self._excused_until = world, fail, excused_until
         self._alone_since: int | None = None
@@ -48,15 +48,15 @@ class Guest:
         self._left: dict[str, tuple[int, Process, int]] = {}
         self._back_off: dict[int, str] = {}
 
-    # what is seen
+    # what is observed
 
     def owns(self, consumer: Consumer) -> None:
-        """A client commits what it reads."""
+        """A client commits offsets of its partitions."""
         for partition in consumer.owned:
             self._commits[partition] = self._world.timeline.now
 
     def looks(self) -> None:
-        """A look at the group."""
+        """Check the group once."""
         world = self._world
         now = world.timeline.now
         group = world.coordinator.group
@@ -69,7 +69,7 @@ class Guest:
             return
         consumers = self._consumers(group)
         if group is not None and world.setting.clients == "kafkajs" and group.state is State.STABLE:
-            living = {one for agent in world.agents for one in agent.ids()}  # of a dead one the session has to run out
+            living = {one for agent in world.agents for one in agent.ids()}  # a dead agent's session has to expire
             if any(one.id in living and pairs_of(one.assignment) for one in group.members):
                 self._fail("GivenToAgent", "an agent follows a leader that gives it partitions, and nobody reads them")
         if consumers or any(one.host.alive and one.joins_at > now for one in world.consumers):
@@ -97,7 +97,7 @@ class Guest:
                 return
 
     def refused(self, request: Join, group: Group) -> None:
-        """Somebody shares no protocol with the group."""
+        """A JoinGroup shares no protocol with the group."""
         if request.client_id == AGENTS or self._consumers(group) or self._alone_since is None:
             return
         if self._world.timeline.now - max(self._alone_since, self._excused_until()) > ALONE_MS:
@@ -106,7 +106,7 @@ class Guest:
     # what agents do
 
     def backs_off(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
-        """An agent leaves a group alone for a while."""
+        """An agent backs off from a group for a while."""
         self._back_off[id(process)] = cause
         if cause is Cause.PLANS_REJECTED and self._world.patterns and not self._world.faults:
             self._fail("TakenForRejected", f"{agent.name} leaves because members have found topics")
@@ -119,7 +119,7 @@ class Guest:
             self._back_off.pop(id(process), None)
 
     def joins(self, agent: SupervisedAgent, process: Process, request: Any) -> None:
-        """An agent sends JoinGroup: not soon after it left for nothing, and under an id that it has chosen."""
+        """An agent sends JoinGroup: not soon after a needless LeaveGroup, and with a member id or an instance id."""
         session_ms = round(agent.settings.leading.session_timeout_seconds * 1000)
         if not request.member_id and request.group_instance_id is None and request.session_timeout_ms == session_ms:
             self._fail("RandomPlace", f"{agent.name} joins under whatever id the broker gives it")
@@ -129,13 +129,13 @@ class Guest:
             self._fail("NeedlessLeave", f"{agent.name} left a group with consumers, and comes back at once")
 
     def plans(self, agent: SupervisedAgent, request: Any) -> None:
-        """An agent sends a plan: nothing and nobody may be missing in it."""
+        """An agent sends a plan: it must cover all members and partitions."""
         world = self._world
         group = world.coordinator.group
         if group is None or group.generation != request.generation_id or group.leader != request.member_id:
             return
         if group.state is not State.COMPLETING:
-            return  # somebody else has joined meanwhile: the broker refuses it
+            return  # another member has joined meanwhile: the broker refuses it
         plan = {one.member_id: frozenset(pairs_of(bytes(one.assignment))) for one in request.assignments}
         by_id = {one.member_id: one for one in world.consumers if one.host.alive and one.member_id}
         there = [by_id[one.id] for one in self._consumers(group) if one.id in by_id]
@@ -145,7 +145,7 @@ class Guest:
         given = frozenset[tuple[str, int]]().union(*plan.values())
         held = frozenset[tuple[str, int]]().union(*(one.owned for one in there if one.cooperative))
         for member in self._consumers(group):
-            if member.id not in by_id:  # it has joined, and died before the plan: nobody can know that it holds nothing
+            if member.id not in by_id:  # it died between JoinGroup and the plan: no agent can know that it owns nothing
                 held |= frozenset(to_pairs(read_subscription(member.metadata(group.protocol)).owned))
         for topic in {topic for one in there for topic in one.joined_topics} & world.place.topics.keys():
             numbers = set(range(len(world.place.topics[topic])))
@@ -158,9 +158,9 @@ class Guest:
     def _look_at_shares(
         self, agent: SupervisedAgent, there: list[Consumer], plan: dict[str, frozenset[Partition]]
     ) -> None:
-        """In an eager group nobody gets nothing while somebody else has several partitions of the same topics.
+        """In an eager group, no member gets nothing while another has several partitions of its topics.
 
-        Partitions of one number stay together where topics are co-partitioned, and count as one.
+        Partitions of one number stay together if topics are co-partitioned, and count as one.
         """
         if any(one.cooperative for one in there):
             return
@@ -173,7 +173,7 @@ class Guest:
     # inside
 
     def _living(self) -> bool:
-        """Whether a consumer that lives is in the group, and not only one whose session has to run out."""
+        """Whether a running consumer is in the group, and not only one whose session has to expire."""
         living = {one.member_id for one in self._world.consumers if one.host.alive and one.member_id}
         return any(one.id in living for one in self._consumers(self._world.coordinator.group))
 
@@ -183,5 +183,5 @@ class Guest:
 
 
 def _term(agent: SupervisedAgent) -> int:
-    """The election that the agent knows of."""
+    """The election term that the agent knows."""
     return agent.standing.term if agent.standing is not None else 0

@@ -1,6 +1,6 @@
-"""What must hold in every simulated world, at every moment and at rest, by what is so and not by what agents say.
+"""What must hold in every simulated world, at every moment and at rest, by its state and not by what agents report.
 
-A violation raises with what was found and how it came to be. Faults that cost a group time excuse so much of it.
+A violation raises with what was found and the events before it. A fault that costs a group time excuses that time.
 """
 
 from __future__ import annotations
@@ -29,29 +29,29 @@ if TYPE_CHECKING:
     from tests.simulator.world import World
 
 _SLACK_MS: Final = 6000
-"""Three rounds of a rebalance with everything else that takes a moment."""
+"""Three rounds of a rebalance, and the short delays between them."""
 _KILLED_MS: Final = 2300
-"""What the death of an agent's process may cost: the supervisor replaces it."""
+"""The time that a killed agent process may cost: the supervisor replaces it."""
 AGENT_SESSION_MS: Final = 9500
 _GOODBYE_MS: Final = 4000
 _LOOK_MS: Final = 1100
 _PENDING_MS: Final = 3000
 _BRAKE_MS: Final = 4700
-"""A takeover waits four seconds for an evicted member that does not come back, and it takes half of one to be seen."""
+"""A takeover waits 4 s for an evicted member that does not rejoin; it takes up to 0.5 s until a check sees it."""
 _RESERVED_MS: Final = 7000
-"""Ids that nobody knows of any more hold a group up for six seconds, and half of one until somebody looks."""
+"""Ids that no agent knows any more block a group for 6 s; it takes up to 0.5 s until a check sees it."""
 _END_MS: Final = 5000
 _HAND_OVER_MS: Final = 2000
 _MOST_IN_REST: Final = 4
 _OF_TAKEOVERS: Final = 6
-"""An agent tries a takeover three times before it leaves a group in peace, and each costs two rebalances."""
+"""An agent tries a takeover three times before it stops trying, and each costs two rebalances."""
 _LONGEST_TALE: Final = 60
 _MOST_REFUSED: Final = 20
-"""Answers with one error to one kind of request within a second: the library pauses for a tenth of it."""
+"""Answers with one error to one kind of request within a second: the library pauses for 0.1 s."""
 
 
 class ViolationError(AssertionError):
-    """Something that must hold does not; each kind is a class of its own, so that shortening a story keeps to one."""
+    """Something that must hold does not; each kind has its own class, so that shortening a story keeps the kind."""
 
 
 @cache
@@ -60,7 +60,7 @@ def _kind_of(violation: str) -> type[ViolationError]:
 
 
 class Judgement(Witness):
-    """Judges one world."""
+    """The checks of one world."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -83,24 +83,24 @@ class Judgement(Witness):
 
     @property
     def tale(self) -> list[str]:
-        """What happened last."""
+        """The last events of this world."""
         return list(self._tale)
 
     def tell(self, what: str) -> None:
-        """One line of the tale of this world."""
+        """Add one line to the tale of this world."""
         self._tale.append(f"{self._world.timeline.seconds():10.3f} {what}")
 
     def fail(self, kind: str, what: str) -> None:
-        """Take note of a violation; it is raised by `deliver`, outside of anybody's code."""
+        """Record the first violation; `deliver` raises it, outside the code of agents and clients."""
         if self._found is None:
             self.tell(what)
             self._found = _kind_of(kind)(what + "\n" + "\n".join(self._tale))
 
     def deliver(self) -> None:
-        """Raise what was found.
+        """Raise the recorded violation.
 
         Raises:
-            ViolationError: Something was.
+            ViolationError: There is one.
         """
         if self._found is not None:
             raise self._found
@@ -108,56 +108,56 @@ class Judgement(Witness):
     # excuses
 
     def excuse(self, what: str, milliseconds: int) -> None:
-        """Something happens that may cost the group so much time beyond a rebalance."""
+        """Allow the group this much time beyond a rebalance, for an event."""
         now = self._world.timeline.now
         self.tell(what)
         self._changed_at = now
         self._excused_until = max(self._excused_until, now) + milliseconds
 
     def excused_ms(self) -> int:
-        """What is left of the excuses."""
+        """The excused time that is left."""
         return max(0, self._excused_until - self._world.timeline.now)
 
     def stops(self, agent: SupervisedAgent) -> None:
-        """An agent is told to end: it has to be gone soon."""
+        """An agent is asked to stop: it must end soon."""
         self.excuse(f"{agent.name} is told to end", self._world.slowest_ms())
         self._stopping[agent.name] = self._world.timeline.now
 
     def freezes(self, agent: SupervisedAgent, milliseconds: int, *, whole: bool) -> None:
-        """An agent is stopped for a while."""
+        """An agent is suspended for a while."""
         cost = min(milliseconds, AGENT_SESSION_MS) if whole else _KILLED_MS + 1000
         self.excuse(f"{agent.name} stops for {milliseconds} ms, whole={whole}", cost + self._world.slowest_ms())
 
     # what agents do
 
-    def begins(self, agent: SupervisedAgent, process: Process) -> None:  # noqa: ARG002 - it has just begun
-        """A process more."""
+    def begins(self, agent: SupervisedAgent, process: Process) -> None:  # noqa: ARG002 - it has just started
+        """An agent has started a process."""
         self.tell(f"{agent.name} has a process")
 
-    def steps(self, agent: SupervisedAgent, process: Process, step: str) -> None:  # noqa: ARG002 - the agent says enough
-        """An agent's membership goes on."""
+    def steps(self, agent: SupervisedAgent, process: Process, step: str) -> None:  # noqa: ARG002 - the agent suffices
+        """An agent's membership reaches its next step."""
         self.tell(f"{agent.name}: {step}")
         if step == "join-sent" and self._world.setting.forbidden and self._world.setting.clients == "any":
             group = self._world.coordinator.group
             others = [member.client_id != AGENTS for member in group.members] if group is not None else []
-            # before, the agent cannot have seen it
+            # the agent cannot have seen it earlier
             seen = self._world.timeline.now - self._state_at > _LOOK_MS and self._world.network.outdated is None
             if group is not None and group.state is State.STABLE and others and all(others) and seen:
                 self.fail("ForbiddenGroup", f"{agent.name} joins a group that it may not")
 
     def triggers(self, agent: SupervisedAgent, process: Process, reason: str) -> None:
-        """An agent asks for a rebalance: it needs a reason that is one, and budget."""
+        """An agent triggers a rebalance: it needs a valid reason and budget."""
         self.tell(f"{agent.name} triggers: {reason}")
         now = self._world.timeline.now
         if reason in ("second-round", "partitions-changed"):
             group = self._world.coordinator.group
             outdated = self._world.network.outdated is not None
             known = group is not None and any(one in group.members for one in agent.ids())
-            if self._incomplete() or not known:  # one that the broker does not know any more has no effect
+            if self._incomplete() or not known:  # a member that the broker does not know any more has no effect
                 return
             if not outdated:
                 self.fail("NeedlessRebalance", f"{agent.name} rebalances for {reason}, and every partition is read")
-            elif group is not None and process.planned == group.generation:  # else it cannot know better
+            elif group is not None and process.planned == group.generation:  # else the agent cannot know
                 self.fail("OutdatedLook", f"{agent.name} rebalances for {reason} because of an outdated look")
             return
         if reason == "nudge":
@@ -174,7 +174,7 @@ class Judgement(Witness):
                 )
 
     def refused(self, agent: SupervisedAgent, process: Process, name: str, code: int) -> None:
-        """A broker answers with an error: nobody asks the same again and again without a pause."""
+        """A broker answers with an error: an agent must not repeat the request without a pause."""
         if code == Error.MEMBER_ID_REQUIRED:
             return
         now = self._world.timeline.now
@@ -195,29 +195,29 @@ class Judgement(Witness):
             self.guest.leaves(agent, process, [one.member_id for one in request.members])
 
     def backs_off(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
-        """An agent leaves the group alone for a while."""
+        """An agent backs off from the group for a while."""
         self.tell(f"{agent.name} backs off: {cause}")
         self.guest.backs_off(agent, process, cause)
 
     def killed(self, agent: SupervisedAgent) -> None:
-        """A process of an agent is dead."""
+        """A process of an agent was killed."""
         group = self._world.coordinator.group
-        unknown = group is not None and AGENTS in group.pending.values()  # nobody may know of the id any more
+        unknown = group is not None and AGENTS in group.pending.values()  # maybe no agent knows the id any more
         cost = AGENT_SESSION_MS if unknown else _KILLED_MS
         self.excuse(f"{agent.name} is killed", cost + self._world.slowest_ms())
 
     def given_up(self, agent: SupervisedAgent) -> None:
-        """An agent's supervisor does not start it again for a while, and leaves for it as far as it knows."""
+        """An agent's supervisor stops restarting it for a while, and sends LeaveGroup for the members that it knows."""
         self.excuse(f"{agent.name} is left alone", AGENT_SESSION_MS)
 
     def breaks(self, agent: SupervisedAgent, error: Exception) -> None:
-        """A mistake of the agent's own."""
+        """An agent raised an unexpected error."""
         self.fail("Mistake", f"{agent.name} makes a mistake: {type(error).__name__}: {error}")
 
     # what members own
 
     def owns(self, consumer: Consumer) -> None:
-        """What a client owns has changed, or its generation."""
+        """A client's owned partitions or its generation changed: no other client owns them in that generation."""
         if not consumer.owned:
             return
         self.guest.owns(consumer)
@@ -232,7 +232,7 @@ class Judgement(Witness):
     # at every moment
 
     def looks(self) -> None:
-        """A look at the group."""
+        """Check the group once."""
         world = self._world
         now = world.timeline.now
         group = world.coordinator.group
@@ -253,7 +253,7 @@ class Judgement(Witness):
             }:
                 self.former = self._last
             self._last = described
-        # nobody has anything yet while the first rebalance is held open
+        # no member has partitions before the first rebalance ends
         forming = group.state is State.PREPARING and group.before is State.EMPTY
         self._look_at_rebalance(now, stable=forming or group.state in (State.STABLE, State.EMPTY))
         self._look_at_pending(now, dict(group.pending))
@@ -270,7 +270,7 @@ class Judgement(Witness):
             self.fail("LongRebalance", f"a rebalance lasts for {(now - self._unstable_since) / 1000:.1f} s")
 
     def _look_at_pending(self, now: int, pending: dict[str, str]) -> None:
-        """A living agent gives back the ids that it does not use."""
+        """A running agent gives back the ids that it does not use."""
         known = {one for agent in self._world.agents for one in agent.ids()}
         patience = _BRAKE_MS if self._world.setting.clean else _PENDING_MS
         self._pending_since = {one: self._pending_since.get(one, now) for one in pending}
@@ -282,7 +282,7 @@ class Judgement(Witness):
                 self.fail("KeptPendingId", f"{pending[one]} keeps the pending id {one}")
 
     def _look_at_stopping(self, now: int) -> None:
-        """Who was told to end leaves, or hands its place over."""
+        """An agent that was asked to stop leaves the group, or hands its membership over."""
         group = self._world.coordinator.group
         for name, since in tuple(self._stopping.items()):
             agent = next(one for one in self._world.agents if one.name == name)
@@ -299,7 +299,7 @@ class Judgement(Witness):
                     self.fail("DidNotLeave", f"{name} has ended and is still in the group")
 
     def _orphans(self) -> list[str]:
-        """Members of agents' instance ids that no living agent goes by."""
+        """Members with an agent's instance id whose member id no running agent uses."""
         world = self._world
         group = world.coordinator.group
         known = {one for agent in world.agents for one in agent.ids()}
@@ -308,7 +308,7 @@ class Judgement(Witness):
         return [member.id for member in members if member.instance_id in instances and member.id not in known]
 
     def _look_at_pace(self) -> None:
-        """While nobody changes anything, generations come to an end."""
+        """If nothing changes, no new generations start."""
         since = max(self._changed_at, self._excused_until) + 60_000
         late = [at for at in self._generations if at > since]
         if len(late) > _MOST_IN_REST + (_OF_TAKEOVERS if self._world.setting.clean else 0):
@@ -319,7 +319,7 @@ class Judgement(Witness):
     # at rest
 
     def never_settles(self, why: str) -> None:
-        """It was waited for long enough.
+        """Fail, because the world did not come to rest in time.
 
         Raises:
             ViolationError: Always.
@@ -328,13 +328,13 @@ class Judgement(Witness):
         self.deliver()
 
     def settled(self, *, rested: bool = False) -> None:
-        """Nothing moves: everything is read, and where an agent leads, at the least cost.
+        """Check the world at rest: each partition is read and, if an agent leads, at the least cost.
 
         Args:
             rested: The agents' budgets have been refilled.
 
         Raises:
-            ViolationError: It is not so.
+            ViolationError: Something does not hold.
         """
         missing = self._unread()
         if missing:
@@ -350,19 +350,19 @@ class Judgement(Witness):
         self.deliver()
 
     def _incomplete(self) -> bool:
-        """Whether the plan in force leaves something out, or has something that is gone; or members come and go."""
+        """Whether the current plan misses a partition or has one that does not exist, or the group is not stable."""
         group = self._world.coordinator.group
         if group is None or group.state is not State.STABLE:
             return True
         return bool(self._unassigned())
 
     def _unread(self) -> set[Partition]:
-        """Partitions of subscribed topics that nobody owns."""
+        """Partitions of subscribed topics that no client owns, and owned ones that do not exist."""
         living = [one for one in self._world.consumers if one.host.alive]
         return self._beyond([one.owned for one in living], wanted=bool(living))
 
     def _unassigned(self) -> set[Partition]:
-        """Partitions that the plan in force gives to nobody."""
+        """Partitions that the current plan assigns to no member, and assigned ones that do not exist."""
         group = self._world.coordinator.group
         if group is None:
             return set()
@@ -370,14 +370,14 @@ class Judgement(Witness):
         return self._beyond([frozenset(pairs_of(one.assignment)) for one in group.members], wanted=wanted)
 
     def _beyond(self, owned: list[frozenset[Partition]], *, wanted: bool) -> set[Partition]:
-        """What there is and is not owned, or is owned and not there; nothing where nobody wants anything."""
+        """Partitions that exist and are not owned, or are owned and do not exist; empty unless `wanted`."""
         wished = {topic for one in self._world.consumers if one.host.alive for topic in one.topics}
         topics = [(topic, found) for topic, found in self._world.place.topics.items() if topic in wished]
         everything = {(topic, number) for topic, partitions in topics for number in range(len(partitions))}
         return everything.symmetric_difference(set().union(*owned)) if wanted else set()
 
     def _look_at_plan(self, agent: SupervisedAgent, *, rested: bool) -> None:
-        """The plan in force reads as little across racks as one can."""
+        """The current plan reads as little across racks as possible."""
         world = self._world
         name = agent.name
         group = world.coordinator.group

@@ -1,7 +1,7 @@
 """kafka-python's event loop in virtual time: its own tasks and futures, but timers are the timeline's events.
 
-There is no thread and no socket. What the network thread of a process would do happens on the timeline; whoever calls
-`run` waits on the process's fiber.
+There is no thread and no socket. The work of a process's network thread runs on the timeline; the caller of `run` waits
+on the process's fiber.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.simulator.timeline import Event
 
 
 class VirtualLoop(NetworkSelector):  # type: ignore[misc]  # the library is untyped
-    """The loop of one client of the process that runs at the moment."""
+    """The event loop of one client of the current process."""
 
     def __init__(self, **_: Any) -> None:
         process = Process.current
@@ -33,16 +33,16 @@ class VirtualLoop(NetworkSelector):  # type: ignore[misc]  # the library is unty
         self._current: Any = None
         self._timers: dict[Any, Event] = {}
 
-    # what the library asks of it
+    # the interface for the library
 
     def start(self) -> None:
-        """There is no thread to start."""
+        """Do nothing: there is no thread."""
 
     def wakeup(self) -> None:
-        """Nothing sleeps."""
+        """Do nothing: there is no sleeping thread."""
 
     def run(self, coro: Any, *args: Any) -> Any:
-        """Have the loop do something while the calling fiber waits; the answer is the outcome."""
+        """Run a coroutine on the loop while the calling fiber waits; return its result."""
         if self._closed:
             raise RuntimeError("NetworkSelector closed!")
         self.process.heed()
@@ -53,18 +53,18 @@ class VirtualLoop(NetworkSelector):  # type: ignore[misc]  # the library is unty
         return future.value
 
     def call_at(self, when: float, task: Any) -> Any:
-        """A timer, by the clock of time that was played."""
+        """Set a timer, by the played time."""
         if self._closed:
             raise RuntimeError("NetworkSelector closed!")
         if not isinstance(task, Task):
             task = Task(task)
         task.scheduled_at, task.state = when, TaskState.SCHEDULED
         self._pending_tasks.add(task)
-        # the clock has whole milliseconds: what is left of one is waited for as one
+        # the clock has whole milliseconds: round up
         delay = max(1, math.ceil(round(when * 1000 - self.process.played(), 3)))
 
         def due() -> None:
-            # of a process that was stopped it may have been cancelled while it was overdue
+            # in a suspended process the timer may have been cancelled while it was overdue
             if self._timers.pop(task, None) is not None and not self._closed:
                 task.scheduled_at = None
                 self._add_ready_task(task)
@@ -74,11 +74,11 @@ class VirtualLoop(NetworkSelector):  # type: ignore[misc]  # the library is unty
         return task
 
     def call_later(self, delay: float, task: Any) -> Any:
-        """A timer."""
+        """Set a timer after a delay."""
         return self.call_at(self.process.played() / 1000 + delay, task)
 
     def close(self) -> None:
-        """Drop everything that is under way."""
+        """Cancel all timers and tasks."""
         if self._closed:
             return
         self._closed = True
@@ -108,7 +108,7 @@ class VirtualLoop(NetworkSelector):  # type: ignore[misc]  # the library is unty
         task.scheduled_at, task.state = None, TaskState.UNSCHEDULED
 
     def deliver(self, action: Callable[[], None]) -> None:
-        """Something that comes from outside, and what follows from it."""
+        """Run an action from outside, and then all ready tasks."""
         if not self._closed:
             action()
             self._drain()

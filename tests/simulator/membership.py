@@ -1,4 +1,4 @@
-"""The agent's real membership, observed: what the simulation is told of before the real code does it."""
+"""The agent's real membership, observed: it notifies the simulation before the real code acts."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class ObservedMembership(Membership):
         super().__init__(client, assign=partial(_plan, process, assign), **arguments)
 
     def trigger(self, reason: str) -> None:
-        """As the leader, rebalance with the next join."""
+        """As the leader, trigger a rebalance with the next join."""
         self._process.triggers(reason)
         super().trigger(reason)
 
     def nudge(self) -> None:
-        """As a follower, rebalance with the next join."""
+        """As a follower, trigger a rebalance with the next join."""
         self._process.triggers("nudge")
         super().nudge()
 

@@ -1,4 +1,4 @@
-"""Processes and the way between them and the coordinator: requests take a moment, and answers reach only the living."""
+"""Processes and their network to the coordinator: requests have a latency, and only running processes get answers."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Answer = TypeVar("Answer")
 
 
 class Host:
-    """One process: can be killed, and stopped for a while, after which all that came meanwhile happens at once."""
+    """One process: it can be killed, or suspended for a while; on resume all queued actions run at once."""
 
     def __init__(self, timeline: Timeline, *, around: Callable[[Action], None] = lambda action: action()) -> None:
-        """A process that lives.
+        """Create a running process.
 
         Args:
-            timeline: Time.
-            around: Does what this process does.
+            timeline: The simulated time.
+            around: Runs each action of this process.
         """
         self._timeline = timeline
         self._around = around
@@ -32,44 +32,44 @@ class Host:
         self.stopped = False
 
     def later(self, milliseconds: int, action: Action, *, repeats: bool = False) -> Event:
-        """Plan something that this process does."""
+        """Schedule an action of this process."""
         return self._timeline.after(milliseconds, partial(self.do, action), repeats=repeats)
 
     def do(self, action: Action) -> None:
-        """Do it now, or when it goes on, or never."""
+        """Run an action now, on resume if suspended, or never if killed."""
         if self.alive and self.stopped:
             self._backlog.append(action)
         elif self.alive:
             self._around(action)
 
     def stop(self) -> None:
-        """As SIGSTOP."""
+        """Suspend the process, as by SIGSTOP."""
         self.stopped = True
 
     def go_on(self) -> None:
-        """As SIGCONT."""
+        """Resume the process, as by SIGCONT."""
         self.stopped = False
         backlog, self._backlog = self._backlog, []
         for action in backlog:
             self.do(action)
 
     def kill(self) -> None:
-        """As SIGKILL."""
+        """Kill the process, as by SIGKILL."""
         self.alive = False
         self._backlog.clear()
 
 
 @dataclass(slots=True, kw_only=True)
 class Trouble:
-    """What is to happen to requests of one kind.
+    """A fault for requests of one kind.
 
     Attributes:
-        name: Of the kind: join, sync, heartbeat, leave, find or describe.
-        error: With what they are refused; None where they are not.
+        name: The kind: join, sync, heartbeat, leave, find or describe.
+        error: The error in the answer; None without one.
         lost: Whether the connection breaks instead of an answer.
-        before: Whether it breaks before the request has had its effect.
-        until: Up to when.
-        times: How many of them.
+        before: Whether it breaks before the request takes effect.
+        until: When the fault ends.
+        times: The number of affected requests.
     """
 
     name: str
@@ -81,24 +81,24 @@ class Trouble:
 
 
 class Network:
-    """The way to the group's coordinator, which may be nowhere for a while."""
+    """The network to the group's coordinator, which may be unavailable for a while."""
 
     def __init__(self, timeline: Timeline, coordinator: Coordinator) -> None:
         self._timeline = timeline
         self.coordinator = coordinator
         self.available = True
         self.broker = 1
-        """Which broker coordinates the group."""
+        """The broker that coordinates the group."""
         self.troubles: list[Trouble] = []
         self.outdated: Described | None = None
-        """What a coordinator that has just taken the group over still shows of it."""
+        """The former state of the group that a new coordinator still describes."""
 
     def group_type(self, _: str) -> str:
-        """What brokers call the group."""
+        """The group type as brokers list it."""
         return "consumer" if self.coordinator.converted_at is not None else "classic"
 
     def trouble(self, name: str) -> Trouble | None:
-        """What happens to this request of an agent; None where nothing is in its way."""
+        """The fault for this request of an agent, which it uses up; None without one."""
         now = self._timeline.now
         self.troubles = [one for one in self.troubles if one.times and one.until > now]
         found = next((one for one in self.troubles if one.name == name), None)

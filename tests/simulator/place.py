@@ -1,4 +1,4 @@
-"""The cluster of a simulated world, and the agent's watch over it: brokers with racks, topics with replicas."""
+"""The cluster of a simulated world, with racks and replicas, and the agent's watch of it."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ _TIMES = SettlingTimes(change=1.0, leader=600.0)
 
 @dataclass(slots=True)
 class Place:
-    """Brokers and topics as they are now; `listeners` hear of every change."""
+    """The current brokers and topics; `listeners` are called at each change."""
 
     racks: dict[int, str] = field(default_factory=lambda: dict(enumerate(RACKS, 1)))
     absent: set[int] = field(default_factory=set)
     topics: dict[str, list[tuple[int, ...]]] = field(default_factory=dict)
     listeners: list[Callable[[], None]] = field(default_factory=list)
     hidden: bool = False
-    """No look succeeds."""
+    """Whether all metadata requests fail."""
     stale: tuple[int, int] = (0, 0)
-    """How many times a broker has been behind, and for how many looks of each watch this time."""
+    """How many times a broker has lagged, and for how many polls of each watch this time."""
 
     def changed(self) -> None:
-        """Tell everybody."""
+        """Call all listeners."""
         for listener in tuple(self.listeners):
             listener()
 
     def show_stale(self, looks: int) -> None:
-        """Of so many looks to come of each watch every second one goes to a broker that tells fewer partitions."""
+        """Of the next `looks` polls of each watch, every second one goes to a broker that reports fewer partitions."""
         self.stale = self.stale[0] + 1, looks
 
     def view(self, topics: frozenset[str], *, stale: bool) -> ClusterView:
-        """One look."""
+        """The answer to one metadata request."""
         brokers = {broker: rack for broker, rack in self.racks.items() if broker not in self.absent}
         part = 2 if stale else 1
         return ClusterView(
@@ -57,7 +57,7 @@ class Place:
 
 
 class Watch:
-    """Stands for `agent.watch.ClusterWatch` of one agent; looks only while something may be new, which is the same."""
+    """Replaces `agent.watch.ClusterWatch` of one agent; it polls only after changes, with the same result."""
 
     rack_aware_fetch = True
 
@@ -75,23 +75,23 @@ class Watch:
         self._soon()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call this after each look that changed the settled cluster."""
+        """Call this listener after each poll that changed the settled cluster."""
         self._listeners.append(listener)
 
     def show_interest(self, group: str, topics: frozenset[str]) -> None:  # noqa: ARG002 - there is one group
-        """Look at these topics from now on."""
+        """Poll these topics from now on."""
         if topics != self._interest:
             self._interest = topics
             self._soon(20)
 
     def unknown(self, topics: AbstractSet[str], owned: AbstractSet[str] = frozenset()) -> frozenset[str]:
-        """Topics that no look has shown, nor that they do not exist."""
+        """Topics of which no poll has shown whether they exist."""
         return frozenset(topics - self.cluster.topics.keys() - (self._state.seen.absent - owned))
 
     def wait_for(
         self, topics: AbstractSet[str], seconds: float, owned: AbstractSet[str] = frozenset()
     ) -> frozenset[str]:
-        """A look that takes as long as it is told to."""
+        """Poll with the configured delay, if topics are unknown; return those that are still unknown."""
         if self.unknown(topics, owned):
             self._process.spend(min(self._process.look_ms, round(seconds * 1000)))
             if self._process.look_ms <= seconds * 1000:
@@ -99,16 +99,16 @@ class Watch:
         return self.unknown(topics, owned)
 
     def unseen(self, group: str) -> frozenset[str]:  # noqa: ARG002 - there is one group
-        """The agent may see everything."""
+        """No topics: the agent may describe everything."""
         return frozenset()
 
     def end(self) -> None:
-        """No looks any more."""
+        """Stop polling."""
         self._place.listeners.remove(self._soon)
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is on its way."""
+        """Whether no poll is scheduled."""
         return not self._due
 
     def _soon(self, milliseconds: int = LOOK_MS) -> None:
@@ -117,7 +117,7 @@ class Watch:
             self._host.later(milliseconds, self._look)
 
     def _is_stale(self) -> bool:
-        """Whether this look goes to the broker that is behind; watches in step would not take turns by one count."""
+        """Whether this poll goes to the lagging broker; each watch counts its own polls, so that each alternates."""
         times, looks = self._place.stale
         left = self._stale[1] if self._stale[0] == times else looks
         self._stale = times, max(0, left - 1)

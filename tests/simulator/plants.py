@@ -1,4 +1,4 @@
-"""Mistakes that the agent makes on purpose, to see that the simulator finds them; each is switched on for a while."""
+"""Deliberate bugs of the agent, to test that the simulator finds them; each is a context manager that enables it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _VERSION_0: Final = encode_subscription(Subscription(version=0, topics=("t",)))
 
 @contextmanager
 def one_phase() -> Iterator[None]:
-    """A cooperative plan takes partitions from one member and gives them to another in the same round."""
+    """A cooperative plan revokes partitions and assigns them to other members in the same round."""
     with (
         mock.patch.object(planner, "withhold", lambda _problem, final: final),
         mock.patch.object(planner, "check", return_value=None),
@@ -36,7 +36,7 @@ def one_phase() -> Iterator[None]:
 
 @contextmanager
 def pending_forever() -> Iterator[None]:
-    """Of the member ids that were reserved for a choice, those that are not chosen are never released."""
+    """Reserved member ids that the agent does not use are never released."""
     enter = JoinPosition.enter
 
     def keep_all(self: JoinPosition, membership: Any, look: Any) -> None:
@@ -49,42 +49,42 @@ def pending_forever() -> Iterator[None]:
 
 @contextmanager
 def every_look_believed() -> Iterator[None]:
-    """Who leads believes also looks of a former generation, which a new coordinator shows at first."""
+    """The leader also accepts descriptions of a former generation, which a new coordinator may return at first."""
     with mock.patch.object(Assigning, "may_be_of", return_value=True):
         yield
 
 
 @contextmanager
 def no_budget() -> Iterator[None]:
-    """The budget of rebalances is not asked."""
+    """The agent ignores the budget of rebalances."""
     with mock.patch.object(budget, "refusal", return_value=None):
         yield
 
 
 @contextmanager
 def stays() -> Iterator[None]:
-    """The agent does not leave when it ends."""
+    """The agent does not send LeaveGroup when it ends."""
     with mock.patch.object(Session, "leave", return_value=None):
         yield
 
 
 @contextmanager
 def deaf_to_partitions() -> Iterator[None]:
-    """Who leads does not see that the topic has grown."""
+    """The leader does not notice new partitions of the topic."""
     with mock.patch.object(planner, "partitions_changed", return_value=False):
         yield
 
 
 @contextmanager
 def joins_anything() -> Iterator[None]:
-    """No group is refused by the look of it."""
+    """The agent joins groups that it must not join."""
     with mock.patch.object(admission, "refusal", return_value=""):
         yield
 
 
 @contextmanager
 def asleep() -> Iterator[None]:
-    """Who leads never finds a rebalance worth it."""
+    """The leader never finds a rebalance worthwhile."""
     ladder = import_module("agent.leading.policy.decide")
     with mock.patch.object(ladder, "TOLERANCE", 2.0):
         yield
@@ -92,7 +92,7 @@ def asleep() -> Iterator[None]:
 
 @contextmanager
 def stays_alone() -> Iterator[None]:
-    """The agent stays in a group whose consumers have gone, also where it learns that from JoinGroup."""
+    """The agent stays in a group whose consumers have left, also if it learns that from JoinGroup."""
     assign = Assigning.assign
 
     def content(self: Assigning, joined: Joined) -> dict[str, bytes]:
@@ -110,14 +110,14 @@ def stays_alone() -> Iterator[None]:
 
 @contextmanager
 def plans_without_topics() -> Iterator[None]:
-    """A plan leaves out topics that nobody could look at in time."""
+    """A plan leaves out topics whose metadata is late."""
     with mock.patch.object(Assigning, "_wait_for", return_value=None):
         yield
 
 
 @contextmanager
 def plans_without_unreadable() -> Iterator[None]:
-    """A subscription that ends early is not read, and its member is left out of the plan."""
+    """The plan leaves out members whose subscription ends early."""
     subscriptions = assigning._subscriptions
 
     def readable(joined: Joined) -> Any:
@@ -133,7 +133,7 @@ def plans_without_unreadable() -> Iterator[None]:
 
 @contextmanager
 def newest_metadata() -> Iterator[None]:
-    """The agent's own metadata is of version 3, which some leaders cannot read."""
+    """The agent's own subscription has version 3, which some leaders cannot read."""
 
     def newest(subscription: Subscription) -> bytes:
         return encode_subscription(replace(subscription, version=3))
@@ -154,7 +154,7 @@ def follows_anybody() -> Iterator[None]:
 
 @contextmanager
 def refreshes_rejected() -> Iterator[None]:
-    """Members that find a topic one after the other are taken for members that reject plans."""
+    """The agent treats members that find a topic one after the other as members that reject plans."""
     judge = back_off.planned
 
     def planned(course: Any, sent: Any) -> Any:
@@ -167,7 +167,7 @@ def refreshes_rejected() -> Iterator[None]:
 
 @contextmanager
 def fewer_believed() -> Iterator[None]:
-    """A broker that tells fewer partitions is believed at once."""
+    """The agent accepts at once that a broker reports fewer partitions."""
     deletions = cluster._settle_deletions
 
     def at_once(state: Any, view: Any, now: float, times: Any) -> Any:
@@ -179,7 +179,7 @@ def fewer_believed() -> Iterator[None]:
 
 @contextmanager
 def random_place() -> Iterator[None]:
-    """Where the next coordinator does not know a reserved id, the agent joins under any other."""
+    """If the next coordinator does not know a reserved id, the agent joins with any other id."""
 
     def send(self: Any) -> Any:
         joining = coordination.GroupMember._send_join(self)
@@ -193,7 +193,7 @@ def random_place() -> Iterator[None]:
 
 @contextmanager
 def reserves_long() -> Iterator[None]:
-    """A reserved id is kept for a whole session, also where its answer is lost."""
+    """A reserved id is kept for a whole session, also if its answer is lost."""
     with mock.patch.object(membership, "RESERVED_SECONDS", 8.0), mock.patch.object(Membership, "_release_late"):
         yield
 
@@ -219,7 +219,7 @@ def errors_end_it() -> Iterator[None]:
 
 @contextmanager
 def looks_end_turns() -> Iterator[None]:
-    """A look that fails ends the turn, so that the agent does not join while the group waits for it."""
+    """A failed DescribeGroups ends the turn, so that the agent does not join while the group waits for it."""
 
     def look_again(self: Any) -> Any:
         self._look_at = self._parts.clock() + self._parts.settings.watch.group_seconds
@@ -233,7 +233,7 @@ def looks_end_turns() -> Iterator[None]:
 
 @contextmanager
 def no_pauses() -> Iterator[None]:
-    """What fails is tried again at once."""
+    """The agent retries at once, without a pause."""
     with mock.patch.object(Attempts, "pause_seconds", new_callable=mock.PropertyMock, return_value=0.0):
         yield
 
@@ -262,4 +262,4 @@ PLANTS: Final[dict[str, Callable[[], AbstractContextManager[None]]]] = {
     "looks-end-turns": looks_end_turns,
     "no-pauses": no_pauses,
 }
-"""By name; the empty one is none."""
+"""The plants by name; the empty name is no plant."""

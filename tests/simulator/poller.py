@@ -1,4 +1,4 @@
-"""The agent's real poller of groups in virtual time: its thread is the timeline, its answers are the model's."""
+"""The agent's real poller of groups in virtual time: it runs on the timeline, and the model answers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _POLL_MS: Final = 500
 
 
 class _Wire:
-    """Answers at once what the coordinator would answer at this moment."""
+    """Answers at once, from the coordinator's current state."""
 
     def __init__(self, process: Process) -> None:
         self._network = process.network
 
     def ask(self, questions: Sequence[Question], _seconds: float) -> Iterable[Answer]:
-        """The answers."""
+        """The answers to some requests."""
         return [Answer(question=one, response=self._response(one)) for one in questions]
 
     def _response(self, question: Question) -> Any:
@@ -32,7 +32,7 @@ class _Wire:
 
 
 def polling(process: Process) -> GroupPoller:
-    """A poller on this process."""
+    """Start a poller on this process."""
     wire: Any = _Wire(process)
     poller = GroupPoller(wire, seconds=_POLL_MS / 1000)
 

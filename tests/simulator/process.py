@@ -1,4 +1,4 @@
-"""One life of the agent's working process: its group thread as a fiber, and what kills it at chosen steps."""
+"""One run of the agent's worker process: its group thread is a fiber, and it can be killed at chosen steps."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _LONGEST_REPEATED_MS = 2500
 
 
 class Process:
-    """A process that can wait; `run` gives it its work."""
+    """A simulated process that can wait; `run` starts its work."""
 
     current: Process | None = None
-    """Whose thread runs at the moment."""
+    """The process whose thread runs at the moment."""
 
     def __init__(
         self,
@@ -32,16 +32,16 @@ class Process:
         refused: Callable[[Process, str, int], None],
         sent: Callable[[Process, str, Any], None],
     ) -> None:
-        """A process that does nothing yet.
+        """Create a process without work.
 
         Args:
             name: Its client id.
-            timeline: Time.
-            network: The way to the coordinator.
-            changed: Told of every step of its memberships.
-            triggered: Told of every rebalance that it is about to ask for.
-            refused: Told of every answer with an error: to which kind of request, and which.
-            sent: Told of every request about a group: its kind, and the request.
+            timeline: The simulated time.
+            network: The connection to the coordinator.
+            changed: Called at each step of its memberships.
+            triggered: Called before each rebalance that it triggers.
+            refused: Called for each answer with an error, with the kind of request and the error.
+            sent: Called for each request about a group, with its kind and the request.
         """
         self.name = name
         self.network = network
@@ -58,37 +58,37 @@ class Process:
         self._poked = False
         self._then: Callable[[], None] = lambda: None
         self.plan_ms = self.look_ms = 0
-        """How long a plan takes, and a look at topics that a plan waits for."""
+        """How long a plan takes, and the metadata request that a plan waits for."""
         self.planned = -1
         """The last generation that it has planned for."""
         self.presences: Callable[[], frozenset[MemberIdentity]] = frozenset
 
     def now(self) -> int:
-        """Milliseconds."""
+        """The time in milliseconds."""
         return self.timeline.now
 
     def played(self) -> int:
-        """Milliseconds without those that were leapt over, in which all went on as ever."""
+        """The time in milliseconds without leaps, in which nothing changed."""
         return self.timeline.now - self.timeline.leapt
 
     def played_seconds(self) -> float:
-        """The same in seconds, with what code that still runs has spent."""
+        """`played` in seconds, plus the time that the running code has spent."""
         return (self.played() + self._spent) / 1000
 
     def seconds(self) -> float:
-        """Seconds, with what code that still runs has spent."""
+        """The time in seconds, plus the time that the running code has spent."""
         return (self.timeline.now + self._spent) / 1000
 
     def spend(self, milliseconds: int) -> None:
-        """Code on the network thread takes so long: until then nothing is sent, and nothing is read."""
+        """Block the network thread for this long: until then it sends and reads nothing."""
         self._spent += milliseconds
 
     def busy_ms(self) -> int:
-        """How long the network thread is still at work."""
+        """How long the network thread is still busy."""
         return max(0, self._busy_until - self.timeline.now) + self._spent
 
     def run(self, body: Callable[[], None], then: Callable[[], None]) -> None:
-        """Begin; and what to do when that has ended."""
+        """Start `body`, and call `then` when it has ended."""
         self._fiber = Fiber(body)
         self._then = then
         self.host.later(0, self._resume)
@@ -99,7 +99,7 @@ class Process:
         return self._fiber is not None and self._fiber.ended
 
     def kill(self) -> None:
-        """As SIGKILL, wherever it is."""
+        """Kill the process at any point, as by SIGKILL."""
         self.host.kill()
         if self._fiber is not None and not self._fiber.is_current():
             self._switch(self._end)
@@ -113,16 +113,16 @@ class Process:
     # from its own thread
 
     def heed(self) -> None:
-        """Go no further once killed.
+        """Stop here if the process was killed.
 
         Raises:
-            Killed: It is.
+            Killed: It was.
         """
         assert self._fiber is not None
         self._fiber.heed()
 
     def block(self, until: Callable[[], bool]) -> None:
-        """Wait until something is so, however long that takes; whoever makes it so says `stepped`.
+        """Wait without limit until a condition holds; code that changes it calls `stepped`.
 
         Raises:
             Killed: The process was killed meanwhile.
@@ -134,7 +134,7 @@ class Process:
             self._fiber.park()
 
     def sleep(self, seconds: float) -> None:
-        """Wait.
+        """Wait for some seconds.
 
         Raises:
             Killed: The process was killed meanwhile.
@@ -142,7 +142,7 @@ class Process:
         self.wait(lambda: False, round(seconds * 1000))
 
     def wait(self, until: Callable[[], bool], milliseconds: int) -> bool:
-        """Wait until something is so, for so long at most; whether it is.
+        """Wait until a condition holds, up to a limit; return whether it holds.
 
         Raises:
             Killed: The process was killed meanwhile.
@@ -162,17 +162,17 @@ class Process:
     # from the timeline
 
     def poke(self) -> None:
-        """What is waited for may be so now."""
+        """Check the condition of the current wait."""
         if not self._poked:
             self._poked = True
             self.host.later(0, self._resume, repeats=True)
 
     def changes(self, step: str) -> None:
-        """A step of a membership; it may be the last one."""
+        """A membership reaches a step; the process may be killed there."""
         self._changed(self, step)
 
     def stepped(self) -> None:
-        """The network thread has done something."""
+        """The network thread has run."""
         if self._spent:
             self._busy_until = max(self._busy_until, self.timeline.now) + self._spent
             self._spent = 0
@@ -194,7 +194,7 @@ class Process:
             self._refused(self, name, code)
 
     def triggers(self, reason: str) -> None:
-        """A rebalance is about to be asked for."""
+        """The process is about to trigger a rebalance."""
         self._triggered(self, reason)
 
     def _resume(self) -> None:
@@ -216,25 +216,25 @@ class Process:
 
 
 class Signal:
-    """Stands for `threading.Event` on one process."""
+    """Replaces `threading.Event` in one process."""
 
     def __init__(self, process: Process) -> None:
         self._process = process
         self._set = False
 
     def is_set(self) -> bool:
-        """Whether it is."""
+        """Whether the signal is set."""
         return self._set
 
     def set(self) -> None:
-        """Wake whoever waits."""
+        """Set the signal and wake the waiting thread."""
         self._set = True
         self._process.poke()
 
     def clear(self) -> None:
-        """Not any more."""
+        """Clear the signal."""
         self._set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Wait for it."""
+        """Wait until the signal is set; return whether it is."""
         return self._process.wait(self.is_set, round((3600.0 if timeout is None else timeout) * 1000))

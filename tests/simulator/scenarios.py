@@ -1,7 +1,7 @@
-"""Short stories of raw requests to a coordinator, to be played against a real broker and against the model alike.
+"""Short sequences of raw requests to a coordinator, run against a real broker and against the model.
 
-A scenario acts through a `Desk` and never looks at answers itself: what it asked and what came back is the record that
-is compared. Times are long enough for a real broker and short enough for a test.
+A scenario acts through a `Desk` and never reads answers itself: the record of requests and answers is compared. Times
+are long enough for a real broker and short enough for a test.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Protocol
 
 RANGE = (("range", b"a"),)
 SHORT, LONG = 6.0, 20.0
-"""Session timeouts: the shortest that brokers allow, and one that does not run out within a scenario."""
+"""Session timeouts: the shortest that brokers allow, and one that does not expire within a scenario."""
 REBALANCE = 1.2
 
 
 class Desk(Protocol):
-    """Where requests are handed in, each in the name of somebody; answers are recorded."""
+    """Sends requests, each for a named member; answers are recorded."""
 
     def join(
         self,
@@ -29,10 +29,10 @@ class Desk(Protocol):
         rebalance: float = REBALANCE,
         kind: str = "consumer",
     ) -> None:
-        """JoinGroup, under the id that this one was given last unless anew; the answer may come later."""
+        """JoinGroup with the member's last member id, or without one if `anew`; the answer may come later."""
 
     def sync(self, who: str, *, plan: dict[str, bytes] | None = None, generation: int | None = None) -> None:
-        """SyncGroup in the generation of this one's last JoinGroup; with a plan by name as the leader."""
+        """SyncGroup in the generation of the member's last JoinGroup; with a plan by member name as the leader."""
 
     def beat(self, who: str, *, generation: int | None = None, instance: str | None = None) -> None:
         """Heartbeat."""
@@ -44,7 +44,7 @@ class Desk(Protocol):
         """DescribeGroups."""
 
     def hear(self, *names: str) -> None:
-        """Record what came back for these by now: an answer, or that the request is parked."""
+        """Record the state of these members' requests: the answer, or that the request is parked."""
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
@@ -60,7 +60,7 @@ def _enter(
     rebalance: float = REBALANCE,
     protocols: Mapping[str, tuple[tuple[str, bytes], ...]] | None = None,
 ) -> None:
-    """These join one group as dynamic members, the first one leads and nobody has synced yet."""
+    """These join one group as dynamic members; the first one leads, and no member has synced yet."""
     offered = dict.fromkeys(names, RANGE) | dict(protocols or {})
 
     def ask(name: str) -> None:
@@ -78,14 +78,14 @@ def _enter(
 
 
 def _settle(desk: Desk, *names: str) -> None:
-    """All sync, the leader last; plans name everybody, so that any of them may lead."""
+    """All sync; each plan names all members, so that any of them may lead."""
     for name in names:
         desk.sync(name, plan={other: other.encode() for other in names})
     desk.hear(*names)
 
 
 def alone(desk: Desk) -> None:
-    """One member: an id first, then a generation, a plan, heartbeats, and an empty group when it leaves."""
+    """One member gets an id, a generation and a plan, sends heartbeats, and leaves an empty group."""
     desk.describe()
     desk.join("a")
     desk.hear("a")
@@ -106,7 +106,7 @@ def alone(desk: Desk) -> None:
 
 
 def pending_blocks(desk: Desk) -> None:
-    """An id that was given out and does not join holds a rebalance up until it is released."""
+    """A pending id that does not join blocks a rebalance until it is released."""
     _enter(desk, "a", "b", rebalance=LONG)
     _settle(desk, "a", "b")
     desk.join("pending")
@@ -122,7 +122,7 @@ def pending_blocks(desk: Desk) -> None:
 
 
 def pending_expires(desk: Desk) -> None:
-    """An id that nobody releases blocks for its session timeout."""
+    """A pending id that is not released blocks for its session timeout."""
     _enter(desk, "a", "b", rebalance=LONG)
     _settle(desk, "a", "b")
     desk.join("pending", session=SHORT)
@@ -136,7 +136,7 @@ def pending_expires(desk: Desk) -> None:
 
 
 def release_rebalances(desk: Desk) -> None:
-    """Releasing an id of a stable group starts a rebalance although no member has changed."""
+    """Releasing a pending id of a stable group starts a rebalance although no member has changed."""
     _enter(desk, "a")
     _settle(desk, "a")
     desk.join("pending")
@@ -149,7 +149,7 @@ def release_rebalances(desk: Desk) -> None:
 
 
 def rebalance_timeout(desk: Desk) -> None:
-    """A dynamic member that does not rejoin in time is out; heartbeats told the others to."""
+    """A dynamic member that does not rejoin in time is removed; heartbeats tell the others to rejoin."""
     _enter(desk, "a", "b", "c")
     _settle(desk, "a", "b", "c")
     desk.join("a", protocols=(("range", b"changed"),))
@@ -164,7 +164,7 @@ def rebalance_timeout(desk: Desk) -> None:
 
 
 def late_leader(desk: Desk) -> None:
-    """A leader that does not rejoin in time is replaced by the first in the table that has."""
+    """The first member in the table that has rejoined replaces a leader that does not rejoin in time."""
     _enter(desk, "a", "b", "c", "d")
     _settle(desk, "a", "b", "c", "d")
     for name in ("b", "c", "d"):
@@ -175,7 +175,7 @@ def late_leader(desk: Desk) -> None:
 
 
 def leader_leaves(desk: Desk) -> None:
-    """The first in the table leads, again and again."""
+    """Each time the leader leaves, the first member in the table leads."""
     names = ["a", "b", "c", "d", "e", "f"]
     _enter(desk, *names)
     _settle(desk, *names)
@@ -222,7 +222,7 @@ def order_of_protocols(desk: Desk) -> None:
 
 
 def vote(desk: Desk) -> None:
-    """The most votes among what all support win; who shares nothing is refused."""
+    """The protocol with the most votes among those that all support wins; a member that shares none is refused."""
     offers = {
         "a": (("range", b""), ("sticky", b""), ("roundrobin", b"")),
         "b": (("sticky", b""), ("roundrobin", b"")),
@@ -237,7 +237,7 @@ def vote(desk: Desk) -> None:
 
 
 def static_reroll(desk: Desk) -> None:
-    """A static follower that joins anew gets another id, the same generation and no rebalance; the old id is fenced."""
+    """A static follower that joins anew gets a new id in the same generation, no rebalance; the old id is fenced."""
     _enter(desk, "a")
     _settle(desk, "a")
     desk.join("s", instance="one")
@@ -264,7 +264,7 @@ def static_reroll(desk: Desk) -> None:
 
 
 def static_leader_returns(desk: Desk) -> None:
-    """A static leader that joins anew still leads, is told everybody and that its plan is in force."""
+    """A static leader that joins anew still leads; its answer lists all members and says that the plan is kept."""
     desk.join("s", instance="one")
     desk.hear("s")
     _settle(desk, "s")
@@ -286,7 +286,7 @@ def static_leader_returns(desk: Desk) -> None:
 
 
 def static_returns_while_parked(desk: Desk) -> None:
-    """Killed in a parked JoinGroup, back with the same instance id: fenced is who was parked, and all goes on."""
+    """A static member is killed in a parked JoinGroup and returns: the parked id is fenced, the rebalance continues."""
     _enter(desk, "a", rebalance=LONG)
     _settle(desk, "a")
     desk.join("s", instance="one", rebalance=LONG)
@@ -299,7 +299,7 @@ def static_returns_while_parked(desk: Desk) -> None:
 
 
 def static_returns_between(desk: Desk) -> None:
-    """Killed between JoinGroup and SyncGroup, back with the same instance id: a rebalance begins at once."""
+    """A static member is killed between JoinGroup and SyncGroup and returns: a rebalance starts at once."""
     desk.join("s", instance="one", rebalance=LONG)
     desk.hear("s")
     _settle(desk, "s")
@@ -318,7 +318,7 @@ def static_returns_between(desk: Desk) -> None:
 
 
 def static_late(desk: Desk) -> None:
-    """A static member that does not rejoin in time stays a member, until it has not synced in time either."""
+    """A static member that does not rejoin in time stays a member until its SyncGroup is late too."""
     desk.join("s", instance="one")
     desk.hear("s")
     _settle(desk, "s")
@@ -336,7 +336,7 @@ def static_late(desk: Desk) -> None:
 
 
 def sync_is_late(desk: Desk) -> None:
-    """Who has not synced when the rebalance timeout is over is out, and the others have to join again."""
+    """A member that has not synced within the rebalance timeout is removed, and the others have to rejoin."""
     _enter(desk, "a", "b", "c")
     desk.sync("b", plan={"b": b"b"})
     desk.hear("b")
@@ -349,7 +349,7 @@ def sync_is_late(desk: Desk) -> None:
 
 
 def joined_twice(desk: Desk) -> None:
-    """Before the plan is there a JoinGroup with the same metadata is answered again, a changed one starts anew."""
+    """Before the plan is sent, a JoinGroup with the same metadata is answered again, a changed one rebalances."""
     _enter(desk, "a", "b")
     desk.join("a")
     desk.join("b")
@@ -365,7 +365,7 @@ def joined_twice(desk: Desk) -> None:
 
 
 def leaves_while_parked(desk: Desk) -> None:
-    """Who leaves in a parked JoinGroup is told that it is unknown, and nobody waits for it any more."""
+    """A member that leaves in a parked JoinGroup is answered UNKNOWN_MEMBER_ID; the group no longer waits for it."""
     _enter(desk, "a", "b", "c", rebalance=LONG)
     _settle(desk, "a", "b", "c")
     desk.join("b", protocols=(("range", b"changed"),), rebalance=LONG)
@@ -379,7 +379,7 @@ def leaves_while_parked(desk: Desk) -> None:
 
 
 def wrong_generation(desk: Desk) -> None:
-    """SyncGroup and Heartbeat of another generation, or of nobody, are refused."""
+    """SyncGroup and Heartbeat of another generation, or of a member that has not joined, are refused."""
     _enter(desk, "a", "b")
     desk.sync("a", generation=0)
     desk.hear("a")
@@ -395,7 +395,7 @@ def wrong_generation(desk: Desk) -> None:
 
 
 def session_expires(desk: Desk) -> None:
-    """Who is silent for its session timeout is out: the group waits for the others only."""
+    """A member without heartbeats for its session timeout is removed: the group waits only for the others."""
     _enter(desk, "a", "b", rebalance=LONG)
     _settle(desk, "a", "b")
     desk.join("c", session=SHORT, rebalance=LONG)
@@ -414,7 +414,7 @@ def session_expires(desk: Desk) -> None:
 
 
 def killed_between(desk: Desk) -> None:
-    """A leader that dies between JoinGroup and SyncGroup stops the others for its whole session timeout."""
+    """A leader that dies between JoinGroup and SyncGroup blocks the others for its whole session timeout."""
     desk.join("a", session=SHORT, rebalance=LONG)
     desk.hear("a")
     desk.join("a", session=SHORT, rebalance=LONG)
@@ -436,7 +436,7 @@ def killed_between(desk: Desk) -> None:
 
 
 def leaves_by_instance(desk: Desk) -> None:
-    """An instance id alone is enough to have a member leave, whoever asks."""
+    """LeaveGroup with only an instance id removes the member."""
     desk.join("s", instance="one")
     desk.hear("s")
     _settle(desk, "s")

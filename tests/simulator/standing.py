@@ -1,4 +1,4 @@
-"""The agents' election in virtual time: who takes part, what each is told, and when. Choosing is the real thing."""
+"""The agents' election in virtual time: participants, verdicts and delays; the choice is the real code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SESSION_MS: Final = 5000
 
 
 class SimulatedStanding:
-    """What one process knows of the election."""
+    """The election as one process knows it."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -26,23 +26,23 @@ class SimulatedStanding:
 
     @property
     def term(self) -> int:
-        """Number of the last election."""
+        """The number of the last election."""
         return self.verdict.term if self.verdict is not None else 0
 
     def is_active(self, duty: str) -> bool:
-        """Whether this agent is to do it."""
+        """Whether this agent is active for the duty."""
         return self.verdict is not None and duty in self.verdict.active
 
     def has_deputy(self, duty: str) -> bool:
-        """Whether another agent would."""
+        """Whether another agent can replace it."""
         return self.verdict is not None and duty in self.verdict.deputized
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call this after every election."""
+        """Call this listener after each election."""
         self._listeners.append(listener)
 
     def take(self, verdict: Verdict) -> None:
-        """The outcome of an election."""
+        """Take the verdict of an election."""
         self.verdict = verdict
         for listener in self._listeners:
             listener()
@@ -59,9 +59,9 @@ class SimulatedElection:
         self._term = 0
 
     def enter(self, identity: str, host: Host) -> SimulatedStanding:
-        """A process takes part; one that comes back within its session is told what it was told before.
+        """Add a process; one that returns within its session gets its last verdict again.
 
-        Unless somebody has come or gone meanwhile: that election waits for it.
+        If there was an election meanwhile, there is a new one.
         """
         known = identity in self._standings
         standing = self._standings[identity] = SimulatedStanding(host)
@@ -73,12 +73,12 @@ class SimulatedElection:
         return standing
 
     def leave(self, identity: str) -> None:
-        """A process says goodbye."""
+        """Remove a process that leaves cleanly."""
         self._standings.pop(identity, None)
         self._timeline.after(GOODBYE_MS, self.elect)
 
     def falls_silent(self, identity: str) -> None:
-        """A process is dead, or stopped: the others hear of it when its session is over, unless it comes back."""
+        """A process is killed or suspended: its session expires, unless it returns before."""
         standing = self._standings.get(identity)
 
         def expire() -> None:
@@ -91,16 +91,16 @@ class SimulatedElection:
         self._timeline.after(SESSION_MS, expire)
 
     def comes_back(self, identity: str, standing: SimulatedStanding) -> None:
-        """A process that was stopped goes on; if the others have elected without it, it takes part anew."""
+        """A suspended process resumes; if its session has expired, it takes part again."""
         if identity not in self._standings and standing.host.alive:
             self._standings[identity] = standing
             self._timeline.after(VERDICT_MS, self.elect)
 
     def elect(self, *, other: bool = False) -> None:
-        """An election.
+        """Hold an election.
 
         Args:
-            other: Somebody else than now is to be active, as when an agent's duties change.
+            other: Whether another agent than now must become active, as when an agent's duties change.
         """
         present = {identity: standing for identity, standing in self._standings.items() if standing.host.alive}
         self._term += 1
@@ -123,5 +123,5 @@ class SimulatedElection:
             standing.host.later(VERDICT_MS, partial(standing.take, verdict))
 
     def active(self) -> frozenset[str]:
-        """Who was told to lead last."""
+        """The agents whose last verdict is to lead."""
         return frozenset(name for name, verdict in self._verdicts.items() if self._duty in verdict.active)

@@ -1,6 +1,6 @@
-"""One agent with its supervisor, in virtual time: a process that dies is replaced, or its groups are left for it.
+"""One agent with its supervisor, in virtual time: it replaces a process that dies, or leaves the groups for it.
 
-The rules are those of `agent.supervisor.watchdog`, whose own code is made of processes and sockets.
+The rules are those of `agent.supervisor.watchdog`, whose own code uses processes and sockets.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tests.simulator.standing import SimulatedElection, SimulatedStanding
 from tests.simulator.timeline import Timeline
 
 START_MS: Final = 1300
-"""From the start of a process to its first request, as measured."""
+"""Measured time from the start of a process to its first request."""
 _NOTICE_MS: Final = 100
 _TOLD_MS: Final = 200
-"""What happened in the last moments before a death was not told to the supervisor any more."""
+"""The supervisor does not receive the changes of the last moments before a process dies."""
 _LEAVING_MS: Final = 500
 _FREE_DEATHS: Final = 2
 _MOST_PAUSE_MS: Final = 30_000
@@ -33,7 +33,7 @@ _RULES: Final = SupervisorSettings()
 
 
 class SupervisedAgent:
-    """One agent."""
+    """One agent with its supervisor."""
 
     def __init__(
         self,
@@ -49,19 +49,19 @@ class SupervisedAgent:
         plan_ms: int,
         look_ms: int,
     ) -> None:
-        """An agent that is not started.
+        """Create an agent; it is not started.
 
         Args:
             name: Its client id, and its identity in the election.
             instance_id: `leading.instance_id`.
             takeover: `leading.takeover`.
-            timeline: Time.
-            network: The way to the group's coordinator.
+            timeline: The simulated time.
+            network: The connection to the group's coordinator.
             place: The cluster.
-            election: Of the agents; None for an agent alone.
-            witness: Told of what its processes do.
+            election: The agents' election; None for a single agent.
+            witness: Notified of what its processes do.
             plan_ms: How long a plan takes.
-            look_ms: How long a look takes that a plan waits for.
+            look_ms: How long the metadata request takes that a plan waits for.
         """
         self.name, self.instance_id = name, instance_id
         self.settings = settings_of(instance_id, takeover)
@@ -84,7 +84,7 @@ class SupervisedAgent:
         return self.process is not None and self.process.host.alive and not self.process.ended
 
     def ids(self) -> frozenset[str]:
-        """The member ids by which its process is in the group."""
+        """The member ids of its process in the group."""
         process = self.process
         return (
             frozenset(one.member_id for one in process.presences()) if process is not None and self.up else frozenset()
@@ -92,12 +92,12 @@ class SupervisedAgent:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether its process is, as by SIGSTOP."""
+        """Whether its process is suspended, as by SIGSTOP."""
         return self.process is not None and self.process.host.alive and self.process.host.stopped
 
     @property
     def at_work(self) -> bool:
-        """Whether it is where it should be: running if it is wanted, and gone if it is not."""
+        """Whether it is in the wanted state: running if it is wanted, and ended if it is not."""
         resting = self._timeline.now < self._observes_until
         return (
             not self.is_stopped
@@ -112,7 +112,7 @@ class SupervisedAgent:
             self._timeline.after(START_MS, self._begin)
 
     def stop(self) -> None:
-        """As SIGTERM."""
+        """Stop it, as by SIGTERM."""
         self.wanted = False
         process, leader = self.process, self.leader
         if process is None or leader is None or not self.up:
@@ -125,11 +125,11 @@ class SupervisedAgent:
             self._election.leave(self.name)
 
     def arm(self, step: str, happens: Callable[[], None]) -> None:
-        """Have something happen at the next such step of the process."""
+        """Run an action at the next such step of the process."""
         self._armed, self._happens = step, happens
 
     def kill(self) -> None:
-        """As SIGKILL of the process."""
+        """Kill the process, as by SIGKILL."""
         if self.up and self.process is not None:
             process = self.process
             self._witness.killed(self)
@@ -139,11 +139,11 @@ class SupervisedAgent:
             self._timeline.after(_NOTICE_MS, self._handle_worker_exit)
 
     def freeze(self, milliseconds: int, *, whole: bool) -> None:
-        """As SIGSTOP, and SIGCONT later.
+        """Suspend the process, as by SIGSTOP, and resume it later, as by SIGCONT.
 
         Args:
-            milliseconds: For how long.
-            whole: The supervisor, too; else it kills the process that does not beat.
+            milliseconds: How long.
+            whole: Suspend the supervisor too; otherwise it kills a process that hangs.
         """
         process = self.process
         if not self.up or process is None or process.host.stopped:
@@ -200,12 +200,12 @@ class SupervisedAgent:
         process.run(leader.run, self._ends)
 
     def _ends(self) -> None:
-        """Its work is done, and the process ends."""
+        """The leader has returned, and the process ends."""
         present: frozenset[MemberIdentity] = frozenset()
         if self.process is not None:
             present = self.process.presences()
             self._end(self.process)
-        # one that was in no group yet: brokers may still know the one before it
+        # a process that reported no membership: brokers may still have the member of the process before it
         self._leave(present if any(told for _, told in self._told) else self._known)
         if self.wanted:
             self._timeline.after(START_MS, self._begin)
@@ -230,7 +230,7 @@ class SupervisedAgent:
             self._happens()
 
     def _tell(self, process: Process) -> None:
-        """The supervisor hears it at once, and whatever happens next."""
+        """Report the memberships to the supervisor at once, so that a later kill cannot lose them."""
         if process is self.process:
             self._told.append((self._timeline.now - _NOTICE_MS - _TOLD_MS, process.presences()))
 
@@ -246,7 +246,7 @@ class SupervisedAgent:
             self._witness.sends(self, process, name, request)
 
     def seen_partitions(self, topic: str) -> int:
-        """The most partitions of a topic that its process has ever seen."""
+        """The highest partition count of a topic that its process has seen."""
         return self._watch.most_seen.get(topic, 0) if self._watch is not None else 0
 
     def _handle_worker_exit(self) -> None:
@@ -277,7 +277,7 @@ class SupervisedAgent:
             self._leave(self._known)
 
     def _leave(self, present: frozenset[MemberIdentity]) -> None:
-        """By a process of its own, which takes a moment."""
+        """Leave by a separate process, which takes a moment."""
         host = Host(self._timeline)
 
         def leave() -> None:
@@ -288,31 +288,31 @@ class SupervisedAgent:
 
 
 class Witness(Protocol):
-    """Who is told what agents do."""
+    """The callbacks for what agents do."""
 
     def begins(self, agent: SupervisedAgent, process: Process) -> None:
-        """A new process."""
+        """A process has started."""
 
     def steps(self, agent: SupervisedAgent, process: Process, step: str) -> None:
-        """A step of a membership."""
+        """A membership has reached a step."""
 
     def triggers(self, agent: SupervisedAgent, process: Process, reason: str) -> None:
-        """A rebalance is about to be asked for."""
+        """The agent is about to trigger a rebalance."""
 
     def refused(self, agent: SupervisedAgent, process: Process, name: str, code: int) -> None:
         """A broker answers with an error."""
 
     def sends(self, agent: SupervisedAgent, process: Process, name: str, request: Any) -> None:
-        """A request is on its way."""
+        """The agent sends a request."""
 
     def backs_off(self, agent: SupervisedAgent, process: Process, cause: Cause) -> None:
-        """It leaves the group alone for a while."""
+        """The agent backs off from the group for a while."""
 
     def killed(self, agent: SupervisedAgent) -> None:
-        """A process is dead."""
+        """A process was killed."""
 
     def given_up(self, agent: SupervisedAgent) -> None:
         """No process is started for a while."""
 
     def breaks(self, agent: SupervisedAgent, error: Exception) -> None:
-        """The agent made a mistake of its own."""
+        """The agent raised an unexpected error."""

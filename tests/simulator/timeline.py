@@ -1,7 +1,7 @@
-"""Virtual time: what is to happen, in order, in whole milliseconds. Nothing here waits, and nothing is random.
+"""Virtual time: a queue of events in order, in whole milliseconds. Nothing here waits, and nothing is random.
 
-Two kinds of events are told apart so that hours in which nothing new can happen need not be played: those that only
-repeat or are put off again and again while all is well (heartbeats, looks, sessions) move along when time leaps.
+There are two kinds of events, so that hours without new events can be skipped: events that only repeat or are postponed
+again and again in a stable group (heartbeats, polls, sessions) move along when time leaps.
 """
 
 from __future__ import annotations
@@ -15,36 +15,36 @@ Action = Callable[[], None]
 
 @dataclass(slots=True, eq=False)
 class Event:
-    """One thing that is to happen."""
+    """One scheduled action."""
 
     action: Action | None
     repeats: bool
 
     def cancel(self) -> None:
-        """It will not happen."""
+        """Cancel the action."""
         self.action = None
 
 
 class Timeline:
-    """The clock and the queue."""
+    """The clock and the queue of events."""
 
     def __init__(self) -> None:
         self.now = 0
         self.leapt = 0
         self._queue: list[tuple[int, int, Event]] = []
-        """When, the how manieth that was planned (equal times happen in that order), and what."""
+        """Time, sequence number (the order at equal times), and event."""
         self._numbers = 0
 
     def seconds(self) -> float:
-        """The time as the agent reads it."""
+        """The time in seconds, as the agent reads it."""
         return self.now / 1000
 
     def after(self, milliseconds: int, action: Action, *, repeats: bool = False) -> Event:
-        """Plan something.
+        """Schedule an action.
 
         Args:
-            milliseconds: from now.
-            action: what.
+            milliseconds: the delay from now.
+            action: the action.
             repeats: whether it moves along when time leaps.
         """
         self._numbers += 1
@@ -53,7 +53,7 @@ class Timeline:
         return event
 
     def run(self, milliseconds: int, until: Callable[[], bool] = lambda: False) -> bool:
-        """Let time pass, no longer than until something is so; the answer is whether it is."""
+        """Let time pass, at most until a condition holds; return whether it holds."""
         end = self.now + milliseconds
         while not until():
             if not self._queue or self._queue[0][0] > end:
@@ -66,7 +66,7 @@ class Timeline:
         return True
 
     def leap(self, milliseconds: int) -> int:
-        """Let time pass in which what repeats only repeats: up to the next event that does not; how long that was."""
+        """Skip time up to the next event that does not repeat; return the skipped milliseconds."""
         queue = [entry for entry in self._queue if entry[2].action is not None]
         firm = min((at for at, _, event in queue if not event.repeats), default=self.now + milliseconds)
         length = max(0, min(milliseconds, firm - self.now))

@@ -1,4 +1,4 @@
-"""The agent's connections to brokers: kafka-python's own, over a transport that is the simulated network.
+"""The agent's connections to brokers: kafka-python's own, over the simulated network as transport.
 
 Requests are encoded and answers decoded by the library; only the socket is replaced.
 """
@@ -17,16 +17,16 @@ from tests.simulator.network import LATENCY_MS
 
 
 class VirtualTransport:
-    """The client's end of one connection, in place of kafka-python's transport over a socket."""
+    """The client side of one connection, in place of kafka-python's socket transport."""
 
     host = "simulated"
 
     def __init__(self, loop: VirtualLoop, broker: int) -> None:
-        """Connected.
+        """Create an open connection.
 
         Args:
-            loop: Of the client.
-            broker: To which broker; 0 is the bootstrap server.
+            loop: The client's event loop.
+            broker: The broker's id; 0 is the bootstrap server.
         """
         self._loop = loop
         self._protocol: Any = None
@@ -37,15 +37,15 @@ class VirtualTransport:
 
     @property
     def last_activity(self) -> float:
-        """Never idle for long."""
+        """The current time, so that the connection is never idle."""
         return self._loop.process.played() / 1000
 
     def set_protocol(self, protocol: Any) -> None:
-        """Who is told what arrives."""
+        """Set the receiver of incoming data."""
         self._protocol = protocol
 
     def get_protocol(self) -> Any:
-        """Who is told."""
+        """The receiver of incoming data."""
         return self._protocol
 
     def getPeer(self) -> tuple[str, int]:  # noqa: N802 - the library's name
@@ -53,14 +53,14 @@ class VirtualTransport:
         return self.host, 9092
 
     def host_port(self) -> str:
-        """The same, in words."""
+        """The broker's address as text."""
         return f"{self.host}:9092"
 
     def resume_reading(self) -> None:
-        """It always reads."""
+        """Do nothing: it always reads."""
 
     def write(self, data: Any) -> None:
-        """Send; the broker has it after a moment."""
+        """Send data; it arrives at the broker after a latency."""
         process = self._loop.process
         content = bytes(data)
         self._end.sends(content)
@@ -68,11 +68,11 @@ class VirtualTransport:
             process.timeline.after(process.busy_ms() + LATENCY_MS, partial(self._end.receive, content), repeats=True)
 
     def close(self) -> None:
-        """Hang up."""
+        """Close the connection."""
         self.abort(None)
 
     def abort(self, error: BaseException | None = None) -> None:
-        """Hang up, or take note that the broker has."""
+        """Close the connection, also after the broker has closed it."""
         if not self._closed:
             self._closed = True
             self._end.close()

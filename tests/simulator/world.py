@@ -1,6 +1,6 @@
-"""Everything together: one group, its coordinator, its clients, the agents, the cluster; and what can happen to them.
+"""One group with its coordinator, clients, agents and cluster, and everything that can happen to them.
 
-Each thing that can happen is one method; between two of them time passes. What must hold: `tests.simulator.judgement`.
+Each event is one method; between two of them time passes. What must hold: `tests.simulator.judgement`.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ STEPS: Final = ("join-sent", "join-answered", "sync-sent", "synced", "reserved",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What a story begins with.
+    """The start conditions of a story.
 
     Attributes:
-        seed: For ids and for how long things take.
-        protocol: Which the group uses.
-        partitions: How many the topic has.
-        agents: How many there are: 1, or 2 that elect one of them.
-        strangers: Whether the second agent has an instance id of its own and no election, as by mistake.
+        seed: For ids and durations.
+        protocol: The group's protocol.
+        partitions: The number of partitions of the topic.
+        agents: The number of agents: 1, or 2 that elect one of them.
+        strangers: Whether the second agent has its own instance id and no election, as by mistake.
         forbidden: Whether the group is one that the agent may not join: kafka-python with roundrobin.
         initial_delay_ms: `group.initial.rebalance.delay.ms` of the brokers.
-        max_size: `group.max.size`; 0 where there is no bound.
-        patterns: Whether clients subscribe by pattern, and so find new topics by themselves.
+        max_size: `group.max.size`; 0 if there is no limit.
+        patterns: Whether clients subscribe by pattern, and so find new topics.
         plan_ms: How long an agent's plan takes.
-        look_ms: How long a look at topics takes that a plan waits for.
-        clients: Of which kind all are: any, kafka-go or kafkajs.
-        agent_first: Whether the agent is in the group before anybody else, and so leads it.
-        clean: Whether the agent takes the lead of eager groups without waiting for it (`leading.takeover`).
+        look_ms: How long the metadata request takes that a plan waits for.
+        clients: The kind of all clients: any, kafka-go or kafkajs.
+        agent_first: Whether the agent joins the group first, and so leads it.
+        clean: Whether the agent takes over the lead of eager groups without waiting (`leading.takeover`).
     """
 
     seed: int = 0
@@ -76,13 +76,13 @@ class World:
     """One simulated world."""
 
     def __init__(self, setting: Setting) -> None:
-        """Nobody is there yet.
+        """Create a world without running clients or agents.
 
         Args:
-            setting: What the story begins with.
+            setting: The start conditions of the story.
         """
         self.setting = setting
-        self.random = Random(setting.seed)  # noqa: S311 - a story is to be told again
+        self.random = Random(setting.seed)  # noqa: S311 - a story is reproducible
         self.timeline = Timeline()
         self.place = Place()
         self.place.topics[TOPIC] = [self._replicas(number) for number in range(setting.partitions)]
@@ -92,7 +92,7 @@ class World:
         self.network = Network(self.timeline, self.coordinator)
         self.consumers: list[Consumer] = []
         self.patterns, self.faults = setting.patterns, False
-        """Whether clients find topics by themselves, and whether anything has been done to agents' requests."""
+        """Whether clients find new topics, and whether requests or clients have been disturbed."""
         self.judgement = Judgement(self)
         self.coordinator.refused = self.judgement.guest.refused
         elected = setting.agents > 1 and not setting.strangers
@@ -117,7 +117,7 @@ class World:
         self.timeline.after(0, self._look)
 
     def close(self) -> None:
-        """End everybody."""
+        """Kill all agent processes."""
         for agent in self.agents:
             agent.wanted = False
             if agent.process is not None:
@@ -131,7 +131,7 @@ class World:
         self.judgement.deliver()
 
     def settle(self) -> None:
-        """Let time pass until nothing moves any more; what must hold then is looked at."""
+        """Let time pass until nothing changes any more, then check what must hold at rest."""
         calm = 0
         waited = 0
         seen: tuple[object, ...] = ()
@@ -156,11 +156,11 @@ class World:
         self.judgement.settled(rested=True)
 
     def at_rest(self) -> bool:
-        """Whether everybody is where they should be."""
+        """Whether all clients and agents are where they should be, and the group is stable or empty."""
         return not self.unrest()
 
     def unrest(self) -> str:
-        """Who is not; empty when all are."""
+        """The first reason why the world is not at rest; empty if it is."""
         group = self.coordinator.group
         if not self.network.available or self.network.outdated is not None:
             return "the coordinator moves"
@@ -182,7 +182,7 @@ class World:
         return f"{gone[0].client_id} is in the group and gone" if gone else ""
 
     def _gone(self) -> list[GroupMember]:
-        """Members of the group that live no more, also those that left and that a moved coordinator still has."""
+        """Members of the group that no longer run, also those that left and that a moved coordinator still has."""
         living = {one.member_id for one in self.consumers if one.host.alive}
         living |= {one for agent in self.agents for one in agent.ids()}
         group = self.coordinator.group
@@ -191,17 +191,17 @@ class World:
     # what can happen to clients
 
     def join(self, kind: str, rack: str) -> None:
-        """A client comes."""
+        """A client starts and joins."""
         self._names += 1
         if self.coordinator.converted_at is not None:
-            return  # one that speaks the new protocol: brokers do everything
+            return  # a client of the new protocol: brokers do everything
         one_kind = {"kafka-go": KAFKA_GO, "kafkajs": KAFKAJS}.get(self.setting.clients)
         if one_kind is not None:
             kind = self.setting.clients
         elif self.setting.forbidden:
             kind = "kafka-python"
         elif self.setting.protocol == "cooperative-sticky" and KINDS[kind].version == 0:
-            kind = "java"  # who rebalances incrementally tells what it owns
+            kind = "java"  # a client that rebalances incrementally reports its owned partitions
         protocol = "roundrobin" if self.setting.forbidden else self.setting.protocol
         if one_kind is not None:
             protocol = "RoundRobinAssigner" if one_kind is KAFKAJS else "range"
@@ -225,7 +225,7 @@ class World:
         consumer.start()
 
     def leave(self, number: int) -> None:
-        """A client goes; a static one does not say so, and none can that does not know its id yet."""
+        """A client leaves; a static one sends no LeaveGroup, and one without a member id cannot send it."""
         if (one := self._living(number)) is not None:
             unheard = one.kind.static or not one.stable or not self.network.available
             session = one.kind.session_ms if unheard else 0
@@ -240,14 +240,14 @@ class World:
             one.crash()
 
     def pause(self, number: int, milliseconds: int) -> None:
-        """A client is stopped for a while."""
+        """A client is suspended for a while."""
         if (one := self._living(number)) is not None and not one.host.stopped:
             self.judgement.excuse(f"{one.name} stops", self.slowest_ms() + milliseconds + one.kind.session_ms)
             one.host.stop()
             self.timeline.after(milliseconds, one.host.go_on)
 
     def change_application(self, milliseconds: int) -> None:
-        """All clients are stopped, and after a while another application starts, with a protocol that agents lack."""
+        """All clients leave, and after a while another application starts, with a protocol that agents do not offer."""
         kinds = [(one.kind.static, one.name.rpartition("-")[2]) for one in self.consumers if one.host.alive]
         if self.setting.clients != "any" or any(static for static, _ in kinds) or not kinds:
             return
@@ -259,7 +259,7 @@ class World:
             self.join("java", rack)
 
     def end_application(self) -> None:
-        """The other application is stopped, and the first one may come back."""
+        """The other application stops, and the first one may start again."""
         while self._foreign() and self._living(0) is not None:
             self.leave(0)
         self._foreign_since = None
@@ -277,23 +277,23 @@ class World:
         self.place.changed()
 
     def keep_revoked(self, number: int, milliseconds: int) -> None:
-        """A client does not give up for a while what is taken from it."""
+        """A cooperative client keeps its revoked partitions for a while."""
         if (one := self._living(number)) is not None and one.cooperative:
             self.faults = True
             one.keeps_until = self.timeline.now + milliseconds
             self.judgement.excuse(f"{one.name} keeps what is revoked", milliseconds + self.slowest_ms())
 
     def convert(self) -> None:
-        """A member of the new protocol joins, and clients follow it: brokers assign the group from now on."""
+        """All clients crash and a member of the new protocol joins: brokers assign the group from now on."""
         if self.coordinator.converted_at is None and self.network.available and not self._foreign():
             for one in [one for one in self.consumers if one.host.alive]:
                 one.crash()
-            self.wait(2 * LATENCY_MS)  # what they have sent belongs to the group before
+            self.wait(2 * LATENCY_MS)  # what they have sent belongs to the classic group
             self.coordinator.convert()
             self.judgement.excuse("the group is converted", _CONVERSION_MS)
 
     def revert(self) -> None:
-        """Clients of the new protocol end; the group is as if it had never been."""
+        """Clients of the new protocol end; there is no group any more."""
         if self.coordinator.converted_at is not None:
             self.coordinator.revert()
             self.judgement.excuse("the group is classic again", _CONVERSION_MS)
@@ -301,7 +301,7 @@ class World:
     # what can happen to agents
 
     def refuse(self, name: str, error: Error, milliseconds: int, times: int) -> None:
-        """Requests of agents are answered with an error, and have no effect."""
+        """Brokers answer requests of agents with an error, without effect."""
         self.faults = True
         until = self.timeline.now + milliseconds
         self.network.troubles.append(Trouble(name=name, error=error, until=until, times=times))
@@ -309,7 +309,7 @@ class World:
         self.judgement.excuse(f"{times} {name} in {milliseconds} ms are answered {error.name}", cost)
 
     def lose_answers(self, name: str, times: int, *, before: bool) -> None:
-        """Connections of agents break instead of an answer, before or after the request had its effect."""
+        """Connections of agents break instead of an answer, before or after the request takes effect."""
         self.faults = True
         until = self.timeline.now + _LOST_MS
         self.network.troubles.append(Trouble(name=name, lost=True, before=before, until=until, times=times))
@@ -325,7 +325,7 @@ class World:
         agent.start()
 
     def stop_agent(self, number: int, step: str = "") -> None:
-        """An agent is told to end, at once or at its next such step."""
+        """An agent is asked to stop, at once or at its next such step."""
         agent = self.agents[number % len(self.agents)]
 
         def stop() -> None:
@@ -347,7 +347,7 @@ class World:
             agent.kill()
 
     def freeze_agent(self, number: int, milliseconds: int, *, whole: bool) -> None:
-        """An agent's process is stopped for a while, or the agent with its supervisor."""
+        """An agent's process is suspended for a while, with `whole` its supervisor too."""
         agent = self.agents[number % len(self.agents)]
         if agent.up:
             self.judgement.freezes(agent, milliseconds, whole=whole)
@@ -362,7 +362,7 @@ class World:
     # what can happen to the cluster
 
     def move_coordinator(self, milliseconds: int, *, outdated: bool) -> None:
-        """Another broker coordinates the group after a while; it may show a former state of it at first."""
+        """Another broker coordinates the group after a while; with `outdated`, it first describes a former state."""
         if not self.network.available:
             return
         self.judgement.excuse("the coordinator moves", milliseconds + self.slowest_ms() + 2000)
@@ -382,7 +382,7 @@ class World:
 
         def up_to_date() -> None:
             self.network.outdated = None
-            # who believed it may have joined an empty group, and learns the truth at the end of its first rebalance
+            # an agent that believed it may have joined an empty group, and sees this only after its first rebalance
             cost = self.coordinator.initial_delay_ms + self.setting.plan_ms
             self.judgement.excuse("the coordinator is up to date", cost)
 
@@ -394,7 +394,7 @@ class World:
         self.agents[number % len(self.agents)].arm(step, self._soon(move))
 
     def bounce_broker(self, number: int, milliseconds: int) -> None:
-        """A broker is gone for a while."""
+        """A broker is down for a while."""
         broker = 1 + number % len(self.place.racks)
         self.place.absent.add(broker)
         self.place.changed()
@@ -406,12 +406,12 @@ class World:
         self.timeline.after(milliseconds, back)
 
     def move_rack(self, number: int, rack: str) -> None:
-        """A broker stands in another rack."""
+        """A broker moves to another rack."""
         self.place.racks[1 + number % len(self.place.racks)] = rack
         self._cluster_changes()
 
     def restless_racks(self, times: int, milliseconds: int) -> None:
-        """Brokers change places again and again."""
+        """Brokers swap racks again and again."""
         for turn in range(times):
             racks = self.place.racks
             racks[1], racks[2 + turn % 2] = racks[2 + turn % 2], racks[1]
@@ -432,12 +432,12 @@ class World:
             self._cluster_changes()
 
     def show_stale(self, looks: int) -> None:
-        """Every second look goes to a broker that tells fewer partitions."""
+        """Every second metadata request goes to a broker that reports fewer partitions."""
         self.place.show_stale(looks)
         self.place.changed()
 
     def hide_cluster(self, milliseconds: int) -> None:
-        """Looks at the cluster fail for a while."""
+        """Metadata requests fail for a while."""
         self.place.hidden = True
 
         def show() -> None:
@@ -453,7 +453,7 @@ class World:
         return max((kind.heartbeat_ms + kind.poll_ms for kind in kinds), default=0)
 
     def _soon(self, action: Action) -> Action:
-        """Does it when the code that runs at the moment has come to its end."""
+        """Return an action that runs `action` after the current code has returned."""
 
         def soon() -> None:
             self.timeline.after(0, action)
@@ -484,6 +484,6 @@ class World:
         return (group and (group.generation, group.state, group.leader, len(group.members)), *roles)
 
     def _look(self) -> None:
-        """The group is looked at in turns, so that what lasts too long is seen while it does."""
+        """Check the group at intervals, so that anything that lasts too long is found while it lasts."""
         self.judgement.looks()
         self.timeline.after(_TURN_MS, partial(self._look), repeats=True)

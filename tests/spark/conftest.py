@@ -1,4 +1,4 @@
-"""One small session for all of Spark's tests, in folders of its own, commands typed into it, and one broker."""
+"""One small session for all tests on Spark, with its own folders, commands run in its process, and one broker."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 Typed: TypeAlias = Callable[..., Result]
-"""`samerack` with these words, and its output and exit code."""
+"""Runs `samerack` with these arguments and returns its output and exit code."""
 
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-"""For processes that live for seconds: Java compiles quickly instead of well."""
+"""For processes that live for seconds: Java compiles quickly, with little optimisation."""
 _HERE = Path(__file__).parent
 _SECONDS = 180
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests in this folder, gives them the time that Java needs, and disregards what PySpark leaves open."""
+    """Marks the tests in this folder, allows the time that Java needs, and ignores PySpark's warnings."""
     for item in items:
         if item.path.is_relative_to(_HERE):
             item.add_marker(pytest.mark.spark)
-            # py4j leaves sockets to the garbage collector, and PySpark reads what pandas and Python call deprecated
+            # py4j leaves sockets to the garbage collector, and PySpark uses deprecated features of pandas and Python
             item.add_marker(
                 pytest.mark.filterwarnings("ignore:Exception ignored in:pytest.PytestUnraisableExceptionWarning")
             )
@@ -45,7 +45,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def pipeline_settings(tmp_path_factory: pytest.TempPathFactory) -> PipelineSettings:
-    """Settings for two cores and folders of the run's own."""
+    """Settings for two cores, with folders of this test run."""
     home = tmp_path_factory.mktemp("spark")
     return PipelineSettings(
         master="local[2]",
@@ -60,7 +60,7 @@ def pipeline_settings(tmp_path_factory: pytest.TempPathFactory) -> PipelineSetti
 
 @pytest.fixture(scope="session", autouse=True)
 def _quick_java() -> Iterator[None]:
-    """Every Java that these tests start."""
+    """Applies `QUICK_JAVA` to every Java that these tests start."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(os.environ, "JDK_JAVA_OPTIONS", QUICK_JAVA)
         yield
@@ -68,25 +68,25 @@ def _quick_java() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark(pipeline_settings: PipelineSettings) -> Iterator[SparkSession]:
-    """The session of the whole run."""
+    """The session of the whole test run."""
     from pipeline.session import opened  # noqa: PLC0415 - PySpark is imported only when a test wants it
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # a fixture is set up outside of the test's filters
+        warnings.simplefilter("ignore")  # the test's filters do not apply to fixtures
         with opened(pipeline_settings, name="tests") as session:
             yield session
 
 
 @pytest.fixture(scope="session")
 def bootstrap() -> Iterator[str]:
-    """The address of a real broker; every test has topics of its own there."""
+    """The address of a real broker; every test makes its own topics there."""
     with Cluster({1: "rack-a"}) as cluster:
         yield cluster.bootstrap
 
 
 @pytest.fixture
 def typed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Typed:
-    """Types commands into this process and its session: another Java for each would take most of the time."""
+    """Runs commands in this process and its session, because a new Java for each would take most of the time."""
     from pipeline import session  # noqa: PLC0415 - as above
 
     monkeypatch.setattr(session, "opened", lambda *_args, **_named: nullcontext(spark))

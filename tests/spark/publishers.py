@@ -1,4 +1,4 @@
-"""Hostile publishers: what each of them sends to both topics, and what the quarantine is to say of it."""
+"""Hostile publishers: the records that each sends to both topics, and the expected quarantine."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 NOW: Final = int(time.time() * 1000)
 AT: Final = NOW - HOUR - NOW % MINUTE
-"""A minute that is over, of which every record here tells unless it says otherwise."""
+"""A past minute, to which every record here belongs unless it says otherwise."""
 HOSTILE: Final = "hostile"
-"""The group of what counts of a hostile publisher's records."""
+"""The group of those hostile records that are counted."""
 _ODD: Final = "longer than 1000 characters, or with control characters"
 _WRONG: Final = "missing, or of the wrong type"
 
@@ -38,16 +38,16 @@ class Sent(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publisher:
-    """Somebody who may write to both topics.
+    """A client with write access to both topics.
 
     Attributes:
-        name: what it does.
-        samples: what it sends to the topic of samples, before anybody else sends anything.
-        states: and to that of states.
-        reasons: what is wrong with its records, and how often.
-        counts: samples of its own group that count all the same, which nobody can tell from good ones.
-        bytes: their sum, as the table has it.
-        rows: how many rows of the table they make.
+        name: a description of its records.
+        samples: its records for the topic of samples, sent before all others.
+        states: its records for the topic of states.
+        reasons: the reasons in the quarantine, with their counts.
+        counts: number of samples of its own group that are counted, because they look like good ones.
+        bytes: their sum, as in the table.
+        rows: number of their rows in the table.
     """
 
     name: str
@@ -60,13 +60,13 @@ class Publisher:
 
 
 def sample(number: int | str, **changes: object) -> bytes:
-    """A good sample of the present."""
+    """A good sample of the current hour."""
     times = {"window_start": AT, "window_end": AT + MINUTE}
     return records.sample(0, **{"id": f"sample-{number}", **times, **changes})
 
 
 def state(number: int | str, **changes: object) -> bytes:
-    """A good state of the present."""
+    """A good state of the current hour."""
     return records.state(0, **{"id": f"state-{number}", "at": AT, **changes})
 
 
@@ -99,7 +99,7 @@ def _odd_numbers() -> Publisher:
         ),
         reasons={
             f"bytes: {_WRONG}": 8,
-            # JSON has neither NaN nor Infinity, and a parser no numbers of ten thousand digits
+            # JSON has neither NaN nor Infinity, and parsers refuse numbers of ten thousand digits
             "not JSON": 3,
             "bytes: negative": 1,
             "records: negative": 1,
@@ -184,7 +184,7 @@ PUBLISHERS: Final = (
         name="versions that nobody knows",
         samples=_sent(*(sample(f"v{version}", schema=version) for version in (99, 99, 2, 0, -1, 2**31))),
         states=_sent(state("v99", schema=99)),
-        # the second of two equal bad records is one more: it lies elsewhere in Kafka
+        # the second of two equal bad records is one more, because it has another offset in Kafka
         reasons={
             "schema: unknown version 99": 3,
             "schema: unknown version 2": 1,
@@ -235,7 +235,7 @@ PUBLISHERS: Final = (
 
 
 def publish(source: Source, publisher: Publisher) -> None:
-    """Send all of its records, each topic's in order.
+    """Send all of its records, those of each topic in order.
 
     Raises:
         AssertionError: The broker did not take one.

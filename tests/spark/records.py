@@ -1,4 +1,4 @@
-"""Records and frames of them, for the tests on Spark."""
+"""Records and data frames of them, for the tests on Spark."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 EVER: Final = 5_000
-"""Days in which no record of the tests, whose times are fixed, is too late."""
+"""Days within which no record of the tests is too late, although their times are fixed."""
 SETTINGS: Final = PipelineSettings(late_days=EVER)
 
 
 def sample(number: int, **changes: Any) -> bytes:
-    """A good sample, with fields as they are to be in JSON."""
+    """A good sample, with changed fields as in JSON."""
     return _changed(SAMPLE, {"id": f"sample-{number}", **changes})
 
 
 def state(number: int, **changes: Any) -> bytes:
-    """A good state, with fields as they are to be in JSON; `...` leaves one out."""
+    """A good state, with changed fields as in JSON; `...` omits a field."""
     return _changed(STATE, {"id": f"state-{number}", **changes})
 
 

@@ -1,4 +1,4 @@
-"""A standalone Spark master with workers on this machine, of PySpark's own classes, on loopback."""
+"""A standalone Spark master and its workers on this machine's loopback, started from PySpark's own classes."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _START_SECONDS: Final = 60.0
 
 
 def environment() -> dict[str, str]:
-    """What Spark's own scripts and classes need."""
+    """The environment variables for Spark's own scripts and classes."""
     return {**os.environ, "SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": HOST, "SPARK_NO_DAEMONIZE": "1"}
 
 
 @contextmanager
 def master_and_workers(folder: Path, *, workers: int) -> Iterator[str]:
-    """Starts them, each worker with one core; gives the master's address."""
+    """Starts a master and workers with one core each, and yields the master's address."""
     port, *ports = free_ports(1 + workers)
     address = f"spark://{HOST}:{port}"
     with ExitStack() as running:

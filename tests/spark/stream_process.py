@@ -1,8 +1,8 @@
-"""Real streams of `samerack pipeline stream`, topics for them, and what their tables must be.
+"""Real streams of `samerack pipeline stream`, their topics, and the expected content of their tables.
 
-The truth is computed here from the very messages, in plain Python: every good record counts once by its id, however
-often and however late it came; a sample belongs to the minute in which its window begins; every malformed one is in
-quarantine as it was.
+Plain Python computes the expected content from the messages: every good record counts once by its id, even if it is
+repeated or late; a sample belongs to the minute in which its window begins; every malformed record is in quarantine,
+unchanged.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ class Source:
     late_days: int = EVER
 
     def flags(self) -> dict[str, object]:
-        """Settings of a stream that reads them, by their names in `pipeline`."""
+        """Settings of a stream that reads these topics, by their names in `pipeline`."""
         return {"traffic_topic": self.traffic, "states_topic": self.states, "late_days": self.late_days}
 
 
 def filled(bootstrap: str, made: Iterable[Message]) -> Source:
-    """New topics that hold the messages."""
+    """New topics that contain the messages."""
     name = uuid.uuid4().hex[:12]
     source = Source(bootstrap=bootstrap, traffic=f"traffic-{name}", states=f"states-{name}")
     topics: dict[Kind, str] = {"sample": source.traffic, "state": source.states}
@@ -67,7 +67,7 @@ def filled(bootstrap: str, made: Iterable[Message]) -> Source:
 
 
 def simulated(samples: int, *, faults: Faults) -> list[Message]:
-    """So many good samples of a fleet and the states among them, with faults."""
+    """This number of good samples of a fleet, and the states among them, with faults."""
 
     def until() -> Iterator[Message]:
         count = 0
@@ -82,7 +82,7 @@ def simulated(samples: int, *, faults: Faults) -> list[Message]:
 
 @dataclass(slots=True)
 class Truth:
-    """What the tables must hold: sums by key and minute, ids of states, bytes of bad records."""
+    """The expected content of the tables: sums by key and minute, ids of states, bytes of bad records."""
 
     traffic: dict[tuple[Any, ...], tuple[int, int, int]] = field(default_factory=dict)
     states: Counter[str] = field(default_factory=Counter)
@@ -90,7 +90,7 @@ class Truth:
 
 
 def truth(made: Iterable[Message]) -> Truth:
-    """Computed from the messages without Spark."""
+    """Compute the expected content from the messages, without Spark."""
     result = Truth()
     seen: set[str] = set()
     for message in made:
@@ -111,7 +111,7 @@ def truth(made: Iterable[Message]) -> Truth:
 
 
 def in_tables(spark: SparkSession, folder: Path) -> Truth:
-    """What the tables hold; a key that has two rows fails."""
+    """The content of the tables; fails if a key has two rows."""
     result = Truth()
     for row in (
         spark.read.format("delta")
@@ -134,14 +134,14 @@ def in_tables(spark: SparkSession, folder: Path) -> Truth:
 
 
 def arguments(source: Source, folder: Path, *more: str, **settings: object) -> list[str]:
-    """What follows `samerack pipeline` for a stream into tables of its own."""
+    """The arguments of `samerack pipeline` for a stream into its own tables."""
     chosen = {"master": "local[2]", "tables": folder, **source.flags(), **settings}
     sets = [part for key, value in chosen.items() for part in ("-s", f"pipeline.{key}={value}")]
     return ["stream", "-b", source.bootstrap, *sets, *more]
 
 
 def read_to_the_end(spark: SparkSession, source: Source, folder: Path) -> None:
-    """The same as `--once`, on the session of the tests."""
+    """Run the stream as `--once` does, but in the session of the tests."""
     from pipeline import stream_run  # noqa: PLC0415 - PySpark is imported only when a test wants it
 
     flags = {"kafka": {"bootstrap.servers": source.bootstrap}, "pipeline": {"tables": str(folder), **source.flags()}}
@@ -152,12 +152,12 @@ def read_to_the_end(spark: SparkSession, source: Source, folder: Path) -> None:
 
 
 def command(*words: str) -> list[str]:
-    """`samerack pipeline` as a process of its own."""
+    """The command line of `samerack pipeline` in its own process."""
     return [str(Path(sys.executable).with_name("samerack")), "pipeline", *words]
 
 
 class Stream:
-    """A running stream; what it says goes to a file."""
+    """A running stream with its output in a file."""
 
     def __init__(self, words: Sequence[str], log: Path) -> None:
         """Start it."""
@@ -168,11 +168,11 @@ class Stream:
             self.process = spawn(command(*words), stdout=out, stderr=subprocess.STDOUT, env=environment)
 
     def wait_for(self, text: str) -> None:
-        """Until it has said this."""
+        """Wait until the output contains the text."""
         wait_for_line(self.process, self.log, text, _WAIT_SECONDS)
 
     def kill(self, *, with_java: bool) -> None:
-        """SIGKILL, to Python alone or to its Java too."""
+        """Send SIGKILL to Python alone, or to its Java too."""
         if with_java:
             os.killpg(self.process.pid, signal.SIGKILL)
         else:
@@ -180,9 +180,9 @@ class Stream:
         self.process.wait()
 
     def end(self) -> int:
-        """Wait for its end."""
+        """Wait for the end of the process; returns its exit code."""
         return self.process.wait(_WAIT_SECONDS)
 
     def said(self) -> str:
-        """The end of what it said."""
+        """The last lines of the output."""
         return tail(self.log, 40)

@@ -1,4 +1,4 @@
-"""The stream is killed again and again in mid-flow, and its tables are what plain arithmetic says."""
+"""The stream is killed at random moments, and its tables still equal those computed without Spark."""
 
 from __future__ import annotations
 
@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 SAMPLES = 100_000
 KILLS = 5
 BATCH = "records/s"
-"""What the stream says of each batch that it has written."""
+"""Part of the line that the stream prints for each written batch."""
 
 
-@pytest.mark.timeout(480)  # a minute or two where nothing else runs
+@pytest.mark.timeout(480)  # takes a minute or two on an idle machine
 def test_every_total_is_right_after_five_kills_at_random_moments(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
-    """Repeated, late and malformed records, five kill -9 and a SIGTERM: each good record counts once, bad ones stay."""
+    """Repeated, late and malformed records, five kill -9 and a SIGTERM: good records count once, bad ones stay."""
     made = simulated(SAMPLES, faults=Faults(duplicates=0.05, late=0.01, malformed=0.005))
     expected = truth(made)
     assert sum(samples for _, _, samples in expected.traffic.values()) == SAMPLES
     seed = time.time_ns()
-    draw = random.Random(seed)  # noqa: S311 - the seed is shown when the test fails
+    draw = random.Random(seed)  # noqa: S311 - the seed is shown if the test fails
     lives = []
     source, folder = filled(bootstrap, made), tmp_path / "tables"
     words = arguments(source, folder, trigger_seconds=0.1, batch_records=4000)
     for life in range(KILLS):
         stream = Stream(words, tmp_path / f"life-{life}.log")
-        # a life before its first batch, where tables and checkpoint are made, and one between batches, by turns
+        # kills alternate: before the first batch, while tables and checkpoint are made, and between batches
         stream.wait_for(BATCH if life % 2 else "reading ")
         time.sleep(draw.uniform(0, 5))
         stream.kill(with_java=draw.random() < 0.7)

@@ -1,4 +1,4 @@
-"""The commands of docs/pipeline.md, one after the other: a simulated fleet becomes tables, a report and a what-if."""
+"""The commands of docs/pipeline.md in order: a simulated fleet becomes tables, a report and a what-if."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.spark.conftest import Typed
 def test_the_commands_of_the_page_work_one_after_the_other(
     typed: Typed, bootstrap: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With this broker's address and this test's folder for those that the page shows."""
+    """Every command succeeds, with this broker's address and this test's folder in place of the page's."""
     monkeypatch.chdir(tmp_path)
     with Admin(bootstrap) as admin:
         for topic in (TRAFFIC_TOPIC, STATES_TOPIC):

@@ -1,4 +1,4 @@
-"""Whoever may write to the topics stops no stream, and loses nobody's good record."""
+"""A client that may write to the topics can neither stop a stream nor make it lose good records."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CONFIG: Final = {"message.timestamp.type": "LogAppendTime"}
-"""As docs/pipeline.md asks for."""
+"""The topic setting that docs/pipeline.md requires."""
 
 
 @pytest.fixture
 def source(bootstrap: str) -> Source:
-    """Two empty topics, and a stream with the bounds that it has by default."""
+    """Two empty topics, and a stream with its default bounds."""
     name = uuid.uuid4().hex[:12]
     made = Source(bootstrap=bootstrap, traffic=f"traffic-{name}", states=f"states-{name}", late_days=30)
     with Admin(bootstrap) as admin:
@@ -33,7 +33,7 @@ def source(bootstrap: str) -> Source:
 
 
 def good(*numbers: int) -> Publisher:
-    """An agent: a sample of 1000 bytes and a state of each number."""
+    """An agent that sends a sample of 1000 bytes and a state for each number."""
     return Publisher(
         name="good",
         samples=tuple(Sent(sample(number)) for number in numbers),
@@ -41,7 +41,7 @@ def good(*numbers: int) -> Publisher:
     )
 
 
-@pytest.mark.timeout(400)  # two starts of a stream; some seconds where nothing else runs
+@pytest.mark.timeout(400)  # two starts of a stream; some seconds on an idle machine
 @pytest.mark.parametrize("publisher", PUBLISHERS, ids=lambda one: one.name)
 def test_a_hostile_publisher_costs_nobody_a_good_record(
     publisher: Publisher, source: Source, spark: SparkSession, tmp_path: Path
@@ -71,7 +71,7 @@ def test_a_hostile_publisher_costs_nobody_a_good_record(
 
 
 def test_topics_set_up_as_the_page_says_refuse_what_swells_when_it_is_read(bootstrap: str) -> None:
-    """Some kilobytes of zstd that are fifty megabytes: taken by a topic as it is by default, refused by one of ours."""
+    """A topic with default settings accepts fifty megabytes as some kilobytes of zstd; one of ours refuses them."""
     bomb = Publisher(name="bomb", samples=(Sent(bytes(50_000_000)),))
     for config, refused in (({}, False), ({**CONFIG, "compression.type": "uncompressed"}, True)):
         topic = f"bomb-{uuid.uuid4().hex[:12]}"

@@ -1,4 +1,4 @@
-"""Maintenance: old days go, files become few, and the stream may write meanwhile."""
+"""Maintenance deletes old days and merges files while the stream may write."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ TODAY = date(2025, 11, 10)
 
 
 def rows(spark: SparkSession, day: date, size: int) -> DataFrame:
-    """One row of traffic of a day."""
+    """One row of traffic on a day."""
     minute = datetime(day.year, day.month, day.day, 12)  # noqa: DTZ001 - the session's zone is UTC
     row = ("east", "orders", "clicks", "rack-a", "rack-b", "exact", "samerack", minute, size, 1, 1, day)
     return spark.createDataFrame([row], schema.TRAFFIC_BY_MINUTE)
 
 
 def sizes(spark: SparkSession, settings: PipelineSettings) -> dict[date, int]:
-    """Bytes by day."""
+    """The bytes of each day."""
     kept = tables.read(spark, settings, "traffic_by_minute").groupBy("day").sum("bytes").collect()
     return {row["day"]: row["sum(bytes)"] for row in kept}
 
 
 def test_old_days_go_and_small_files_become_one(spark: SparkSession, tmp_path: Path) -> None:
-    """Days before the retention are deleted, each other day is one file, and no other file is left on the disk."""
+    """Days before the retention are deleted, each other day is one file, and no other file remains on disk."""
     settings = PipelineSettings(tables=str(tmp_path), traffic_days=2, vacuum_hours=0)
     tables.create(spark, settings)
     days = [TODAY - timedelta(days=back) for back in (3, 2, 1, 0)]
@@ -52,13 +52,13 @@ def test_old_days_go_and_small_files_become_one(spark: SparkSession, tmp_path: P
 
 
 def test_the_stream_writes_on_while_tables_are_maintained(spark: SparkSession, tmp_path: Path) -> None:
-    """Batches that are added during maintenance are all there afterwards, each once."""
+    """Batches that are added during maintenance are complete afterwards, each once."""
     settings = PipelineSettings(tables=str(tmp_path))
     tables.create(spark, settings)
     over = threading.Event()
     written: list[int] = []
     failed: list[Exception] = []
-    own = spark.newSession()  # as a stream has: its writer's number must not count for maintenance
+    own = spark.newSession()  # as a stream has, so that its writer's number does not count for maintenance
 
     def write() -> None:
         try:
@@ -66,7 +66,7 @@ def test_the_stream_writes_on_while_tables_are_maintained(spark: SparkSession, t
                 with tables.transaction(own, writer="stream", number=len(written)):
                     tables.add(rows(own, TODAY, 1), settings, within="true")
                 written.append(1)
-        except Exception as error:  # noqa: BLE001 - told by the assertion below
+        except Exception as error:  # noqa: BLE001 - the assertion below reports it
             failed.append(error)
 
     thread = threading.Thread(target=write)

@@ -1,4 +1,4 @@
-"""The report's figures on Spark: bytes, dollars, savings, losses and trends, against what can be told by hand."""
+"""The report's figures on Spark (bytes, dollars, savings, losses, trends) against values computed independently."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
 from common.errors import AgentError
 from common.money import SECONDS_PER_MONTH, shipped
@@ -35,7 +35,7 @@ MEMBERS: Final = [
 
 
 def topics(owner: list[int]) -> list[dict[str, Any]]:
-    """Two partitions with one replica each, which range gives to the members in the other rack."""
+    """Two partitions with one replica each, which range assigns to the members in the other rack."""
     return [{"name": "clicks", "replicas": [[1], [0]], "owner": owner, "bytes_per_second": [10.0, 10.0]}]
 
 
@@ -44,20 +44,20 @@ LED: Final = {"members": MEMBERS, "topics": topics([1, 0]), "role": "leading"}
 
 
 def tables(spark: SparkSession, samples: Iterable[bytes], states: Iterable[bytes]) -> Tables:
-    """What the stream makes of records."""
+    """The tables that the stream makes of records."""
     records = stream.parsed(raw(spark, samples=list(samples), states=list(states)), SETTINGS)
     records.persist()
     return Tables(traffic=stream.by_minute(records), states=stream.states(records), quarantine=quarantined(records))
 
 
 def reported(found: Tables, asked: Asked | None = None) -> Report:
-    """The report alone."""
+    """The report without the rest of the result."""
     with gathered(found, AWS, asked or Asked()) as made:
         return made.report
 
 
 def minutes(count: int, **changes: Any) -> list[bytes]:
-    """A sample of 1000 bytes in each minute."""
+    """One sample of 1000 bytes for each minute."""
     ids = changes.pop("number", 0)
     return [
         sample(ids + n, window_start=START + n * MINUTE, window_end=START + (n + 1) * MINUTE, **changes)
@@ -66,7 +66,7 @@ def minutes(count: int, **changes: Any) -> list[bytes]:
 
 
 def test_a_simulated_fleet_adds_up(spark: SparkSession) -> None:
-    """Bytes, what crosses, dollars, days and groups are those of an independent computation."""
+    """Bytes, cross-rack bytes, dollars, days and groups equal an independent computation."""
     fleet = Fleet(groups=12, days=3, step_seconds=3600, state_seconds=3600 * 6, seed=3, start=START // DAY * DAY)
     sent: dict[str, list[bytes]] = {"sample": [], "state": []}
     for message in messages(fleet):
@@ -95,7 +95,7 @@ def test_a_simulated_fleet_adds_up(spark: SparkSession) -> None:
 
 
 def test_sums_that_do_not_fit_stop_at_the_most(spark: SparkSession) -> None:
-    """Rows that are as full as a row may be make a report all the same."""
+    """Rows with the largest possible sums still give a report."""
     found = tables(spark, [*minutes(3), *minutes(3, number=10, group="other", agent="a@b", election="")], [state(1)])
     full = replace(found, traffic=found.traffic.withColumns({"bytes": F.lit(FULL), "records": F.lit(FULL)}))
     made = reported(full)
@@ -107,7 +107,7 @@ def test_sums_that_do_not_fit_stop_at_the_most(spark: SparkSession) -> None:
 
 
 def test_reasons_without_end_are_told_together(spark: SparkSession) -> None:
-    """The most frequent ones stand first, the rest is one line, and nothing is left out of the sum."""
+    """The most frequent reasons come first, the rest is one line, and the sum includes all of them."""
     bad = [sample(1, schema=2), *(sample(1, schema=1 + number) for number in range(1, 71))]
     made = reported(tables(spark, [*minutes(1), *bad], []))
     assert (made.bad[0].reason, made.bad[0].records) == ("schema: unknown version 2", 2)
@@ -116,7 +116,7 @@ def test_reasons_without_end_are_told_together(spark: SparkSession) -> None:
 
 
 def test_one_id_for_many_states_makes_no_more_chapters(spark: SparkSession) -> None:
-    """Each structure is asked about once, however many states say the same id."""
+    """Each structure is evaluated once, even if many states have the same id."""
     same = {"at": START, "id": "same"}
     rates = [[{**topics([0, 1])[0], "bytes_per_second": [float(n), 1.0]}] for n in range(5)]
     states = [state(0, **{**FAR, **same, "topics": one}) for one in rates]
@@ -127,7 +127,7 @@ def test_one_id_for_many_states_makes_no_more_chapters(spark: SparkSession) -> N
 
 
 def test_only_led_groups_save(spark: SparkSession) -> None:
-    """An own assignor that reads all across racks: the led group saved all, the other one still could."""
+    """The group's own assignor reads all across racks: the led group saved all of it, the other one still could."""
     far = {"client_rack": "rack-a", "replica_rack": "rack-b"}
     near = {"client_rack": "rack-a", "replica_rack": "rack-a"}
     samples = [*minutes(4, group="far", **far), *minutes(4, group="led", number=100, **near)]
@@ -149,17 +149,17 @@ def test_only_led_groups_save(spark: SparkSession) -> None:
 
 
 def test_a_group_led_for_half_a_day_saves_half(spark: SparkSession) -> None:
-    """Chapters are weighed by their states."""
+    """Chapters are weighted by their number of states."""
     states = [state(n, at=START + n * MINUTE, **(FAR if n < 2 else LED)) for n in range(4)]
     samples = [*minutes(2), *minutes(4, number=10, client_rack="rack-b")[2:]]
     (line,) = reported(tables(spark, samples, states)).groups
     assert line.led == 0.5
     assert line.month.saved == pytest.approx(AWS.dollars(2000) / 240 * SECONDS_PER_MONTH)
-    assert line.month.possible == 0  # no more: the agent leads now
+    assert line.month.possible == 0  # nothing is left to save: the agent leads now
 
 
 def test_what_is_measured_side_by_side_counts_once(spark: SparkSession) -> None:
-    """Without a common election who saw most counts in each minute, with its racks; that one leads is enough."""
+    """Without a common election the agent that saw most counts in each minute; a group is led if one of them leads."""
     other = {"agent": "other@host", "election": ""}
     samples = [
         *minutes(4),
@@ -182,14 +182,14 @@ def test_what_is_measured_side_by_side_counts_once(spark: SparkSession) -> None:
 
 
 def test_what_agents_of_one_election_counted_adds_up(spark: SparkSession) -> None:
-    """Of one member what its client told the agent beside it, of the others what the elected one estimated."""
+    """Counts of the agent beside a member and of the elected agent are added, since they count different members."""
     samples = [*minutes(4), *minutes(4, number=10, agent="beside@host", bytes=1), *minutes(1, number=20, bytes=20)]
     made = reported(tables(spark, samples, []))
     assert (made.headline.bytes, made.twice) == (4024, 0)
 
 
 def test_a_count_that_follows_another_is_not_beside_it(spark: SparkSession) -> None:
-    """Only the minute of the hand-over has both; rows of older versions, of nobody's count, count as they are."""
+    """Only the minute of the handover has both counts; rows of older versions without a counter all count."""
     after = minutes(60, number=100, agent="other@host", election="")[29:]
     found = tables(spark, [*minutes(30), *after], [])
     made = reported(found)
@@ -200,7 +200,7 @@ def test_a_count_that_follows_another_is_not_beside_it(spark: SparkSession) -> N
 
 
 def test_groups_without_states_are_no_zeros(spark: SparkSession) -> None:
-    """Bytes are told, savings are not."""
+    """Bytes are reported, savings are unknown."""
     made = reported(tables(spark, minutes(2), []))
     assert made.headline.month.saved is None
     assert made.groups[0].month.possible is None
@@ -208,7 +208,7 @@ def test_groups_without_states_are_no_zeros(spark: SparkSession) -> None:
 
 
 def test_states_that_contradict_themselves_and_bad_records_are_told(spark: SparkSession) -> None:
-    """The rest is worked out all the same."""
+    """The report counts them and evaluates the rest."""
     wrong = state(1, members=MEMBERS, topics=topics([0, 7]))
     made = reported(tables(spark, [*minutes(2), b"no record"], [wrong]))
     assert made.failed + sum(bad.records for bad in made.bad) == 2
@@ -220,19 +220,19 @@ def test_states_that_contradict_themselves_and_bad_records_are_told(spark: Spark
     [(Asked(first=date(2025, 12, 1)), "has 2025-11-01 to 2025-11-01"), (Asked(last=date(2025, 10, 1)), "--from and")],
 )
 def test_an_empty_period_says_what_there_is(spark: SparkSession, asked: Asked, told: str) -> None:
-    """Nothing is written, so that no good page is replaced by an empty one."""
+    """The error names the days in the tables; no empty page replaces a good one."""
     with pytest.raises(AgentError, match=told):
         reported(tables(spark, minutes(2), []), asked)
 
 
 def test_an_empty_table_says_what_fills_it(spark: SparkSession) -> None:
-    """The stream, and agents that publish."""
+    """The error names agents that publish."""
     with pytest.raises(AgentError, match="let agents publish"):
         reported(tables(spark, [], []))
 
 
 def chapter(number: int, **changes: Any) -> dict[str, Any]:
-    """A chapter of a group that reads near."""
+    """A chapter of a group that reads mostly in its racks."""
     at = datetime(2025, 11, 1, 12, tzinfo=UTC) + timedelta(hours=number)
     facts = {
         "day": at.date(), "cluster": "east", "group": "orders", "first": at, "states": 1, "kind": "classic",
@@ -243,7 +243,7 @@ def chapter(number: int, **changes: Any) -> dict[str, Any]:
 
 
 def lost(spark: SparkSession, *told: dict[str, Any]) -> list[Row]:
-    """The losses of these chapters, of a group that reads 1000 bytes in ten seconds."""
+    """The losses of these chapters, for a group that reads 1000 bytes in ten seconds."""
     frame = spark.createDataFrame([tuple(one[name] for name in CHAPTER.names) for one in told], CHAPTER)
     groups: DataFrame = frame.select("cluster", "group").distinct().withColumn("bytes", F.lit(1000))
     return losses.losses(frame, groups, 10.0, AWS).collect()
@@ -262,7 +262,7 @@ def lost(spark: SparkSession, *told: dict[str, Any]) -> list[Row]:
     ],
 )
 def test_a_loss_is_told_with_its_cause(spark: SparkSession, after: dict[str, Any], cause: str) -> None:
-    """When it was, what happened, and what a month of it costs."""
+    """A loss has its time, its cause, and its cost a month."""
     (row,) = lost(spark, chapter(0), chapter(1, **after), chapter(30, **after))
     assert row["cause"] == cause
     assert row["at"].astimezone(UTC) == datetime(2025, 11, 1, 13, tzinfo=UTC)
@@ -271,19 +271,19 @@ def test_a_loss_is_told_with_its_cause(spark: SparkSession, after: dict[str, Any
 
 
 def test_an_agent_that_left_is_a_loss_and_may_come_back(spark: SparkSession) -> None:
-    """What was recovered is told too."""
+    """A loss that has ended is reported, too."""
     (row,) = lost(spark, chapter(0, role="leading"), chapter(1, expected=0.5), chapter(2, role="leading"))
     assert (row["cause"], row["lasts"]) == (losses.UNLED, False)
 
 
 @pytest.mark.parametrize("after", [{"expected": 0.14}, {"expected": 0.3}, {"rackless": 4, "expected": 0.1}])
 def test_a_small_rise_is_no_loss(spark: SparkSession, after: dict[str, Any]) -> None:
-    """Nor one without a cause that stays far from random."""
+    """Nor is a rise without a cause that stays far from random."""
     assert lost(spark, chapter(0), chapter(1, **after)) == []
 
 
 def test_a_day_of_equal_states_is_one_chapter(spark: SparkSession) -> None:
-    """Rates may change; members, replicas and owners make chapters."""
+    """Rates may change; only members, replicas and owners start a new chapter."""
     rates = [{**topics([0, 1])[0], "bytes_per_second": [float(n), 2.0]} for n in range(3)]
     states = [
         *(state(n, at=START + n * MINUTE, **{**FAR, "topics": [rates[n]]}) for n in range(3)),

@@ -1,4 +1,4 @@
-"""`samerack pipeline report` as people type it: the page, files, JSON, and what goes wrong."""
+"""`samerack pipeline report` as users run it: the page, files, JSON, and errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kept(spark: SparkSession, tmp_path: Path) -> Path:
 
 
 def test_a_page_files_and_json(kept: Path, tmp_path: Path) -> None:
-    """One run, in a process of its own, gives all three, and they agree."""
+    """One run in its own process writes all three, and they agree."""
     words = ["--json", "--tables", "all", "-s", f"pipeline.tables={kept}", "-s", "pipeline.master=local[2]"]
     line = command("report", *words)
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=110, check=False)
@@ -54,13 +54,13 @@ def test_a_page_files_and_json(kept: Path, tmp_path: Path) -> None:
 
 @pytest.fixture
 def report(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Typed:
-    """Types the command in the test's folder."""
+    """Runs the command in the test's folder."""
     monkeypatch.chdir(tmp_path)
     return lambda *words: typed("pipeline", "report", *words)
 
 
 def test_parquet_and_the_headline_in_words(kept: Path, report: Typed, tmp_path: Path) -> None:
-    """Other prices, other files, the same bytes."""
+    """The headline, the page and Parquet files are written, with other prices and the same bytes."""
     more = ("--tables", "all", "--format", "parquet", "--output", "sub/page.html", "-s", "money.prices=azure")
     done = report(*more, "-s", f"pipeline.tables={kept}")
     assert done.exit_code == 0, done.stderr
@@ -71,7 +71,7 @@ def test_parquet_and_the_headline_in_words(kept: Path, report: Typed, tmp_path: 
 
 
 def test_without_tables_the_cure_is_named(report: Typed, tmp_path: Path) -> None:
-    """Exit code 1, one line, and no page."""
+    """Exit code 1, one line that names the command to run first, and no page."""
     done = report("-s", f"pipeline.tables={tmp_path / 'none'}")
     assert done.exit_code == 1
     assert "run samerack pipeline stream first" in done.stderr
@@ -79,7 +79,7 @@ def test_without_tables_the_cure_is_named(report: Typed, tmp_path: Path) -> None
 
 
 def test_a_damaged_table_is_no_traceback(kept: Path, report: Typed) -> None:
-    """Data files that are gone are noticed only when they are read."""
+    """Missing data files are noticed only when they are read, and still give one error line."""
     for file in (kept / "traffic_by_minute").rglob("*.parquet"):
         if "_delta_log" not in file.parts:
             file.unlink()

@@ -1,4 +1,4 @@
-"""What Spark writes and shows of itself holds no password, key or token of the settings."""
+"""Nothing that Spark writes or shows contains a password, key or token of the settings."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ logger.repl.level = info
 
 
 def command_lines(group: int) -> bytes:
-    """Those of all processes in a process group, as everybody on the machine can read them."""
+    """The command lines of all processes in a process group, which every user of the machine can read."""
     found = b""
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             if os.getpgid(int(folder.name)) == group:
                 found += (folder / "cmdline").read_bytes()
         except OSError:
-            continue  # it has ended
+            continue  # the process has ended
     return found
 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    """Settings with a secret of every sort, and everything that Spark can write about itself switched on."""
+    """Settings with a secret of every sort, and all of Spark's logs enabled."""
     home = tmp_path / "given"
     home.mkdir()
     (home / "key.pem").write_text(PRIVATE_KEY)
@@ -73,7 +73,7 @@ def config(tmp_path: Path) -> Path:
 
 @pytest.mark.timeout(400)
 def test_nothing_that_spark_writes_or_shows_holds_a_secret(bootstrap: str, config: Path, tmp_path: Path) -> None:
-    """Neither command lines nor a log at level info, event log, checkpoint or tables; Java gets its settings anyhow."""
+    """Command lines, info log, event log, checkpoint and tables contain none, although Java gets its settings."""
     written = tmp_path / "written"
     source = filled(bootstrap, simulated(50, faults=Faults()))
     stream = Stream(arguments(source, written / "tables", "--once", "-c", str(config)), written / "log")
@@ -91,7 +91,7 @@ def test_nothing_that_spark_writes_or_shows_holds_a_secret(bootstrap: str, confi
 
 @pytest.mark.parametrize("password", ['a"b\\c', "first\nsecond\r\n", " ;=' ", "\t#!", "bücher"])
 def test_java_reads_every_password_as_it_is(spark: SparkSession, password: str) -> None:
-    """Whatever character it has: Kafka's own parser gives it back."""
+    """Kafka's own parser returns the password unchanged, whatever characters it contains."""
     kafka = {"sasl.mechanism": "PLAIN", "sasl.username": "fleet", "sasl.password": password}
     java: Any = spark.sparkContext._jvm
     text = java.org.apache.kafka.common.config.types.Password(source_options(kafka)["kafka.sasl.jaas.config"])

@@ -1,4 +1,4 @@
-"""How a session starts, and what is said when it does not."""
+"""How a session starts, and the errors if it does not."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def test_a_session_from_the_settings_reads_and_writes_delta(spark: SparkSession, tmp_path: Path) -> None:
-    """A table that the session writes in Delta is read back whole."""
+    """A table that the session writes in Delta is read back complete."""
     spark.range(3).write.format("delta").save(f"{tmp_path}/table")
     assert {row.id for row in spark.read.format("delta").load(f"{tmp_path}/table").collect()} == {0, 1, 2}
 
 
 def test_settings_win_over_what_was_submitted_and_that_over_ours(tmp_path: Path) -> None:
-    """The master and every setting of Spark's come from the settings, else from spark-submit, else from us."""
+    """The master and every Spark setting come from the settings, else from spark-submit, else from our defaults."""
     submitted = {"spark.master": "yarn", "spark.jars": "a.jar", "spark.sql.session.timeZone": "CET"}
     given = session.options(PipelineSettings(), submitted)
     assert (given["spark.master"], given["spark.jars"], given["spark.sql.session.timeZone"]) == ("yarn", "a.jar", "CET")
@@ -47,7 +47,7 @@ def test_settings_win_over_what_was_submitted_and_that_over_ours(tmp_path: Path)
 def test_a_java_that_does_not_do_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pipeline_settings: PipelineSettings, script: str, words: str
 ) -> None:
-    """A broken or old Java in JAVA_HOME ends in one line that says which is needed."""
+    """A broken or old Java in JAVA_HOME gives one line with the required version."""
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text(f"#!/bin/sh\n{script}\n")
@@ -60,7 +60,7 @@ def test_a_java_that_does_not_do_is_told(
 def test_no_java_at_all_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pipeline_settings: PipelineSettings
 ) -> None:
-    """Without JAVA_HOME the PATH is looked through."""
+    """Without JAVA_HOME the PATH is searched."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(SettingsError, match="PATH has none: install Java 17"):
@@ -68,14 +68,14 @@ def test_no_java_at_all_is_told(
 
 
 def test_a_master_that_nobody_answers_for_is_told_at_once(pipeline_settings: PipelineSettings) -> None:
-    """A wrong address ends in one line with the cure, not in a minute of retries."""
+    """A wrong address gives one line with advice at once, not after a minute of retries."""
     wrong = pipeline_settings.model_copy(update={"master": "spark://127.0.0.1:1"})
     with pytest.raises(AgentError, match=r"no Spark master answers at 127\.0\.0\.1:1 .*pipeline\.master"):
         session.start(wrong, name="test")
 
 
 def test_a_word_that_is_no_master_is_told(pipeline_settings: PipelineSettings) -> None:
-    """A slip of the pen is wrong input, told before Java starts."""
+    """A misspelt master is wrong input, reported before Java starts."""
     wrong = pipeline_settings.model_copy(update={"master": "lcoal[2]"})
     with pytest.raises(SettingsError, match=r"pipeline\.master: 'lcoal\[2\]' is no address of a Spark master"):
         session.start(wrong, name="test")

@@ -1,4 +1,4 @@
-"""The same stream on a real standalone cluster, submitted as a zip, makes the same tables as on this machine alone."""
+"""A stream submitted as a zip to a real standalone cluster makes the same tables as on this machine alone."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SAMPLES = 5_000
 
 
 def run(words: list[str], **more: object) -> str:
-    """A command that has to succeed; its standard output."""
+    """The standard output of a command that must succeed."""
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False, **more)  # type: ignore[call-overload]
     assert done.returncode == 0, done.stdout + done.stderr
     return str(done.stdout)
@@ -30,7 +30,7 @@ def run(words: list[str], **more: object) -> str:
 def test_a_standalone_master_with_two_workers_makes_the_same_tables(
     spark: SparkSession, bootstrap: str, tmp_path: Path
 ) -> None:
-    """spark-submit with the zip on two workers and one process alone agree, with each other and with arithmetic."""
+    """spark-submit with the zip on two workers, one process alone, and the computation without Spark agree."""
     made = simulated(SAMPLES, faults=Faults(duplicates=0.05, late=0.01, malformed=0.005))
     files = json.loads(run(command("package", str(tmp_path / "files"), "--json")))
     source = filled(bootstrap, made)
@@ -42,7 +42,7 @@ def test_a_standalone_master_with_two_workers_makes_the_same_tables(
         said = run([*submit, *chosen], env=standalone.environment(), cwd=tmp_path).splitlines()
         executors = [path for number in range(2) for path in (tmp_path / f"worker-{number}").glob("app-*/*/stderr")]
     read_to_the_end(spark, source, tmp_path / "alone")
-    # spark-submit puts standard error among standard output
+    # spark-submit mixes standard error into standard output
     batches = [json.loads(line) for line in said if line.startswith("{")]
     assert sum(batch["records"] for batch in batches) == len(made)
     assert len({path.parents[2] for path in executors}) == 2, "a worker had nothing to do"
@@ -52,7 +52,7 @@ def test_a_standalone_master_with_two_workers_makes_the_same_tables(
 
 
 def test_a_master_without_workers_is_waited_for_as_long_as_the_settings_say(tmp_path: Path) -> None:
-    """A job that nobody takes ends with what is missing, instead of waiting for ever."""
+    """A job that no worker takes ends after the configured time, with an error that says so."""
     with standalone.master_and_workers(tmp_path, workers=0) as master:
         chosen = [f"pipeline.master={master}", f"pipeline.tables={tmp_path}", "pipeline.start_seconds=3"]
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Records become rows: what counts, what is added up, what is bad and why."""
+"""Records become rows: which records count, what is added up, which are bad and why."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ NOON = datetime(2025, 11, 1, 12)  # noqa: DTZ001 - Spark gives times without a z
 
 
 def parsed(frame: DataFrame) -> DataFrame:
-    """With the settings that the records are made for."""
+    """Parsed with the settings for which the records are made."""
     return stream.parsed(frame, SETTINGS)
 
 
 def reasons(frame: DataFrame) -> list[str | None]:
-    """What is wrong with each record, in order."""
+    """The reason why each record is bad, or None, in order."""
     return [row["wrong"] for row in parsed(frame).orderBy("kafka_topic", "offset").collect()]
 
 
 @pytest.fixture(autouse=True)
 def _in_utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    """PySpark shows times in the process's zone."""
+    """Set the process's zone to UTC, because PySpark shows times in it."""
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
 
 
 def test_samples_of_a_minute_are_added_up_by_key(spark: SparkSession) -> None:
-    """Samples of one key and minute make one row, whichever agent of an election counted them; others have theirs."""
+    """Samples of one key and minute make one row, whichever agent of an election counted them; other samples do not."""
     later = {"window_start": START + MINUTE, "window_end": START + MINUTE + 1}
     values = [
         sample(1),
@@ -73,7 +73,7 @@ def test_samples_of_a_minute_are_added_up_by_key(spark: SparkSession) -> None:
 
 
 def test_a_state_keeps_everything_that_the_record_says(spark: SparkSession) -> None:
-    """A state is one row with its lists; rates that the agent does not know are an empty list."""
+    """A state is one row with its lists; unknown rates are an empty list."""
     without_rates = [{"name": "clicks", "replicas": [[0]], "owner": [0]}]
     frame = parsed(raw(spark, samples=[sample(1)], states=[state(1), state(2, topics=without_rates)]))
     first, second = (row.asDict(recursive=True) for row in states(frame).orderBy("id").collect())
@@ -86,7 +86,7 @@ def test_a_state_keeps_everything_that_the_record_says(spark: SparkSession) -> N
 
 
 def test_bad_records_are_kept_whole_with_the_reason_and_their_place(spark: SparkSession) -> None:
-    """A row of the quarantine has the reason, the very bytes, topic, partition and offset."""
+    """A row of the quarantine has the reason, the unchanged bytes, topic, partition and offset."""
     frame = parsed(raw(spark, samples=[sample(1), b"\xff{", sample(2, bytes="many")], states=[None]))
     rows = quarantined(frame).drop("at", "day").collect()
     assert {(row[0], None if row[1] is None else bytes(row[1]), *row[2:]) for row in rows} == {
@@ -97,7 +97,7 @@ def test_bad_records_are_kept_whole_with_the_reason_and_their_place(spark: Spark
 
 
 def test_every_rule_names_what_is_wrong_with_a_sample(spark: SparkSession) -> None:
-    """Each way to spoil a sample has its reason; a good one has none."""
+    """Each way to spoil a sample has its reason; a good sample has none."""
     soon = int(time.time() * 1000) + 3_600_000
     cases = {
         sample(1): None,
@@ -144,7 +144,7 @@ def test_every_rule_names_what_is_wrong_with_a_sample(spark: SparkSession) -> No
 
 
 def test_every_rule_names_what_is_wrong_with_a_state(spark: SparkSession) -> None:
-    """Each way to spoil a state has its reason; a sample in the states' topic is a state that lacks everything."""
+    """Each way to spoil a state has its reason; a sample in the states' topic is a state without required fields."""
     member, topic = json.loads(state(1))["members"][0], json.loads(state(1))["topics"][0]
     cases = {
         state(1): None,
@@ -183,7 +183,7 @@ def test_every_rule_names_what_is_wrong_with_a_state(spark: SparkSession) -> Non
 
 
 def test_every_sort_of_malformed_record_that_is_simulated_is_bad(spark: SparkSession) -> None:
-    """Of a simulated fleet exactly the malformed records are bad."""
+    """In a simulated fleet exactly the malformed records are bad."""
     fleet = Fleet(groups=4, days=0.02, start=START)
     made = list(with_faults(messages(fleet), Faults(duplicates=0.1, late=0.1, malformed=0.5)))
     frame = raw(
@@ -200,7 +200,7 @@ def test_every_sort_of_malformed_record_that_is_simulated_is_bad(spark: SparkSes
 
 
 def test_a_newer_agents_fields_are_left_out_and_its_versions_count_nowhere(spark: SparkSession) -> None:
-    """A new field changes nothing anywhere; where a field may mean something else, all of the record is bad."""
+    """New fields are ignored; a record of a new version, whose fields may mean something else, is bad."""
     member = {**json.loads(state(1))["members"][0], "zone": "z"}
     frame = parsed(
         raw(
@@ -217,7 +217,7 @@ def test_a_newer_agents_fields_are_left_out_and_its_versions_count_nowhere(spark
 
 
 def test_a_sum_that_does_not_fit_stops_at_the_most(spark: SparkSession) -> None:
-    """However many samples of one key are as large as may be, their row has a sum and the others have theirs."""
+    """If samples of one key exceed the largest sum, their row has that sum and other rows are unaffected."""
     hour = {"window_end": START + 60 * MINUTE, "bytes": 60 * MOST_IN_A_MINUTE}
     frame = parsed(raw(spark, samples=[*(sample(n, **hour) for n in range(3000)), sample(9999, group="other")]))
     found = {row["group"]: (row["bytes"], row["samples"]) for row in by_minute(frame).collect()}
@@ -225,7 +225,7 @@ def test_a_sum_that_does_not_fit_stops_at_the_most(spark: SparkSession) -> None:
 
 
 def test_only_the_beginning_of_a_long_bad_record_is_kept(spark: SparkSession) -> None:
-    """And none of its fields, which may be as long."""
+    """Its fields, which may be as long, are not kept."""
     long = sample(1, topic="x" * 200_000)
     (row,) = parsed(raw(spark, samples=[long])).collect()
     assert bytes(row["raw"]) == long[:65_536]
@@ -233,7 +233,7 @@ def test_only_the_beginning_of_a_long_bad_record_is_kept(spark: SparkSession) ->
 
 
 def test_a_record_is_known_again_by_all_of_its_bytes(spark: SparkSession) -> None:
-    """The same bytes are the same record; another one with the same id is not."""
+    """Equal bytes are the same record; another record with the same id is not."""
     frame = parsed(raw(spark, samples=[sample(1), sample(1), sample(1, bytes=1), b"bad", b"bad"]))
     first, again, other, *bad = (row["key"] for row in frame.orderBy("offset").collect())
     assert first == again != other

@@ -1,4 +1,4 @@
-"""`samerack pipeline stream` says what is missing before it starts anything."""
+"""`samerack pipeline stream` reports what is missing before it starts anything."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def refused(words: list[str]) -> tuple[int, str]:
-    """Exit code and the one line of a command that says nothing else."""
+    """Exit code and error line of a command that prints nothing else."""
     done = subprocess.run(command(*words), capture_output=True, text=True, timeout=60, check=False)
     assert done.stdout == ""
     (line,) = done.stderr.splitlines()
@@ -28,7 +28,7 @@ def refused(words: list[str]) -> tuple[int, str]:
 
 
 def test_a_missing_topic_is_one_line(bootstrap: str, tmp_path: Path) -> None:
-    """The topic and the settings that name it are told, and no table is made."""
+    """The line names the topic and its settings, and no table is made."""
     source = Source(bootstrap=bootstrap, traffic="nobody", states="nobody")
     code, line = refused(arguments(source, tmp_path / "tables"))
     assert code == 1
@@ -38,7 +38,7 @@ def test_a_missing_topic_is_one_line(bootstrap: str, tmp_path: Path) -> None:
 
 
 def test_topics_whose_timestamps_anybody_may_write_are_told(bootstrap: str) -> None:
-    """Those of a topic as brokers make it by default; not where brokers write them, or bound them on both sides."""
+    """A topic with default settings is reported; not one whose brokers set timestamps or bound them on both sides."""
     name = uuid.uuid4().hex[:12]
     configs = {
         f"free-{name}": {},
@@ -52,7 +52,7 @@ def test_topics_whose_timestamps_anybody_may_write_are_told(bootstrap: str) -> N
 
 
 def test_an_absurd_timestamp_is_told_with_its_cure(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:
-    """Spark cannot read such a record, and the pipeline cannot keep it from trying."""
+    """The error names the topic setting that prevents it; Spark cannot read such a record, and it cannot be skipped."""
     source = filled(bootstrap, [])
     publish(source, Publisher(name="absurd", samples=(Sent(b"{}", timestamp=-(2**62)),)))
     with pytest.raises(AgentError, match=r"message\.timestamp\.type=LogAppendTime on both topics"):
@@ -60,7 +60,7 @@ def test_an_absurd_timestamp_is_told_with_its_cure(spark: SparkSession, bootstra
 
 
 def test_a_wrong_setting_is_one_line(tmp_path: Path) -> None:
-    """A setting that Spark's client has no counterpart for, and a value that is none, end with exit code 2."""
+    """A setting without a counterpart in Spark's client, and an invalid value, end with exit code 2."""
     for key, value, words in (
         ("kafka.ssl.crl.location", "x", "has no counterpart"),
         ("pipeline.lost_records", "perhaps", "pipeline.lost_records: "),

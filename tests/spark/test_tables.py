@@ -1,4 +1,4 @@
-"""The tables: made, written exactly once, read, and what is said when they cannot be."""
+"""The tables: created, written exactly once, read, and the errors if that is impossible."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from pydantic import BaseModel
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import ArrayType, DataType, StructType
 
 from common.errors import AgentError
@@ -31,18 +31,18 @@ WRITES = 3
 
 @pytest.fixture
 def settings(tmp_path: Path) -> PipelineSettings:
-    """Tables of the test's own."""
+    """Settings with tables of the test's own."""
     return PipelineSettings(tables=str(tmp_path / "tables"))
 
 
 def sums(spark: SparkSession, *values: tuple[str, int]) -> DataFrame:
-    """Rows to be added: group and bytes."""
+    """Rows to be added, each with its group and bytes."""
     rows = [("east", group, *ROW[2:], NOON, size, 1, 1, date(2025, 11, 1)) for group, size in values]
     return spark.createDataFrame(rows, schema.TRAFFIC_BY_MINUTE)
 
 
 def kept(spark: SparkSession, settings: PipelineSettings) -> dict[str, int]:
-    """Bytes by group."""
+    """The bytes of each group."""
     rows = tables.read(spark, settings, "traffic_by_minute").collect()
     assert len({row["group"] for row in rows}) == len(rows)
     return {row["group"]: row["bytes"] for row in rows}
@@ -58,7 +58,7 @@ def test_sums_are_added_to_their_rows_once_for_each_number(spark: SparkSession, 
 
 
 def test_a_sum_stops_where_it_would_not_fit(spark: SparkSession, settings: PipelineSettings) -> None:
-    """Also that of a row in which an older version has kept more."""
+    """This also holds for a row in which an older version stored more."""
     tables.create(spark, settings)
     tables.append(sums(spark, ("old", 2**63 - 1)), settings, "traffic_by_minute")
     for values in ([("a", FULL - 1), ("b", 1)], [("a", FULL), ("b", 2), ("old", 1)]):
@@ -69,7 +69,7 @@ def test_a_sum_stops_where_it_would_not_fit(spark: SparkSession, settings: Pipel
 def test_the_default_place_is_a_folder_beside_the_caller(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Delta takes a relative path for a table's name; the setting is a path all the same."""
+    """The setting is always a path, although Delta reads a relative path as a table's name."""
     monkeypatch.chdir(tmp_path)
     settings = PipelineSettings()
     tables.create(spark, settings)
@@ -78,7 +78,7 @@ def test_the_default_place_is_a_folder_beside_the_caller(
 
 
 def test_writers_that_meet_begin_anew_and_lose_nothing(spark: SparkSession, settings: PipelineSettings) -> None:
-    """Two writers add to the same row at the same time, each several times: all of it is there."""
+    """Two writers that add to the same row at the same time, several times each, lose nothing."""
     tables.create(spark, settings)
 
     def write(writer: str) -> None:
@@ -93,7 +93,7 @@ def test_writers_that_meet_begin_anew_and_lose_nothing(spark: SparkSession, sett
 
 
 def test_making_tables_again_keeps_them(spark: SparkSession, settings: PipelineSettings) -> None:
-    """A stream that is started again finds its tables, with the columns' words in them."""
+    """A restarted stream finds its tables, with the comments of their columns."""
     tables.create(spark, settings)
     tables.append(sums(spark, ("a", 1)), settings, "traffic_by_minute")
     tables.create(spark, settings)
@@ -103,12 +103,12 @@ def test_making_tables_again_keeps_them(spark: SparkSession, settings: PipelineS
 
 
 def older(rows: DataFrame, settings: PipelineSettings, name: str) -> None:
-    """A table as a version before the rows' newest columns had made it."""
+    """Write a table as an older version made it, without the newest columns of the rows."""
     rows.write.format("delta").partitionBy("day").save(tables.location(settings, name))
 
 
 def test_a_table_of_an_older_version_gets_the_new_columns(spark: SparkSession, settings: PipelineSettings) -> None:
-    """It can be read as it is; the stream adds the column, and leaves older rows as they are, with null there."""
+    """It can be read as it is; the stream adds the column, and older rows keep null there."""
     older(sums(spark, ("a", 1), ("b", 2)).drop("counted_by"), settings, "traffic_by_minute")
 
     def found() -> set[tuple[str, str | None, int]]:
@@ -116,7 +116,7 @@ def test_a_table_of_an_older_version_gets_the_new_columns(spark: SparkSession, s
         return {(row["group"], row["counted_by"], row["bytes"]) for row in rows}
 
     assert found() == {("a", None, 1), ("b", None, 2)}
-    for _ in range(2):  # a table that has the column stays as it is
+    for _ in range(2):  # a table with the column stays unchanged
         tables.create(spark, settings)
     for size in (4, 8):
         tables.add(sums(spark, ("b", size)), settings, within=EVERYTHING)
@@ -124,7 +124,7 @@ def test_a_table_of_an_older_version_gets_the_new_columns(spark: SparkSession, s
 
 
 def test_states_of_an_older_version_stay_beside_newer_ones(spark: SparkSession, settings: PipelineSettings) -> None:
-    """A field that members have got since is null in older states, and the record's default applies."""
+    """A newer field of members is null in older states, so that the record's default applies."""
     newer = stream.states(stream.parsed(raw(spark, states=[state(1)]), SETTINGS))
 
     old = newer.withColumn("members", F.transform("members", lambda one: one.dropFields("tells_rack")))
@@ -139,7 +139,7 @@ def test_states_of_an_older_version_stay_beside_newer_ones(spark: SparkSession, 
 
 
 def test_a_missing_table_names_the_command_that_makes_it(spark: SparkSession, settings: PipelineSettings) -> None:
-    """Reading where nothing is, or where something else is, is one error with the cure."""
+    """A missing table, or other files in its place, give one error that says what to do."""
     with pytest.raises(AgentError, match=r"no table group_states at .*: run samerack pipeline stream first"):
         tables.read(spark, settings, "group_states")
     Path(tables.location(settings, "quarantine")).mkdir(parents=True)
@@ -149,14 +149,14 @@ def test_a_missing_table_names_the_command_that_makes_it(spark: SparkSession, se
 
 
 def test_tables_where_nobody_may_write_are_one_error(spark: SparkSession, tmp_path: Path) -> None:
-    """A place that is a file tells which setting is wrong."""
+    """If the place is a file, the error names the setting."""
     (tmp_path / "file").write_text("")
     with pytest.raises(AgentError, match=r"cannot be made: .*pipeline\.tables"):
         tables.create(spark, PipelineSettings(tables=str(tmp_path / "file")))
 
 
 def test_tables_with_rows_and_no_checkpoint_are_refused(spark: SparkSession, settings: PipelineSettings) -> None:
-    """A stream that does not know how far its tables have come would count twice; empty tables may begin."""
+    """A stream without its position would count twice; with empty tables it may start."""
     tables.create(spark, settings)
     tables.check_checkpoint(spark, settings)
     tables.append(sums(spark, ("a", 1)), settings, "traffic_by_minute")
@@ -168,7 +168,7 @@ def test_tables_with_rows_and_no_checkpoint_are_refused(spark: SparkSession, set
 
 
 def test_the_page_shows_the_tables_as_they_are() -> None:
-    """docs/pipeline-tables.md is what the shapes say."""
+    """The page docs/pipeline-tables.md equals the output for the current shapes."""
     page = Path(__file__).parents[2] / "docs" / "pipeline-tables.md"
     assert page.read_text() == tables_page.page(), "run: python -m pipeline.tables_page > docs/pipeline-tables.md"
 
@@ -183,14 +183,14 @@ def test_the_page_shows_the_tables_as_they_are() -> None:
     ],
 )
 def test_shapes_of_records_have_the_fields_of_the_contract(model: type[BaseModel], shape: DataType) -> None:
-    """Every field that an agent writes is read, under the name that it has in JSON, and no other."""
+    """Exactly the fields that an agent writes are read, under their names in JSON."""
     struct = shape.elementType if isinstance(shape, ArrayType) else shape
     assert isinstance(struct, StructType)
     assert set(struct.names) == {info.alias or name for name, info in model.model_fields.items()}
 
 
 def test_a_state_passes_through_spark_unchanged(spark: SparkSession) -> None:
-    """What the contract writes, the shape reads: types agree, not only names."""
+    """The shape reads what the contract writes: types agree, not only names."""
     text = state(1).decode()
     parsed: Any = (
         spark.createDataFrame([(text,)], "text string")

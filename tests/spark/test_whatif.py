@@ -1,4 +1,4 @@
-"""The what-if on Spark: every group in every scenario, whatever is wrong with some, and the ranking of changes."""
+"""The what-if on Spark: every group in every scenario, with errors for bad states, and the ranking of changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LATEST = {GroupState.model_validate_json(text).group: text for text in STATES}
 
 @pytest.fixture(scope="module")
 def states(spark: SparkSession) -> DataFrame:
-    """All states of the fleet, and two lines that are none."""
+    """All states of the fleet, and two lines that are no states."""
     return spark.createDataFrame([(text,) for text in [*STATES, "not JSON", '{"cluster":"c"}']], "value string")
 
 
@@ -39,7 +39,7 @@ def rows(states: DataFrame) -> DataFrame:
 
 
 def test_every_group_is_asked_about_once(rows: DataFrame) -> None:
-    """By its latest state, with what `outcomes` says of it and what that costs."""
+    """Each group's latest state gives the result of `outcomes` and its price."""
     present = {row.group: row for row in rows.where(F.col("scenario") == PRESENT).collect()}
     assert present.keys() == LATEST.keys()
     for group, row in present.items():
@@ -49,14 +49,14 @@ def test_every_group_is_asked_about_once(rows: DataFrame) -> None:
 
 
 def test_what_is_no_state_is_a_row_with_the_reason(rows: DataFrame) -> None:
-    """And stops nothing."""
+    """Other rows are not affected."""
     errors = [row.error for row in rows.where(F.col("error").isNotNull()).collect()]
     assert len(errors) == 2
     assert all(error.startswith("no state: ") for error in errors)
 
 
 def test_a_state_that_contradicts_itself_fails_alone(spark: SparkSession) -> None:
-    """Its row names the group."""
+    """The row with the error names the group."""
     broken = json.loads(STATES[0])
     broken["topics"][0]["owner"][0] = 999
     frame = spark.createDataFrame([(json.dumps(broken),), (STATES[1],)], "value string")
@@ -66,7 +66,7 @@ def test_a_state_that_contradicts_itself_fails_alone(spark: SparkSession) -> Non
 
 
 def test_a_period_leaves_out_states_outside(states: DataFrame) -> None:
-    """Every state within it is asked about, not the latest alone."""
+    """Every state within the period is used, not only the latest."""
     begin, end = START + 3_600_000, START + 3 * 3_600_000
     picked = whatif.chosen(states, every=True, since=begin, until=end).collect()
     parsed = [GroupState.model_validate_json(row.value) for row in picked if '"at"' in row.value]
@@ -75,7 +75,7 @@ def test_a_period_leaves_out_states_outside(states: DataFrame) -> None:
 
 
 def test_a_table_of_states_says_the_same_as_a_file(states: DataFrame, rows: DataFrame) -> None:
-    """`group_states` has times as timestamps and columns instead of JSON."""
+    """The table `group_states` has timestamps and columns instead of JSON, and gives the same rows."""
     parsed = states.select(F.from_json("value", GROUP_STATE).alias("s")).select("s.*").where(F.col("at").isNotNull())
     table = parsed.withColumn("at", F.timestamp_millis("at")).withColumn("day", F.to_date("at"))
     again = whatif.ask(whatif.chosen(whatif.states_in_table(table)), Questions(), PRICES)
@@ -85,7 +85,7 @@ def test_a_table_of_states_says_the_same_as_a_file(states: DataFrame, rows: Data
 
 
 def test_files_of_a_simulated_fleet_are_read(spark: SparkSession, tmp_path: Path) -> None:
-    """A folder with states.jsonl, or the file itself."""
+    """The path may be a folder with states.jsonl, or the file itself."""
     file = tmp_path / "states.jsonl"
     file.write_text("\n".join(STATES) + "\n")
     for path in (tmp_path, file):
@@ -93,13 +93,13 @@ def test_files_of_a_simulated_fleet_are_read(spark: SparkSession, tmp_path: Path
 
 
 def row(**fields: object) -> Row:
-    """A row of a group's scenario with so many bytes a second."""
+    """A row of a group's scenario, in bytes a second."""
     usual = dict.fromkeys(whatif.OUTCOME.fieldNames())
     return Row(**{**usual, "cluster": "c", "topic": "", "measured": True, "copying": 0.0, "moves": 0, **fields})
 
 
 def test_copies_of_a_topic_are_paid_for_once(spark: SparkSession) -> None:
-    """Two groups save 7 MB a second each, for copies that fetch 10: 4 are saved, where one group would lose."""
+    """Two groups save 7 MB a second each, for copies that fetch 10: both save 4 in total, one alone would lose 3."""
     usual = {"scenario": COPIES, "reference": "near-lead", "topic": "t", "across": 0.0, "before": 7e6, "copying": 1e7}
     frame = spark.createDataFrame([row(group=name, **usual) for name in ("a", "b")], whatif.OUTCOME)
     (found,) = whatif.ranked(whatif.changes(_priced(frame))).collect()
@@ -108,7 +108,7 @@ def test_copies_of_a_topic_are_paid_for_once(spark: SparkSession) -> None:
 
 
 def test_changes_come_in_the_order_of_what_they_save(rows: DataFrame) -> None:
-    """None saves less than a cent, and the kinds add up to the same sum."""
+    """Every change saves at least a cent, and the kinds add up to the same sum."""
     found = whatif.changes(rows)
     saves = [one.saves_dollars for one in whatif.ranked(found).collect()]
     assert saves == sorted(saves, reverse=True)
@@ -117,14 +117,14 @@ def test_changes_come_in_the_order_of_what_they_save(rows: DataFrame) -> None:
 
 
 def test_totals_tell_what_is_paid_and_what_could_be_saved(rows: DataFrame) -> None:
-    """The best change of each group, from the present on, never saves more than is paid and expected."""
+    """The best change of each group never saves more than the group's present and expected cost."""
     (total,) = whatif.totals(rows).collect()
     assert (total.groups, total.failed, total.unmeasured) == (30, 2, 0)
     assert 0 < total.possible_dollars <= total.dollars + PRICES.dollars(total.unknown) * SECONDS_PER_MONTH
 
 
 def test_no_rates_no_dollars(spark: SparkSession) -> None:
-    """Without byte rates shares are of partitions, and nothing has a price."""
+    """Without byte rates, shares are of partitions, and nothing has a price."""
     state = json.loads(STATES[0])
     for topic in state["topics"]:
         topic["bytes_per_second"] = []

@@ -1,4 +1,4 @@
-"""`samerack pipeline whatif` as people type it."""
+"""`samerack pipeline whatif` as users run it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DOCUMENTED = [documented for documented in blocks() if documented.page == "whati
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Path:
-    """A folder of states."""
+    """A folder with the states of a fleet."""
     with folder(tmp_path / "fleet") as sink:
         for message in messages(Fleet(groups=15, days=0.5, step_seconds=3600)):
             sink(message)
@@ -34,7 +34,7 @@ def fleet(tmp_path: Path) -> Path:
 
 
 def test_a_folder_becomes_a_ranking_and_files(fleet: Path) -> None:
-    """JSON on standard output of a process of its own, every scenario of every group as CSV."""
+    """A process of its own prints JSON, and writes every scenario of every group as CSV."""
     words = ["fleet", "--json", "--top", "3", "--csv", "all", "--members", "rack-a=1,rack-b=1"]
     line = command("whatif", *words, "-s", "pipeline.master=local[2]")
     result = subprocess.run(line, cwd=fleet.parent, capture_output=True, text=True, timeout=110, check=False)
@@ -50,7 +50,7 @@ def test_a_folder_becomes_a_ranking_and_files(fleet: Path) -> None:
 
 
 def test_without_a_folder_the_table_is_read(fleet: Path, spark: SparkSession, typed: Typed, tmp_path: Path) -> None:
-    """`group_states` in pipeline.tables, as the stream writes it."""
+    """Without a folder the command reads `group_states` in pipeline.tables, as the stream writes it."""
     settings = PipelineSettings(tables=str(tmp_path / "tables"))
     tables.create(spark, settings)
     lines = spark.read.text(str(fleet / FILES["state"]))
@@ -63,14 +63,14 @@ def test_without_a_folder_the_table_is_read(fleet: Path, spark: SparkSession, ty
 
 
 def test_a_folder_without_states_is_wrong_input(typed: Typed) -> None:
-    """Exit code 2 and which file is missing."""
+    """The error names the missing file, with exit code 2."""
     result = typed("pipeline", "whatif", "nowhere")
     assert result.exit_code == 2
     assert "nowhere: is no file" in result.stderr
 
 
 def test_the_documentation_can_be_followed(typed: Typed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every command of the page, one after the other in one folder."""
+    """Every command of the page succeeds, in order, in one folder."""
     monkeypatch.chdir(tmp_path)
     assert len(DOCUMENTED) == 5
     for documented in DOCUMENTED:

@@ -16,7 +16,7 @@ RACKS = ("a", "b", "c")
 
 
 class RackConfig(Enum):
-    """Whose racks are known; what is not about racks holds with all three, as in Kafka's own tests."""
+    """Which racks are known; results that do not depend on racks hold for all three, as in Kafka's own tests."""
 
     BROKERS_HAVE_NONE = "brokers have no racks"
     MEMBERS_HAVE_NONE = "members have no racks"
@@ -24,7 +24,7 @@ class RackConfig(Enum):
 
 
 def with_racks(config: RackConfig, problem: Problem) -> Problem:
-    """The problem with racks as configured; every partition has a replica in every rack where brokers have racks."""
+    """The problem with racks as configured; if brokers have racks, every partition has a replica in every rack."""
     brokers = config is not RackConfig.BROKERS_HAVE_NONE
     members = config is not RackConfig.MEMBERS_HAVE_NONE
     ranks = np.arange(len(problem.members)) % len(RACKS)
@@ -50,7 +50,7 @@ def plain(topics: dict[str, int], members: dict[str, list[str]], owned: dict[str
 
 @st.composite
 def problems(draw: st.DrawFn, *, max_partitions: int = 6, max_members: int = 4) -> Problem:
-    """Groups with anything: unequal subscriptions, missing racks, leader locality, weights, static members, owners."""
+    """Random groups: unequal subscriptions, missing racks, leader locality, weights, static members, owners."""
     counts = draw(st.lists(st.integers(0, 4), min_size=1, max_size=3).filter(lambda some: sum(some) <= max_partitions))
     topics = {f"t{index}": count for index, count in enumerate(counts)}
     rack = st.sampled_from([*RACKS, None]) if draw(st.booleans()) else st.sampled_from(RACKS)
@@ -111,8 +111,8 @@ def cells(problem: Problem, plans: Int32Array) -> Int64Array:
 
 
 def cross_rack_weights(problem: Problem, plans: Int32Array) -> Int64Array:
-    """[N] weight that each plan reads across racks, by the definition in words."""
-    price = np.zeros((len(problem.topic_of), len(problem.members) + 1), np.int64)  # the last column is nobody's
+    """[N] weight that each plan reads across racks, directly from the definition."""
+    price = np.zeros((len(problem.topic_of), len(problem.members) + 1), np.int64)  # the last column is for NOBODY
     for partition, member in itertools.product(range(price.shape[0]), range(price.shape[1] - 1)):
         rack = problem.member_rack[member]
         serving = problem.leader_rack[partition] == rack

@@ -1,4 +1,4 @@
-"""The spread is the least unequal one, and says exactly which loads belong to it."""
+"""The spread is the least unequal one, and describes exactly the loads that belong to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from assignors.model import BoolArray, Int64Array
 
 @st.composite
 def questions(draw: st.DrawFn) -> tuple[list[int], BoolArray, list[int], bool]:
-    """Supplies of up to 4 kinds, which of up to 4 groups may take them, members per group, at most one each or not."""
+    """Supplies of up to 4 kinds, which of up to 4 groups may take them, members per group, whether at most one each."""
     kinds, groups = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     size = [draw(st.integers(1, 2)) for _ in range(groups)]
     wants = np.array([[draw(st.booleans()) for _ in range(groups)] for _ in range(kinds)])
@@ -25,7 +25,7 @@ def questions(draw: st.DrawFn) -> tuple[list[int], BoolArray, list[int], bool]:
 
 
 def spread_of(supply: list[int], wants: BoolArray, size: list[int], *, limited: bool) -> Spread:
-    """The answer under test."""
+    """The result of the code under test."""
     kind, group = np.nonzero(wants)
     members = np.array(size)
     return least_unequal(
@@ -38,7 +38,7 @@ def spread_of(supply: list[int], wants: BoolArray, size: list[int], *, limited: 
 
 
 def all_loads(supply: list[int], wants: BoolArray, size: list[int], *, limited: bool) -> set[tuple[int, ...]]:
-    """Every vector of member loads, by brute force over all ways to hand out each kind."""
+    """Every vector of member loads, by brute force over all ways to distribute each kind."""
     group_of = np.repeat(np.arange(len(size)), size)
     vectors = {(0,) * len(group_of)}
     for units, wanted in zip(supply, wants, strict=True):
@@ -52,7 +52,7 @@ def all_loads(supply: list[int], wants: BoolArray, size: list[int], *, limited: 
 @given(questions())
 @settings(max_examples=300, deadline=None)
 def test_loads_within_the_spread_are_the_least_unequal(question: tuple[list[int], BoolArray, list[int], bool]) -> None:
-    """Of all possible loads, those that keep to floors and extras are exactly those with the least sum of squares."""
+    """Among all possible loads, exactly those within floors and extras have the least sum of squares."""
     supply, wants, size, limited = question
     spread = spread_of(supply, wants, size, limited=limited)
     vectors = all_loads(supply, wants, size, limited=limited)
@@ -69,7 +69,7 @@ def _keeps_to(spread: Spread, loads: Int64Array, size: Int64Array) -> bool:
 
 
 def test_every_group_at_another_load() -> None:
-    """A chain in which every group has a load of its own is found, and edges to fuller groups are not usable."""
+    """A chain in which every group has a different load is solved, and edges to fuller groups are not usable."""
     count = 40
     supply = np.arange(count) ** 2
     kind = np.repeat(np.arange(count), [min(2, count - index) for index in range(count)])

@@ -1,4 +1,4 @@
-"""Names become the same problem in whatever order they come, and rival claims are settled."""
+"""Names in any order become the same problem, and rival claims are resolved."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def owners(*members: MemberInput) -> dict[str, str]:
 
 
 def test_partitions_topics_racks_and_members_are_sorted() -> None:
-    """Everything that has a name is in the order of names, partitions in the order of topic and number."""
+    """Topics, racks and members are sorted by name, partitions by topic and number."""
     problem = build_problem(topics=TOPICS, members=[member("m2", rack="z"), member("m1")])
     assert problem.topics == ("a", "b", "empty")
     assert problem.racks == ("x", "y", "z")
@@ -40,7 +40,7 @@ def test_partitions_topics_racks_and_members_are_sorted() -> None:
 
 
 def test_racks_of_replicas_and_leader() -> None:
-    """The first replica is the leader; a replica without rack counts nowhere."""
+    """The first replica is the leader; a replica without a rack counts in no rack."""
     problem = build_problem(topics=TOPICS, members=[member("m")])
     assert problem.replica_racks.tolist() == [[False, True], [True, True], [True, False], [False, False]]
     assert problem.leader_rack.tolist() == [1, 0, NOBODY, NOBODY]
@@ -66,7 +66,7 @@ def test_order_of_report_does_not_matter() -> None:
 
 
 def test_equal_subscriptions_are_one() -> None:
-    """Members that want the same topics share a subscription; unknown topics do not tell them apart."""
+    """Members with the same topics share a subscription; unknown topics make no difference."""
     members = [member("m1"), member("m2", topics=frozenset({"b", "a", "absent"})), member("m3", topics=())]
     problem = build_problem(topics=TOPICS, members=members)
     assert problem.subscription_of.tolist() == [1, 1, 0]
@@ -74,7 +74,7 @@ def test_equal_subscriptions_are_one() -> None:
 
 
 def test_newest_claim_wins() -> None:
-    """A claim of an older generation yields, whatever the order of members."""
+    """The claim of the newest generation wins, whatever the order of members."""
     assert owners(member("m1", owned={"b": [0]}, generation=5), member("m2", owned={"b": [0]}, generation=3)) == {
         "b-0": "m1"
     }
@@ -82,25 +82,25 @@ def test_newest_claim_wins() -> None:
 
 
 def test_equal_claims_cancel_out() -> None:
-    """Two members that claim a partition in the same generation both lose it; a third, older claim does not win it."""
+    """If two members claim a partition in the same generation, both lose it; a third, older claim does not win."""
     rivals = [member(f"m{number}", owned={"b": [0]}, generation=5 - (number == 2)) for number in range(3)]
     assert owners(*rivals) == {}
 
 
 def test_member_that_names_a_partition_twice() -> None:
-    """A member is no rival of itself."""
+    """A duplicate claim of one member is no conflict."""
     assert owners(member("m1", owned={"b": [0, 0]}, generation=1)) == {"b-0": "m1"}
 
 
 def test_stale_claims_are_dropped() -> None:
-    """Claims of partitions that are not there, and of topics not subscribed any more, count for nothing."""
+    """Claims of partitions that do not exist, and of topics no longer subscribed, are ignored."""
     owned = {"b": [-1, 2, 3, 10**12], "absent": [0], "empty": [0]}
     assert owners(member("m1", owned=owned, generation=1)) == {"b-2": "m1"}
     assert owners(member("m1", topics=("a",), owned={"b": [0]}, generation=1)) == {}
 
 
 def test_weights_of_some_topics() -> None:
-    """Topics without weights weigh 1 a partition."""
+    """Partitions of topics without weights have weight 1."""
     problem = build_problem(topics=TOPICS, members=[], weights={"b": [5, 6, 7]})
     assert problem.weights is not None
     assert problem.weights.tolist() == [1, 5, 6, 7]
@@ -108,13 +108,13 @@ def test_weights_of_some_topics() -> None:
 
 @pytest.mark.parametrize("weights", [[1, 2], [1, 2, 0], [1, 2, 0.5], [1, 2, 1 << 70], [1 << 62] * 3])
 def test_wrong_weights_are_refused(weights: list[int]) -> None:
-    """Weights must be as many positive integers as the topic has partitions, and must not overflow when added."""
+    """Weights must be as many positive integers as the topic has partitions, and their sum must not overflow."""
     with pytest.raises(AssignmentError, match="weights"):
         build_problem(topics=TOPICS, members=[], weights={"b": weights})
 
 
 def test_wrong_claims_are_refused() -> None:
-    """Partition numbers that are no integers name the member and the topic."""
+    """For partition numbers that are no integers, the error names the member and the topic."""
     with pytest.raises(AssignmentError, match=r"'m1'.*'b'"):
         owners(member("m1", owned={"b": ["x"]}))
 

@@ -1,4 +1,4 @@
-"""Whose partition it is when several members say so: the newest generation's, and nobody's when that is no answer."""
+"""The owner of a partition that several members claim: that of the newest generation, or none if this is ambiguous."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.assignors import groups
 
 
 def claimed(*claims: tuple[str, list[int], int], count: int = 2) -> Problem:
-    """Members of one topic, each with what it claims and since when."""
+    """Members of one topic, each with its claimed partitions and their generation."""
     return build_problem(
         topics={"t": [[]] * count},
         members=[
@@ -42,7 +42,7 @@ def test_older_claim_that_nobody_rivals_counts() -> None:
 
 
 def test_equal_generations_make_nobody_the_owner() -> None:
-    """What two members claim in the newest generation is nobody's, but somebody may still read it."""
+    """A partition that two members claim in the newest generation has no owner, but a member may still read it."""
     problem = claimed(("a", [0, 1], 5), ("b", [1], 5), ("c", [1], 4))
     assert problem.owner.tolist() == [0, NOBODY]
     assert problem.contested is not None
@@ -50,13 +50,13 @@ def test_equal_generations_make_nobody_the_owner() -> None:
 
 
 def test_unknown_generations_are_the_oldest() -> None:
-    """A claim without a generation yields to every claim with one, and ties with its like."""
+    """A claim without a generation yields to every claim with one, and ties with another one without."""
     problem = claimed(("a", [0, 1], -1), ("b", [0], 0), ("c", [1], -1))
     assert problem.owner.tolist() == [1, NOBODY]
 
 
 def test_contested_partition_is_withheld() -> None:
-    """A cooperative round gives nobody what two members may be reading, and the check insists on it."""
+    """A cooperative round withholds what two members may be reading, and the check requires it."""
     problem = claimed(("a", [0, 1], 5), ("b", [1], 5))
     final = ASSIGNORS["cooperative-sticky"].assign(problem, DEFAULTS)
     assert sorted(final.tolist()) == [0, 1]
@@ -69,7 +69,7 @@ def test_contested_partition_is_withheld() -> None:
 
 
 def _left(*, generation: int, rival: int | None = None) -> Problem:
-    """Member a claims t-0 and t-1 and does not subscribe to t any more; b does, and may claim t-1 as well."""
+    """Member a claims t-0 and t-1 but no longer subscribes to t; b subscribes, and may claim t-1 as well."""
     rivals = {"t": [1]} if rival is not None else {}
     return build_problem(
         topics={"s": [[]], "t": [[]] * 3},
@@ -81,7 +81,7 @@ def _left(*, generation: int, rival: int | None = None) -> Problem:
 
 
 def test_an_owner_without_a_subscription_withholds_its_partitions() -> None:
-    """It may still read them until it has revoked them, as in Java; it is no present owner that could keep them."""
+    """It may still read them until it has revoked them, as in Java; it does not count as their present owner."""
     problem = _left(generation=5)
     assert problem.owner.tolist() == [0, NOBODY, NOBODY, NOBODY]
     assert problem.contested is not None
@@ -107,7 +107,7 @@ def test_a_claim_without_a_subscription_is_as_old_as_its_generation(rival: int, 
 @given(problem=groups.problems(max_partitions=12, max_members=8))
 @settings(max_examples=50, deadline=None)
 def test_every_assignor_gives_each_partition_once(problem: Problem, name: str) -> None:
-    """Whatever members claim, each partition goes to one subscriber, and in the first round to none but its owner."""
+    """Each partition goes to one subscriber, and in the first cooperative round to none but its owner."""
     owner = ASSIGNORS[name].assign(problem, DEFAULTS)
     check(problem, owner, cooperative=False)
     check(problem, withhold(problem, owner), cooperative=True)
@@ -116,7 +116,7 @@ def test_every_assignor_gives_each_partition_once(problem: Problem, name: str) -
 @given(problem=groups.problems(max_partitions=12, max_members=8))
 @settings(max_examples=50, deadline=None)
 def test_without_stickiness_nothing_is_kept_for_its_own_sake(problem: Problem) -> None:
-    """KIP-54, "Alternatives Yet to be Considered": without stickiness the plan is the one of a fresh group."""
+    """KIP-54, "Alternatives Yet to be Considered": without stickiness the plan is the one of a new group."""
     assignor, options = ASSIGNORS["sticky"], Options(stickiness=False)
     fresh = replace(problem, owner=np.full(len(problem.owner), NOBODY, np.int32), contested=None)
     assert assignor.assign(problem, options).tolist() == assignor.assign(fresh, DEFAULTS).tolist()

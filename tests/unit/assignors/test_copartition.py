@@ -1,4 +1,4 @@
-"""`keep_copartitioned` keeps bundles whole and leagues even, and is the best plan that does."""
+"""`keep_copartitioned` keeps bundles whole and leagues even, and gives the best plan that does."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def leagues(problem: Problem) -> list[tuple[Int64Array, Int64Array]]:
 
 
 def extras(problem: Problem, plans: Int32Array) -> tuple[Int32Array, Int64Array]:
-    """The plans that keep every bundle whole and every league even, and the extra bundles of each member in each."""
+    """The plans that keep bundles whole and leagues even, and the extra bundles of each member in each plan."""
     kept = np.ones(len(plans), np.bool_)
     counts = np.zeros((len(plans), len(problem.members)), np.int64)
     for bundles, members in leagues(problem):
@@ -47,7 +47,7 @@ def extras(problem: Problem, plans: Int32Array) -> tuple[Int32Array, Int64Array]
 @given(groups.problems())
 @settings(max_examples=120, deadline=None)
 def test_no_plan_of_whole_bundles_is_better(problem: Problem) -> None:
-    """Brute force over all plans that keep bundles whole and leagues even finds none with a lesser objective."""
+    """Brute force over all plans that keep bundles whole and leagues even finds none with a lower objective."""
     plans, counts = extras(problem, groups.all_plans(problem))
     best = groups.least(
         (counts**2).sum(axis=1), groups.cross_rack_weights(problem, plans), groups.moves(problem, plans)
@@ -77,7 +77,7 @@ def test_no_plan_of_whole_bundles_is_nearer(problem: Problem) -> None:
 @given(groups.problems(max_partitions=12, max_members=8))
 @settings(max_examples=60, deadline=None)
 def test_range_optimal_crosses_no_more_than_range(problem: Problem) -> None:
-    """Kafka's range is one of the plans that `range-optimal` chooses from, so it never reads less across racks."""
+    """Kafka's range is among the plans that `range-optimal` chooses from, so range never reads less across racks."""
     plain = replace(problem, weights=None)
     mine, kafkas = (ASSIGNORS[name].assign(plain, DEFAULTS) for name in ("range-optimal", "range"))
     assert evaluate(plain, mine).cross_rack <= evaluate(plain, kafkas).cross_rack
@@ -113,7 +113,7 @@ def test_joined_topics_go_together(racks: RackConfig) -> None:
 
 
 def test_extras_of_several_leagues_are_spread() -> None:
-    """Three leagues with one extra bundle each give it to three members, where range gives all to the first."""
+    """Three leagues with one extra bundle each give it to three members; range gives all three to the first."""
     topics = {"t1": 4, "t2": 7, "t3": 10}
     problem = groups.plain(topics, {f"m{number}": list(topics) for number in range(3)}, {})
     assert np.bincount(assign(problem, TOGETHER)).tolist() == [7, 7, 7]

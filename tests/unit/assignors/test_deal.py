@@ -1,4 +1,4 @@
-"""The deal in turns: every arc gets its units, and neighbours go to different seats."""
+"""The deal in turns: every arc gets its units, and consecutive units go to different seats."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from assignors import deal
 @pytest.mark.parametrize("tile", [1, 4, deal._TILE])
 @given(counts=st.lists(st.lists(st.integers(1, 40), min_size=1, max_size=6), min_size=1, max_size=5))
 def test_every_arc_gets_its_units_at_even_distances(tile: int, counts: list[list[int]]) -> None:
-    """Also where large holders are dealt a short sequence again and again; alike arcs never differ by more than one."""
+    """Large holders repeat a short sequence; the counts of nearly equal arcs never differ by more than one."""
     holder = np.repeat(np.arange(len(counts)), [len(row) for row in counts])
     count = np.array([one for row in counts for one in row], np.int64)
     arc = np.arange(len(count), dtype=np.int64)[::-1].copy()
@@ -36,7 +36,7 @@ def test_every_arc_gets_its_units_at_even_distances(tile: int, counts: list[list
 
 
 def test_a_large_holder_with_unlike_arcs_is_mixed_throughout() -> None:
-    """Each thousandth of the units has about its share of every arc, not a run of one; the last has what is left."""
+    """Each thousandth of the units has about its share of every arc, not a run of one; the last takes the remainder."""
     count = np.array([600_000, 300_000, 100_000], np.int64)
     dealt = deal._in_turns(np.zeros(3, np.int64), count, np.arange(3))
     shares = np.array([np.bincount(part, minlength=3) / len(part) for part in np.split(dealt, 1_000)])

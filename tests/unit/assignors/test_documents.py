@@ -22,12 +22,12 @@ TWO_TOPICS = {"t0": 2, "t1": 2}
 
 
 def plan(name: str, problem: Problem) -> Int32Array:
-    """The plan of the assignor of this name."""
+    """The plan of the assignor with this name."""
     return ASSIGNORS[name].assign(problem, DEFAULTS)
 
 
 def loads(problem: Problem, owner: Int32Array) -> list[int]:
-    """Partitions of each member."""
+    """The number of partitions of each member."""
     counts: list[int] = np.bincount(owner, minlength=len(problem.members)).tolist()
     return counts
 
@@ -44,7 +44,7 @@ def table(problem: Problem, owner: Int32Array) -> dict[str, set[str]]:
 
 
 def preserved(problem: Problem, owner: Int32Array) -> int:
-    """Partitions that stay with their present owner."""
+    """The number of partitions that stay with their owner."""
     return int((owner == problem.owner).sum())
 
 
@@ -56,7 +56,7 @@ def everybody(topics: dict[str, int], *names: str) -> dict[str, list[str]]:
 @pytest.mark.parametrize("name", STICKY)
 @pytest.mark.parametrize("racks", RackConfig)
 def test_kip_54_example_1(racks: RackConfig, name: str) -> None:
-    """KIP-54, example 1: the document's first table; when C1 leaves, its last, where the others keep all 5 they had."""
+    """KIP-54, example 1: the document's first table; after C1 leaves, its last one: the others keep all 5."""
     before = groups.plain(FOUR_TOPICS, everybody(FOUR_TOPICS, "C0", "C1", "C2"), {})
     first = groups.with_racks(racks, before)
     assert table(first, plan(name, first)) == {
@@ -73,7 +73,7 @@ def test_kip_54_example_1(racks: RackConfig, name: str) -> None:
 
 @pytest.mark.parametrize("racks", RackConfig)
 def test_kip_54_example_1_round_robin(racks: RackConfig) -> None:
-    """KIP-54, example 1: round robin deals as in the table, and without C1 keeps only 3 of 5."""
+    """KIP-54, example 1: round robin gives the document's table, and after C1 leaves keeps only 3 of 5."""
     before = groups.with_racks(racks, groups.plain(FOUR_TOPICS, everybody(FOUR_TOPICS, "C0", "C1", "C2"), {}))
     assert plan("roundrobin", before).tolist() == [0, 1, 2, 0, 1, 2, 0, 1]
     owned = {"C0": {"t0": [0], "t1": [1], "t3": [0]}, "C2": {"t1": [0], "t2": [1]}}
@@ -86,7 +86,7 @@ def test_kip_54_example_1_round_robin(racks: RackConfig) -> None:
 @pytest.mark.parametrize("name", STICKY)
 @pytest.mark.parametrize("racks", RackConfig)
 def test_kip_54_example_2(racks: RackConfig, name: str) -> None:
-    """KIP-54, example 2: 1, 2 and 3 as far as subscriptions allow; when C0 leaves, all 5 partitions stay."""
+    """KIP-54, example 2: 1, 2 and 3 as far as subscriptions allow; after C0 leaves, all 5 partitions stay."""
     before = groups.with_racks(racks, groups.plain(LADDER, RUNGS, {}))
     assert plan(name, before).tolist() == [0, 1, 1, 2, 2, 2]
     owned = {"C1": {"t1": [0, 1]}, "C2": {"t2": [0, 1, 2]}}
@@ -99,7 +99,7 @@ def test_kip_54_example_2(racks: RackConfig, name: str) -> None:
 
 @pytest.mark.parametrize("racks", RackConfig)
 def test_kip_54_example_2_round_robin(racks: RackConfig) -> None:
-    """KIP-54, example 2: round robin deals 1, 1 and 4, and without C0 2 and 4, where 3 partitions stay."""
+    """KIP-54, example 2: round robin gives 1, 1 and 4, and without C0 2 and 4, where 3 partitions stay."""
     before = groups.with_racks(racks, groups.plain(LADDER, RUNGS, {}))
     owner = plan("roundrobin", before)
     assert owner.tolist() == [0, 1, 2, 2, 2, 2]
@@ -113,7 +113,7 @@ def test_kip_54_example_2_round_robin(racks: RackConfig) -> None:
 @pytest.mark.parametrize("name", STICKY)
 @pytest.mark.parametrize("racks", RackConfig)
 def test_kip_54_example_3(racks: RackConfig, name: str) -> None:
-    """KIP-54, example 3: the document's tables; a third consumer gets one of either, the other 3 stay."""
+    """KIP-54, example 3: the document's tables; a third consumer gets one partition, the other 3 stay."""
     two = groups.with_racks(racks, groups.plain(TWO_TOPICS, everybody(TWO_TOPICS, "C0", "C1"), {}))
     assert table(two, plan(name, two)) == {"C0": {"t0p0", "t1p0"}, "C1": {"t0p1", "t1p1"}}
     owned = {"C0": {"t0": [0], "t1": [0]}, "C1": {"t0": [1], "t1": [1]}}
@@ -128,7 +128,7 @@ def test_kip_54_example_3(racks: RackConfig, name: str) -> None:
 
 @pytest.mark.parametrize("racks", RackConfig)
 def test_kip_54_example_3_range_and_round_robin(racks: RackConfig) -> None:
-    """KIP-54, example 3: with two consumers both deal alike; with three range leaves C2 idle, round robin moves 2."""
+    """KIP-54, example 3: for two consumers both are equal; for three range leaves C2 idle, round robin moves 2."""
     two = groups.with_racks(racks, groups.plain(TWO_TOPICS, everybody(TWO_TOPICS, "C0", "C1"), {}))
     owned = {"C0": {"t0": [0], "t1": [0]}, "C1": {"t0": [1], "t1": [1]}}
     three = groups.with_racks(racks, groups.plain(TWO_TOPICS, everybody(TWO_TOPICS, "C0", "C1", "C2"), owned))
@@ -139,7 +139,7 @@ def test_kip_54_example_3_range_and_round_robin(racks: RackConfig) -> None:
 
 @pytest.mark.parametrize("name", STICKY)
 def test_kip_54_balanced_means_nothing_can_be_handed_on(name: str) -> None:
-    """KIP-54, "Proposed Changes": who has 2 fewer than another could take none of the other's partitions."""
+    """KIP-54, "Proposed Changes": a member with 2 fewer than another cannot take any of the other's partitions."""
     topics = {"t0": 1, "t1": 6}
     problem = groups.plain(topics, {"A": ["t0"], "B": ["t1"], "C": ["t0", "t1"]}, {})
     assert loads(problem, plan(name, problem)) == [1, 3, 3]
@@ -165,7 +165,7 @@ def test_kip_881_replicas_in_every_zone(name: str) -> None:
         members=[MemberInput(id=f"C{rack}", topics=("t",), rack=rack) for rack in RACKS],
     )
     owner = plan(name, problem)
-    # one topic: who deals in turns spreads it as well as who deals in runs, as `range` does
+    # one topic: dealing in turns spreads it as well as dealing in runs, as `range` does
     assert owner.tolist() == ([0, 1, 2] * 2 if name in STICKY else [0, 0, 1, 1, 2, 2])
     assert evaluate(problem, owner).cross_rack == 0
     without = replace(problem, member_rack=np.full(3, -1, np.int32))
@@ -174,7 +174,7 @@ def test_kip_881_replicas_in_every_zone(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*STICKY, "range", "range-optimal"])
 def test_kip_881_fewer_replicas_than_zones(name: str) -> None:
-    """KIP-881, "Motivation": where some zones have no replica, consumers get the partitions of their own zone."""
+    """KIP-881, "Motivation": if some zones have no replica, consumers get the partitions of their own zone."""
     problem = build_problem(
         topics={"t": [[RACKS[number % 3]] for number in range(6)]},
         members=[MemberInput(id=f"C{rack}", topics=("t",), rack=rack) for rack in RACKS],
@@ -186,7 +186,7 @@ def test_kip_881_fewer_replicas_than_zones(name: str) -> None:
 
 @pytest.mark.parametrize("name", [*STICKY, "range", "range-optimal"])
 def test_kip_881_balance_comes_before_locality(name: str) -> None:
-    """KIP-881, "Proposed Changes": too few partitions in a consumer's rack leave it with some of another rack."""
+    """KIP-881, "Proposed Changes": with too few partitions in its rack a consumer also gets some of another rack."""
     problem = build_problem(
         topics={"t": [["a"]] * 5 + [["b"]]},
         members=[MemberInput(id=f"C{rack}", topics=("t",), rack=rack) for rack in "ab"],

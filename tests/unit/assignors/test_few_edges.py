@@ -1,4 +1,4 @@
-"""Flows that begin with a few of many edges end where flows with all edges do."""
+"""Flows that start with a few of many edges reach the same result as flows with all edges."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.assignors import groups
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Every group counts as one with many edges, of which one in two is tried first."""
+    """Every group counts as one with many edges, half of which are tried first."""
     monkeypatch.setattr(balance, "DENSE", 0)
     monkeypatch.setattr(balance, "A_FEW", 1)
     return monkeypatch
@@ -32,7 +32,7 @@ def rank(cost: Cost) -> tuple[int, int, int]:
 @given(groups.problems())
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_no_plan_is_better(problem: Problem) -> None:
-    """Brute force over every plan finds none with a lesser objective."""
+    """Brute force over every plan finds none with a lower objective."""
     plans = groups.all_plans(problem)
     loads = groups.loads(problem, plans)
     best = groups.least((loads**2).sum(axis=1), groups.cross_rack_weights(problem, plans), groups.moves(problem, plans))
@@ -42,7 +42,7 @@ def test_no_plan_is_better(problem: Problem) -> None:
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("seed", range(4))
 def test_many_edges_cost_the_same(few: pytest.MonkeyPatch, seed: int, *, weighted: bool) -> None:
-    """Groups of half of the topics for each member cost the same, with few edges at first and with all."""
+    """With half of the topics for each member, plans cost the same with few edges at first and with all."""
     problem = wide(seed, weighted=weighted)
     with_few = evaluate(problem, assign(problem))
     few.setattr(balance, "A_FEW", 3)
@@ -52,7 +52,7 @@ def test_many_edges_cost_the_same(few: pytest.MonkeyPatch, seed: int, *, weighte
 
 
 def wide(seed: int, *, weighted: bool) -> Problem:
-    """60 members of half of 40 topics each, on four racks, who own partitions at random."""
+    """60 members with half of 40 topics each, on four racks, with owned partitions at random."""
     dice = np.random.default_rng(seed)
     members, topics, each, racks = 60, 40, 20, 4
     replica_racks = dice.random((topics * each, racks)) < 0.3

@@ -1,4 +1,4 @@
-"""The engine's class-collapsed network has the optimum of the graph with every unit and every seat."""
+"""The engine's collapsed network has the same optimum as the graph with every unit and every seat."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _picks(draw: st.DrawFn, count: int, top: int) -> Int32Array:
 
 @st.composite
 def questions(draw: st.DrawFn) -> tuple[Units, Seats]:
-    """Up to 5 units of 2 kinds with up to 3 claims each, 4 seats in 3 groups of 2 columns, kind 1 barred from one."""
+    """Up to 5 units of 2 kinds with up to 3 claims each, 4 seats in 3 groups of 2 columns; kind 1 lacks one group."""
     count = draw(st.integers(1, 5))
     claims = st.dictionaries(st.integers(0, SEATS - 1), st.integers(1, 3), max_size=3)
     rows = [[], *(list(draw(claims).items()) for _ in range(3))]
@@ -39,7 +39,7 @@ def questions(draw: st.DrawFn) -> tuple[Units, Seats]:
             kept=np.array([kept for _, kept in entries], np.int64),
         ),
     )
-    # the first two groups are everybody's; whoever sits down is counted by one node that takes all
+    # the first two groups take every kind; one node that takes all units counts them
     seats = Seats(
         group=np.array([2, 0, 1, 0], np.int32),
         column=np.array([0, 1, 1], np.int32),
@@ -54,7 +54,7 @@ def questions(draw: st.DrawFn) -> tuple[Units, Seats]:
 
 
 def cost(units: Units, seats: Seats, plan: tuple[int, ...]) -> tuple[int, int] | None:
-    """Price and spared moves (negative) of a plan, None where a seat is not allowed or too full."""
+    """Price and spared moves (negative) of a plan; None if a seat is not allowed or too full."""
     if max(np.bincount(np.array(plan))) > 2:
         return None
     price = spared = 0
@@ -74,7 +74,7 @@ def cost(units: Units, seats: Seats, plan: tuple[int, ...]) -> tuple[int, int] |
 @given(question=questions())
 @settings(max_examples=150, deadline=None)
 def test_no_placement_is_better(question: tuple[Units, Seats], *, portable: bool) -> None:
-    """Brute force over all placements finds none with a lesser price, nor one with as little and more spared moves."""
+    """Brute force over all placements finds none with a lower price, nor one of equal price with more spared moves."""
     units, seats = question
     plans = itertools.product(range(SEATS), repeat=len(units.kind))
     costs = [found for plan in plans if (found := cost(units, seats, plan)) is not None]
@@ -88,7 +88,7 @@ def test_no_placement_is_better(question: tuple[Units, Seats], *, portable: bool
 @given(st.lists(st.integers(0, 1 << 40), max_size=50), st.sampled_from([1, 3, 1 << 16, 1 << 20, (1 << 40) + 1]))
 @settings(deadline=None)
 def test_counting_agrees_with_sorting(values: list[int], bound: int) -> None:
-    """Ranks and orders by counting are those of a stable sort, for keys of any width."""
+    """Ranks and orders by counting equal those of a stable sort, for keys of any width."""
     keys = np.array([value % bound for value in values], np.int64)
     assert stable_order(keys, bound).tolist() == np.argsort(keys, kind="stable").tolist()
     ranks, distinct = dense_rank(keys, bound)
@@ -100,5 +100,5 @@ def test_counting_agrees_with_sorting(values: list[int], bound: int) -> None:
 
 
 def test_ranges_are_joined() -> None:
-    """Starts and lengths become the positions between, empty ones none."""
+    """Starts and lengths become the positions between; empty ranges add none."""
     assert ranges(np.array([5, 0, 2]), np.array([2, 0, 3])).tolist() == [5, 6, 2, 3, 4]

@@ -1,4 +1,4 @@
-"""`optimal` finds the least (balance, cross-rack weight, moves) there is, whatever the group looks like."""
+"""`optimal` finds the minimum of (balance, cross-rack weight, moves) for every group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def rank(cost: Cost) -> tuple[int, int, int]:
 @given(groups.problems())
 @settings(max_examples=300, deadline=None)
 def test_no_plan_is_better(problem: Problem) -> None:
-    """Brute force over every plan finds none with a lesser objective, nor one with a lesser spread of loads."""
+    """Brute force over every plan finds none with a lower objective, nor one with a smaller spread of loads."""
     plans = groups.all_plans(problem)
     loads = groups.loads(problem, plans)
     best = groups.least((loads**2).sum(axis=1), groups.cross_rack_weights(problem, plans), groups.moves(problem, plans))
@@ -50,7 +50,7 @@ def test_every_partition_has_one_subscriber(problem: Problem, options: Options) 
 @given(problem=groups.problems(max_partitions=12, max_members=8))
 @settings(max_examples=150, deadline=None)
 def test_second_run_moves_nothing(problem: Problem, options: Options) -> None:
-    """A plan that has come true is the plan of the next run, ties included."""
+    """If a plan has taken effect, the next run gives the same plan, ties included."""
     first = assign(problem, options)
     second = assign(replace(problem, owner=first), options)
     assert second.tolist() == first.tolist()
@@ -59,7 +59,7 @@ def test_second_run_moves_nothing(problem: Problem, options: Options) -> None:
 @given(groups.problems(max_partitions=12, max_members=8), st.randoms(use_true_random=False))
 @settings(max_examples=100, deadline=None)
 def test_generated_member_ids_do_not_matter(problem: Problem, dice: object) -> None:
-    """Static members that come back under other member ids, in another order, keep exactly what they had."""
+    """Static members that return with other member ids, in another order, keep exactly their partitions."""
     count = len(problem.members)
     static = replace(problem, instance_ids=tuple(f"i{index}" for index in range(count)))
     shuffle = np.array(sorted(range(count), key=lambda _: dice.random()), np.int32)  # type: ignore[attr-defined]  # hypothesis types it as object
@@ -79,7 +79,7 @@ def test_generated_member_ids_do_not_matter(problem: Problem, dice: object) -> N
 @pytest.mark.parametrize("options", OPTIONS)
 @pytest.mark.parametrize(("partitions", "members"), [(0, 3), (1, 1), (2, 5), (7, 1), (7, 3), (100, 9)], ids=str)
 def test_loads_differ_by_at_most_one(racks: RackConfig, options: Options, partitions: int, members: int) -> None:
-    """Members of equal subscriptions get the floor or one more, also with fewer partitions than members."""
+    """Members with equal subscriptions get the floor or one more, also with fewer partitions than members."""
     names = {f"m{number}": ["t", "empty"] for number in range(members)}
     problem = groups.with_racks(racks, groups.plain({"t": partitions, "empty": 0}, names, {}))
     owner = assign(problem, options)
@@ -89,19 +89,19 @@ def test_loads_differ_by_at_most_one(racks: RackConfig, options: Options, partit
 
 
 def test_group_without_members() -> None:
-    """A group that nobody is in leaves every partition to nobody."""
+    """In a group without members no partition has an owner."""
     problem = build_problem(topics={"t": [["a"], ["b"]]}, members=[])
     assert assign(problem).tolist() == [NOBODY, NOBODY]
 
 
 def test_topic_without_subscribers() -> None:
-    """Partitions that nobody wants go to nobody and do not count for balance."""
+    """Partitions without subscribers get no owner and do not count for balance."""
     problem = groups.plain({"t": 4, "unread": 3}, {"m0": ["t"], "m1": ["t"]}, {})
     assert assign(problem).tolist() == [0, 1, 0, 1, NOBODY, NOBODY, NOBODY]
 
 
 def test_fresh_members_take_turns() -> None:
-    """Without owners, members of a rack take one partition after the other: each has some of every topic."""
+    """Without owners, members of a rack take partitions in turn, so each has some of every topic."""
     problem = groups.plain({"t": 9, "u": 3}, {f"m{number}": ["t", "u"] for number in range(3)}, {})
     assert assign(problem).tolist() == [0, 1, 2] * 4
 
@@ -121,7 +121,7 @@ def test_member_that_reads_only_leaders() -> None:
 
 
 def test_weights_decide_what_crosses() -> None:
-    """Where something must cross racks, the lightest partitions do, and their present owner does not matter."""
+    """If something must cross racks, the lightest partitions do, independent of their owners."""
     problem = build_problem(
         topics={"t": [["a"], ["a"], ["a"], ["a"]]},
         members=[
@@ -143,7 +143,7 @@ def test_balance_comes_before_racks() -> None:
 
 
 def test_weights_as_large_as_bytes() -> None:
-    """Byte rates as weights leave 64 bits when folded with moves, and are then solved level by level, exactly."""
+    """With byte rates as weights the folded cost exceeds 64 bits; levels are then solved one by one, exactly."""
     dice = np.random.default_rng(3)
     topics = {"t": [[dice.choice(list("abc"))] for _ in range(3000)]}
     members = [

@@ -1,4 +1,4 @@
-"""The collapsed network against the graph it stands for: every partition, every member, balance as a convex cost."""
+"""The collapsed network compared with the full graph: every partition, every member, balance as a convex cost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RACKS = ("a", "b", "c", "d")
 
 
 def group(seed: int) -> Problem:
-    """Some 60 partitions of 6 topics for 9 members: far too many plans for brute force."""
+    """About 60 partitions of 6 topics for 9 members: far too many plans for brute force."""
     dice = np.random.default_rng(seed)
     topics = {f"t{number}": int(dice.integers(0, 20)) for number in range(6)}
     racks = [*RACKS, None][: 4 + seed % 2]
@@ -47,7 +47,7 @@ def group(seed: int) -> Problem:
 
 
 def full_graph_cost(problem: Problem) -> tuple[int, int, int]:
-    """The least (sum of squares, cross-rack weight, moves): the k-th partition of a member costs 2k - 1."""
+    """The minimum (sum of squares, cross-rack weight, moves): the k-th partition of a member costs 2k - 1."""
     partitions, members = len(problem.topic_of), len(problem.members)
     per_square, per_weight = 10**9, 10**4
     graph: nx.MultiDiGraph[object] = nx.MultiDiGraph()
@@ -77,7 +77,7 @@ def rank(cost: Cost) -> tuple[int, int, int]:
 
 @pytest.mark.parametrize("seed", range(12))
 def test_optimum_is_that_of_the_full_graph(seed: int) -> None:
-    """Both solvers on the collapsed network cost what the full graph costs, level by level."""
+    """Both solvers on the collapsed network find the cost of the full graph, level by level."""
     problem = group(seed)
     expected = full_graph_cost(problem)
     assert rank(evaluate(problem, assign(problem))) == expected

@@ -19,7 +19,7 @@ from tests.unit.assignors import groups
 
 
 def plan(*owners: int) -> Int32Array:
-    """A plan by member indices."""
+    """A plan as indices of members."""
     return np.array(owners, np.int32)
 
 
@@ -38,7 +38,7 @@ def problem() -> Problem:
 
 
 def test_cost_counts_what_it_says(problem: Problem) -> None:
-    """Imbalance, squares, cross-rack partitions and weight, moves, assigned weight of a plan by hand."""
+    """Imbalance, squares, cross-rack partitions and weight, moves and assigned weight equal values computed by hand."""
     cost = evaluate(problem, plan(1, 0, 0, 2))
     assert (cost.imbalance, cost.sum_of_squares) == (1, 4 + 1 + 1)
     assert (cost.cross_rack, cost.cross_rack_weight) == (2, 5 + 7)
@@ -46,13 +46,13 @@ def test_cost_counts_what_it_says(problem: Problem) -> None:
 
 
 def test_partition_without_subscribers_is_unassigned(problem: Problem) -> None:
-    """Only partitions that nobody subscribes to count as unassigned; withheld ones do not."""
+    """Only partitions without subscribers count as unassigned; withheld ones do not."""
     lonely = replace(problem, subscriptions=problem.subscriptions & np.array([True, False]))
     assert evaluate(lonely, plan(0, 1, NOBODY, NOBODY)).unassigned == 1
 
 
 def test_member_without_rack_crosses_none(problem: Problem) -> None:
-    """Who has no rack reads nothing across racks, and neither does nobody."""
+    """A member without a rack reads nothing across racks, and an unassigned partition is not read."""
     assert not cross_rack_mask(problem, plan(1, 1, 1, NOBODY)).any()
 
 
@@ -66,7 +66,7 @@ def test_follower_in_the_rack_is_not_near_for_who_reads_leaders(problem: Problem
 @given(groups.problems(), st.randoms(use_true_random=False))
 @settings(max_examples=100, deadline=None)
 def test_cost_agrees_with_brute_force(problem: Problem, dice: object) -> None:
-    """On any plan the cost is what the definitions in words give."""
+    """On any plan the cost equals a direct computation from the definitions."""
     plans = groups.all_plans(problem)
     index = dice.randrange(len(plans))  # type: ignore[attr-defined]  # hypothesis types it as object
     cost, loads = evaluate(problem, plans[index]), groups.loads(problem, plans)[index]
@@ -77,14 +77,14 @@ def test_cost_agrees_with_brute_force(problem: Problem, dice: object) -> None:
 
 
 def test_group_without_members_costs_nothing() -> None:
-    """A problem without members has a cost of zeros, and its partitions count as unassigned."""
+    """A problem without members costs zero, and its partitions count as unassigned."""
     empty = build_problem(topics={"t": [["a"]]}, members=[])
     cost = evaluate(empty, plan(NOBODY))
     assert (cost.imbalance, cost.sum_of_squares, cost.cross_rack, cost.moved, cost.unassigned) == (0, 0, 0, 0, 1)
 
 
 def test_withholds_what_another_member_owns(problem: Problem) -> None:
-    """A cooperative round keeps what stays and what nobody owned, and withholds what would change hands."""
+    """A cooperative round assigns what stays and what had no owner, and withholds what would change its owner."""
     assert withhold(problem, plan(1, 1, 0, 2)).tolist() == [NOBODY, 1, 0, 2]
     assert transferring(problem, plan(1, 1, 0, 2)).tolist() == [True, False, False, False]
 
@@ -92,7 +92,7 @@ def test_withholds_what_another_member_owns(problem: Problem) -> None:
 @given(groups.problems())
 @settings(max_examples=50, deadline=None)
 def test_two_cooperative_rounds_reach_the_plan(problem: Problem) -> None:
-    """Once owners let go of what was withheld, the next plan passes as a whole and is the one that was meant."""
+    """After owners have revoked what was withheld, the next plan is complete and has the same cross-rack weight."""
     final = assign(problem)
     first = withhold(problem, final)
     check(problem, first, cooperative=True)
@@ -115,12 +115,12 @@ def test_two_cooperative_rounds_reach_the_plan(problem: Problem) -> None:
     ],
 )
 def test_wrong_plans_are_refused(problem: Problem, owner: Int32Array, message: str, *, cooperative: bool) -> None:
-    """Each way to be wrong is named, with the partition and the member."""
+    """The error names what is wrong, with the partition and the member."""
     with pytest.raises(AssignmentError, match=message):
         check(problem, owner, cooperative=cooperative)
 
 
 def test_right_plans_pass(problem: Problem) -> None:
-    """A whole plan passes, and so does a cooperative one that withholds."""
+    """A complete plan passes, and so does a cooperative one that withholds."""
     check(problem, plan(1, 0, 0, 2), cooperative=False)
     check(problem, plan(NOBODY, NOBODY, 0, 2), cooperative=True)

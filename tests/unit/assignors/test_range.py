@@ -1,4 +1,4 @@
-"""`range` is Kafka's, by golden answers of Kafka 4.3.0 and by what its documents promise."""
+"""`range` equals Kafka's: golden answers of Kafka 4.3.0 and the rules of its documents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def golden() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("question", "expected"), golden(), ids=range(len(golden())))
 def test_golden_answers(question: str, expected: str) -> None:
-    """Every member gets what Kafka 4.3.0 gave it."""
+    """Every member gets the same partitions as with Kafka 4.3.0."""
     kafkas = json.loads(expected)["assignment"]
     answer = answer_of(solve(parse(question)))["assignment"]
     assert {member: sorted(map(tuple, pairs)) for member, pairs in kafkas.items()} == answer
@@ -44,14 +44,14 @@ def test_every_partition_has_one_subscriber(problem: Problem) -> None:
 
 @pytest.mark.parametrize("racks", RackConfig)
 def test_each_topic_is_dealt_in_ranges(racks: RackConfig) -> None:
-    """Without a use for racks the first members of each topic get one partition more."""
+    """If racks make no difference, the first members of each topic get one partition more."""
     names = {f"c{number}": ["t0", "t1"] for number in range(2)}
     problem = groups.with_racks(racks, groups.plain({"t0": 3, "t1": 3}, names, {}))
     assert assign(problem).tolist() == [0, 0, 1, 0, 0, 1]
 
 
 def test_racks_that_differ_are_matched() -> None:
-    """Where replicas stand in some racks only, a member gets those in its rack first (KIP-881)."""
+    """If some racks lack replicas, a member first gets partitions with a replica in its rack (KIP-881)."""
     problem = build_problem(
         topics={"t": [["b"], ["a"], ["b"], ["a"]]},
         members=[MemberInput(id=f"m{rack}", topics=("t",), rack=rack) for rack in "ab"],
@@ -96,6 +96,6 @@ def test_fewer_partitions_than_members() -> None:
 
 
 def test_nobody_subscribes() -> None:
-    """Partitions of a topic without subscribers go to nobody."""
+    """Partitions of a topic without subscribers get no owner."""
     problem = groups.plain({"t": 2}, {"m": []}, {})
     assert assign(problem).tolist() == [NOBODY, NOBODY]

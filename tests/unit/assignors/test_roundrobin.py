@@ -1,4 +1,4 @@
-"""`roundrobin` is Kafka's, by golden answers of Kafka 4.3.0."""
+"""`roundrobin` equals Kafka's: golden answers of Kafka 4.3.0."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def golden() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("question", "expected"), golden(), ids=range(len(golden())))
 def test_golden_answers(question: str, expected: str) -> None:
-    """Every member gets what Kafka 4.3.0 gave it."""
+    """Every member gets the same partitions as with Kafka 4.3.0."""
     kafkas = json.loads(expected)["assignment"]
     answer = answer_of(solve(parse(question)))["assignment"]
     assert {member: sorted(map(tuple, pairs)) for member, pairs in kafkas.items()} == answer
@@ -52,6 +52,6 @@ def test_deals_topics_in_javas_order() -> None:
 
 
 def test_topics_without_subscribers_or_partitions() -> None:
-    """Partitions that nobody wants go to nobody; an empty topic takes no turn."""
+    """Partitions without subscribers get no owner; an empty topic takes no turn."""
     problem = groups.plain({"a": 0, "t": 2, "unread": 2}, {"m0": ["a", "t"], "m1": ["t"]}, {})
     assert assign(problem).tolist() == [0, 1, NOBODY, NOBODY]

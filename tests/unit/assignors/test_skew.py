@@ -1,4 +1,4 @@
-"""`max_skew` lets members have more than their fair share, and takes the nearest plan that this allows."""
+"""`max_skew` allows members more than their fair share, and takes the nearest plan that this allows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.unit.assignors.groups import RackConfig
 
 
 def within(problem: Problem, plans: Int32Array, skew: int) -> Int32Array:
-    """The plans in which nobody has more than `skew` partitions beyond the most of any least unequal plan."""
+    """The plans in which each member has at most `skew` partitions more than in any of the least unequal plans."""
     loads = groups.loads(problem, plans)
     squares = (loads**2).sum(axis=1)
     share: Int64Array = loads[squares == squares.min()].max(axis=0)
@@ -29,7 +29,7 @@ def within(problem: Problem, plans: Int32Array, skew: int) -> Int32Array:
 @given(groups.problems(), st.integers(1, 4))
 @settings(max_examples=100, deadline=None)
 def test_no_plan_within_the_skew_is_nearer(problem: Problem, skew: int) -> None:
-    """Brute force over all plans within the skew finds none with a lesser (cross-rack weight, balance, moves)."""
+    """Brute force over all plans within the skew finds none with a lower (cross-rack weight, balance, moves)."""
     plans = within(problem, groups.all_plans(problem), skew)
     squares = (groups.loads(problem, plans) ** 2).sum(axis=1)
     best = groups.least(groups.cross_rack_weights(problem, plans), squares, groups.moves(problem, plans))
@@ -53,13 +53,13 @@ def test_skewed_plan_is_a_plan(problem: Problem, skew: int) -> None:
 
 @pytest.mark.parametrize("racks", RackConfig)
 def test_skew_that_brings_nothing_is_not_taken(racks: RackConfig) -> None:
-    """Where all replicas are everywhere, or racks are unknown, loads stay as even as without skew."""
+    """If all replicas are in every rack, or racks are unknown, loads stay as even as without skew."""
     problem = groups.with_racks(racks, groups.plain({"t": 10}, {f"m{number}": ["t"] for number in range(3)}, {}))
     assert sorted(np.bincount(assign(problem, Options(max_skew=5))).tolist()) == [3, 3, 4]
 
 
 def test_each_partition_of_skew_saves_one() -> None:
-    """With all data in one rack, each partition that the member there may have beyond its share is read at home."""
+    """With all data in one rack, each partition that the member there gets beyond its share is read in its rack."""
     problem = build_problem(
         topics={"t": [["a"]] * 10},
         members=[MemberInput(id=f"m{rack}", topics=("t",), rack=rack) for rack in "ab"],
@@ -69,7 +69,7 @@ def test_each_partition_of_skew_saves_one() -> None:
 
 
 def test_least_skew_is_taken_that_is_near() -> None:
-    """Beyond what locality needs, loads are as even as they can be."""
+    """Beyond what locality needs, loads are as even as possible."""
     problem = build_problem(
         topics={"t": [["a"]] * 7 + [["b"]] * 5},
         members=[MemberInput(id=f"m{n}", topics=("t",), rack=rack) for n, rack in enumerate("aabb")],
@@ -85,6 +85,6 @@ def test_least_skew_is_taken_that_is_near() -> None:
     ],
 )
 def test_wrong_options_are_refused(options: Options, message: str) -> None:
-    """A negative skew, or one for bundles, is named."""
+    """The error names a negative skew, and a skew together with bundles."""
     with pytest.raises(AssignmentError, match=message):
         assign(groups.plain({"t": 1}, {"m": ["t"]}, {}), options)

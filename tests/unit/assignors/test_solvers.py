@@ -1,4 +1,4 @@
-"""Both solvers find the least cost, and levels of cost are exact whether folded into one or solved one by one."""
+"""Both solvers find the minimum cost, and levels of cost are exact whether folded into one or solved one by one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from assignors.solvers import Network, residual_closure, solve
 
 
 def network(supply: list[int], arcs: list[tuple[int, int, int, list[int]]]) -> Network:
-    """A network of (tail, head, capacity, costs)."""
+    """A network of arcs (tail, head, capacity, costs)."""
     return Network(
         supply=np.array(supply, np.int64),
         tail=np.array([arc[0] for arc in arcs], np.int32),
@@ -37,13 +37,13 @@ def transports(draw: st.DrawFn, greatest: int = 3) -> Network:
 
 
 def totals(question: Network, flow: Int64Array) -> list[int]:
-    """Cost of each level."""
+    """The cost of each level."""
     totals: list[int] = (question.costs * flow).sum(axis=1).tolist()
     return totals
 
 
 def least_totals(question: Network) -> list[int]:
-    """Costs of the best of all flows, by brute force."""
+    """The costs of the best flow, by brute force."""
     sinks = int((question.supply < 0).sum()) or 1
     sources = question.supply[: int(question.tail.max()) + 1]
     sinks = len(question.supply) - len(sources)
@@ -61,7 +61,7 @@ def least_totals(question: Network) -> list[int]:
 @given(question=transports())
 @settings(max_examples=100, deadline=None)
 def test_flow_is_the_best_there_is(question: Network, limit: int, *, portable: bool) -> None:
-    """Brute force finds no flow with a lesser first cost, nor one with an equal first and a lesser second cost."""
+    """Brute force finds no flow with a lower first cost, nor one with an equal first and a lower second cost."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(solvers, "LIMIT", limit)
         flow = solve(question, portable=portable)
@@ -73,7 +73,7 @@ def test_flow_is_the_best_there_is(question: Network, limit: int, *, portable: b
 @given(transports(greatest=1 << 58))
 @settings(max_examples=50, deadline=None)
 def test_costs_beyond_the_solver(question: Network) -> None:
-    """Costs that leave the 64 bits of the default solver are still exact."""
+    """Costs beyond the 64 bits of the default solver are still exact."""
     assert totals(question, solve(question)) == least_totals(question)
 
 
@@ -98,7 +98,7 @@ def test_nothing_to_carry() -> None:
 
 
 def test_closure_goes_both_ways() -> None:
-    """Units may follow an arc with room, and an arc with units backwards, but no other."""
+    """Units may follow an arc with free capacity, and an arc with units backwards, but no other."""
     reached = residual_closure(
         tail=np.array([0, 2, 1, 4], np.int32),
         head=np.array([1, 1, 3, 0], np.int32),

@@ -1,4 +1,4 @@
-"""Among plans of equal loads, cross-rack weight and moves, topics are spread over members."""
+"""Among plans with equal loads, cross-rack weight and moves, topics are spread over members."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.unit.assignors.groups import RackConfig
 
 
 def unspread(problem: Problem, owner: Int32Array) -> tuple[int, int]:
-    """The largest number of a topic's partitions on one member, and the sum of squares of all of them."""
+    """The largest count of a topic's partitions on one member, and the sum of the squares of all counts."""
     table = counts(problem, owner)
     return int(table.max(initial=0)), int((table**2).sum())
 
@@ -47,7 +47,7 @@ def test_no_member_has_a_topic_alone(racks: RackConfig) -> None:
 
 @pytest.mark.parametrize("racks", RackConfig)
 def test_a_rolling_restart_keeps_topics_spread(racks: RackConfig) -> None:
-    """Each member in turn leaves and comes back; afterwards no member has more than two of a topic, and none all."""
+    """Each member in turn leaves and returns; afterwards no member has more than two partitions of a topic."""
     topics = {f"t{number}": 6 for number in range(6)}
     problem = groups.with_racks(racks, groups.plain(topics, {f"m{number}": list(topics) for number in range(6)}, {}))
     owner = assign(problem)
@@ -61,19 +61,19 @@ def test_a_rolling_restart_keeps_topics_spread(racks: RackConfig) -> None:
 
 @pytest.mark.parametrize("racks", RackConfig)
 def test_members_read_as_much_where_that_costs_nothing(racks: RackConfig) -> None:
-    """Every other partition carries eight times as much; each of two members gets two of each kind."""
+    """Every other partition has eight times the weight; each of two members gets two of each kind."""
     problem = groups.with_racks(racks, groups.plain({"t": 8}, {"m0": ["t"], "m1": ["t"]}, {}))
     problem = replace(problem, weights=np.array([8, 1] * 4, np.int64))
     owner = assign(problem)
     assert np.bincount(owner, weights=problem.weights).tolist() == [18.0, 18.0]
     lopsided = replace(problem, owner=np.array([0, 1] * 4, np.int32))
-    assert assign(lopsided).tolist() == [0, 1] * 4  # a plan in force is not changed for it
+    assert assign(lopsided).tolist() == [0, 1] * 4  # existing owners are not changed for this
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=5), st.integers(1, 7), st.sampled_from(RackConfig))
 @settings(max_examples=200, deadline=None)
 def test_new_groups_of_equals_have_the_least(sizes: list[int], members: int, racks: RackConfig) -> None:
-    """Each member has the floor of a topic's partitions per member or one more, whatever is done about loads."""
+    """Each member has the floor of a topic's partitions per member or one more, whatever its total load."""
     topics = {f"t{number}": size for number, size in enumerate(sizes)}
     names = {f"m{number}": list(topics) for number in range(members)}
     problem = groups.with_racks(racks, groups.plain(topics, names, {}))
@@ -84,7 +84,7 @@ def test_new_groups_of_equals_have_the_least(sizes: list[int], members: int, rac
 @given(groups.problems(max_partitions=10, max_members=5))
 @settings(max_examples=300, deadline=None)
 def test_no_exchange_of_two_betters_a_plan(problem: Problem) -> None:
-    """Any two partitions of two members, exchanged, cost more or leave topics, then weights, as they are at best."""
+    """Any swap of two partitions between members costs more, or leaves topics and then weights no better spread."""
     owner = assign(problem)
     cost, before = evaluate(problem, owner), (unspread(problem, owner), weights(problem, owner))
     reads = problem.subscriptions[problem.subscription_of]
@@ -102,7 +102,7 @@ def test_no_exchange_of_two_betters_a_plan(problem: Problem) -> None:
 @given(problem=groups.problems(max_partitions=7, max_members=4), portable=st.booleans())
 @settings(max_examples=300, deadline=None)
 def test_no_plan_has_topics_spread_better(problem: Problem, *, portable: bool) -> None:
-    """Of all plans that are as good in loads, cross-rack weight and moves none has less on one member, nor squares."""
+    """No plan with equal loads, cross-rack weight and moves has a smaller largest count or sum of squares."""
     owner = assign(problem, portable=portable)
     plans = np.concatenate([owner[np.newaxis], groups.all_plans(problem)])
     loads = groups.loads(problem, plans)
@@ -114,7 +114,7 @@ def test_no_plan_has_topics_spread_better(problem: Problem, *, portable: bool) -
 
 @pytest.mark.parametrize(("spread_moves", "largest", "moved"), [(0, 6, 0), (1, 6, 0), (2, 5, 2), (5, 4, 4), (99, 3, 6)])
 def test_a_lumpy_plan_is_healed_by_so_many_moves(spread_moves: int, largest: int, moved: int) -> None:
-    """Two topics of six partitions, each with one reader: an exchange of two takes one off the largest number."""
+    """Two topics of six partitions, each with one reader: a swap of two reduces the largest count by one."""
     topics = {f"t{number}": 6 for number in range(2)}
     owned = {"m0": {"t0": list(range(6))}, "m1": {"t1": list(range(6))}}
     problem = groups.plain(topics, {"m0": list(topics), "m1": list(topics)}, owned)
@@ -125,7 +125,7 @@ def test_a_lumpy_plan_is_healed_by_so_many_moves(spread_moves: int, largest: int
 @given(groups.problems(max_partitions=7, max_members=4), st.integers(0, 4))
 @settings(max_examples=200, deadline=None)
 def test_no_plan_within_the_moves_is_less_lumpy(problem: Problem, spread_moves: int) -> None:
-    """Loads and cross-rack weight are as good as ever, and with so many moves more nobody has less on one member."""
+    """Loads and cross-rack weight stay optimal; no plan with so many more moves has a smaller largest count."""
     owner = assign(problem, Options(spread_moves=spread_moves))
     plans = np.concatenate([owner[np.newaxis], assign(problem)[np.newaxis], groups.all_plans(problem)])
     squares, crossing = (groups.loads(problem, plans) ** 2).sum(axis=1), groups.cross_rack_weights(problem, plans)

@@ -1,4 +1,4 @@
-"""Tests that docs/clouds.md is true: its settings are taken, and its policy is one."""
+"""Tests that docs/clouds.md is correct: its settings are accepted, and its policy is valid."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ SETTINGS = [given for block in BLOCKS if "kafka" in (given := block.get("config"
 
 @pytest.mark.parametrize("given", SETTINGS, ids=str)
 def test_settings_are_taken(given: dict[str, Any]) -> None:
-    """Both clients take them, and tokens are those of a cloud."""
+    """Both clients accept the settings, and their tokens come from a cloud."""
     kafka = load(flags=given, environment={}).kafka
     assert identity(kafka, {}) is not None
     assert for_kafka_python(kafka)["sasl_oauth_token_provider"].for_librdkafka == for_librdkafka(kafka)["oauth_cb"]
 
 
 def test_the_policy_is_json_whose_actions_the_table_explains() -> None:
-    """Whoever copies it gets what Kafka's permissions need, and nothing else."""
+    """The table explains every action except Connect, and no action writes, creates, deletes or alters."""
     policy, table = re.findall(r"```json\n(.*?)```(.*?)\n\nWhat is lost", PAGE, re.DOTALL)[0]
     actions = {action for statement in json.loads(policy)["Statement"] for action in statement["Action"]}
     unexplained = {action.removeprefix("kafka-cluster:") for action in actions} - set(re.findall(r"[:`](\w+)`", table))

@@ -1,4 +1,4 @@
-"""Names from outside on a terminal: shown, and never obeyed."""
+"""External names on a terminal are shown, and never interpreted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HOSTILE = "app\x1b[2J\x1b]52;c;cm0gLXJm\x07\u202e\rgone"
 
 
 def test_a_name_steers_no_terminal_from_a_line_or_a_table() -> None:
-    """Escape sequences, the clipboard's, and marks that turn the direction of writing."""
+    """Escape sequences, also the clipboard's, and marks for the writing direction are replaced."""
     shown = StringIO()
     console = Console(file=shown, force_terminal=True, width=80)
     table = Table("member")
@@ -30,7 +30,7 @@ def test_a_name_steers_no_terminal_from_a_line_or_a_table() -> None:
 
 @pytest.mark.parametrize("name", ["[/red]", "[link=file:///etc/passwd]x[/link]", "[bold]b[/bold]", ":smile:", "[/]"])
 def test_a_name_is_no_markup(name: str) -> None:
-    """In a line, a cell and a title; what closes nothing is no error either."""
+    """This holds in a line, a cell and a title; a closing tag without an opening one is no error."""
     shown = StringIO()
     console = Console(file=shown, force_terminal=True, color_system="truecolor", width=80)
     table = Table("member", title=name)
@@ -41,6 +41,6 @@ def test_a_name_is_no_markup(name: str) -> None:
 
 
 def test_an_error_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever the name in it is."""
+    """An error is one line, whatever name it contains."""
     assert tell(AgentError(f"group {HOSTILE}\nsamerack: all is well")) == 1
     assert capsys.readouterr().err.count("\n") == 1

@@ -1,4 +1,4 @@
-"""One question over HTTP, asked of servers on loopback that answer too slowly, too early or in the wrong place."""
+"""One HTTP request to servers on loopback that answer too slowly, too early or incorrectly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"
 
 @contextmanager
 def server(answers: Callable[[socket.socket], None]) -> Iterator[str]:
-    """Its address; it reads one question, and the test says what follows."""
+    """The URL of a server that reads one request and lets the test answer it."""
 
     def serve() -> None:
         connection, _ = listening.accept()
@@ -36,7 +36,7 @@ def server(answers: Callable[[socket.socket], None]) -> Iterator[str]:
 
 
 def test_an_answer_has_the_time_of_whoever_gives_it() -> None:
-    """The header Date is there for those who compare clocks; without it there is nothing to compare."""
+    """The header Date allows to compare clocks; without it the date is empty."""
     date = formatdate(1_700_000_000, usegmt=True)
     with server(lambda connection: connection.sendall(HEAD + f"Date: {date}\r\n\r\nhello".encode())) as url:
         answer = ask(url, "/", seconds=5)
@@ -47,7 +47,7 @@ def test_an_answer_has_the_time_of_whoever_gives_it() -> None:
 
 
 def test_an_answer_that_ends_too_early_is_none() -> None:
-    """Half of an answer is not taken for the whole."""
+    """An incomplete answer is refused."""
     with (
         server(lambda connection: connection.sendall(HEAD + b"\r\nhel")) as url,
         pytest.raises(NoAnswerError, match="3 bytes read, 2 more expected"),
@@ -56,7 +56,7 @@ def test_an_answer_that_ends_too_early_is_none() -> None:
 
 
 def test_an_answer_in_drips_is_given_up() -> None:
-    """Each part comes in time, but the whole would take minutes."""
+    """Each part comes in time, but the whole answer would take minutes."""
     done = threading.Event()
 
     def drip(connection: socket.socket) -> None:
@@ -78,7 +78,7 @@ def test_an_answer_in_drips_is_given_up() -> None:
 
 
 def test_a_header_that_is_none_is_not_shown() -> None:
-    """What HTTP does not allow in a header may be a secret all the same."""
+    """A header that HTTP does not allow may contain a secret, so the error does not show it."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         with pytest.raises(NoAnswerError, match="characters that HTTP does not allow") as raised:

@@ -1,4 +1,4 @@
-"""What settings say of the identity with which the agent comes to the brokers, and what makes no sense."""
+"""The identity that settings give the agent for the brokers, and settings that make no sense."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ ELSEWHERE = {"AWS_REGION": "us-east-1"}
     ],
 )
 def test_the_region_is_in_the_brokers_names(servers: str, region: str) -> None:
-    """MSK's names say it; where brokers have others, the environment does."""
+    """MSK's broker names contain it; for other names the environment gives it."""
     assert identity({**MSK, "bootstrap.servers": servers}, ELSEWHERE) == AwsIdentity(region=region)
 
 
 def test_the_region_may_be_set() -> None:
-    """The setting counts before the brokers' names, and AWS_REGION before AWS_DEFAULT_REGION."""
+    """The setting overrides the brokers' names, and AWS_REGION overrides AWS_DEFAULT_REGION."""
     named = {**MSK, "bootstrap.servers": "b-1.c.kafka.eu-west-1.amazonaws.com:9098"}
     assert identity({**named, "sasl.oauthbearer.config": "region=sa-east-1"}, {}) == AwsIdentity(region="sa-east-1")
     other = {"AWS_DEFAULT_REGION": "eu-north-1"}
@@ -64,7 +64,7 @@ def test_the_region_may_be_set() -> None:
     ],
 )
 def test_what_makes_no_sense_for_aws(changed: dict[str, str], message: str) -> None:
-    """What is wrong is named by its key, and no secret is shown."""
+    """The error names the wrong key, and shows no secret."""
     with pytest.raises(SettingsError) as raised:
         identity({**MSK, **changed}, {})
     assert str(raised.value).startswith(message)
@@ -72,7 +72,7 @@ def test_what_makes_no_sense_for_aws(changed: dict[str, str], message: str) -> N
 
 
 def test_other_mechanisms_need_no_token() -> None:
-    """A password is no token; of two names for the mechanism the last counts, as librdkafka has it."""
+    """A password is no token; of two names for the mechanism the last counts, as in librdkafka."""
     assert identity({"sasl.mechanism": "PLAIN"}, {}) is None
     assert identity({}, {}) is None
     assert mechanism({"sasl.mechanism": "PLAIN", "sasl.mechanisms": "aws_msk_iam"}) == "AWS_MSK_IAM"
@@ -89,7 +89,7 @@ METADATA = "http://169.254.169.254/metadata/identity/oauth2/token"
 
 
 def test_a_machine_of_azure_comes_as_its_identity() -> None:
-    """The namespace is in the broker's name; librdkafka's own settings may say all of it."""
+    """The namespace is in the broker's name; librdkafka's own setting may contain the whole query."""
     asked = "api-version=2018-02-01&resource=https%3A%2F%2Forders.servicebus.windows.net"
     given = {**AZURE, KIND: "azure_imds"}
     assert identity(given, {}) == AzureManagedIdentity(endpoint=METADATA, query=asked)
@@ -100,7 +100,7 @@ def test_a_machine_of_azure_comes_as_its_identity() -> None:
 
 
 def test_a_pod_of_azure_comes_as_its_identity() -> None:
-    """The namespace is in the broker's name, or another scope is set; the rest is the environment's, or set."""
+    """The scope comes from the broker's name or is set; the rest comes from the environment or is set."""
     given = {**AZURE, KIND: "azure_workload_identity"}
     scope = "https://orders.servicebus.windows.net/.default"
     assert identity(given, {}) == AzureWorkloadIdentity(scope=scope)
@@ -128,7 +128,7 @@ def test_a_pod_of_azure_comes_as_its_identity() -> None:
     ],
 )
 def test_what_makes_no_sense_for_azure(changed: dict[str, str], message: str) -> None:
-    """What is wrong is named by its key, and no secret is shown."""
+    """The error names the wrong key, and shows no secret."""
     with pytest.raises(SettingsError) as raised:
         identity({**AZURE, KIND: "azure_imds", **changed}, {})
     assert str(raised.value).startswith(message)
@@ -136,7 +136,7 @@ def test_what_makes_no_sense_for_azure(changed: dict[str, str], message: str) ->
 
 
 def test_no_cloud_is_a_client_with_a_secret() -> None:
-    """With librdkafka's word for no cloud the token endpoint is asked."""
+    """With librdkafka's value for no cloud, the token endpoint is used."""
     asked = {
         "sasl.oauthbearer.token.endpoint.url": "https://tokens.example/token",
         "sasl.oauthbearer.client.id": "agent",
@@ -148,7 +148,7 @@ def test_no_cloud_is_a_client_with_a_secret() -> None:
 
 
 def test_a_service_account_of_google() -> None:
-    """Nothing more is to be said; what would say nothing is refused."""
+    """No further setting is needed; one without an effect is refused."""
     given = {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "OAUTHBEARER",

@@ -1,4 +1,4 @@
-"""Tests that the settings as JSON Schema hold what the model holds."""
+"""Tests that the JSON Schema of the settings accepts and refuses the same as the model."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WHOLE = {
 
 
 def test_texts_may_be_numbers_and_booleans() -> None:
-    """As in the file, where YAML's own types become texts for the libraries that take them."""
+    """As in the file, numbers and booleans of YAML become texts for libraries that take texts."""
     jsonschema.validate(_WHOLE, json_schema())
 
 
@@ -27,13 +27,13 @@ def test_texts_may_be_numbers_and_booleans() -> None:
     "wrong", [{"polcy": {}}, {"policy": {"min_saving": "much"}}, {"policy": {"brust": 1}}, {"kafka": {"a": None}}]
 )
 def test_what_the_model_refuses_is_refused(wrong: dict[str, object]) -> None:
-    """Unknown keys, wrong types and empty values do not pass."""
+    """Unknown keys, wrong types and empty values are refused."""
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate({**_WHOLE, **wrong}, json_schema())
 
 
 def test_the_command_prints_it() -> None:
-    """`samerack settings --format json-schema` is one document, by which the commented file is right."""
+    """`samerack settings --format json-schema` prints one document, and the commented file is valid by it."""
     schema = CliRunner().invoke(app, ["settings", "--format", "json-schema"])
     file = CliRunner().invoke(app, ["settings"])
     content = {key: value for key, value in yaml.safe_load(file.stdout).items() if value is not None}

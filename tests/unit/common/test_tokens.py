@@ -1,4 +1,4 @@
-"""Tokens of OAUTHBEARER from a real endpoint on loopback: kept, renewed, and what is said when there is none."""
+"""Tokens of OAUTHBEARER from a real endpoint on loopback: reused, renewed, and the errors if there is none."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ SECRET = "se cret/%"  # noqa: S105 - of this test
 
 
 class Endpoint(BaseHTTPRequestHandler):
-    """Answers what it is told to, and remembers what it was asked."""
+    """Gives prepared answers and records the requests."""
 
     answers: ClassVar[list[tuple[int, object]]] = []
     asked: ClassVar[list[tuple[str, str]]] = []
 
     def do_POST(self) -> None:
-        """One token, or not."""
+        """Record the request and send the next answer."""
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
         credentials = self.headers["Authorization"].removeprefix("Basic ")
         self.asked.append((base64.b64decode(credentials).decode(), body))
@@ -40,12 +40,12 @@ class Endpoint(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def log_message(self, *_: object) -> None:
-        """Nothing."""
+        """Print nothing."""
 
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
-    """Its URL."""
+    """The URL of a running endpoint."""
     Endpoint.answers, Endpoint.asked = [], []
     with HTTPServer(("127.0.0.1", 0), Endpoint) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -56,13 +56,13 @@ def endpoint() -> Iterator[str]:
 
 
 def provider_at(endpoint: str) -> Tokens:
-    """Tokens for a client of the endpoint."""
+    """Tokens of the endpoint for one client."""
     identity = ClientCredentials(endpoint=endpoint, client_id="agent", client_secret=SECRET, scope="kafka")
     return Tokens(partial(client_credentials.fetch, identity))
 
 
 def test_a_token_is_kept_while_it_is_fresh(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One question until three quarters of its life are over, then another; credentials go as RFC 6749 says."""
+    """A token is reused for three quarters of its lifetime; credentials are encoded as in RFC 6749."""
     now = [1000.0]
     monkeypatch.setattr("common.tokens.time.monotonic", lambda: now[0])
     Endpoint.answers = [
@@ -86,7 +86,7 @@ def test_a_token_may_say_itself_when_it_ends(endpoint: str) -> None:
 
 
 def test_an_old_token_does_until_its_end(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the endpoint fails, the token in hand is used; then the failure is told, and no secret with it."""
+    """While the endpoint fails, the token is used until its end; after that the failure is raised."""
     now = [1000.0]
     monkeypatch.setattr("common.tokens.time.monotonic", lambda: now[0])
     Endpoint.answers = [(200, {"access_token": "first", "expires_in": 100}), (500, {})]
@@ -110,7 +110,7 @@ def test_an_old_token_does_until_its_end(endpoint: str, monkeypatch: pytest.Monk
     ],
 )
 def test_no_token(endpoint: str, answer: tuple[int, object], message: str) -> None:
-    """Cause and cure are named once, without the secret, and the endpoint is then left alone for a while."""
+    """The error names cause and advice without the secret, and the endpoint is not asked again at once."""
     Endpoint.answers = [answer]
     provider = provider_at(endpoint)
     for _ in range(5):
@@ -122,13 +122,13 @@ def test_no_token(endpoint: str, answer: tuple[int, object], message: str) -> No
 
 
 def test_nobody_at_the_endpoint() -> None:
-    """A refused connection is told with the setting that names the place."""
+    """For a refused connection the error names the setting with the address."""
     with pytest.raises(TokenError, match=r"^kafka\.sasl\.oauthbearer\.token\.endpoint\.url http://127\.0\.0\.1:1/"):
         provider_at("http://127.0.0.1:1/").token()
 
 
 def test_librdkafka_gets_the_same_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Both clients are given one token; librdkafka is told its end by the wall clock, and what goes beside it."""
+    """Both clients get one token; librdkafka also gets its end in wall-clock time, the principal and extensions."""
     now = [1000.0]
     monkeypatch.setattr("common.tokens.time.monotonic", lambda: now[0])
     made = iter("abc")
@@ -145,7 +145,7 @@ def test_librdkafka_gets_the_same_token(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_nobody_waits_while_a_token_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who leads a group goes on with the token in hand while another thread fetches the next one."""
+    """Other threads use the old token while one thread fetches the next."""
     now = [1000.0]
     monkeypatch.setattr("common.tokens.time.monotonic", lambda: now[0])
     asked, answer = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""Groups' states as hypothesis draws them: small, with everything known unless told otherwise."""
+"""Group states for hypothesis: small, with all facts known unless `gaps` is set."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ RACKS = ("rack-a", "rack-b", "rack-c", "rack-d")
 
 @st.composite
 def states(draw: st.DrawFn, *, topics: int = 3, gaps: bool = False) -> GroupState:
-    """One group; with `gaps` some racks, owners and rates are not known.
+    """A random group; with `gaps` some racks, owners and rates are unknown.
 
     Args:
-        draw: hypothesis' own.
-        topics: most topics.
-        gaps: whether anything may be unknown.
+        draw: the draw function of hypothesis.
+        topics: the largest number of topics.
+        gaps: whether racks, owners and rates may be unknown.
     """
     racks = draw(st.integers(1, len(RACKS)))
     members = draw(st.integers(1, 5))

@@ -1,4 +1,4 @@
-"""A report as the figures make it, for the tests of its page."""
+"""Reports with fixed figures, for the tests of the report's page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RACKS = ("rack-a", "rack-b", "rack-c")
 
 
 def line(number: int, **changes: Any) -> model.GroupLine:
-    """One group; the first are the most expensive."""
+    """One group; lower numbers are more expensive."""
     spent = 900.0 / number
     made = model.GroupLine(
         cluster=f"kafka-{number % 2 + 1}",
@@ -153,7 +153,7 @@ def report(**changes: Any) -> model.Report:
 
 
 def empty() -> model.Report:
-    """A minute of one group that nobody leads and that crosses nothing."""
+    """One minute of one group without agent and without traffic between racks."""
     nothing = model.Money(spent=0.0, saved=None, possible=None)
     whole = report()
     return replace(
@@ -187,6 +187,6 @@ def empty() -> model.Report:
 
 
 def unjudged() -> model.Report:
-    """The same, where no states were published."""
+    """The same report without published states."""
     found = empty()
     return replace(found, headline=replace(found.headline, judged_bytes=0))

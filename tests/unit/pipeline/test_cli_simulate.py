@@ -1,4 +1,4 @@
-"""`samerack pipeline simulate` into a folder and to standard output, and what it refuses."""
+"""`samerack pipeline simulate` into a folder, to standard output and into Kafka, and what it refuses."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ SMALL = ("--groups", "3", "--days", "0.01")
 
 
 def run(*arguments: str) -> Result:
-    """The command's result."""
+    """The result of the command."""
     return CliRunner().invoke(app, ["pipeline", "simulate", *arguments])
 
 
 def test_a_folder_has_a_file_for_each_kind(tmp_path: Path) -> None:
-    """Every line is a record of its kind, and the sentence counts them."""
+    """Every line is a record of its kind, and the final message counts them."""
     result = run(str(tmp_path / "fleet"), *SMALL)
     assert result.exit_code == 0
     samples = (tmp_path / "fleet" / "samples.jsonl").read_bytes().splitlines()
@@ -38,7 +38,7 @@ def test_a_folder_has_a_file_for_each_kind(tmp_path: Path) -> None:
 
 
 def test_standard_output_has_nothing_but_records() -> None:
-    """What is for people goes to standard error, as JSON where that is asked for."""
+    """Messages for people go to standard error, as JSON if requested."""
     result = run("-", *SMALL, "--malformed", "0.5", "--duplicates", "1", "--json")
     made = json.loads(result.stderr.splitlines()[-1])
     assert result.stdout_bytes.count(b"\n") == (
@@ -48,7 +48,7 @@ def test_standard_output_has_nothing_but_records() -> None:
 
 
 def test_days_and_seed_reach_the_fleet() -> None:
-    """The command's output is the fleet's own stream."""
+    """The command's output equals the fleet's own stream."""
     expected = b"".join(
         message.value + b"\n" for message in messages(Fleet(groups=2, days=0.002, seed=7, racks=4, clusters=1))
     )
@@ -57,13 +57,13 @@ def test_days_and_seed_reach_the_fleet() -> None:
 
 
 def test_the_start_is_a_day_in_utc() -> None:
-    """Whatever the machine's own zone."""
+    """The given start is midnight in UTC."""
     result = run("-", *SMALL, "--start", "2026-01-02")
     assert json.loads(result.stdout_bytes.splitlines()[0])["at"] == 1_767_312_000_000
 
 
 def test_a_fleet_for_a_stream_is_over_today() -> None:
-    """Into Kafka, where a stream takes nothing old; elsewhere, and where a day is given, it is always the same."""
+    """Into Kafka the fleet ends today, because a stream refuses old records; otherwise the start is fixed or given."""
     today = int(datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0).timestamp() * 1000)
     begin = simulate_command._begin(None, "kafka", 1.5)
     assert begin in (today - 2 * DAY, today - DAY)  # midnight may have passed meanwhile
@@ -72,7 +72,7 @@ def test_a_fleet_for_a_stream_is_over_today() -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_wrong_input(tmp_path: Path) -> None:
-    """Exit code 2 and the cure."""
+    """Exit code 2 and a message that says what to do."""
     (tmp_path / "file").touch()
     result = run(str(tmp_path / "file"), *SMALL)
     assert result.exit_code == 2
@@ -80,7 +80,7 @@ def test_a_folder_that_cannot_be_written_is_wrong_input(tmp_path: Path) -> None:
 
 
 def test_wrong_shares_are_refused_before_anything_is_written(tmp_path: Path) -> None:
-    """Five percent is 0.05."""
+    """The error says that five percent is 0.05."""
     result = run(str(tmp_path / "fleet"), "--duplicates", "5")
     assert result.exit_code == 2
     assert "0.05" in result.stderr
@@ -88,7 +88,7 @@ def test_wrong_shares_are_refused_before_anything_is_written(tmp_path: Path) -> 
 
 
 def test_kafka_needs_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The settings' own message."""
+    """Without a cluster the command ends with the settings' own message."""
     for name in ("SAMERACK_CONFIG", "SAMERACK_KAFKA__BOOTSTRAP_SERVERS"):
         monkeypatch.delenv(name, raising=False)
     result = run("kafka", *SMALL)
@@ -97,7 +97,7 @@ def test_kafka_needs_a_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_folder_keeps_what_it_had_when_interrupted(tmp_path: Path) -> None:
-    """Nothing half-written is left."""
+    """After an interruption the folder contains its old files and no partial ones."""
     (tmp_path / "samples.jsonl").write_bytes(b"before")
     interrupted = pytest.raises(KeyboardInterrupt)
     with interrupted, simulate_sinks.folder(tmp_path) as sink:
@@ -108,7 +108,7 @@ def test_a_folder_keeps_what_it_had_when_interrupted(tmp_path: Path) -> None:
 
 
 def test_kafka_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the brokers' reason, or how long nothing was taken, and the cure."""
+    """The error contains the reason or the time without progress, and says what to check."""
     monkeypatch.setattr(simulate_sinks, "_PATIENCE_SECONDS", 0.2)
     config = {"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}
     topics: dict[Kind, str] = {"sample": "traffic", "state": "states"}

@@ -1,4 +1,4 @@
-"""Commands on Spark where it is not installed, and what is taken to where it is."""
+"""Commands for Spark without an installed PySpark, and the package for a Spark cluster."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipeline.job import app
 
 @pytest.mark.parametrize("command", ["stream", "maintain"])
 def test_without_pyspark_the_cure_is_told(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
-    """One line that names the extras, and exit code 2, before anything is started."""
+    """One line names the extra to install, with exit code 2, before anything starts."""
     monkeypatch.setattr(spark, "find_spec", lambda _: None)
     done = CliRunner().invoke(app, [command])
     assert done.exit_code == 2
@@ -23,7 +23,7 @@ def test_without_pyspark_the_cure_is_told(monkeypatch: pytest.MonkeyPatch, comma
 
 
 def test_the_package_holds_the_pipeline_and_what_it_stands_on(tmp_path: Path) -> None:
-    """The zip has code and data of the three rooms and nothing of the agent; the program beside it runs it."""
+    """The zip contains code and data of three packages and nothing of the agent; the program beside it starts it."""
     folder = tmp_path / "new"
     done = CliRunner().invoke(app, ["package", str(folder), "--json"])
     files = json.loads(done.stdout)

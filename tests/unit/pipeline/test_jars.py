@@ -1,4 +1,4 @@
-"""Spark's jars: which they are, and what is said where they are not."""
+"""Spark's jars: the locked list, and the errors for missing jars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline import jars
 
 
 def test_the_lock_has_the_jars_that_maven_is_asked_for() -> None:
-    """Every dependency of pom.xml is locked in its version, and no other jar."""
+    """Exactly the dependencies of pom.xml are locked, in their versions."""
     pom = Path(jars.__file__).with_name("pom.xml").read_text()
     versions = dict(re.findall(r"<([\w.-]+\.version)>([^<]+)</", pom))
     wanted = re.findall(r"<artifactId>([^<*]+)</artifactId>\s*<version>\$\{([^}]+)\}", pom)
@@ -20,7 +20,7 @@ def test_the_lock_has_the_jars_that_maven_is_asked_for() -> None:
 
 
 def test_a_folder_that_lacks_jars_is_told_with_the_cures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cache that nobody has filled, and a folder that is named, say what is missing and what to do."""
+    """For an empty cache and for a named folder, the error says what is missing and what to do."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with pytest.raises(SettingsError, match=r"11 of the 11 jars .* scripts/setup --pipeline.*spark\.jars\.packages"):
         jars.find(())
@@ -31,7 +31,7 @@ def test_a_folder_that_lacks_jars_is_told_with_the_cures(tmp_path: Path, monkeyp
 
 
 def test_jars_are_taken_from_a_folder_or_by_name(tmp_path: Path) -> None:
-    """A folder gives the locked ones among its files; names and addresses stay as they are."""
+    """Of a folder only the locked jars are used; files and addresses are used as given."""
     for name in (*jars.names(), "another.jar"):
         (tmp_path / name).touch()
     assert jars.find([str(tmp_path)]) == tuple(str(tmp_path / name) for name in jars.names())

@@ -1,4 +1,4 @@
-"""The report's page as text: complete, self-contained, escaped, and honest where nothing is known."""
+"""The report's page as text: complete, self-contained, escaped, and explicit about what is unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VOID = {"meta", "link", "br"}
 
 
 class _Balanced(HTMLParser):
-    """Notes tags that are closed in another order than opened."""
+    """Collects closing tags that do not match the last open tag."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,20 +38,20 @@ def text() -> str:
 
 
 def test_the_headline_comes_first(text: str) -> None:
-    """Bytes across racks, dollars a month, saved and possible, before any table."""
+    """Bytes across racks, dollars a month, saved and possible, stand before any table."""
     places = [text.index(shown) for shown in ("41 TB", "$1,659", "$890.34", "$1,234", "<table")]
     assert places == sorted(places)
 
 
 def test_nothing_comes_from_elsewhere(text: str) -> None:
-    """No script, and nothing that a browser would fetch."""
+    """The page has no script, and nothing that a browser would fetch."""
     assert "<script" not in text
     fetched = re.findall(r'(?:src|href)="([^"]*)"', text) + re.findall(r"url\(([^)]*)\)", text)
     assert all(target.startswith(("#", "data:")) for target in fetched)
 
 
 def test_names_from_records_stay_text(text: str) -> None:
-    """A group named like markup and like mathematics is shown as it is, in tables and in drawings."""
+    """A group name with markup and TeX characters is shown as it is, in tables and in plots."""
     assert "<b>&amp;</b>" not in text
     assert text.count("reports &lt;b&gt;&amp;amp;&lt;/b&gt; $HOME $PATH") >= 3
 
@@ -67,7 +67,7 @@ def test_the_markup_is_sound(text: str) -> None:
 
 
 def test_drawings_are_in_the_colours_of_the_page(text: str) -> None:
-    """Every plot in two widths, with words for those who do not see it, and no colour of its own."""
+    """Every plot exists in two widths, has a text for screen readers, and no colour of its own."""
     drawings = re.findall(r"<svg.*?</svg>", text, re.DOTALL)
     assert len(drawings) == 6
     assert not re.search(r"#[0-9a-f]{6}", "".join(drawings))
@@ -75,13 +75,13 @@ def test_drawings_are_in_the_colours_of_the_page(text: str) -> None:
 
 
 def test_prices_and_blind_spots_are_told(text: str) -> None:
-    """Whose prices, of when, what is estimated, and what no figure sees."""
+    """The page states the source and date of prices, what is estimated, and what no figure includes."""
     for told in ("as of 2026-11-21", "https://aws.amazon.com", "20 % of them were counted by clients", "do not commit"):
         assert told in text
 
 
 def test_what_is_unknown_is_no_zero() -> None:
-    """A minute without racks and states shows dashes and sentences."""
+    """A minute without racks and states shows dashes and sentences instead of zeros."""
     text = page(empty())
     assert "None in this period" in text
     assert "No agent leads any of these groups" in text
@@ -91,7 +91,7 @@ def test_what_is_unknown_is_no_zero() -> None:
 
 
 def test_the_heat_map_shows_the_racks_that_read_most() -> None:
-    """Twelve at most, in order of their names, the unknown last."""
+    """At most twelve racks are shown, sorted by name, the unknown rack last."""
     pairs = [Pair(client_rack=f"r{n:02}", replica_rack=f"r{n:02}", bytes=n, dollars=0.0) for n in range(1, 16)]
     made = heat_map([*pairs, Pair(client_rack="", replica_rack="r15", bytes=3, dollars=0.0)], 1.0)
     assert made.columns == tuple(f"r{n:02}" for n in range(4, 16))
@@ -100,5 +100,5 @@ def test_the_heat_map_shows_the_racks_that_read_most() -> None:
 
 
 def test_json_has_all_of_it() -> None:
-    """What the page shows, for programs."""
+    """The JSON contains the figures of the page."""
     assert b'"saved":890.34' in to_json(report())

@@ -1,4 +1,4 @@
-"""What the report's command refuses before Spark starts, and which spans of days are compared."""
+"""What the report's command refuses before Spark starts, and which periods of days are compared."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FIRST = date(2026, 11, 1)
 
 
 def days(*numbers: int) -> list[date]:
-    """Days of the month."""
+    """Days of the month, by number."""
     return [_FIRST + timedelta(days=number - 1) for number in numbers]
 
 
@@ -28,20 +28,20 @@ def days(*numbers: int) -> list[date]:
     ],
 )
 def test_wrong_input_is_refused_with_what_is_right(arguments: tuple[str, ...], told: str) -> None:
-    """Exit code 2 and one line, before Spark starts."""
+    """Exit code 2 and a message with the right input, before Spark starts."""
     done = CliRunner().invoke(app, ["pipeline", "report", *arguments])
     assert done.exit_code == 2
     assert told in done.output
 
 
 def test_help_says_how_to_begin() -> None:
-    """The command teaches itself."""
+    """The help text contains an example of the command."""
     done = CliRunner().invoke(app, ["pipeline", "report", "--help"], env={"COLUMNS": "200"})
     assert "samerack pipeline report --days 7" in done.output
 
 
 def test_two_days_and_two_weeks_are_compared_where_they_are() -> None:
-    """The newest whole days count, and none may be missing."""
+    """The newest whole days are compared, if none is missing."""
     (daily,) = spans(days(3, 4))
     assert (daily.name, daily.earlier, daily.later) == ("day over day", tuple(days(3)), tuple(days(4)))
     _, weekly = spans(days(*range(1, 16)))
@@ -50,7 +50,7 @@ def test_two_days_and_two_weeks_are_compared_where_they_are() -> None:
 
 @pytest.mark.parametrize("measured", [(), (1,), (1, 3), (4, 6, 7, 9)])
 def test_gaps_are_compared_with_nothing(measured: tuple[int, ...]) -> None:
-    """A day that was not measured as a whole tells of no change."""
+    """Periods with a missing day are not compared."""
     assert spans(days(*measured)) == ()
 
 
@@ -58,6 +58,6 @@ def test_gaps_are_compared_with_nothing(measured: tuple[int, ...]) -> None:
     ("begin", "end", "is_whole"), [(0, 24, True), (0.5, 23.5, True), (2, 24, False), (0, 12, False)]
 )
 def test_a_day_is_whole_from_its_beginning_to_its_end(begin: float, end: float, is_whole: bool) -> None:  # noqa: FBT001 - a table
-    """But for an hour."""
+    """A day is whole if at most an hour is missing at either end."""
     day = datetime(2026, 11, 1, tzinfo=UTC)
     assert whole(_FIRST, day + timedelta(hours=begin), day + timedelta(hours=end)) is is_whole

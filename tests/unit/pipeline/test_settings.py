@@ -1,4 +1,4 @@
-"""The pipeline's own settings: what is refused, and that no refusal shows a secret."""
+"""The pipeline's own settings: what is refused, and that no error shows a secret."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from common.settings import load
     ],
 )
 def test_what_is_no_setting_of_sparks_is_refused_without_its_value(conf: object, words: str) -> None:
-    """A value may be the password of a storage."""
+    """The error does not show the value, which may be a storage password."""
     with pytest.raises(SettingsError, match=rf"^pipeline\.conf: .*{words}") as raised:
         load(flags={"pipeline": {"conf": conf}}, environment={}, needs_kafka=False)
     assert "hidden" not in str(raised.value)
 
 
 def test_texts_numbers_and_booleans_are_texts() -> None:
-    """Spark takes texts only."""
+    """Spark accepts only texts, so numbers and booleans become texts."""
     conf = {"spark.ui.enabled": True, "spark.executor.cores": 2, "spark.driver.memory": "4g"}
     found = load(flags={"pipeline": {"conf": conf}}, environment={}, needs_kafka=False).pipeline.conf
     assert found == {"spark.ui.enabled": "true", "spark.executor.cores": "2", "spark.driver.memory": "4g"}

@@ -1,4 +1,4 @@
-"""The simulated fleet: true records, states that agree with samples, the same bytes for the same seed, known faults."""
+"""The simulated fleet: valid records, states that agree with samples, equal bytes for equal seeds, known faults."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def all_of(fleet: Fleet) -> list[Message]:
 
 
 def test_every_sample_is_what_encode_writes() -> None:
-    """Samples are made from a template for speed; a reader cannot tell."""
+    """Samples are built from a template for speed, and equal the bytes that `encode` writes."""
     for message in all_of(FLEET):
         record = RECORDS[message.kind].model_validate_json(message.value)
         assert encode(record) == message.value
@@ -35,26 +35,26 @@ def test_every_sample_is_what_encode_writes() -> None:
 
 
 def test_no_id_comes_twice() -> None:
-    """Over kinds, groups, topics, racks and time; and every id is short enough."""
+    """Ids are unique over kinds, groups, topics, racks and time, and have at most 64 characters."""
     ids = [json.loads(message.value)["id"] for message in all_of(FLEET)]
     assert len(set(ids)) == len(ids)
     assert max(map(len, ids)) <= 64
 
 
 def test_the_same_seed_gives_the_same_bytes() -> None:
-    """Another seed gives another fleet."""
+    """The same seed gives the same fleet, another seed another one."""
     assert all_of(FLEET) == all_of(FLEET)
     assert all_of(FLEET) != all_of(Fleet(groups=40, clusters=3, days=2, step_seconds=7200, seed=12))
 
 
 def test_a_larger_fleet_begins_with_the_smaller_one() -> None:
-    """Groups are drawn one by one."""
+    """The first groups of a larger fleet are those of a smaller one."""
     small, large = Fleet(groups=5), Fleet(groups=50)
     assert [cast_of(small, index) for index in range(5)] == [cast_of(large, index) for index in range(5)]
 
 
 def test_samples_agree_with_the_state_before_them() -> None:
-    """What a state says is read between two racks is what the samples of that step add up to."""
+    """The bytes that a state implies between two racks equal the sum of the samples of that step."""
     expected: dict[tuple[str, str, str, str], float] = {}
     seen: dict[tuple[str, str, str, str], int] = defaultdict(int)
     now = START
@@ -72,7 +72,7 @@ def test_samples_agree_with_the_state_before_them() -> None:
 
 
 def _by_racks(state: GroupState) -> dict[tuple[str, str, str, str], float]:
-    """Bytes in a step, by the rules of KIP-392."""
+    """The bytes between racks in a step, by the rules of KIP-392."""
     result: dict[tuple[str, str, str, str], float] = defaultdict(float)
     names = [*state.racks, ""]
     for topic in state.topics:
@@ -86,7 +86,7 @@ def _by_racks(state: GroupState) -> dict[tuple[str, str, str, str], float]:
 
 
 def test_shares_of_states_are_those_of_samples() -> None:
-    """The problem of a state comes to the share that the samples show."""
+    """The cross-rack share that a state implies equals the share in the samples."""
     first = [message for message in all_of(FLEET) if message.at == START]
     crossing: dict[str, int] = defaultdict(int)
     known: dict[str, int] = defaultdict(int)
@@ -104,7 +104,7 @@ def test_shares_of_states_are_those_of_samples() -> None:
 
 
 def test_a_group_may_lose_its_racks_be_led_and_see_replicas_move() -> None:
-    """Each of the three shows in the states."""
+    """Each of these three events occurs in the states."""
     history: dict[str, list[GroupState]] = defaultdict(list)
     for message in all_of(FLEET):
         if message.kind == "state":
@@ -130,7 +130,7 @@ def test_a_group_may_lose_its_racks_be_led_and_see_replicas_move() -> None:
 
 
 def test_a_led_group_reads_less_across_racks() -> None:
-    """Savings show: from the moment when the agent leads, groups with racks read less across them."""
+    """Once an agent leads, groups with racks read less than 60 % as much across racks as before."""
     fleet = Fleet(groups=60, led=1.0, losing=0.0, moving=0.0, days=1, step_seconds=3600)
     shares: dict[str, dict[str, float]] = defaultdict(dict)
     for message in messages(fleet):
@@ -143,7 +143,7 @@ def test_a_led_group_reads_less_across_racks() -> None:
 
 
 def test_groups_that_share_a_topic_agree_on_it() -> None:
-    """Its replicas stand in the same racks and move at the same time, whoever reads it."""
+    """All groups that read a topic see its replicas in the same racks at the same time."""
     replicas: dict[tuple[str, str, int], set[object]] = defaultdict(set)
     readers: dict[str, set[str]] = defaultdict(set)
     for message in all_of(FLEET):
@@ -157,7 +157,7 @@ def test_groups_that_share_a_topic_agree_on_it() -> None:
 
 
 def test_sizes_can_be_fixed() -> None:
-    """Load tests need groups of one size."""
+    """Load tests can set the number of partitions and members of a group."""
     cast = cast_of(Fleet(groups=1, partitions=50, members=5), 0)
     assert [len(topic.replicas) for topic in cast.topics] == [50]
     assert len(cast.members) == 5
@@ -165,26 +165,26 @@ def test_sizes_can_be_fixed() -> None:
 
 @pytest.mark.parametrize("racks", [1, 2, 5])
 def test_any_number_of_racks_works(racks: int) -> None:
-    """Replicas of a partition stand in racks of their own."""
+    """Replicas of a partition are in different racks, for any number of racks."""
     for index in range(10):
         for topic in cast_of(Fleet(racks=racks), index).topics:
             assert all(len(set(row)) == len(row) and max(row) < racks for row in topic.replicas)
 
 
 def test_racks_have_different_names() -> None:
-    """Beyond the alphabet, too."""
+    """Names are unique even for more racks than letters."""
     assert len(set(rack_names(50))) == 50
 
 
 @pytest.mark.parametrize("wrong", [{"groups": 0}, {"racks": 51}, {"days": 0.0}])
 def test_a_fleet_that_cannot_be_is_refused(wrong: dict[str, int]) -> None:
-    """With the key and what would be right."""
+    """The error names the key and the allowed range."""
     with pytest.raises(SettingsError, match=r"at least|at most|more than"):
         Fleet(**wrong)
 
 
 def test_good_records_survive_all_faults_exactly_once() -> None:
-    """What is not a duplicate and not malformed is the fleet's own stream, late ones apart from their order."""
+    """Without duplicates and malformed records the stream equals the original, except for the order of late samples."""
     plain = all_of(FLEET)
     spoilt = list(with_faults(plain, Faults(duplicates=0.1, late=0.05, malformed=0.05, late_seconds=20_000)))
     faults = Counter(message.fault for message in spoilt)
@@ -198,7 +198,7 @@ def test_good_records_survive_all_faults_exactly_once() -> None:
 
 
 def test_late_samples_come_after_later_ones() -> None:
-    """By as much time as was asked for, unless the fleet ends before."""
+    """A late sample comes exactly as late as requested, unless the fleet ends before."""
     newest, late = 0, 0
     for message in with_faults(all_of(FLEET), Faults(late=0.1, late_seconds=14_400)):
         newest = max(newest, message.at)
@@ -209,7 +209,7 @@ def test_late_samples_come_after_later_ones() -> None:
 
 
 def test_every_sort_of_malformed_record_is_refused() -> None:
-    """All sorts come, and no reader of the contract accepts one."""
+    """All sorts of malformed records occur, and no reader of the contract accepts one."""
     spoilt = [message for message in with_faults(all_of(FLEET), Faults(malformed=0.2)) if message.fault]
     assert {message.fault for message in spoilt} == set(SORTS)
     for message in spoilt:
@@ -218,7 +218,7 @@ def test_every_sort_of_malformed_record_is_refused() -> None:
 
 
 def test_a_share_beyond_one_is_refused() -> None:
-    """Five percent is 0.05."""
+    """The error says that five percent is 0.05."""
     with pytest.raises(SettingsError, match=r"0\.05"):
         Faults(late=5)
 

@@ -1,4 +1,4 @@
-"""Kafka settings as Spark's source takes them, and brokers that do not answer."""
+"""Kafka settings translated for Spark's source, and brokers that do not answer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pipeline.stream_kafka import check_topics, source_options, without_secrets
 
 
 def test_a_secured_connection_is_told_in_javas_names(tmp_path: Path) -> None:
-    """Certificates are handed over as texts, for workers do not have the files; passwords are quoted."""
+    """Certificates are passed as text, because workers lack the files; passwords are quoted."""
     for name in ("ca", "certificate", "key"):
         (tmp_path / name).write_text(f"PEM of {name}")
     found = source_options(
@@ -57,19 +57,19 @@ def test_a_secured_connection_is_told_in_javas_names(tmp_path: Path) -> None:
     ],
 )
 def test_what_would_secure_less_than_it_says_is_refused(kafka: dict[str, str], words: str) -> None:
-    """A setting of security without a counterpart is an error, never dropped."""
+    """A security setting without a counterpart is an error and never dropped."""
     with pytest.raises(SettingsError, match=words):
         source_options(kafka)
 
 
 def test_a_password_with_a_line_end_stays_one_text() -> None:
-    """As a file that ends with one gives it: else Java would take what follows for a key, and show it."""
+    """A file may end with a line end: unescaped, Java would read the following text as a key, and show it."""
     found = source_options({"sasl.mechanism": "PLAIN", "sasl.username": "u", "sasl.password": "first\nsecond\r\n"})
     assert found["kafka.sasl.jaas.config"].endswith(' username="u" password="first\\nsecond\\r\\n";')
 
 
 def test_errors_tell_no_secret_of_the_settings() -> None:
-    """Whether as it is or as Java reads it; what is no secret stays."""
+    """Secrets are masked, both plain and escaped for Java; everything else stays."""
     kafka = {"bootstrap.servers": "kafka:9093", "sasl.username": "fleet", "sasl.password": 'pass"word'}
     error = AgentError('kafka:9093 refuses fleet: password="pass\\"word", pass"word')
     with pytest.raises(AgentError) as raised, without_secrets(kafka):
@@ -78,7 +78,7 @@ def test_errors_tell_no_secret_of_the_settings() -> None:
 
 
 def test_brokers_that_do_not_answer_are_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The wait is bounded, and the address is named."""
+    """The wait is limited, and the error names the address."""
     monkeypatch.setattr(stream_kafka, "_LOOK_SECONDS", 0.2)
     with pytest.raises(AgentError, match=r"no broker answers at 127\.0\.0\.1:1 "):
         check_topics({"bootstrap.servers": "127.0.0.1:1", "log_level": "0"}, ["any"])

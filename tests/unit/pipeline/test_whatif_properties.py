@@ -1,4 +1,4 @@
-"""What holds of every group's what-if, whatever the group: more freedom never costs more, and names do not matter."""
+"""Properties of every group's what-if: more freedom never costs more, and names do not matter."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def best(group: Group) -> float:
 @EXAMPLES
 @given(states(topics=1))
 def test_nobody_reads_less_than_the_optimal_plan_of_one_topic(state: GroupState) -> None:
-    """All assignors deal one topic evenly, so that the best even plan is at most theirs."""
+    """All assignors spread one topic evenly, so the best even plan reads at most as much as theirs."""
     group = group_of(state)
     owns = own(group, state.assignor)
     assert owns is not None
@@ -41,7 +41,7 @@ def test_nobody_reads_less_than_the_optimal_plan_of_one_topic(state: GroupState)
 @EXAMPLES
 @given(states())
 def test_without_balance_nobody_reads_less_than_the_optimal_plan(state: GroupState) -> None:
-    """Over several topics range is uneven, and a plan may be so too."""
+    """With several topics range is uneven, so the free plan may be uneven too."""
     group = group_of(state)
     free = optimal(group, max_skew=len(group.rates)).crossing
     owns = own(group, state.assignor)
@@ -52,7 +52,7 @@ def test_without_balance_nobody_reads_less_than_the_optimal_plan(state: GroupSta
 @EXAMPLES
 @given(states())
 def test_more_skew_never_reads_more(state: GroupState) -> None:
-    """Each step allows all that the one before did."""
+    """Each step allows all plans of the step before."""
     group = group_of(state)
     curve = [optimal(group, max_skew=skew).crossing for skew in (0, 1, 2, 3)]
     assert all(after <= before + TINY for before, after in pairwise(curve))
@@ -61,7 +61,7 @@ def test_more_skew_never_reads_more(state: GroupState) -> None:
 @EXAMPLES
 @given(states(), st.integers(2, 4))
 def test_more_copies_never_read_more_before_their_own_cost(state: GroupState, copies: int) -> None:
-    """And that cost is the rate of what is copied, once for each new copy."""
+    """The cost of copies is the rate of the copied data, once for each new copy."""
     group = worlds.near(group_of(state))
     everything = np.ones(len(group.rates), np.bool_)
     more, fetched = worlds.replicated(group, copies, everything)
@@ -74,7 +74,7 @@ def test_more_copies_never_read_more_before_their_own_cost(state: GroupState, co
 @EXAMPLES
 @given(states())
 def test_any_replica_never_reads_more_than_leaders_only(state: GroupState) -> None:
-    """With the same assignment and with the best of each."""
+    """This holds for the same assignment and for the best assignment of each."""
     group = group_of(state)
     far, near = worlds.leaders_only(group), worlds.near(group)
     assert crossing(near, group.problem.owner).crossing <= present(group).crossing + TINY
@@ -87,7 +87,7 @@ def test_any_replica_never_reads_more_than_leaders_only(state: GroupState) -> No
     ("tells", "fetches", "told"), [(None, True, True), (None, False, False), (False, True, False), (True, False, True)]
 )
 def test_the_own_assignor_knows_the_racks_that_members_tell(*, tells: bool | None, fetches: bool, told: bool) -> None:
-    """Where an older agent did not say, those that members fetch with: then both read near, else both read far."""
+    """Racks that members report count; if an older agent did not record this, those that members fetch with."""
     members = tuple(
         MemberState(id=f"m-{rack}", client_id="c", rack=rack, fetches_with_rack=fetches, topics=(0,), tells_rack=tells)
         for rack in (0, 1)
@@ -101,7 +101,7 @@ def test_the_own_assignor_knows_the_racks_that_members_tell(*, tells: bool | Non
 @EXAMPLES
 @given(states(gaps=True))
 def test_shares_are_shares(state: GroupState) -> None:
-    """Whatever is not known; and no change is said to save more than what crosses before it."""
+    """Shares lie in 0 to 1 and bytes are never negative, even if racks, owners and rates are unknown."""
     for outcome in outcomes(state, Questions()):
         assert 0 <= outcome.reads.share <= 1
         assert outcome.reads.crossing >= 0
@@ -111,14 +111,14 @@ def test_shares_are_shares(state: GroupState) -> None:
 @EXAMPLES
 @given(states(gaps=True), st.integers(0, 1000))
 def test_the_order_of_members_and_topics_does_not_matter(state: GroupState, seed: int) -> None:
-    """Equal groups have equal answers."""
+    """Groups that differ only in order have equal outcomes."""
     assert outcomes(shuffled(state, seed), Questions()) == outcomes(state, Questions())
 
 
 @EXAMPLES
 @given(states(), st.dictionaries(st.sampled_from(["rack-a", "rack-b"]), st.integers(1, 5), min_size=1))
 def test_members_run_where_the_shares_say(state: GroupState, shares: dict[str, int]) -> None:
-    """To less than one member off, and nobody is lost."""
+    """The number of members in each rack differs from its share by less than one."""
     shares = {rack: part for rack, part in shares.items() if rack in state.racks} or {"rack-a": 1}
     group = group_of(state)
     moved = worlds.moved(group, shares)
@@ -131,7 +131,7 @@ def test_members_run_where_the_shares_say(state: GroupState, shares: dict[str, i
 @EXAMPLES
 @given(states())
 def test_each_change_builds_on_its_reference(state: GroupState) -> None:
-    """What a change is measured by is what its reference reads across racks."""
+    """A change's value before it is what its reference reads across racks."""
     found = {outcome.scenario: outcome for outcome in outcomes(state, Questions()) if outcome.scenario != COPIES}
     for outcome in outcomes(state, Questions()):
         if outcome.reference:
@@ -149,7 +149,7 @@ def test_each_change_builds_on_its_reference(state: GroupState) -> None:
 @EXAMPLES
 @given(states(), st.data())
 def test_a_state_that_contradicts_itself_is_refused_in_words(state: GroupState, data: st.DataObject) -> None:
-    """An index or length that is wrong never reaches an assignor."""
+    """A wrong index, length or rate is refused before an assignor sees it."""
     topic = state.topics[0]
     wrong: dict[str, object] = data.draw(
         st.sampled_from(

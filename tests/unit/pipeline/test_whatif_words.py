@@ -1,4 +1,4 @@
-"""The what-if for people: reasons, cures, tables and JSON of each change; and what the command refuses."""
+"""The what-if for people: reasons, advice, tables and JSON of each change; and what the command refuses."""
 
 from __future__ import annotations
 
@@ -85,26 +85,26 @@ SAID = {
 
 @pytest.mark.parametrize(("change", "reason", "advice"), SAID.values(), ids=SAID)
 def test_a_change_says_why_and_what_to_do(change: Change, reason: str, advice: str) -> None:
-    """Each cause has its cure, in settings' own names."""
+    """Each cause has its advice, which names the settings."""
     assert reason in why(change)
     assert advice in cure(change, QUESTIONS)
     assert title(change.scenario)
 
 
 def test_without_shares_members_are_spread_evenly() -> None:
-    """The advice says so."""
+    """The advice says that members are spread evenly."""
     assert "evenly" in cure(replace(CHANGE, scenario=MOVE), Questions())
 
 
 def shown(answer: Answer) -> str:
-    """What a terminal shows, on one line."""
+    """The text on a terminal, on one line."""
     text = io.StringIO()
     show(answer, Console(file=text, width=160))
     return " ".join(text.getvalue().split())
 
 
 def test_the_tables_have_totals_kinds_ranking_and_failures() -> None:
-    """What is not known is said beside what is; names cannot steer the terminal."""
+    """Unknown facts stand beside the known ones; control characters in names are replaced."""
     text = shown(ANSWER)
     assert "2 groups read 5 MB/s, 1 MB/s of it across racks: $48.90 a month (AWS" in text
     assert "the rack of 2 MB/s is not known" in text
@@ -115,13 +115,13 @@ def test_the_tables_have_totals_kinds_ranking_and_failures() -> None:
 
 
 def test_a_fleet_that_needs_nothing_is_told_so() -> None:
-    """No empty table."""
+    """One sentence replaces an empty table."""
     nothing = replace(ANSWER, kinds=[], ranking=[], failures=[])
     assert "No change saves a cent a month." in shown(nothing)
 
 
 def test_json_has_the_same() -> None:
-    """One object, each change with its reason and what to do."""
+    """One object contains each change with its reason and advice."""
     found = json.loads(json.dumps(to_json(ANSWER)))
     assert found["totals"]["dollars"] == 48.9
     assert found["ranking"][0]["do"].startswith("name orders")
@@ -131,14 +131,14 @@ def test_json_has_the_same() -> None:
 
 @pytest.mark.parametrize("members", ["rack-a", "rack-a=x", "rack-a=-1", "rack-a=0", "rack-a=nan"])
 def test_members_that_are_no_shares_are_refused(members: str) -> None:
-    """Before Spark starts."""
+    """They are refused before Spark starts."""
     result = CliRunner().invoke(app, ["pipeline", "whatif", "nowhere", "--members", members])
     assert result.exit_code == 2
     assert "--members" in result.stderr
 
 
 def test_output_never_replaces_what_is_there(tmp_path: object) -> None:
-    """A folder that exists may be somebody's."""
+    """An existing folder is refused, because it may belong to somebody else."""
     result = CliRunner().invoke(app, ["pipeline", "whatif", "nowhere", "--csv", str(tmp_path)])
     assert result.exit_code == 2
     assert "name a new folder" in result.stderr

@@ -1,4 +1,4 @@
-"""Assignors in Python clients send, read and plan what members of all languages understand."""
+"""Assignors in Python clients send, read and plan messages that members of all languages understand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPLICAS = [[0], [1], [0], [1]]
 
 
 def cluster(client: str) -> Any:
-    """Metadata of topic t as the client keeps it."""
+    """Metadata of topic t as the client stores it."""
     if client == "kafka-python":
         brokers = [SimpleNamespace(node_id=node, rack=rack) for node, rack in BROKERS.items()]
         partitions = {n: SimpleNamespace(replica_nodes=nodes, leader_id=nodes[0]) for n, nodes in enumerate(REPLICAS)}
@@ -35,7 +35,7 @@ def cluster(client: str) -> Any:
 def assigned(
     assignor: Any, members: dict[str, bytes], client: str = "kafka-python"
 ) -> dict[str, list[tuple[str, int]]]:
-    """What a leader gives to members that sent these bytes."""
+    """The assignment that a leader makes for members that sent these bytes."""
     told: Any
     if client == "kafka-python":
         told = [
@@ -53,7 +53,7 @@ def assigned(
 @pytest.mark.parametrize("name", ["sticky", "range", "range-optimal"])
 @pytest.mark.parametrize("client", ["kafka-python", "aiokafka"])
 def test_members_read_in_their_rack(client: str, name: str) -> None:
-    """Partitions go to the members in whose racks they stand, also to those of other languages."""
+    """Partitions go to members in the racks of their replicas, also to members of other languages."""
     make = kafka_python.assignor if client == "kafka-python" else aiokafka.assignor
     leader, java = make(name, rack="b"), Subscription(version=3, topics=("t", "absent"), rack="a")
     members = {"leader": leader.metadata(["t"]), "java": encode_subscription(java)}
@@ -61,7 +61,7 @@ def test_members_read_in_their_rack(client: str, name: str) -> None:
 
 
 def test_cooperative_members_give_up_first() -> None:
-    """What another member still owns is withheld for a round."""
+    """A partition that another member still owns is withheld for a round."""
     first = kafka_python.assignor(rack="a")
     assert first.supported_protocols() == [RebalanceProtocol.COOPERATIVE]
     whole = ConsumerProtocolAssignment(version=1, assigned_partitions=[("t", [0, 1, 2, 3])], user_data=b"")
@@ -75,7 +75,7 @@ def test_cooperative_members_give_up_first() -> None:
 
 
 def test_sticky_tells_what_it_owns_as_kafka_does() -> None:
-    """Sticky user data carries partitions and generation, so that any next leader keeps them."""
+    """Sticky user data contains partitions and generation, so that any later leader keeps them."""
     member = kafka_python.assignor("sticky")
     assert decode_subscription(member.metadata(["t"])).user_data is None
     assert member.supported_protocols() == [RebalanceProtocol.EAGER]
@@ -90,7 +90,7 @@ def test_sticky_tells_what_it_owns_as_kafka_does() -> None:
 
 
 def test_aiokafka_remembers_without_a_generation() -> None:
-    """Aiokafka tells no generation, so claims have none."""
+    """Aiokafka does not know the generation, so claims have none."""
     member = aiokafka.assignor("sticky", rack="a")
     member.on_assignment(SimpleNamespace(partitions=lambda: [SimpleNamespace(topic="t", partition=1)]))
     told = decode_sticky(decode_subscription(member.metadata(["t"])).user_data)
@@ -98,7 +98,7 @@ def test_aiokafka_remembers_without_a_generation() -> None:
 
 
 def test_aiokafkas_own_assignors_read_as_before() -> None:
-    """What aiokafka itself reads of a subscription is unchanged."""
+    """The fields that aiokafka itself reads of a subscription are unchanged."""
     aiokafka.assignor("sticky")
     data = encode_subscription(Subscription(version=3, topics=("t",), user_data=b"x", owned=from_pairs([("t", 1)])))
     read = ConsumerProtocol.METADATA.decode(data)
@@ -107,7 +107,7 @@ def test_aiokafkas_own_assignors_read_as_before() -> None:
 
 
 def test_leaders_only() -> None:
-    """Where brokers serve from leaders only, followers do not count as near."""
+    """If brokers serve from leaders only, a single member still gets all partitions."""
     leader = kafka_python.assignor("sticky", rack="a", follower_fetching=False)
     assert leader.name == "sticky"
     given = assigned(leader, {"m": leader.metadata(["t"])})
@@ -115,7 +115,7 @@ def test_leaders_only() -> None:
 
 
 def test_unknown_names_are_refused() -> None:
-    """An assignor that is not here is named, with those that are."""
+    """The error for an unknown assignor lists the known ones."""
     with pytest.raises(AssignmentError, match=f"give one of {', '.join(NAMES)}"):
         kafka_python.assignor("lagom")
     with pytest.raises(AssignmentError, match="rebalances eagerly"):

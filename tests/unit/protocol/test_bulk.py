@@ -1,4 +1,4 @@
-"""The assignments of a whole group, made in one piece, against the assignments of single members."""
+"""The assignments of a whole group, encoded at once, against those of single members."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.unit.protocol.strategies import NAMES, USER_DATA, VERSIONS
 def one_by_one(
     topics: list[str], topic_of: Int32Array, number_of: Int32Array, owner: Int32Array, members: int
 ) -> list[bytes]:
-    """The slow way: the pairs of each member, encoded for itself."""
+    """The slow way: the pairs of each member, encoded one member after the other."""
     pairs: list[list[tuple[str, int]]] = [[] for _ in range(members)]
     for topic, number, member in zip(topic_of.tolist(), number_of.tolist(), owner.tolist(), strict=True):
         if member >= 0:
@@ -35,7 +35,7 @@ def one_by_one(
 def test_bulk_equals_one_by_one(
     topics: list[str], members: int, data: st.DataObject, version: int, user_data: bytes | None
 ) -> None:
-    """Every member gets the bytes that its own assignment would get, whatever is owned by nobody."""
+    """Every member gets the bytes of its own assignment, also if some partitions have no owner."""
     places = st.tuples(st.integers(0, max(0, len(topics) - 1)), st.integers(0, 2**31 - 1))
     partitions = sorted(data.draw(st.lists(places, max_size=30 if topics else 0)))
     owners = data.draw(st.lists(st.integers(-1, members - 1), min_size=len(partitions), max_size=len(partitions)))
@@ -66,7 +66,7 @@ def test_bulk_equals_one_by_one(
 
 @pytest.mark.parametrize("members", [3, 65_534, 65_535, 65_536, 70_000])
 def test_many_members_get_their_own(members: int) -> None:
-    """The order stays right on both sides of the limit up to which owners are sorted in one pass."""
+    """The order is correct on both sides of the limit up to which owners are sorted in one pass."""
     partitions = 3000
     random = np.random.default_rng(members)
     topic_of = np.sort(random.integers(0, 7, partitions)).astype(np.int32)
@@ -78,7 +78,7 @@ def test_many_members_get_their_own(members: int) -> None:
 
 
 def test_nobody_and_nothing() -> None:
-    """No partitions give empty assignments, no members give none."""
+    """Without partitions assignments are empty; without members there are none."""
     none = np.array([], dtype=np.int32)
     empty = bytes.fromhex("0003 00000000 ffffffff")
     assert encode_assignments(topics=[], topic_of=none, number_of=none, owner=none, members=2) == [empty, empty]
@@ -99,7 +99,7 @@ def test_nobody_and_nothing() -> None:
     ],
 )
 def test_arrays_that_are_no_plan_are_refused(change: dict[str, object], field: str) -> None:
-    """A plan that does not fit together is an error that names the array."""
+    """For arrays that do not match, the error names the array."""
     plan: dict[str, object] = {"topics": ["a", "b"], "topic_of": [0, 1], "number_of": [0, 0], "owner": [0, 1]} | change
     arrays = {name: np.array(plan[name], dtype=np.int32) for name in ("topic_of", "number_of", "owner")}
     with pytest.raises(ProtocolError) as error:

@@ -1,4 +1,4 @@
-"""Claims are read from where the member's assignor wrote them."""
+"""Claims are read from the fields in which the member's assignor writes them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OTHERS = [("t", 7)]
 def subscription(
     version: int, user_data: bytes | None, owned: list[tuple[str, int]], generation: int = -1
 ) -> Subscription:
-    """What a member of topic t sends."""
+    """The subscription of a member of topic t."""
     return Subscription(
         version=version, topics=("t",), user_data=user_data, owned=from_pairs(owned), generation=generation
     )
@@ -38,6 +38,6 @@ def subscription(
     ],
 )
 def test_claims(assignor: str, sent: Subscription, pairs: list[tuple[str, int]], generation: int) -> None:
-    """Sticky user data counts where it names partitions; a cooperative member's only for its generation before v2."""
+    """Sticky user data counts if it has partitions; a cooperative member's gives only its generation, before v2."""
     owned, since = claims(sent, assignor)
     assert (to_pairs(owned), since) == (pairs, generation)

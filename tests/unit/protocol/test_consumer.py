@@ -1,4 +1,4 @@
-"""Subscriptions and assignments both ways: what survives, what Kafka sorts, and messages from the future."""
+"""Subscriptions and assignments, written and read: what is kept, what Kafka sorts, and newer versions."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.unit.protocol.strategies import ASSIGNMENTS, SUBSCRIPTIONS
 
 
 def utf16(text: str) -> bytes:
-    """Java's order of strings, as a key."""
+    """A sort key for Java's order of strings."""
     return text.encode("utf-16-be")
 
 
 @settings(deadline=None)
 @given(SUBSCRIPTIONS)
 def test_subscription_survives_without_what_its_version_lacks(value: Subscription) -> None:
-    """Reading what was written gives the same subscription, sorted and without newer fields."""
+    """A subscription that is written and read is equal, but sorted and without newer fields."""
     read = decode_subscription(encode_subscription(value))
     assert read.topics == tuple(sorted(value.topics, key=utf16))
     owned = sorted(to_pairs(value.owned), key=lambda pair: (utf16(pair[0]), pair[1]))
@@ -34,7 +34,7 @@ def test_subscription_survives_without_what_its_version_lacks(value: Subscriptio
 @settings(deadline=None)
 @given(SUBSCRIPTIONS)
 def test_written_subscription_is_a_fixed_point(value: Subscription) -> None:
-    """Writing what was read gives the same bytes, and equal values with equal hashes."""
+    """Writing a subscription that was read gives the same bytes, and equal values have equal hashes."""
     data = encode_subscription(value)
     read = decode_subscription(data)
     assert encode_subscription(read) == data
@@ -46,7 +46,7 @@ def test_written_subscription_is_a_fixed_point(value: Subscription) -> None:
 @settings(deadline=None)
 @given(ASSIGNMENTS)
 def test_assignment_survives_in_first_seen_topic_order(value: Assignment) -> None:
-    """Reading what was written gives the same assignment with one run per topic, in the plan's order."""
+    """An assignment that is written and read is equal, with one run per topic, in the plan's order."""
     data = encode_assignment(value)
     read = decode_assignment(data)
     pairs = to_pairs(value.partitions)
@@ -60,7 +60,7 @@ def test_assignment_survives_in_first_seen_topic_order(value: Assignment) -> Non
 @settings(deadline=None)
 @given(SUBSCRIPTIONS, st.integers(4, 2**15 - 1))
 def test_newer_subscription_keeps_version_and_trailing_bytes(value: Subscription, version: int) -> None:
-    """A version from the future is read with the newest known format, and written back as it came."""
+    """An unknown newer version is read with the newest known format, and written back unchanged."""
     newest = encode_subscription(Subscription(topics=value.topics, owned=value.owned, rack=value.rack))
     data = version.to_bytes(2, "big") + newest[2:] + value.trailing
     read = decode_subscription(data)
@@ -69,7 +69,7 @@ def test_newer_subscription_keeps_version_and_trailing_bytes(value: Subscription
 
 
 def test_newer_assignment_keeps_version_and_trailing_bytes() -> None:
-    """An assignment from the future is written back as it came."""
+    """An assignment of an unknown newer version is written back unchanged."""
     data = bytes.fromhex("0009 00000001 000161 00000001 00000005 ffffffff beef")
     read = decode_assignment(data)
     assert (read.version, read.trailing) == (9, b"\xbe\xef")
@@ -87,7 +87,7 @@ def test_topics_sort_by_utf16_code_units() -> None:
 
 
 def test_empty_rack_and_negative_generation_read_as_none() -> None:
-    """An empty rack is no rack, any negative generation is -1, any negative length of user data is none."""
+    """An empty rack is no rack, any negative generation is -1, any negative length of user data means none."""
     read = decode_subscription(bytes.fromhex("0003 00000000 fffffffb 00000000 fffffff7 0000"))
     assert read == Subscription(topics=())
     read = decode_subscription(bytes.fromhex("0003 00000000 ffffffff 00000000 00000000 fff9"))
@@ -101,7 +101,7 @@ def test_negative_generation_is_written_as_none() -> None:
 
 
 def test_topic_in_several_runs_is_read_whole_and_written_once() -> None:
-    """Runs stay apart as they were read, and become one run when written; an empty run is not written."""
+    """Runs stay separate when read, and become one run when written; an empty run is not written."""
     data = bytes.fromhex("0001 00000003 000161 00000001 00000007 000162 00000000 000161 00000001 00000003 ffffffff")
     read = decode_assignment(data)
     assert read.partitions.topics == ("a", "b", "a")
@@ -111,7 +111,7 @@ def test_topic_in_several_runs_is_read_whole_and_written_once() -> None:
 
 @pytest.mark.parametrize("topics", [1, 1000, 50_000])
 def test_many_owned_partitions_share_one_array(topics: int) -> None:
-    """100,000 owned partitions are converted in one piece: all runs are read-only views of one array."""
+    """100,000 owned partitions are converted at once: all runs are read-only views of one array."""
     numbers = np.repeat(np.arange(100_000 // topics, dtype=np.int32)[None], topics, axis=0).ravel()
     names = [f"topic-{index:06}" for index in range(topics)]
     owned = from_flat(names, [100_000 // topics] * topics, numbers)
@@ -138,20 +138,20 @@ def test_many_owned_partitions_share_one_array(topics: int) -> None:
     ids=lambda value: None if isinstance(value, Subscription) else value,
 )
 def test_values_that_fit_no_field_are_refused(value: Subscription, field: str, message: str) -> None:
-    """What a field cannot hold is an error that names the field."""
+    """If a value does not fit its field, the error names the field."""
     with pytest.raises(ProtocolError, match=message) as error:
         encode_subscription(value)
     assert (error.value.field, error.value.offset) == (field, NOT_IN_BYTES)
 
 
 def test_longest_topic_is_written() -> None:
-    """A name of 32,767 bytes is the longest, and passes."""
+    """A name of 32,767 bytes, the longest possible, is written and read."""
     value = Assignment(partitions=from_pairs([("x" * 32_767, 1)]))
     assert decode_assignment(encode_assignment(value)) == value
 
 
 def test_empty_values_survive() -> None:
-    """No topics, no partitions and empty user data are values, not absence."""
+    """Empty topics, partitions and user data are kept as empty, not as missing."""
     assert decode_assignment(encode_assignment(Assignment(partitions=NO_PARTITIONS, user_data=b""))).user_data == b""
     assert decode_subscription(encode_subscription(Subscription(topics=("",)))).topics == ("",)
 
@@ -164,18 +164,18 @@ def kafka_go(version: int, *topics: str, user_data: bytes | None = None) -> byte
 
 
 def test_a_subscription_of_kafka_go_is_read() -> None:
-    """It says version 1 and ends after the user data: a member that owns nothing."""
+    """It has version 1 and ends after the user data, so the member owns nothing."""
     data = kafka_go(1, "orders")
     assert data.hex() == "000100000001" + "0006" + b"orders".hex() + "ffffffff"
     assert decode_subscription(data) == Subscription(version=1, topics=("orders",))
-    with_rack = kafka_go(1, "orders", user_data=b"rack-a")  # what its RackAffinityGroupBalancer tells
+    with_rack = kafka_go(1, "orders", user_data=b"rack-a")  # written by its RackAffinityGroupBalancer
     assert decode_subscription(with_rack) == Subscription(version=1, topics=("orders",), user_data=b"rack-a")
 
 
 @settings(deadline=None)
 @given(SUBSCRIPTIONS.filter(lambda value: value.topics), st.integers(1, 4))
 def test_a_subscription_may_end_after_any_field_behind_its_topics(value: Subscription, fields: int) -> None:
-    """Fields that are missing at the end are empty; bytes that end within a field are refused."""
+    """Fields missing at the end are empty; bytes that end within a field are refused."""
     whole = Subscription(
         version=3, topics=value.topics, user_data=value.user_data, owned=value.owned, generation=5, rack="r"
     )
@@ -198,6 +198,6 @@ def test_a_subscription_may_end_after_any_field_behind_its_topics(value: Subscri
 
 
 def test_an_assignment_may_end_after_its_partitions() -> None:
-    """Missing user data is none."""
+    """Missing user data is read as None."""
     data = encode_assignment(Assignment(partitions=from_pairs([("t", 4)])))
     assert decode_assignment(data[:-4]) == Assignment(partitions=from_pairs([("t", 4)]))

@@ -22,13 +22,13 @@ def golden(name: str) -> list[Any]:
 
 
 def unhex(text: str | None) -> bytes | None:
-    """Bytes of a hexadecimal value that may be null."""
+    """The bytes of a hexadecimal value, or None for null."""
     return None if text is None else bytes.fromhex(text)
 
 
 @pytest.mark.parametrize(("asked", "answer"), golden("subscription"))
 def test_subscription_is_written_as_kafka_writes_it(asked: dict[str, Any], answer: dict[str, Any]) -> None:
-    """A subscription becomes the bytes that Kafka's serializer made of the same values."""
+    """The bytes of a subscription equal those of Kafka's serializer for the same values."""
     subscription = Subscription(
         version=asked["version"],
         topics=tuple(asked["topics"]),
@@ -42,7 +42,7 @@ def test_subscription_is_written_as_kafka_writes_it(asked: dict[str, Any], answe
 
 @pytest.mark.parametrize(("asked", "answer"), golden("decode-subscription"))
 def test_subscription_is_read_as_kafka_reads_it(asked: dict[str, Any], answer: dict[str, Any]) -> None:
-    """The bytes of a subscription become the values that Kafka's deserializer found in them."""
+    """The values of a subscription equal those that Kafka's deserializer read from the same bytes."""
     value = decode_subscription(bytes.fromhex(asked["hex"]))
     assert value.trailing == b""
     assert {
@@ -57,7 +57,7 @@ def test_subscription_is_read_as_kafka_reads_it(asked: dict[str, Any], answer: d
 
 @pytest.mark.parametrize(("asked", "answer"), golden("assignment"))
 def test_assignment_is_written_as_kafka_writes_it(asked: dict[str, Any], answer: dict[str, Any]) -> None:
-    """An assignment becomes the bytes that Kafka's serializer made of the same values."""
+    """The bytes of an assignment equal those of Kafka's serializer for the same values."""
     partitions = from_pairs(asked["partitions"])
     value = Assignment(version=asked["version"], partitions=partitions, user_data=unhex(asked["user_data"]))
     assert encode_assignment(value).hex() == answer["hex"]
@@ -65,7 +65,7 @@ def test_assignment_is_written_as_kafka_writes_it(asked: dict[str, Any], answer:
 
 @pytest.mark.parametrize(("asked", "answer"), golden("decode-assignment"))
 def test_assignment_is_read_as_kafka_reads_it(asked: dict[str, Any], answer: dict[str, Any]) -> None:
-    """The bytes of an assignment become the values that Kafka's deserializer found in them."""
+    """The values of an assignment equal those that Kafka's deserializer read from the same bytes."""
     value = decode_assignment(bytes.fromhex(asked["hex"]))
     assert value.trailing == b""
     assert value.version == answer["version"]
@@ -75,7 +75,7 @@ def test_assignment_is_read_as_kafka_reads_it(asked: dict[str, Any], answer: dic
 
 @pytest.mark.parametrize(("asked", "answer"), golden("sticky-userdata"))
 def test_sticky_user_data_is_written_as_kafka_writes_it(asked: dict[str, Any], answer: dict[str, Any]) -> None:
-    """User data of both sticky assignors has Kafka's bytes, its HashMap order of topics included."""
+    """User data of both sticky assignors has Kafka's bytes, including its HashMap order of topics."""
     if asked["assignor"] == "cooperative-sticky":
         written = encode_cooperative_sticky(asked["generation"])
     else:
@@ -85,7 +85,7 @@ def test_sticky_user_data_is_written_as_kafka_writes_it(asked: dict[str, Any], a
 
 @pytest.mark.parametrize(("asked", "answer"), golden("decode-sticky-userdata"))
 def test_sticky_user_data_is_read_as_kafka_reads_it(asked: dict[str, Any], answer: dict[str, Any]) -> None:
-    """User data of both sticky assignors gives the partitions and the generation that Kafka found."""
+    """User data of both sticky assignors gives the partitions and the generation that Kafka read."""
     data = bytes.fromhex(asked["hex"])
     if asked["assignor"] == "cooperative-sticky":
         assert decode_cooperative_sticky(data) == answer["generation"]

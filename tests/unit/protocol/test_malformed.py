@@ -40,7 +40,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 @settings(deadline=None, max_examples=400)
 @given(damaged() | st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    """Whatever comes in, the readers give a value that can be written again, or ProtocolError with a place in it."""
+    """The readers return a value that can be written again, or raise ProtocolError with a place in the bytes."""
     codecs: list[tuple[Callable[[bytes], Subscription | Assignment], Callable[..., bytes]]] = [
         (decode_subscription, encode_subscription),
         (decode_assignment, encode_assignment),
@@ -89,7 +89,7 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     ],
 )
 def test_error_names_the_place(decode: Callable[[bytes], object], data: str, offset: int, field: str) -> None:
-    """An error carries the field and the offset at which it went wrong, and says both."""
+    """An error has the field and the offset as attributes and in its text."""
     with pytest.raises(ProtocolError) as error:
         decode(bytes.fromhex(data))
     assert (error.value.offset, error.value.field) == (offset, field)
@@ -109,7 +109,7 @@ def test_error_names_the_place(decode: Callable[[bytes], object], data: str, off
     ],
 )
 def test_forged_length_costs_nothing(decode: Callable[[bytes], object], data: str) -> None:
-    """A length of 2 GiB in a 20-byte message fails before anything of that size is allocated."""
+    """A length of 2 GiB in a 20-byte message fails before so much memory is allocated."""
     tracemalloc.start()
     try:
         with pytest.raises(ProtocolError):
@@ -120,7 +120,7 @@ def test_forged_length_costs_nothing(decode: Callable[[bytes], object], data: st
 
 
 def test_count_is_weighed_by_its_smallest_element() -> None:
-    """A count that fits the bytes that are left, but not with the size of its elements, is refused as a count."""
+    """A count that fits the remaining bytes only without the size of its elements is refused."""
     room_for_two_runs = bytes.fromhex("0000 00000003") + bytes(12)
     with pytest.raises(ProtocolError, match="array length 3 needs 18 bytes") as error:
         decode_assignment(room_for_two_runs)

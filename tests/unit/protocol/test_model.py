@@ -14,7 +14,7 @@ from tests.unit.protocol.strategies import pairs
 
 @given(pairs())
 def test_pairs_survive_in_order(given_pairs: list[tuple[str, int]]) -> None:
-    """Pairs become runs of neighbours and the same pairs again."""
+    """Pairs become runs of neighbours, which give the same pairs again."""
     runs = from_pairs(given_pairs)
     assert to_pairs(runs) == given_pairs
     assert len(runs) == len(given_pairs)
@@ -23,13 +23,13 @@ def test_pairs_survive_in_order(given_pairs: list[tuple[str, int]]) -> None:
 
 @given(pairs(), pairs())
 def test_equality_follows_the_pairs(left: list[tuple[str, int]], right: list[tuple[str, int]]) -> None:
-    """Runs that were made of equal pairs are equal and hash alike; others differ."""
+    """Runs of equal pairs are equal with equal hashes; other runs differ."""
     assert (from_pairs(left) == from_pairs(right)) == (left == right)
     assert hash(from_pairs(left)) == hash(from_pairs(list(left)))
 
 
 def test_runs_differ_from_other_things() -> None:
-    """Runs are not equal to their pairs, nor to the same pairs cut otherwise."""
+    """Runs are not equal to their pairs, nor to the same pairs in other runs."""
     joined = from_pairs([("a", 1), ("a", 2)])
     cut = TopicPartitions(topics=("a", "a"), numbers=(np.array([1], np.int32), np.array([2], np.int32)))
     assert joined != [("a", 1), ("a", 2)]
@@ -39,14 +39,14 @@ def test_runs_differ_from_other_things() -> None:
 
 @pytest.mark.parametrize("number", [2**31, -(2**31) - 1, 2**70])
 def test_number_beyond_32_bits_is_refused(number: int) -> None:
-    """A partition number that the protocol cannot carry is named."""
+    """A partition number beyond 32 bits is named in the error."""
     with pytest.raises(ProtocolError, match=f"partition {number} "):
         from_pairs([("a", 0), ("a", number)])
 
 
 @pytest.mark.parametrize("numbers", [np.array([1], np.int64), np.array([[1]], np.int32), np.array([1], ">i4")])
 def test_numbers_of_another_type_are_refused(numbers: np.ndarray[tuple[int, ...], np.dtype[np.int32]]) -> None:
-    """Only one-dimensional native int32 is taken, so that nothing is cut or swapped later."""
+    """Only one-dimensional native int32 is accepted, so that later code never cuts or swaps bytes."""
     if numbers.dtype == np.int32 and numbers.ndim == 1:
         pytest.skip("this machine is big-endian")
     with pytest.raises(ProtocolError, match="int32"):
@@ -54,14 +54,14 @@ def test_numbers_of_another_type_are_refused(numbers: np.ndarray[tuple[int, ...]
 
 
 def test_topics_and_numbers_belong_together() -> None:
-    """Every run has a topic."""
+    """The number of topics must equal the number of runs."""
     with pytest.raises(ProtocolError, match="one array per topic"):
         TopicPartitions(topics=("a",), numbers=())
 
 
 @given(st.lists(st.integers(0, 9), min_size=1))
 def test_what_the_room_makes_is_read_only(numbers: list[int]) -> None:
-    """The arrays cannot be written, since values are frozen."""
+    """The arrays of partitions cannot be written."""
     runs = from_pairs([("a", number) for number in numbers])
     with pytest.raises(ValueError, match="read-only"):
         runs.numbers[0][0] = 1

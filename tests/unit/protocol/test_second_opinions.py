@@ -1,4 +1,4 @@
-"""Other people's codecs of the same messages: kio, generated from Kafka's schemas, and kafka-python."""
+"""Independent codecs of the same messages: kio, generated from Kafka's schemas, and kafka-python."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from protocol.sticky import decode_sticky, encode_sticky
 from tests.unit.protocol.strategies import ASSIGNMENTS, INT32, SUBSCRIPTIONS, pairs
 
 with warnings.catch_warnings():
-    # kafka-python reads its schemas in a way that Python 3.11 and 3.12 call deprecated; its types are partly wrong
+    # kafka-python reads its schemas in a way that is deprecated in Python 3.11 and 3.12; its types are partly wrong
     warnings.simplefilter("ignore", DeprecationWarning)
     METADATA: Any = import_module("kafka.protocol.consumer.metadata")
     STICKY: Any = import_module("kafka.coordinator.assignors.sticky.user_data")
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 def kio_types(message: str, version: int) -> tuple[Any, Any]:
-    """The classes of kio for a message in one version and for its runs of partitions (None where it has none)."""
+    """The classes of kio for a version of a message and for its runs of partitions (None if it has none)."""
     module = import_module(f"kio.schema.consumer_protocol_{message}.v{version}.data")
     return getattr(module, f"ConsumerProtocol{message.title()}"), getattr(module, "TopicPartition", None)
 
 
 def kio_write(value: Entity, version: int) -> bytes:
-    """The bytes that kio makes of a value, behind the version that it leaves to others."""
+    """The bytes that kio writes for a value, after the version, which kio does not write."""
     buffer = io.BytesIO()
     entity_writer(type(value))(buffer, value)
     return version.to_bytes(2, "big") + buffer.getvalue()
@@ -53,7 +53,7 @@ def their_runs(partitions: Iterable[Any]) -> list[tuple[str, list[int]]]:
 @settings(deadline=None)
 @given(SUBSCRIPTIONS)
 def test_kio_agrees_on_subscriptions(value: Subscription) -> None:
-    """The codec kio reads the fields that were written, and writes bytes that give the same value."""
+    """The codec kio reads the fields that were written, and writes the same bytes."""
     kind, _ = kio_types("subscription", value.version)
     data = encode_subscription(value)
     ours = decode_subscription(data)
@@ -69,7 +69,7 @@ def test_kio_agrees_on_subscriptions(value: Subscription) -> None:
 @settings(deadline=None)
 @given(ASSIGNMENTS)
 def test_kio_agrees_on_assignments(value: Assignment) -> None:
-    """The codec kio writes what is read here, and reads what is written here."""
+    """The codec kio writes the same bytes for the partitions that are read here."""
     kind, run = kio_types("assignment", value.version)
     merged = decode_assignment(encode_assignment(value))
     theirs = kind(
@@ -104,7 +104,7 @@ def test_kafka_python_agrees_on_assignments(value: Assignment) -> None:
 @settings(deadline=None)
 @given(pairs(), INT32)
 def test_kafka_python_agrees_on_sticky_user_data(owned: list[tuple[str, int]], generation: int) -> None:
-    """kafka-python's schema of sticky user data gives the same bytes without the version that it puts before them."""
+    """kafka-python's schema of sticky user data gives the same bytes after the version that it puts before them."""
     data = encode_sticky(from_pairs(owned), generation)
     theirs = STICKY.StickyAssignorUserData.decode(data, version=1, header=False)
     assert their_runs(theirs.previous_assignment) == runs(decode_sticky(data).owned)

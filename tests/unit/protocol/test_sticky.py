@@ -1,4 +1,4 @@
-"""User data of the sticky assignors: Kafka's order of topics, and its lenient reading."""
+"""User data of the sticky assignors: Kafka's order of topics, and its lenient parsing."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ def test_user_data_survives(owned: list[tuple[str, int]], generation: int) -> No
     ("topics", "written"),
     [
         (["zeta", "alpha", "m"], ["zeta", "alpha", "m"]),
-        # "Aa" and "BB" have one hash code: the later one comes first in their bucket
+        # "Aa" and "BB" have equal hash codes: the later one comes first in their bucket
         (["Aa", "BB"], ["BB", "Aa"]),
         (["BB", "Aa"], ["Aa", "BB"]),
     ],
 )
 def test_topics_come_in_hash_map_order(topics: list[str], written: list[str]) -> None:
-    """Version 1 lists topics as a Java HashMap that was filled by computeIfAbsent does."""
+    """Version 1 lists topics in the order of a Java HashMap that was filled by computeIfAbsent."""
     assert list(decode_sticky(encode_sticky(from_pairs([(topic, 0) for topic in topics]), 1)).owned.topics) == written
 
 
 def test_version_0_lists_topics_as_they_came() -> None:
-    """Version 0 keeps the order in which the topics first occur."""
+    """Version 0 keeps the order in which topics first occur."""
     owned = from_pairs([("zeta", 1), ("alpha", 0), ("zeta", 0)])
     assert to_pairs(decode_sticky(encode_sticky(owned, None, 0)).owned) == [("zeta", 1), ("zeta", 0), ("alpha", 0)]
 
@@ -76,7 +76,7 @@ def test_map_grows_at_the_next_question() -> None:
     ],
 )
 def test_what_kafka_cannot_read_is_no_ownership(data: str | None, value: StickyUserData) -> None:
-    """Unreadable user data means no partitions in generation -1; what follows a readable message is ignored."""
+    """Unreadable user data means no partitions in generation -1; bytes after a readable message are ignored."""
     assert decode_sticky(None if data is None else bytes.fromhex(data)) == value
 
 
@@ -85,13 +85,13 @@ def test_what_kafka_cannot_read_is_no_ownership(data: str | None, value: StickyU
     [(None, None), (b"", -1), (b"\0\0", -1), (b"\0\0\0\7\0", 7), (b"\xff\xff\xff\xf0", -16)],
 )
 def test_cooperative_generation_is_read_leniently(data: bytes | None, generation: int | None) -> None:
-    """No user data is no generation, too little of it is -1, and what follows is ignored."""
+    """Missing user data means no generation, too few bytes mean -1, and further bytes are ignored."""
     assert decode_cooperative_sticky(data) == generation
 
 
 @given(st.none() | INT32)
 def test_cooperative_generation_survives(generation: int | None) -> None:
-    """A generation comes back as it was written; none comes back as -1."""
+    """A generation is read as it was written; None is read as -1."""
     written = encode_cooperative_sticky(generation)
     assert decode_cooperative_sticky(written) == (-1 if generation is None else generation)
 

@@ -14,13 +14,13 @@ from tests.unit.protocol.test_golden import golden
 
 
 def task(text: str) -> StreamsTask:
-    """The task that is written so."""
+    """The task with this text form."""
     subtopology, partition = text.split("_")
     return StreamsTask(subtopology=int(subtopology), partition=int(partition))
 
 
 def named(task: StreamsTask) -> str:
-    """How a task is written."""
+    """The text form of a task."""
     return f"{task.subtopology}_{task.partition}"
 
 
@@ -37,7 +37,7 @@ def hosts(listed: dict[str, Any]) -> tuple[tuple[tuple[str, int], Pairs], ...]:
 
 @pytest.mark.parametrize(("asked", "answer"), golden("streams-subscription-info"))
 def test_subscription_infos_are_written_as_kafka_writes_them(asked: dict[str, Any], answer: dict[str, Any]) -> None:
-    """An info becomes the bytes that Kafka made of the same values, its hash tables' order of tasks included."""
+    """The bytes of an info equal Kafka's for the same values, including the order of tasks in its hash tables."""
     info = SubscriptionInfo(
         version=asked["version"],
         latest_supported=asked["latest_supported"],
@@ -53,7 +53,7 @@ def test_subscription_infos_are_written_as_kafka_writes_them(asked: dict[str, An
 
 @pytest.mark.parametrize(("asked", "answer"), golden("decode-streams-subscription-info"))
 def test_subscription_infos_are_read_as_kafka_reads_them(asked: dict[str, Any], answer: dict[str, Any]) -> None:
-    """The bytes of an info become the values that Kafka found in them."""
+    """The values of an info equal those that Kafka read from the same bytes."""
     info = decode_subscription_info(bytes.fromhex(asked["hex"]))
     assert info.trailing == b""
     assert answer == {
@@ -71,7 +71,7 @@ def test_subscription_infos_are_read_as_kafka_reads_them(asked: dict[str, Any], 
 
 @pytest.mark.parametrize(("asked", "answer"), golden("streams-assignment-info"))
 def test_assignment_infos_are_written_as_kafka_writes_them(asked: dict[str, Any], answer: dict[str, Any]) -> None:
-    """An info becomes the bytes that Kafka made of the same values, its numbering of topics included."""
+    """The bytes of an info equal Kafka's for the same values, including its numbering of topics."""
     info = AssignmentInfo(
         version=asked["version"],
         commonly_supported=asked["commonly_supported"],
@@ -87,7 +87,7 @@ def test_assignment_infos_are_written_as_kafka_writes_them(asked: dict[str, Any]
 
 @pytest.mark.parametrize(("asked", "answer"), golden("decode-streams-assignment-info"))
 def test_assignment_infos_are_read_as_kafka_reads_them(asked: dict[str, Any], answer: dict[str, Any]) -> None:
-    """The bytes of an info become the values that Kafka found in them; sets have no order."""
+    """The values of an info equal those that Kafka read from the same bytes; sets have no order."""
     info = decode_assignment_info(bytes.fromhex(asked["hex"]))
     assert info.trailing == b""
     assert [named(task) for task in info.active] == answer["active"]

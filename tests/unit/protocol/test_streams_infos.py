@@ -1,4 +1,4 @@
-"""Infos of Kafka Streams: what is written is read again, what cannot be is refused with its place."""
+"""Infos of Kafka Streams: what is written is read again, and invalid input is refused with its place."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HOSTS = st.lists(st.tuples(st.tuples(NAMES, INT32), PAIRS), max_size=2).map(tupl
 
 @st.composite
 def subscriptions(draw: st.DrawFn) -> SubscriptionInfo:
-    """An info of any version."""
+    """A subscription info of any version."""
     version = draw(VERSIONS)
     tasks = draw(st.lists(NAMED_TASKS if version >= 10 else PLAIN_TASKS, max_size=8, unique=True))
     return SubscriptionInfo(
@@ -54,7 +54,7 @@ def subscriptions(draw: st.DrawFn) -> SubscriptionInfo:
 
 @st.composite
 def assignments(draw: st.DrawFn) -> AssignmentInfo:
-    """An info of any version."""
+    """An assignment info of any version."""
     version = draw(VERSIONS)
     tasks = NAMED_TASKS if version >= 10 else PLAIN_TASKS
     return AssignmentInfo(
@@ -71,7 +71,7 @@ def assignments(draw: st.DrawFn) -> AssignmentInfo:
 
 
 def known_before(info: SubscriptionInfo) -> dict[StreamsTask, int]:
-    """What a version tells of offset sums."""
+    """The offset sums that the info's version can express."""
     if info.version >= 7:
         return dict(info.task_offset_sums)
     active = set(info.active_tasks)
@@ -81,7 +81,7 @@ def known_before(info: SubscriptionInfo) -> dict[StreamsTask, int]:
 @settings(deadline=None)
 @given(subscriptions())
 def test_a_subscription_info_is_read_as_it_was_written(info: SubscriptionInfo) -> None:
-    """Every field that the version has comes back, and the others have their defaults."""
+    """Every field of the version is read back, and the others have their defaults."""
     back = decode_subscription_info(encode_subscription_info(info))
     version = info.version
     assert dict(back.task_offset_sums) == known_before(info)
@@ -96,7 +96,7 @@ def test_a_subscription_info_is_read_as_it_was_written(info: SubscriptionInfo) -
 @settings(deadline=None)
 @given(assignments())
 def test_an_assignment_info_is_read_as_it_was_written(info: AssignmentInfo) -> None:
-    """Every field that the version has comes back, and the others have their defaults."""
+    """Every field of the version is read back, and the others have their defaults."""
     back = decode_assignment_info(encode_assignment_info(info))
     fields = {"version": 1, "active": 1, "standby": 1, "trailing": 1, "partitions_by_host": 2, "commonly_supported": 3}
     fields |= {"err_code": 4, "standby_partitions_by_host": 6, "next_rebalance_ms": 7}
@@ -120,7 +120,7 @@ def damaged(draw: st.DrawFn) -> bytes:
 @settings(deadline=None, max_examples=100)
 @given(damaged() | st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    """Whatever comes in, the readers give a value that can be written again, or ProtocolError with a place in it."""
+    """The readers return a value that can be written again, or raise ProtocolError with a place in the bytes."""
     codecs: list[tuple[Callable[[bytes], Any], Callable[[Any], bytes]]] = [
         (decode_subscription_info, encode_subscription_info),
         (decode_assignment_info, encode_assignment_info),
@@ -133,14 +133,14 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
         else:
             if value.version <= 11:
                 written = encode(value)
-                assert sorted(encode(decode(written))) == sorted(written)  # hash tables may turn an order round
+                assert sorted(encode(decode(written))) == sorted(written)  # hash tables may reverse an order
             continue
         assert 0 <= place <= len(data)
         assert field
 
 
 def test_a_newer_version_tells_its_versions_only() -> None:
-    """Version probing: of an info from the future Kafka reads the two version numbers, and so does this."""
+    """Version probing: of an unknown newer version Kafka reads only the two version numbers, and so does this."""
     info = decode_subscription_info(bytes.fromhex("0000000c0000000eabcdef"))
     assert (info.version, info.latest_supported, info.trailing) == (12, 14, b"\xab\xcd\xef")
     with pytest.raises(ProtocolError, match="version 12"):
@@ -172,7 +172,7 @@ NAMED = StreamsTask(topology="orders", subtopology=0, partition=0)
     ],
 )
 def test_what_cannot_be_written_is_refused(info: SubscriptionInfo | AssignmentInfo, message: str) -> None:
-    """A value that no message can hold is refused with what would be right."""
+    """A value that no message can hold is refused, and the error names the limit."""
     with pytest.raises(ProtocolError, match=message):
         encode_subscription_info(info) if isinstance(info, SubscriptionInfo) else encode_assignment_info(info)
 
@@ -194,7 +194,7 @@ def test_what_cannot_be_written_is_refused(info: SubscriptionInfo | AssignmentIn
     ],
 )
 def test_malformed_assignment_infos_are_refused(written: str, message: str) -> None:
-    """Bytes that are no info are refused with their place."""
+    """Bytes that are no info are refused, and the error names the place or the reason."""
     with pytest.raises(ProtocolError, match=message):
         decode_assignment_info(bytes.fromhex(written))
 
@@ -210,13 +210,13 @@ def test_malformed_assignment_infos_are_refused(written: str, message: str) -> N
     ],
 )
 def test_malformed_subscription_infos_are_refused(written: str, message: str) -> None:
-    """Bytes that are no info are refused with their place."""
+    """Bytes that are no info are refused, and the error names the place or the reason."""
     with pytest.raises(ProtocolError, match=message):
         decode_subscription_info(bytes.fromhex(written))
 
 
 def test_hash_tables_list_what_collides_as_java_does() -> None:
-    """Keys of one bucket: those that were put come in their order, those that were computed the latest first."""
+    """In one bucket, keys from `put` keep their order; keys from `computeIfAbsent` come latest first."""
     keys = ["Aa", "BB"]
     assert string_hash("Aa") == string_hash("BB") == 2112
     assert put_order(keys, string_hash) == keys

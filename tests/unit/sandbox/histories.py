@@ -17,12 +17,12 @@ def _ns(seconds: float) -> int:
 
 
 def told(kind: str, at: float, *partitions: Partition, generation: int = -1) -> Event:
-    """A member was told something about partitions."""
+    """An event that a member got about partitions."""
     return Event(kind=kind, ms=0, ns=_ns(at), partitions=frozenset(partitions), generation=generation)
 
 
 def ran(at: float, partition: Partition, first: int, last: int, *, until: float = 0.0, kind: str = "records") -> Event:
-    """Somebody read, or the feeder wrote, so many offsets; until later than `at` if given."""
+    """A read, or a write of the feeder, of an offset range; it ends at `until` if that is later than `at`."""
     end = _ns(max(at, until))
     return Event(
         kind=kind,
@@ -38,22 +38,22 @@ def ran(at: float, partition: Partition, first: int, last: int, *, until: float 
 
 
 def wrote(at: float, partition: Partition, first: int, last: int) -> Event:
-    """The feeder's word."""
+    """A write of the feeder."""
     return ran(at, partition, first, last, kind="written")
 
 
 def committed(at: float, offsets: Mapping[Partition, int]) -> Event:
-    """A coordinator confirmed a commit."""
+    """A commit that a coordinator confirmed."""
     return Event(kind="committed", ms=0, ns=_ns(at), offsets=dict(offsets))
 
 
 def kept(at: float, offsets: Mapping[Partition, int]) -> Event:
-    """What the coordinator had."""
+    """The committed offsets that the coordinator has."""
     return Event(kind="kept", ms=0, ns=_ns(at), offsets=dict(offsets))
 
 
 def history(written: Iterable[Event] = (), *, coordinator: Iterable[Event] = (), **members: Iterable[Event]) -> History:
-    """Members by name."""
+    """A history with members by name."""
     return History(
         members={name: tuple(sorted(events, key=lambda event: event.ns)) for name, events in members.items()},
         written=tuple(written),

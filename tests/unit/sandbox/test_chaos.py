@@ -1,4 +1,4 @@
-"""The schedule of a chaos run, and the judgement of two runs."""
+"""The schedule of a chaos run, and the verdict on two runs."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def _run(*outcomes: Outcome) -> Run:
 
 
 def test_a_group_that_no_agent_was_in_is_held_against_none() -> None:
-    """One of kafkajs that leads itself, which the agent only observes, stops for as long as its client needs."""
+    """A kafkajs group that leads itself and is only observed by the agent does not count, however long it stops."""
     own = replace(_outcome(1, "broker-killed", 30.0), beside=frozenset({"eager"}))
     assert own.stop == 0.1
     assert judge(_run(own), _run(_outcome(1, "broker-killed", 1.0))).complaints == ()
 
 
 def test_a_seed_draws_the_same_faults_again() -> None:
-    """Another seed draws others, and each is numbered."""
+    """Another seed draws other faults; all faults are numbered."""
     drawn = draw(1, faults=70, kinds=list(KINDS), groups=["a", "b"])
     assert drawn == draw(1, faults=70, kinds=list(KINDS), groups=["a", "b"])
     assert drawn != draw(2, faults=70, kinds=list(KINDS), groups=["a", "b"])
@@ -60,7 +60,7 @@ def test_a_seed_draws_the_same_faults_again() -> None:
 
 
 def test_no_kind_is_left_out_for_long() -> None:
-    """Every round of a schedule has each kind once."""
+    """Every round of a schedule contains each kind once."""
     kinds = list(KINDS)
     drawn = draw(7, faults=2 * len(kinds), kinds=kinds, groups=["a"])
     for begin in (0, len(kinds)):
@@ -68,13 +68,13 @@ def test_no_kind_is_left_out_for_long() -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    """The error says which there are."""
+    """The error lists the known kinds."""
     with pytest.raises(SandboxError, match="no such kind of fault: earthquake; there are worker-killed"):
         draw(1, faults=1, kinds=["earthquake"], groups=["a"])
 
 
 def test_what_a_machine_cannot_do_is_left_out_and_said() -> None:
-    """Without root and a compiler neither network, clock nor disk is touched; everything else is."""
+    """Without root and a compiler, faults of network, clock and disk are left out; all others are possible."""
     assert possible(_ALL) == list(KINDS)
     assert _ALL.missing() == []
     left = set(KINDS) - set(possible(_NONE))
@@ -83,7 +83,7 @@ def test_what_a_machine_cannot_do_is_left_out_and_said() -> None:
 
 
 def test_two_seconds_more_than_without_an_agent_are_too_long() -> None:
-    """A run is held against the longest stop of the run without an agent, and each kind is told beside its like."""
+    """A run is compared with the longest stop of the run without an agent, and each kind with the same kind there."""
     without = _run(_outcome(1, "worker-killed", 1.0), _outcome(2, "member-killed", 6.0))
     fine = judge(_run(_outcome(1, "worker-killed", 2.9), _outcome(2, "member-killed", 7.9)), without)
     assert (fine.complaints, [row.too_long for row in fine.rows]) == ((), [False, False])
@@ -104,7 +104,7 @@ def test_a_rebalance_that_nobody_explains_is_wrong() -> None:
 
 
 def test_a_member_that_ends_by_itself_is_wrong_unless_its_client_is_known_for_it() -> None:
-    """No application may die for an agent; kafka-python's die when a broker goes that they ask for metadata."""
+    """Agents must not end applications; kafka-python ends by itself if a broker stops that it asks for metadata."""
     own = "kafka-python-4-rack-a ended by itself: kafka.errors.KafkaConnectionError: 111 ECONNREFUSED"
     other = "kafka-python-4-rack-a ended by itself: IllegalStateError: no topic"
     outcomes = [
@@ -121,7 +121,7 @@ def test_a_member_that_ends_by_itself_is_wrong_unless_its_client_is_known_for_it
 
 
 def test_a_group_without_consumers_that_is_not_as_without_agents_is_wrong() -> None:
-    """Each violation is a complaint, of the fault or of the end of the run, and they are counted."""
+    """Each violation is a complaint, of the fault or of the end of the run, and violations are counted."""
     emptied = replace(_outcome(4, "group-emptied", 0.1), violations=("idle cannot be deleted",))
     verdict = judge(replace(_run(emptied), violations=("eager is not empty",)), _run(_outcome(4, "group-emptied", 0.1)))
     assert verdict.complaints == (
@@ -132,7 +132,7 @@ def test_a_group_without_consumers_that_is_not_as_without_agents_is_wrong() -> N
 
 
 def test_what_the_histories_hold_is_counted_and_told_with_its_fault() -> None:
-    """Lost records are counted one by one, each finding with the fault before it; one run alone is judged too."""
+    """Lost records are counted one by one, each finding names the fault before it; one run alone is judged too."""
     skipped = Finding(
         kind=Kind.SKIPPED, partition=("eager", 0), since_ns=21_000_000_000, until_ns=21_000_000_000, offsets=(5, 9)
     )
@@ -159,7 +159,7 @@ def test_what_the_histories_hold_is_counted_and_told_with_its_fault() -> None:
     ],
 )
 def test_kafkajs_reads_again_where_a_coordinator_moves(kind: str, member: str, complaints: int) -> None:
-    """Its coordinator moved, generation 1 went on, and both members began below what they had committed."""
+    """Its coordinator moved, generation 1 continued, and both members began below their commits: no complaint."""
     again = Finding(
         kind=Kind.READ_AGAIN,
         partition=("kafkajs", 5),
@@ -173,7 +173,7 @@ def test_kafkajs_reads_again_where_a_coordinator_moves(kind: str, member: str, c
 
 
 def test_a_kept_run_says_all_that_it_said(tmp_path: Path) -> None:
-    """Half of a long comparison was lost with the other half, which took an hour and broke."""
+    """A saved run is loaded unchanged; a comparison once lost one half when the other broke after an hour."""
     again = Finding(kind=Kind.READ_AGAIN, partition=("t", 0), since_ns=1, until_ns=2, members=("a",), offsets=(7, 7))
     led = replace(_run(_outcome(1, "broker-killed", 0.1, unexplained={"eager": (4, 5)})), findings={"eager": (again,)})
     alone = replace(led, outcomes=tuple(replace(outcome, led=None) for outcome in led.outcomes))
@@ -184,7 +184,7 @@ def test_a_kept_run_says_all_that_it_said(tmp_path: Path) -> None:
 
 
 def test_what_kafkajs_waits_by_its_own_choice_is_no_stop() -> None:
-    """It starts its consumer anew after a time that it draws at random; what the group takes beyond that counts."""
+    """The client restarts its consumer after a random time, which is subtracted; the rest of the stop counts."""
     second = 1_000_000_000
     said = Event(kind="error", ms=0, ns=2 * second, message="Restarting the consumer in 12390ms")
     read = history([wrote(1.0, T0, 0, 0), wrote(1.5, T0, 1, 1)], one=[ran(1.1, T0, 0, 0), said, ran(20.0, T0, 1, 1)])

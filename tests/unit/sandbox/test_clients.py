@@ -1,4 +1,4 @@
-"""docs/clients.md is made of a run's document, and what such a run says of groups follows from their members' lines."""
+"""docs/clients.md is made from a run's document, and a run's facts on groups come from their members' lines."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ COURSE = Course(
 
 
 def test_a_group_has_begun_when_every_partition_has_an_owner() -> None:
-    """Counted from the first member's start; what is revoked meanwhile has none."""
+    """The time counts from the first member's start; a partition that is revoked meanwhile has no owner."""
     assert first_assignment(BORN, 2) == 3.0
     assert first_assignment(BORN, 3) == inf
     assert first_assignment([*BORN, _event("assigned", 4.5, "b", (2,))], 3) == 3.5
@@ -51,19 +51,19 @@ def test_a_group_has_begun_when_every_partition_has_an_owner() -> None:
 
 
 def test_there_is_a_member_for_every_client() -> None:
-    """Java's own, those on Python and the foreign ones, each with its default and at most one assignor more."""
+    """Java, Python and foreign clients are included, each with its default and at most one other assignor."""
     assert set(CLIENTS) == {"java", *PYTHON_CLIENTS, *FOREIGN_CLIENTS}
     assert len(variants(CLIENTS)) == len(CLIENTS) + sum(len(more) for _, _, more in CLIENTS.values())
 
 
 def test_a_document_is_read_as_it_was_written() -> None:
-    """Through JSON."""
+    """A document survives the way through JSON."""
     document = Document(births=(BIRTHS,), courses=(COURSE,))
     assert from_json(json.loads(json.dumps(as_json(document)))) == document
 
 
 def test_what_is_new_takes_the_place_of_what_was_known() -> None:
-    """The rest stays, in the order of the clients."""
+    """New results replace old ones; the rest stays, in the order of the clients."""
     other = Births(
         **{**as_json(Document(births=(BIRTHS,)))["births"][0], "client": "sarama", "findings": (), "logged": ()}
     )
@@ -76,7 +76,7 @@ def test_what_is_new_takes_the_place_of_what_was_known() -> None:
 
 
 def test_the_page_shows_what_was_found() -> None:
-    """A row for each group, with the reason where it is refused."""
+    """Each group has a row, with the reason if it is refused."""
     page = render(Document(births=(BIRTHS,), courses=(COURSE,)))
     assert "| Java 4.3, range | 3 | 20 of 20 | 6.1 s | 6.2 s | 0.4 s | 0.6 s |" in page
     assert "| kafkajs, RoundRobinAssigner | into the running group | its leader |" in page
@@ -84,7 +84,7 @@ def test_the_page_shows_what_was_found() -> None:
 
 
 def test_the_page_of_the_documentation_is_that_of_its_document() -> None:
-    """Nobody has written in it by hand, and its document has nothing to complain of; what it lacks the page names."""
+    """The page has no manual edits and names missing results; its document has no complaints."""
     document = from_json(json.loads((ROOT / "docs" / "clients.json").read_text(encoding="utf-8")))
     assert (ROOT / "docs" / "clients.md").read_text(encoding="utf-8") == render(document)
     assert document.complaints == []

@@ -1,4 +1,4 @@
-"""The checker finds each kind of fault that is planted, and blames nobody for what Kafka does not promise."""
+"""The checker finds each kind of planted fault, and reports nothing that Kafka does not promise."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def _kinds(found: list[Finding]) -> list[Kind]:
 
 
 def _handed_over(*, revoked: float = 10.0, assigned: float = 11.0, first: int = 10, floor: int = 10) -> History:
-    """One reads 0 to 9 of T0 and commits; another goes on with `first` from `assigned` on."""
+    """One member reads 0 to 9 of T0 and commits; another continues at `first` from `assigned` on."""
     one = [
         told("assigned", 1, T0, generation=1),
         *(ran(number + 1, T0, number, number) for number in range(9)),
@@ -39,12 +39,12 @@ def _handed_over(*, revoked: float = 10.0, assigned: float = 11.0, first: int = 
 
 
 def test_a_hand_over_in_good_order_has_no_findings() -> None:
-    """Nothing is wrong where one owner follows the other from the commit on, within the bounds."""
+    """There is no finding if one owner follows the other at the commit, within the bounds."""
     assert check(_handed_over(), Bounds(unowned=7.0, stop=3.0)) == []
 
 
 def test_a_partition_of_two_members_in_one_generation_is_found() -> None:
-    """Both are named, with the time in which both had it."""
+    """The finding names both members and the time in which both owned the partition."""
     one = [told("assigned", 1, T0, T1, generation=3), told("revoked", 5, T0, generation=4), told("revoked", 9, T1)]
     two = [told("assigned", 4, T0, generation=4), told("revoked", 9, T0)]
     (found,) = check(history(one=one, two=two), _BOUNDS)
@@ -53,28 +53,28 @@ def test_a_partition_of_two_members_in_one_generation_is_found() -> None:
 
 
 def test_a_zombie_is_no_fault() -> None:
-    """A member that slept beyond its session believes to own what was given away in a later generation."""
+    """A member that slept beyond its session may believe that it owns partitions assigned in a later generation."""
     one = [told("assigned", 1, T0, generation=3), told("lost", 9, T0)]
     two = [told("assigned", 4, T0, generation=4), told("revoked", 9, T0)]
     assert check(history(one=one, two=two), _BOUNDS) == []
 
 
 def test_members_that_tell_no_generation_are_held_to_the_time() -> None:
-    """Without generations whatever overlaps is owned twice."""
+    """Without generations every overlap in time is owned twice."""
     one = [told("assigned", 1, T0), told("lost", 9, T0)]
     two = [told("assigned", 4, T0, generation=4), told("revoked", 9, T0)]
     assert _kinds(check(history(one=one, two=two), _BOUNDS)) == [Kind.OWNED_TWICE]
 
 
 def test_a_generation_that_is_told_later_counts() -> None:
-    """A cooperative member that goes on in the next generation owns there what it was not told to give up."""
+    """A cooperative member that joins the next generation still owns there what was not revoked."""
     one = [told("assigned", 1, T0, generation=3), told("joined", 4, generation=4), told("revoked", 9, T0)]
     two = [told("assigned", 5, T0, generation=4), told("revoked", 9, T0)]
     assert _kinds(check(history(one=one, two=two), _BOUNDS)) == [Kind.OWNED_TWICE]
 
 
 def test_a_partition_of_nobody_is_found() -> None:
-    """Between two owners, and after the last one; a member that was killed had what it had until its last word."""
+    """It is found between two owners and after the last one; a killed member owned it until its last line."""
     one = [told("assigned", 1, T0, generation=1), told("joined", 2, generation=1)]
     two = [told("assigned", 8, T0, generation=2), told("revoked", 10, T0, generation=2), told("closed", 16)]
     found = check(history(one=one, two=two), _BOUNDS)
@@ -82,7 +82,7 @@ def test_a_partition_of_nobody_is_found() -> None:
 
 
 def test_a_record_that_nobody_read_is_found() -> None:
-    """Within what was read, and at its end if it is known to have been written; all of it if nobody read at all."""
+    """It is found among the records read and at the end of those written; all records if none was read."""
     one = [told("assigned", 1, T0, T1), ran(2, T0, 0, 4), ran(2.5, T0, 6, 8), told("closed", 3)]
     written = [wrote(1, T0, 0, 9), wrote(1, T1, 0, 1)]
     found = [finding for finding in check(history(written, one=one), _BOUNDS) if finding.kind is Kind.SKIPPED]
@@ -92,25 +92,25 @@ def test_a_record_that_nobody_read_is_found() -> None:
 
 
 def test_reading_below_the_commit_in_force_is_found() -> None:
-    """Whoever becomes the owner after a commit has to begin there."""
+    """A member that becomes the owner after a commit must begin there."""
     (found,) = check(_handed_over(first=7), Bounds(unowned=7.0, stop=3.0))
     assert (found.kind, found.members, found.offsets) == (Kind.READ_AGAIN, ("two",), (7, 9))
 
 
 def test_reading_again_what_was_not_committed_is_no_fault() -> None:
-    """At least once is what Kafka promises."""
+    """Kafka promises only at least once."""
     assert check(_handed_over(first=7, floor=7), Bounds(unowned=7.0, stop=3.0)) == []
 
 
 def test_reading_backwards_is_found() -> None:
-    """An owner that goes on being the owner reads nothing twice."""
+    """A member that stays the owner reads nothing twice."""
     one = [told("assigned", 1, T0), ran(2, T0, 0, 9), ran(3, T0, 5, 12), told("closed", 4)]
     (found,) = check(history(one=one), _BOUNDS)
     assert (found.kind, found.offsets) == (Kind.READ_AGAIN, (5, 9))
 
 
 def test_a_stop_is_found() -> None:
-    """It lasts from the last read to the next one, and to the end if there is none, while there are records."""
+    """A stop lasts from the last read to the next one or to the end, while there are records."""
     one = [told("assigned", 0, T0), ran(1, T0, 0, 0), ran(6, T0, 1, 1), told("closed", 10.5)]
     found = check(history([wrote(0, T0, 0, 9)], one=one), _BOUNDS)
     found = [finding for finding in found if finding.kind is Kind.STOP]
@@ -118,7 +118,7 @@ def test_a_stop_is_found() -> None:
 
 
 def test_a_stop_ends_with_a_read_of_what_was_read_before() -> None:
-    """A new owner begins at the commit; until then nobody has read, and from then on somebody does."""
+    """A new owner begins at the commit; its first read ends the stop, even if the record was read before."""
     one = [told("assigned", 0, T0), ran(1, T0, 0, 9)]
     two = [told("assigned", 7, T0), ran(7, T0, 5, 9), ran(7.2, T0, 10, 30), told("closed", 7.3)]
     found = stops(history([wrote(0.5, T0, 0, 30)], one=one, two=two), least=0.5)
@@ -126,19 +126,19 @@ def test_a_stop_ends_with_a_read_of_what_was_read_before() -> None:
 
 
 def test_nobody_stops_where_there_is_nothing_to_read() -> None:
-    """A record that is written late is read late."""
+    """There is no stop while no unread record exists."""
     one = [told("assigned", 0, T0), ran(1, T0, 0, 0), ran(6, T0, 1, 1), told("closed", 20)]
     assert check(history([wrote(0, T0, 0, 0), wrote(5.5, T0, 1, 1)], one=one), _BOUNDS) == []
 
 
 def test_a_run_that_took_long_is_no_stop() -> None:
-    """Reads that follow each other are one run, from its first to its last record."""
+    """Consecutive reads are one run, from its first to its last record."""
     one = [told("assigned", 0, T0), ran(1, T0, 0, 400, until=9), ran(9.1, T0, 401, 401), told("closed", 9.2)]
     assert stops(history(one=one), least=0.5) == []
 
 
 def test_the_longest_stop_of_a_time_is_one_that_overlaps_it() -> None:
-    """Others do not count, however long."""
+    """Other stops do not count, however long they are."""
     one = [told("assigned", 0, T0), ran(1, T0, 0, 0), ran(2, T0, 1, 1), ran(7, T0, 2, 2), told("closed", 7)]
     found = stops(history(one=one), least=0.5)
     second = 1_000_000_000
@@ -153,7 +153,7 @@ _LINES = (
 
 
 def test_files_are_read_and_checked(tmp_path: Path) -> None:
-    """One file for each member and one for the feeder; what a killed member did not finish to say is ignored."""
+    """Members and feeder have one file each; an incomplete last line of a killed member is ignored."""
     member, written = tmp_path / "one.jsonl", tmp_path / "written.jsonl"
     member.write_text(_LINES + '{"event":"reco', encoding="utf-8")
     written.write_text(
@@ -166,7 +166,7 @@ def test_files_are_read_and_checked(tmp_path: Path) -> None:
 
 
 def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
-    """The error names the file and what should be in it."""
+    """The error names the file and says what it should contain."""
     foreign = tmp_path / "x.txt"
     with pytest.raises(SandboxError, match="cannot read"):
         read_history([foreign])
@@ -176,7 +176,7 @@ def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_command_says_what_was_wrong(tmp_path: Path) -> None:
-    """Exit code 0 without findings, 1 with them, 2 where there is nothing to check."""
+    """Exit code 0 without findings, 1 with findings, 2 if there is nothing to check."""
     import typer  # noqa: PLC0415 - for this test only
 
     from sandbox.history.__main__ import main  # noqa: PLC0415 - see above
@@ -193,7 +193,7 @@ def test_the_command_says_what_was_wrong(tmp_path: Path) -> None:
 
 
 def test_an_offset_that_the_coordinator_has_no_more_is_found() -> None:
-    """Gone, or lower than what a member was told is committed; a commit that came later is not asked for."""
+    """It is missing or lower than what a member knows as committed; later commits are not expected."""
     one = [told("assigned", 1, T0, T1, generation=1), committed(2, {T0: 5, T1: 7}), committed(4, {T0: 9, T1: 9})]
     has = [kept(3, {T0: 5, T1: 7}), kept(5, {T0: 8})]
     found = check(history(coordinator=has, one=one), Bounds(unowned=60.0, stop=60.0))
@@ -205,14 +205,14 @@ def test_an_offset_that_the_coordinator_has_no_more_is_found() -> None:
 
 
 def test_a_stop_counts_from_when_there_was_somebody_to_read() -> None:
-    """What was before is cut off, and a stop that was over by then goes."""
+    """Time before it is cut off, and a stop that had ended by then is dropped."""
     second = 1_000_000_000
     found = [Stop(partition=T0, since_ns=0, until_ns=2 * second), Stop(partition=T1, since_ns=0, until_ns=9 * second)]
     assert clipped(found, 4 * second) == [Stop(partition=T1, since_ns=4 * second, until_ns=9 * second)]
 
 
 def test_a_stop_is_shorter_by_the_waits_that_it_shares_time_with() -> None:
-    """Waits of several members count once where they overlap; what lies outside of the stop does not count."""
+    """Overlapping waits of several members count once; waits outside of the stop do not count."""
     second = 1_000_000_000
     found = [Stop(partition=T1, since_ns=2 * second, until_ns=20 * second)]
     waits = [(3 * second, 12 * second), (4 * second, 15 * second), (19 * second, 30 * second), (0, second)]

@@ -1,4 +1,4 @@
-"""A history that a correct group leaves has no findings, whatever its load and rebalances; any fault in it is found."""
+"""A correct group's history has no findings, whatever its load and rebalances; any fault planted in it is found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MEMBERS = ("one", "two", "three")
 
 
 class _Group:
-    """A correct group, played: every partition has one owner, which reads and commits, and hands over in good order."""
+    """A simulated correct group: every partition has one owner, which reads, commits and hands over cleanly."""
 
     def __init__(self, partitions: int) -> None:
         self.now = _SECOND
@@ -36,7 +36,7 @@ class _Group:
         self.events[name].append(Event(kind=kind, ms=0, ns=self.now, **fields))  # type: ignore[arg-type]
 
     def rebalance(self, choice: int, *, abrupt: bool) -> None:
-        """Everybody gives up everything and gets another share; abrupt is without a last commit."""
+        """All members lose their partitions and get others; `abrupt` means without a last commit."""
         for name in sorted(set(self.owner.values())):
             own = [partition for partition, owner in self.owner.items() if owner == name]
             if not abrupt:
@@ -51,7 +51,7 @@ class _Group:
             self.say(name, "assigned", partitions=frozenset(own), generation=self.generation)
 
     def read(self, count: int) -> None:
-        """Something is written to each partition, and each owner reads it."""
+        """Records are written to each partition, and each owner reads them."""
         for partition in self.partitions:
             self.now += _SECOND // 1000
             end = max((event.last for event in self.written if partition in event.partitions), default=-1)
@@ -99,7 +99,7 @@ _STEPS = st.lists(
 
 @st.composite
 def _groups(draw: st.DrawFn) -> _Group:
-    """A group that has read, has rebalanced in good order, and has read again; before and between whatever comes."""
+    """A group that has read, rebalanced cleanly and read again, with any steps before."""
     group = _Group(draw(st.integers(1, 4)))
     steps = draw(_STEPS)
     for kind, number in [("rebalance", 0), *steps, ("read", 5), ("rebalance", 1), ("read", 5)]:
@@ -114,12 +114,12 @@ def _groups(draw: st.DrawFn) -> _Group:
 
 @given(_groups())
 def test_a_correct_history_has_no_findings(group: _Group) -> None:
-    """Whatever was written, read, committed, handed over in good order or lost."""
+    """This holds for any writes, reads, commits, clean rebalances and losses."""
     assert check(group.history(), _BOUNDS) == []
 
 
 def _reader(history: History, partition: Partition) -> tuple[str, int]:
-    """Who read a partition last, and which of its events that was."""
+    """The member that read a partition last, and the index of that event."""
     return max(
         (
             (name, at)
@@ -155,7 +155,7 @@ def _later(history: History, after: int) -> History:
 
 
 def _owned_twice(history: History, partition: Partition) -> History:
-    """Another member has it too, in the same generation."""
+    """Another member owns it too, in the same generation."""
     name, at = _reader(history, partition)
     read = history.members[name][at]
     generation = max(event.generation for event in history.members[name])
@@ -168,7 +168,7 @@ def _owned_twice(history: History, partition: Partition) -> History:
 
 
 def _unowned(history: History, partition: Partition) -> History:
-    """The last owners get what they get ten seconds late."""
+    """The last owners get their partitions ten seconds late."""
     name, _ = _reader(history, partition)
     last = max(event.ns for event in history.members[name] if event.kind == "assigned")
     first = min(
@@ -181,7 +181,7 @@ def _unowned(history: History, partition: Partition) -> History:
 
 
 def _skipped(history: History, partition: Partition) -> History:
-    """The last read leaves its last record out."""
+    """The last read omits its last record."""
     name, at = _reader(history, partition)
 
     def change(events: tuple[Event, ...]) -> tuple[Event, ...]:
@@ -201,7 +201,7 @@ def _read_again(history: History, partition: Partition) -> History:
 
 
 def _stop(history: History, partition: Partition) -> History:
-    """Everything is read ten seconds late, from the last read of this partition on."""
+    """Everything from the last read of this partition on happens ten seconds late."""
     name, at = _reader(history, partition)
     return _later(history, history.members[name][at].ns - 1)
 
@@ -217,7 +217,7 @@ _PLANTS: dict[Kind, Callable[[History, Partition], History]] = {
 
 @given(_groups(), st.sampled_from(sorted(_PLANTS)), st.data())
 def test_any_planted_fault_is_found(group: _Group, kind: Kind, data: st.DataObject) -> None:
-    """A single fault of any kind, in any partition of any history."""
+    """A single fault of any kind is found in any partition of any history."""
     partition = data.draw(st.sampled_from(group.partitions))
     found = check(_PLANTS[kind](group.history(), partition), _BOUNDS)
     assert kind in {finding.kind for finding in found if finding.partition == partition}

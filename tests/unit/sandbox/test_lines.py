@@ -9,7 +9,7 @@ from sandbox.members.process import read_event
 
 
 def test_a_command_line_says_all_settings() -> None:
-    """What one end writes as arguments the other reads back."""
+    """Arguments written by one end are read back equal by the other."""
     settings = MemberSettings(
         bootstrap="127.0.0.1:1,127.0.0.1:2",
         group="g",
@@ -26,13 +26,13 @@ def test_a_command_line_says_all_settings() -> None:
 
 
 def test_python_clients_get_their_own_names_and_types() -> None:
-    """Dots become underscores, numbers and booleans become values."""
+    """Dots become underscores, and texts become numbers and booleans."""
     given = {"session.timeout.ms": "6000", "check.crcs": "False", "client.id": "a-1"}
     assert python_settings(given) == {"session_timeout_ms": 6000, "check_crcs": False, "client_id": "a-1"}
 
 
 def test_consecutive_reads_are_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    """Reads are gathered by partition, cut where an offset is skipped, and printed before any other event."""
+    """Reads are collected by partition, split where an offset is skipped, and printed before any other event."""
     recorder = Recorder()
     for offset in (5, 6, 7, 9):
         recorder.read("t", 0, offset)
@@ -45,7 +45,7 @@ def test_consecutive_reads_are_one_line(capsys: pytest.CaptureFixture[str]) -> N
 
 
 def test_a_line_is_read_as_an_event(capsys: pytest.CaptureFixture[str]) -> None:
-    """What a recorder prints comes back as the same event."""
+    """A line that a recorder prints is read back as the same event."""
     recorder = Recorder()
     recorder.read("t", 3, 4)
     recorder.event("statistics", brokers={"1": 10, "2": 20})
@@ -57,6 +57,6 @@ def test_a_line_is_read_as_an_event(capsys: pytest.CaptureFixture[str]) -> None:
 
 @pytest.mark.parametrize("line", [b"", b"text", b"[]", b"{}", b'{"event":"records","ms":1}'])
 def test_a_foreign_line_is_refused(line: bytes) -> None:
-    """Anything that is no event is refused with the line in the message."""
+    """A line that is no event is refused, with an error that says so."""
     with pytest.raises(ValueError, match="not a line of a member"):
         read_event(line)

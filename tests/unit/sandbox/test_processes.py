@@ -27,7 +27,7 @@ def _gone(pid: int) -> bool:
 
 
 def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
-    """After kill -9 of the program that started it, also from a thread that has ended, a child is gone."""
+    """After kill -9 of the program that started it, a child ends, even if an ended thread had started it."""
     program = """
 import subprocess, sys, threading, time
 from sandbox.processes import spawn
@@ -48,7 +48,7 @@ time.sleep(60)
 
 
 def test_a_stubborn_child_is_killed() -> None:
-    """A child that ignores SIGTERM is killed when its time is over, and its own children with it."""
+    """A child that ignores SIGTERM is killed after the timeout, together with its own children."""
     script = "trap '' TERM; sleep 60 & echo $!; while :; do wait; done"
     process = spawn(["sh", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     assert process.stdout is not None
@@ -59,7 +59,7 @@ def test_a_stubborn_child_is_killed() -> None:
 
 
 def test_an_early_end_shows_the_log(tmp_path: Path) -> None:
-    """Waiting for a line fails with the log's last lines when the process ends without it."""
+    """If the process ends early, waiting for a line fails with the log's last lines."""
     log = tmp_path / "log"
     with log.open("wb") as out:
         process = spawn(["sh", "-c", "echo first; echo last; exit 3"], stdout=out, stderr=subprocess.STDOUT)
@@ -69,6 +69,6 @@ def test_an_early_end_shows_the_log(tmp_path: Path) -> None:
 
 
 def test_a_missing_program_is_named() -> None:
-    """A program that does not exist is named, with what installs it."""
+    """The error names the missing program and what installs it."""
     with pytest.raises(SandboxError, match=r"no-such-program.*scripts/setup"):
         spawn(["no-such-program"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

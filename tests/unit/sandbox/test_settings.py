@@ -1,4 +1,4 @@
-"""The properties that the sandbox's nodes start with."""
+"""The properties with which the sandbox's nodes start."""
 
 import socket
 from pathlib import Path
@@ -13,7 +13,7 @@ def _written(folder: Path, node: NodeSettings, more: dict[str, str]) -> dict[str
 
 
 def test_a_broker_has_its_rack_and_formatted_storage(tmp_path: Path) -> None:
-    """A broker's properties name its rack, and later settings win; its storage bears the cluster's id."""
+    """A broker's properties name its rack, later settings override earlier ones; its storage has the cluster's id."""
     node = NodeSettings(id=2, rack="rack-b", port=1002, controller_port=1000)
     written = _written(tmp_path, node, {"num.io.threads": "9"})
     assert written["broker.rack"] == "rack-b"
@@ -29,14 +29,14 @@ def test_a_broker_may_have_no_rack(tmp_path: Path) -> None:
 
 
 def test_the_controller_serves_no_clients(tmp_path: Path) -> None:
-    """The controller listens only as such, and leaves the formatting of its storage to Kafka."""
+    """The controller has only a controller listener, and Kafka formats its storage."""
     written = _written(tmp_path, NodeSettings(id=CONTROLLER, rack=None, port=1, controller_port=1000), {})
     assert written["listeners"] == f"CONTROLLER://{HOST}:1000"
     assert not (tmp_path / f"data-{CONTROLLER}" / "meta.properties").exists()
 
 
 def test_ports_are_free_and_differ() -> None:
-    """Free ports can be bound, and no port comes twice or from what outgoing connections take."""
+    """Ports can be bound, are unique, and lie below the range of outgoing connections."""
     ports = free_ports(5)
     assert len(set(ports)) == 5
     for port in ports:
@@ -46,6 +46,6 @@ def test_ports_are_free_and_differ() -> None:
 
 
 def test_cluster_ids_are_kafkas() -> None:
-    """A cluster id is a new UUID in Kafka's 22 letters each time."""
+    """A cluster id is a new UUID in Kafka's 22 characters each time."""
     assert len(new_cluster_id()) == 22
     assert new_cluster_id() != new_cluster_id()

@@ -1,4 +1,4 @@
-"""The verdict over a soak run, and how replicas move in it: flat figures are fine, growing ones are named."""
+"""The verdict on a soak run, and how replicas move in it: constant figures pass, growing ones are named."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Change = Callable[[float, Process], Process]
 
 
 def _process(seconds: float, pid: int) -> Process:
-    """150 MiB with some noise."""
+    """A process of 150 MiB with some noise."""
     noise = round(seconds) // 10 % 7
     return Process(
         pid=pid,
@@ -55,7 +55,7 @@ def _run(*samples: Sample, seconds: float = _HOUR) -> Run:
 
 
 def _with_worker(run: Run, change: Change) -> Run:
-    """The run, with another `one worker`."""
+    """The run, with `one worker` changed."""
     return replace(
         run,
         samples=tuple(
@@ -95,13 +95,13 @@ def test_an_hour_in_which_nothing_grows_is_fine() -> None:
 
 @pytest.mark.parametrize(("mib", "is_fine"), [(8, True), (12, False), (-12, False)])
 def test_memory_that_grows_by_more_than_a_twentieth_is_named(mib: int, is_fine: bool) -> None:  # noqa: FBT001 - a case
-    """12 MiB an hour of 150 are too much in the 50 minutes after the warm-up, in either direction; 8 are not."""
+    """After the warm-up, 50 minutes at 12 MiB an hour of 150 are too much, up or down; at 8 they are not."""
     complaints = judge(_with_worker(_run(), _growing(mib * _MIB))).complaints
     assert [one.startswith("agent one worker: ") and "MiB" in one for one in complaints] == ([] if is_fine else [True])
 
 
 def test_growth_in_the_warm_up_does_not_count() -> None:
-    """What a process takes in its first ten minutes it may keep."""
+    """Memory that a process takes in its first ten minutes is no growth."""
 
     def change(seconds: float, process: Process) -> Process:
         return replace(process, rss_bytes=round(process.rss_bytes * min(1.0, 0.5 + seconds / 1200)))
@@ -110,7 +110,7 @@ def test_growth_in_the_warm_up_does_not_count() -> None:
 
 
 def test_a_line_that_climbs_is_named_though_the_last_tenth_is_as_the_first() -> None:
-    """Memory that was given back at the very end does not hide that it had grown."""
+    """Memory that is freed at the very end does not hide the growth before."""
 
     def change(seconds: float, process: Process) -> Process:
         grown = 0.0 if seconds > 0.9 * _HOUR else 60 * _MIB * seconds / _HOUR
@@ -122,7 +122,7 @@ def test_a_line_that_climbs_is_named_though_the_last_tenth_is_as_the_first() -> 
 
 @pytest.mark.parametrize("figure", ["descriptors", "threads"])
 def test_more_descriptors_or_threads_are_named(figure: str) -> None:
-    """One more every five minutes is a leak; three more in all may be connections."""
+    """One more every five minutes is a leak; three more in total may be connections."""
 
     def leaking(most: int) -> Change:
         return lambda seconds, process: replace(
@@ -135,7 +135,7 @@ def test_more_descriptors_or_threads_are_named(figure: str) -> None:
 
 
 def test_growing_lag_is_named() -> None:
-    """Two seconds of load are 300 records here."""
+    """The limit is two seconds of load, here 300 records."""
     run = _run()
 
     def with_lag(per_hour: float) -> Run:
@@ -149,7 +149,7 @@ def test_growing_lag_is_named() -> None:
 
 
 def test_a_process_that_was_replaced_or_is_gone_is_named() -> None:
-    """Whatever its memory says: a new process begins anew."""
+    """It is named even if its memory is constant, because a new process starts from zero."""
     (complaint,) = judge(
         _with_worker(_run(), lambda seconds, process: replace(process, pid=99 if seconds > 1800 else process.pid))
     ).complaints
@@ -182,13 +182,13 @@ def test_a_move_that_nobody_followed_a_group_without_a_leader_and_lost_records_a
 
 
 def test_a_run_without_enough_samples_proves_nothing() -> None:
-    """It is a complaint, no pass."""
+    """Too few samples are a complaint."""
     (complaint,) = judge(_run(_sample(0.0), _sample(50.0), seconds=60.0)).complaints
     assert "too few" in complaint
 
 
 def test_each_move_swaps_two_partitions_of_different_brokers() -> None:
-    """Every turn two partitions change places, and each broker keeps as many as it had."""
+    """Each turn two partitions swap brokers, and each broker keeps its number of partitions."""
     placed: tuple[int, ...] = (1, 2, 3, 1, 2, 3)
     seen = {placed}
     for turn in range(60):

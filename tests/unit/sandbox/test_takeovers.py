@@ -1,4 +1,4 @@
-"""docs/takeover.md tells what scripts/takeovers measured, and each row of it was as it should be."""
+"""docs/takeover.md contains the results of scripts/takeovers, and each of them is good."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _rows() -> list[Row]:
 
 
 def test_every_takeover_of_the_page_was_clean() -> None:
-    """Three sizes on three clients, twenty tries each: the agent led, within the time, and nothing was lost."""
+    """Three sizes on three clients, twenty tries each: the agent led within the time limit, and nothing was lost."""
     rows = _rows()
     assert {(row.client, row.members) for row in rows} >= {
         (client, members) for client in ("java", "confluent", "kafka-python") for members in (3, 10, 30)
@@ -27,7 +27,7 @@ def test_every_takeover_of_the_page_was_clean() -> None:
 
 
 def test_the_pauses_of_the_page_are_those_of_the_runs_document() -> None:
-    """A row for each group, in the order of the document."""
+    """The page has a row for each group, in the order of the document."""
     page = (ROOT / "docs" / "takeover.md").read_text("utf-8")
     wanted = "".join(
         f"| {row.members} on {_NAMES[row.client]} | {row.led} of {row.tries} | {row.median_pause_seconds:.2f} s "

@@ -1,4 +1,4 @@
-"""Streams applications for tests of whole assignors: small ones in a line, random ones, and what becomes of a plan."""
+"""Streams applications for assignor tests: from short strings, at random, or after an assignment has taken effect."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ if TYPE_CHECKING:
     from assignors.streams.plugin import TaskAssignment
 
 EVERYTHING = 100_000
-"""The lag of a client that has nothing of a task."""
+"""The lag of a client that has no data of a task."""
 
 Names = dict[str, set[str]]
 
 
 def process(number: int) -> ProcessId:
-    """Client number `number`."""
+    """The process id of client `number`."""
     return ProcessId(uuid=UUID(int=number))
 
 
 def tasks(
     stateful: str = "", stateless: str = "", *, source: str | Iterable[str] = "a", changelog: str = "a"
 ) -> dict[TaskId, TaskInfo]:
-    """Tasks by names in a line, with one source each and, if stateful, a changelog.
+    """Tasks from space-separated names, with one source each and, if stateful, a changelog.
 
     Args:
         stateful: such as "0_0 0_1".
-        stateless: likewise.
+        stateless: in the same format.
         source: racks of the sources' replicas, one for all or one for each task.
         changelog: racks of all changelogs' replicas, a letter each.
     """
@@ -71,11 +71,11 @@ def tasks(
 
 
 def application(infos: Mapping[TaskId, TaskInfo], *clients: dict[str, Any], **configs: Any) -> ApplicationState:
-    """An application whose clients lack all lags that they are not given.
+    """An application; the lag of a stateful task is `EVERYTHING` unless it is given or the client runs the task.
 
     Args:
         infos: the tasks.
-        clients: of each, `rack`, `threads`, `tags`, `active` and `standby` (names in a line), `lags` (by name).
+        clients: of each, `rack`, `threads`, `tags`, `active` and `standby` (space-separated names), `lags` (by name).
         configs: settings.
     """
     stateful = [task for task, info in infos.items() if info.is_stateful]
@@ -104,12 +104,12 @@ def random_application(seed: int, assignor: str) -> ApplicationState:
 
 
 def actives(answer: TaskAssignment) -> list[str]:
-    """The active tasks of each client, a line each."""
+    """The active tasks of each client, one string for each client."""
     return [_line(assignment, TaskType.ACTIVE) for assignment in answer.assignment]
 
 
 def standbys(answer: TaskAssignment) -> list[str]:
-    """The standby tasks of each client, a line each."""
+    """The standby tasks of each client, one string for each client."""
     return [_line(assignment, TaskType.STANDBY) for assignment in answer.assignment]
 
 
@@ -118,7 +118,7 @@ def _line(assignment: KafkaStreamsAssignment, kind: TaskType) -> str:
 
 
 def after(state: ApplicationState, answer: TaskAssignment) -> ApplicationState:
-    """The application once everybody has what the answer says, and every copy has caught up."""
+    """The application after the assignment has taken effect and every copy has caught up."""
     states = {}
     for assignment in answer.assignment:
         client = state.states[assignment.process_id]
@@ -136,7 +136,7 @@ def after(state: ApplicationState, answer: TaskAssignment) -> ApplicationState:
 
 
 def copies(answer: TaskAssignment, kind: TaskType) -> dict[TaskId, int]:
-    """How often each task is there in that role."""
+    """The number of clients that have each task in that role."""
     counts: dict[TaskId, int] = {}
     for assignment in answer.assignment:
         for task in assignment.of_type(kind):

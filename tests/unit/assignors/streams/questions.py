@@ -67,7 +67,7 @@ def names(question: Question) -> list[str]:
 
 
 def placed(random: Random, question: Question, *, standbys: int, spare: bool = False) -> tuple[Question, Question]:
-    """Actives dealt at random, some clients left empty, and up to so many standbys of each task with a changelog."""
+    """Actives placed at random, with `spare` some clients empty, and up to `standbys` standbys per stateful task."""
     clients = [client["id"] for client in question["clients"]]
     busy = random.sample(clients, random.randint(1, len(clients))) if spare else clients
     active: Question = {client: [] for client in clients}
@@ -87,7 +87,7 @@ def _dice(seed: int) -> Random:
 
 
 def optimize_question(seed: int, kind: str, *, missing: bool = False) -> Question:
-    """A question of `streams-optimize`; the answers of Kafka and ours can be compared with `compatible`."""
+    """A question for `streams-optimize` with `compatible`, so that Kafka's answer and ours can be compared."""
     random = _dice(seed)
     question = application(random, missing=missing)
     active, standby = placed(random, question, standbys=2 if kind == "standby" else random.choice((0, 1)), spare=True)
@@ -108,7 +108,7 @@ def optimize_question(seed: int, kind: str, *, missing: bool = False) -> Questio
 
 
 def standby_question(seed: int) -> Question:
-    """A question of `streams-default-standby`."""
+    """A question for `streams-default-standby`."""
     random = _dice(seed)
     question = application(random)
     active, _ = placed(random, question, standbys=0)

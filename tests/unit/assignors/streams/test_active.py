@@ -1,4 +1,4 @@
-"""Actives at least cost: brute force on small cases, networkx on medium ones, KIP-925's limits and examples."""
+"""Actives at minimum cost: brute force on small cases, networkx on medium ones, KIP-925's limits and examples."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def random_tasks(seed: int, *, tasks: int, clients: int, racks: int = 3) -> ActiveTasks:
-    """Tasks with up to two partitions, dealt at random."""
+    """Random tasks with up to two partitions on random clients."""
     dice = np.random.default_rng(seed)
     remote, remotes = remote_rows([dice.integers(0, 3, tasks) for _ in range(racks)])
     return ActiveTasks(
@@ -28,14 +28,14 @@ def random_tasks(seed: int, *, tasks: int, clients: int, racks: int = 3) -> Acti
 
 
 def cost(tasks: ActiveTasks, costs: Costs, client: Int32Array) -> tuple[int, int]:
-    """The objective of a placement, counted by itself."""
+    """The objective of a placement, computed independently."""
     remote = tasks.remotes[tasks.remote, tasks.rack[client]].sum()
     moved = (client != tasks.client).sum()
     return int(remote) * costs.traffic + int(moved) * costs.non_overlap, int(moved)
 
 
 def fits(tasks: ActiveTasks, client: Int32Array, *, balance: bool) -> bool:
-    """Whether a placement keeps every client's count, and within its shares."""
+    """Whether a placement keeps every client's task count and, with `balance`, the shares."""
     clients = len(tasks.rack)
     if not np.array_equal(np.bincount(client, minlength=clients), np.bincount(tasks.client, minlength=clients)):
         return False
@@ -49,7 +49,7 @@ def fits(tasks: ActiveTasks, client: Int32Array, *, balance: bool) -> bool:
     "costs", [Costs(traffic=10, non_overlap=1), Costs(traffic=1, non_overlap=10), Costs(traffic=1, non_overlap=0)]
 )
 def test_actives_cost_as_little_as_brute_force_finds(costs: Costs, *, balance: bool) -> None:
-    """On small cases no placement that keeps the counts costs less, and none of that cost moves less."""
+    """On small cases no placement with the same counts costs less, and none of equal cost moves fewer tasks."""
     for seed in range(12):
         tasks = random_tasks(seed, tasks=6, clients=3)
         found = optimize_active(tasks, costs, balance=balance)
@@ -62,7 +62,7 @@ def test_actives_cost_as_little_as_brute_force_finds(costs: Costs, *, balance: b
 
 @pytest.mark.parametrize("balance", [False, True])
 def test_both_solvers_find_the_same_cost(*, balance: bool) -> None:
-    """networkx, on medium cases, finds the cost that OR-Tools finds."""
+    """On medium cases networkx finds the same cost as OR-Tools."""
     costs = Costs(traffic=10, non_overlap=1)
     for seed in range(4):
         tasks = random_tasks(seed, tasks=60, clients=7)
@@ -71,7 +71,7 @@ def test_both_solvers_find_the_same_cost(*, balance: bool) -> None:
 
 
 def test_a_second_run_moves_nothing() -> None:
-    """What is optimal stays."""
+    """A second run keeps an optimal placement."""
     for seed in range(5):
         tasks = random_tasks(seed, tasks=200, clients=20)
         costs = Costs(traffic=10, non_overlap=1)
@@ -88,7 +88,7 @@ def test_no_tasks_are_no_problem() -> None:
 
 
 def two_by_two(remotes: list[list[int]], client: list[int]) -> ActiveTasks:
-    """Tasks t1 and t2 on clients c1 and c2, which stand in racks of their own."""
+    """Tasks t1 and t2 on clients c1 and c2, each client in a rack of its own."""
     return ActiveTasks(
         subtopology=np.zeros(2, np.int32),
         remote=np.arange(2, dtype=np.int32),
@@ -124,7 +124,7 @@ def test_kip_925_limits_of_a_balanced_subtopology(*, as_java: bool) -> None:
 
 
 def test_kip_925_a_solution_of_the_balanced_example() -> None:
-    """KIP-925, 4.B.II: {s1_1}, {s1_2, s2_1}, {s1_3, s2_2, s2_3} meets all limits; what is found costs no more."""
+    """KIP-925, 4.B.II: {s1_1}, {s1_2, s2_1}, {s1_3, s2_2, s2_3} meets all limits; our result costs no more."""
     tasks = six_tasks()
     example = np.array([0, 1, 2, 1, 2, 2], np.int32)
     costs = Costs(traffic=1, non_overlap=0)
@@ -135,14 +135,14 @@ def test_kip_925_a_solution_of_the_balanced_example() -> None:
 
 
 def test_kip_925_shares_always_leave_a_solution() -> None:
-    """KIP-925, 4.B.II asks whether a solution must exist: it does, for whatever counts."""
+    """KIP-925, 4.B.II asks whether a solution always exists: it does, for all task counts."""
     for seed in range(30):
         tasks = random_tasks(seed, tasks=3 + seed, clients=1 + seed % 7)
         assert fits(tasks, optimize_active(tasks, Costs(traffic=1, non_overlap=1), balance=True), balance=True)
 
 
 def test_kip_925_weights_decide_between_traffic_and_overlap() -> None:
-    """KIP-925, 4.B.III: tasks move to save a partition at 10 to 1, stay at 1 to 10, and save all at overlap 0."""
+    """KIP-925, 4.B.III: tasks move at traffic 10 to non-overlap 1, stay at 1 to 10, and move at non-overlap 0."""
     tasks = two_by_two([[0, 1], [1, 0]], [1, 0])
     assert optimize_active(tasks, Costs(traffic=10, non_overlap=1), balance=False).tolist() == [0, 1]
     assert optimize_active(tasks, Costs(traffic=1, non_overlap=10), balance=False).tolist() == [1, 0]
@@ -150,7 +150,7 @@ def test_kip_925_weights_decide_between_traffic_and_overlap() -> None:
 
 
 def test_a_million_units_of_cost_do_not_overflow() -> None:
-    """Costs near 32 bits are added up exactly."""
+    """Sums of costs near 2^31 do not overflow."""
     tasks = random_tasks(3, tasks=2000, clients=9)
     costs = Costs(traffic=2**31 - 1, non_overlap=2**31 - 1)
     found = optimize_active(tasks, costs, balance=False)

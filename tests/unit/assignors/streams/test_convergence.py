@@ -1,4 +1,4 @@
-"""KIP-441 and KIP-925 promise that probing rebalances end: random lives of an application, round by round."""
+"""KIP-441 and KIP-925 promise that probing rebalances end: random histories of an application, round by round."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ RACKS = "abcd"
 
 @dataclass
 class Life:
-    """An application that runs: clients come and go, copies catch up, racks change.
+    """A running application: clients join and leave, copies catch up, racks change.
 
     Attributes:
-        dice: all chance.
+        dice: the random source.
         configs: settings.
         infos: the tasks.
-        clients: who is there, with what they have on disk.
-        born: how many clients there ever were.
+        clients: the current clients, with the state that they have on disk.
+        born: the number of clients created so far.
     """
 
     dice: Random
@@ -50,11 +50,11 @@ class Life:
 
     @property
     def stateful(self) -> list[TaskId]:
-        """Tasks with state."""
+        """The stateful tasks."""
         return [task for task, info in self.infos.items() if info.is_stateful]
 
     def join(self) -> None:
-        """A client without any state comes."""
+        """A client without any state joins."""
         self.born += 1
         self.clients[process(self.born)] = KafkaStreamsState(
             process_id=process(self.born),
@@ -65,12 +65,12 @@ class Life:
         )
 
     def leave(self) -> None:
-        """A client goes, unless it is the last."""
+        """A client leaves, unless it is the last."""
         if len(self.clients) > 1:
             del self.clients[self.dice.choice(list(self.clients))]
 
     def lag(self) -> None:
-        """A client falls behind, or loses what it has on disk, for some tasks that it does not run."""
+        """A client falls behind, or loses its local state, for some tasks that it does not run."""
         client = self.clients[self.dice.choice(list(self.clients))]
         lags = {
             task: self.dice.choice([lag, EVERYTHING, 20_000, 5_000]) if lag != LATEST_OFFSET else lag
@@ -79,7 +79,7 @@ class Life:
         self.clients[client.process_id] = replace(client, lags=lags)
 
     def change_rack(self) -> None:
-        """A client comes back in another rack with its disk."""
+        """A client returns in another rack with its local state."""
         client = self.clients[self.dice.choice(list(self.clients))]
         self.clients[client.process_id] = replace(client, rack_id=self.dice.choice(RACKS))
 
@@ -91,11 +91,11 @@ class Life:
         self.infos[task] = replace(info, topic_partitions=tuple(moved))
 
     def state(self) -> ApplicationState:
-        """What the assignor is told."""
+        """The input of the assignor."""
         return ApplicationState(states=self.clients, all_tasks=self.infos, assignment_configs=self.configs)
 
     def live(self, answer: TaskAssignment) -> None:
-        """Everybody does what the answer says until the next rebalance; copies then have caught up."""
+        """Apply the assignment until the next rebalance; all copies have caught up by then."""
         for assignment in answer.assignment:
             client = self.clients[assignment.process_id]
             active, standby = assignment.of_type(TaskType.ACTIVE), assignment.of_type(TaskType.STANDBY)
@@ -113,7 +113,7 @@ class Life:
 
 
 def begin(seed: int, **settings: Any) -> Life:
-    """A life with some tasks and clients."""
+    """An application with some tasks and clients."""
     dice = Random(seed)  # noqa: S311 - cases, not secrets
     infos = {}
     for subtopology in range(dice.randint(1, 3)):
@@ -144,9 +144,9 @@ def begin(seed: int, **settings: Any) -> Life:
 
 
 def settle(life: Life, *, compatible: bool = False) -> Outcome:
-    """Rebalance until no probing rebalance is asked for, and hold every answer on the way to its promises.
+    """Rebalance until no probing rebalance is requested, and check the invariants of every answer.
 
-    Each round lets at least one copy catch up that a later round needs, so there are no more rounds than places.
+    Each round lets at least one copy catch up that a later round needs, so there are at most as many rounds as copies.
     """
     most = 2 + len(life.stateful) * (1 + life.configs.num_standby_replicas)
     for _ in range(most):
@@ -160,7 +160,7 @@ def settle(life: Life, *, compatible: bool = False) -> Outcome:
 
 
 def hold(state: ApplicationState, outcome: Outcome) -> None:
-    """Valid, every task active once, no more warm-ups than allowed, and a deadline if and only if probing."""
+    """The answer is valid, each task active once, warm-ups within the limit, a deadline set if and only if probing."""
     answer = outcome.assignment
     assert validate_task_assignment(state, answer) is AssignmentError.NONE
     assert copies(answer, TaskType.ACTIVE) == dict.fromkeys(state.all_tasks, 1)
@@ -170,7 +170,7 @@ def hold(state: ApplicationState, outcome: Outcome) -> None:
 
 
 def warmups(state: ApplicationState, answer: TaskAssignment) -> int:
-    """Standbys beyond the configured ones."""
+    """The number of standbys beyond the configured ones."""
     wanted = min(state.assignment_configs.num_standby_replicas, len(state.states) - 1)
     return sum(count - wanted for count in copies(answer, TaskType.STANDBY).values())
 
@@ -182,7 +182,7 @@ EVENTS = ("join", "leave", "lag", "change_rack", "move_replicas")
 @given(seed=st.integers(0, 10**6), events=st.lists(st.sampled_from(EVENTS), max_size=8))
 @settings(max_examples=40, deadline=None)
 def test_kip_441_every_life_settles(seed: int, events: list[str], *, compatible: bool) -> None:
-    """After each join, leave, lag or rack change rebalances end, with no warm-up left, in a plan that then stays."""
+    """After each join, leave, lag, rack or replica change rebalances end without warm-ups in a plan that then stays."""
     life = begin(seed)
     settle(life, compatible=compatible)
     for event in events:
@@ -195,7 +195,7 @@ def test_kip_441_every_life_settles(seed: int, events: list[str], *, compatible:
 @given(seed=st.integers(0, 10**6), events=st.lists(st.sampled_from(EVENTS), min_size=1, max_size=8))
 @settings(max_examples=25, deadline=None)
 def test_kip_441_events_may_come_before_it_has_settled(seed: int, events: list[str]) -> None:
-    """Events between probing rebalances do not break a promise, and once they end it settles."""
+    """Events between probing rebalances break no invariant, and after the last event the plan settles."""
     life = begin(seed)
     for event in events:
         state = life.state()
@@ -209,7 +209,7 @@ def test_kip_441_events_may_come_before_it_has_settled(seed: int, events: list[s
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=25, deadline=None)
 def test_kip_925_7_racks_end_in_no_worse_a_plan(seed: int) -> None:
-    """KIP-925, 7: settled with racks, actives read across racks no more than settled without."""
+    """KIP-925, 7: settled with racks, actives read no more partitions across racks than settled without."""
     across = []
     for strategy in ("none", "min_traffic"):
         life = begin(seed, rack_aware_assignment_strategy=strategy)
@@ -225,7 +225,7 @@ def test_kip_925_7_racks_end_in_no_worse_a_plan(seed: int) -> None:
 
 
 def test_kip_441_one_warm_up_at_a_time_takes_a_round_each() -> None:
-    """A client that joins one with four tasks gets its two after two warm-ups, one per probing rebalance."""
+    """A second client gets two of four tasks after two warm-ups, one per probing rebalance."""
     life = Life(dice=Random(0), configs=AssignmentConfigs(max_warmup_replicas=1), infos=tasks("0_0 0_1 0_2 0_3"))  # noqa: S311 - unused
     life.clients = dict(application(life.infos, {"active": "0_0 0_1 0_2 0_3"}, {}).states)
     rounds = []

@@ -1,4 +1,4 @@
-"""Default standbys: Kafka's answers from the golden lines, KIP-708's spread, and what is missing."""
+"""Default standbys: their number and clients, KIP-708's spread by tags, missing standbys, and Java's order of tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.unit.assignors.streams.questions import standby_question
 
 
 def test_standbys_go_to_the_least_loaded_clients_that_lack_the_task() -> None:
-    """Every task with a changelog gets its standbys, each on another client, while there are clients."""
+    """Every task with a changelog gets its standbys, each on another client, while there are enough clients."""
     for seed in range(60):
         application = Application(Question.model_validate(standby_question(seed)))
         state = application.state
@@ -24,7 +24,7 @@ def test_standbys_go_to_the_least_loaded_clients_that_lack_the_task() -> None:
 
 
 def test_kip_708_tags_come_before_load() -> None:
-    """A standby goes to another zone even where its own zone has an idle client; with all zones used load decides."""
+    """A standby goes to another zone even if its own zone has an idle client; once all zones are used, load decides."""
     question = {
         "clients": [
             {"id": name, "rack": "a", "tags": {"zone": zone}} for name, zone in (("A", "z1"), ("B", "z1"), ("C", "z2"))
@@ -57,7 +57,7 @@ def test_kip_708_tags_come_before_load() -> None:
 
 
 def test_no_standbys_are_wanted_no_standbys_come() -> None:
-    """With tags and no standbys configured none is placed; Kafka's utility places one, which can be asked for."""
+    """With tags and no standbys configured none is placed; Kafka's utility places one, as `at_least_one` does."""
     question = standby_question(5) | {"num_standby_replicas": 0, "rack_aware_assignment_tags": ["zone"]}
     clients = [client | {"rack": "a", "tags": {"zone": str(n)}} for n, client in enumerate(question["clients"])]
     application = Application(Question.model_validate(question | {"clients": clients}))
@@ -69,7 +69,7 @@ def test_no_standbys_are_wanted_no_standbys_come() -> None:
 
 
 def test_java_order_is_that_of_a_hash_set() -> None:
-    """Tasks come by bucket of `Objects.hash(subtopology, partition, null)`, within a bucket as they were put."""
+    """Tasks are ordered by bucket of `Objects.hash(subtopology, partition, null)`, within a bucket by insertion."""
     assert task_hash(TaskId(subtopology=0, partition=0)) == 31**3
     assert task_hash(TaskId(subtopology=1, partition=2)) == ((31 + 1) * 31 + 2) * 31
     tasks = [task_id(f"0_{number}") for number in range(20)]

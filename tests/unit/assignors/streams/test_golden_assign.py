@@ -1,4 +1,4 @@
-"""Kafka's recorded answers to `streams-assign`, task by task, through the command's own reading and writing."""
+"""Kafka's recorded answers to `streams-assign`, task by task, through the command's own parser and writer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.cli.streams_answers import ASSIGN, answer_line
 GOLDEN = Path(__file__).parents[3] / "data" / "golden" / "streams-assign.jsonl"
 LINES = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]
 SAME_IN_ANY_ORDER = ("validation", "cross_rack_active", "probing_rebalance", "rack_aware_enabled")
-"""What does not depend on the order of Kafka's clients: it decides only among plans of one cost."""
+"""Values that do not depend on the order of Kafka's clients, which decides only among plans of equal cost."""
 
 
 def ours(question: dict[str, Any], *, compatible: bool) -> dict[str, Any]:
@@ -22,13 +22,13 @@ def ours(question: dict[str, Any], *, compatible: bool) -> dict[str, Any]:
 
 
 def counts(answer: dict[str, Any]) -> dict[str, int]:
-    """Actives by client."""
+    """The number of actives by client."""
     return {client: len(tasks) for client, tasks in answer["active"].items()}
 
 
 @pytest.mark.parametrize("line", range(len(LINES)))
 def test_plans_are_kafkas_task_by_task(line: int) -> None:
-    """With `compatible` every task and flag is Kafka's; where its clients stood in a hash map, counts and costs are."""
+    """With `compatible` every task and flag equals Kafka's; if a hash map ordered its clients, counts and costs do."""
     question, theirs = LINES[line]["in"], LINES[line]["out"]
     mine = ours(question, compatible=True)
     if question.get("order") == "hash":
@@ -43,7 +43,7 @@ def test_plans_are_kafkas_task_by_task(line: int) -> None:
 
 @pytest.mark.parametrize("line", range(len(LINES)))
 def test_plans_are_no_less_even_than_kafkas(line: int) -> None:
-    """By default too, actives are at least as even over threads as Kafka's."""
+    """By default too, actives are at least as even over threads as Kafka's, except those of `ha`."""
     question, theirs = LINES[line]["in"], LINES[line]["out"]
     threads: dict[str, int] = {client["id"]: client["threads"] for client in question["clients"]}
 
@@ -53,10 +53,10 @@ def test_plans_are_no_less_even_than_kafkas(line: int) -> None:
     mine = ours(question, compatible=False)
     assert mine["validation"] == "NONE"
     assert mine["unassigned"] == []
-    if question["assignor"] != "ha":  # where it runs for now follows lags
+    if question["assignor"] != "ha":  # there, lags decide where a task runs for now
         assert unevenness(mine) <= unevenness(theirs) + 1e-9
 
 
 def test_every_assignor_is_among_the_lines() -> None:
-    """The lines ask the three assignors that Kafka's users choose; the fall-back is compared with Kafka itself."""
+    """The lines cover the three assignors that Kafka's users choose; tests/parity covers the fall-back."""
     assert {line["in"]["assignor"] for line in LINES} == {"ha", "sticky", "legacy-sticky"}

@@ -20,13 +20,13 @@ def golden(name: str) -> list[Any]:
 
 
 def answer(question: dict[str, Any], command: str) -> dict[str, Any]:
-    """Our answer, as Kafka decides."""
+    """Our answer with `compatible`."""
     return answer_line(json.dumps(question | {"compatible": True}).encode(), (command,))
 
 
 @pytest.mark.parametrize(("asked", "kafkas"), golden("streams-optimize"))
 def test_optimised_plans_cost_what_kafkas_cost(asked: dict[str, Any], kafkas: dict[str, Any]) -> None:
-    """Counts and costs before are Kafka's; actives cost the same after, standbys the same or less."""
+    """Counts and initial costs equal Kafka's; afterwards actives cost the same, standbys the same or less."""
     ours = answer(asked, OPTIMIZE)
     for key in ("cost_initial", "cross_rack_initial"):
         assert ours[key] == kafkas[key]

@@ -1,4 +1,4 @@
-"""KIP-924: what becomes of an assignor's answer, by each error that there can be."""
+"""KIP-924: how an assignor's answer is handled, for each possible error."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ FIRST, SECOND = process(1), process(2)
 
 @dataclass
 class Scripted:
-    """An assignor that answers what it is told to, and remembers what it hears."""
+    """An assignor that returns a given answer and records the calls of its callback."""
 
     answer: tuple[KafkaStreamsAssignment, ...] | TaskAssignmentError
     heard: list[tuple[GroupAssignment, GroupSubscription, AssignmentError]] = field(default_factory=list)
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Answer."""
+        """Return the given answer or raise the given error."""
         assert application_state.all_tasks
         if isinstance(self.answer, TaskAssignmentError):
             raise self.answer
@@ -45,17 +45,17 @@ class Scripted:
     def on_assignment_computed(
         self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
     ) -> None:
-        """Remember."""
+        """Record the call."""
         self.heard.append((assignment, subscription, error))
 
 
 def state() -> ApplicationState:
-    """A stateful and a stateless task on the first client, with a copy on the second."""
+    """A stateful and a stateless task on the first client, and a standby on the second."""
     return application(tasks("0_0", "1_0"), {"active": "0_0 1_0"}, {"standby": "0_0"})
 
 
 def test_a_valid_answer_holds_and_is_heard_of() -> None:
-    """The assignor hears which source partitions go to which consumer."""
+    """The assignor's callback gets the source partitions of each consumer."""
     answer = (assignment_of(FIRST, standby=[STATEFUL]), assignment_of(SECOND, active=[STATEFUL, STATELESS]))
     assignor = Scripted(answer)
     decision = decide(assignor, state(), SUBSCRIPTION, now_ms=3)
@@ -91,7 +91,7 @@ INVALID = {
 
 @pytest.mark.parametrize("error", [error for error in AssignmentError if error is not AssignmentError.NONE])
 def test_an_invalid_answer_is_reported_and_everything_stays(error: AssignmentError) -> None:
-    """The assignor hears its error with an empty assignment; all keep what they had and rebalance again at once."""
+    """The callback gets the error with an empty assignment; clients keep their tasks and rebalance again at once."""
     assignor = Scripted(INVALID[error])
     decision = decide(assignor, state(), SUBSCRIPTION, now_ms=3)
     assert decision.error is error
@@ -103,7 +103,7 @@ def test_an_invalid_answer_is_reported_and_everything_stays(error: AssignmentErr
 
 
 def test_an_assignor_that_cannot_decide_now_keeps_everything_and_made_no_error() -> None:
-    """`TaskAssignmentError` gives the previous assignment with an immediate follow-up, and no error is reported."""
+    """`TaskAssignmentError` gives the previous assignment with an immediate follow-up; no error is reported."""
     assignor = Scripted(TaskAssignmentError("no lags"))
     decision = decide(assignor, state(), SUBSCRIPTION, now_ms=3)
     assert decision.error is AssignmentError.NONE

@@ -29,12 +29,12 @@ both_modes = pytest.mark.parametrize("compatible", [False, True])
 
 
 def run(state: ApplicationState, **options: Any) -> Outcome:
-    """What the assignor answers."""
+    """The assignor's outcome."""
     return high_availability(Request(state=state, **options))
 
 
 def target(state: ApplicationState, **options: Any) -> Outcome:
-    """What it would answer if everybody had caught up."""
+    """The outcome if every client had caught up."""
     configs = {name: getattr(state.assignment_configs, name) for name in state.assignment_configs.__slots__}
     easy = type(state.assignment_configs)(**(configs | {"acceptable_recovery_lag": NOBODY_LAGS}))
     return run(ApplicationState(states=state.states, all_tasks=state.all_tasks, assignment_configs=easy), **options)
@@ -54,7 +54,7 @@ def test_kip_925_3_step_2_load_is_tasks_by_thread() -> None:
 
 @both_modes
 def test_kip_925_4_b_ii_a_subtopology_is_shared_out(*, compatible: bool) -> None:
-    """In the example of 4.B.II no client gets more than 1, 1 and 2 tasks of a subtopology, whatever racks say."""
+    """With `balance_subtopology` clients get at most 1, 1 and 2 tasks of a subtopology in the example of 4.B.II."""
     infos = tasks("1_0 1_1 1_2 2_0 2_1 2_2", source=["c", "c", "c", "b", "b", "b"])
     clients = [{"threads": threads, "rack": rack} for threads, rack in ((1, "a"), (2, "b"), (3, "c"))]
     shares = []
@@ -84,7 +84,7 @@ def test_kip_925_3_step_4_standbys_are_balanced_by_thread() -> None:
 
 
 def test_kip_925_3_step_5_a_task_runs_where_it_is_caught_up() -> None:
-    """The owner goes on with tasks that another client is to get; that one warms up as many as it may."""
+    """The owner keeps running tasks that are meant for another client, which warms up as many as are allowed."""
     state = application(tasks("0_0 0_1 0_2 0_3"), {"active": "0_0 0_1 0_2 0_3"}, {}, max_warmup_replicas=1)
     outcome = run(state, now_ms=1_000)
     assert actives(outcome.assignment) == ["0_0 0_1 0_2 0_3", ""]
@@ -95,7 +95,7 @@ def test_kip_925_3_step_5_a_task_runs_where_it_is_caught_up() -> None:
 
 
 def test_kip_925_3_step_5_a_caught_up_standby_changes_places() -> None:
-    """A standby that has caught up takes over and leaves its place to the client that is to run the task later."""
+    """A caught-up standby becomes active, and the client that is to run the task later becomes its standby."""
     state = application(
         tasks("0_0 0_1"),
         {"active": "0_1", "lags": {"0_0": EVERYTHING}},
@@ -109,7 +109,7 @@ def test_kip_925_3_step_5_a_caught_up_standby_changes_places() -> None:
 
 
 def test_kip_925_3_step_6_standbys_stay_where_they_have_caught_up() -> None:
-    """A copy stays with the client that has it while the one that is to have it warms up."""
+    """A caught-up standby stays on its client while the client that is to have it warms up."""
     infos = tasks("0_0 0_1 0_2")
     clients = [{"active": "0_0"}, {"active": "0_1"}, {"active": "0_2"}]
     first = target(application(infos, *clients, num_standby_replicas=1))
@@ -123,7 +123,7 @@ def test_kip_925_3_step_6_standbys_stay_where_they_have_caught_up() -> None:
 
 
 def test_kip_925_3_step_7_stateless_tasks_go_where_few_are_active() -> None:
-    """Tasks without state even out actives by thread, and never have standbys."""
+    """Stateless tasks even out actives by thread and never have standbys."""
     state = application(tasks("0_0", "1_0 1_1 1_2"), {}, {}, num_standby_replicas=1)
     answer = target(state).assignment
     assert actives(answer) == ["0_0 1_1", "1_0 1_2"]
@@ -131,7 +131,7 @@ def test_kip_925_3_step_7_stateless_tasks_go_where_few_are_active() -> None:
 
 
 def test_kip_925_3_step_8_nothing_to_wait_for_no_probing() -> None:
-    """With every task where it is to be there is no follow-up."""
+    """If every task is on its target client, there is no follow-up."""
     state = application(tasks("0_0 0_1"), {"active": "0_0"}, {"active": "0_1"})
     outcome = run(state)
     assert not outcome.probing_rebalance
@@ -140,7 +140,7 @@ def test_kip_925_3_step_8_nothing_to_wait_for_no_probing() -> None:
 
 @pytest.mark.parametrize(("lag", "probing"), [(100, False), (101, True)])
 def test_kip_441_an_acceptable_lag_counts_as_caught_up(lag: int, *, probing: bool) -> None:
-    """A client takes over at once if it lags by no more than is acceptable."""
+    """A client takes over at once if its lag is at most the acceptable lag."""
     state = application(tasks("0_0"), {"lags": {"0_0": lag}}, {"active": "0_0"}, acceptable_recovery_lag=100)
     outcome = run(state)
     assert outcome.probing_rebalance is probing
@@ -148,7 +148,7 @@ def test_kip_441_an_acceptable_lag_counts_as_caught_up(lag: int, *, probing: boo
 
 
 def test_kip_441_nobody_closer_nobody_waits() -> None:
-    """Where no client is closer the target starts at once, however far behind it is."""
+    """If no client is closer, the target takes effect at once, however large the lags are."""
     outcome = run(application(tasks("0_0 0_1"), {}, {}))
     assert actives(outcome.assignment) == ["0_0", "0_1"]
     assert not outcome.probing_rebalance
@@ -164,7 +164,7 @@ def test_kip_441_the_closest_runs_where_nobody_is_caught_up() -> None:
 
 @both_modes
 def test_kip_925_4_constraint_2_racks_set_the_target_and_lags_the_way(*, compatible: bool) -> None:
-    """A stateful active that racks send elsewhere warms up there, and stays with its owner until then."""
+    """A stateful active with another target rack warms up there, and stays with its owner until then."""
     state = application(
         tasks("0_0 0_1", source=["b", "a"]),
         {"rack": "a", "active": "0_0"},
@@ -183,7 +183,7 @@ def test_kip_925_4_constraint_2_racks_set_the_target_and_lags_the_way(*, compati
 
 @both_modes
 def test_kip_925_4_e_stateless_tasks_follow_racks_at_once(*, compatible: bool) -> None:
-    """Tasks without state go to their racks without a warm-up, whatever a move is configured to cost."""
+    """Stateless tasks move to their racks without a warm-up, whatever the configured cost of a move."""
     state = application(
         tasks(stateless="0_0 0_1", source=["b", "a"]),
         {"rack": "a"},
@@ -209,7 +209,7 @@ def test_kip_925_4_e_stateless_tasks_follow_racks_at_once(*, compatible: bool) -
 def test_kip_925_4_b_iii_prices_are_ten_and_one_unless_configured(
     costs: dict[str, int], *, moved: bool, compatible: bool
 ) -> None:
-    """Traffic of one partition outweighs a move by default, and the other way round where prices say so."""
+    """By default the traffic of one partition outweighs a move; configured costs can reverse this."""
     state = application(
         tasks("0_0 0_1", source=["b", "a"]),
         {"rack": "a"},
@@ -233,7 +233,7 @@ def test_kip_925_4_b_iii_prices_are_ten_and_one_unless_configured(
 def test_kip_925_6_when_racks_have_no_say(
     sources: list[str], racks: tuple[str | None, ...], standby_count: int, changelog: str, reason: Reason | None
 ) -> None:
-    """A client, a source, or with standbys a changelog without a rack, and no gain; the answer says so."""
+    """A client, source or (with standbys) changelog without a rack, or no gain, disables racks; the answer says why."""
     state = application(
         tasks("0_0 0_1", source=sources, changelog=changelog),
         *({"rack": rack} for rack in racks),
@@ -246,7 +246,7 @@ def test_kip_925_6_when_racks_have_no_say(
 
 
 def test_kip_708_standbys_go_apart_by_tags() -> None:
-    """A standby goes to another zone than its active's although a client in the same zone has nothing to do."""
+    """A standby goes to another zone than its active's, although a client in the same zone is idle."""
     zones = [{"tags": {"zone": zone}} for zone in ("x", "x", "y")]
     state = application(tasks("0_0 0_1"), *zones, num_standby_replicas=1, rack_aware_assignment_tags=("zone",))
     assert standbys(target(state).assignment) == ["", "", "0_0 0_1"]
@@ -254,7 +254,7 @@ def test_kip_708_standbys_go_apart_by_tags() -> None:
 
 @both_modes
 def test_kip_925_4_d_tags_win_over_racks_with_a_warning(*, compatible: bool) -> None:
-    """Racks would put the standby beside its active's zone; tags keep it apart, and the contradiction is told."""
+    """Racks would put the standby into its active's zone; tags prevent it, and the answer has a warning."""
     clients: list[dict[str, Any]] = [
         {"rack": rack, "tags": {"zone": zone}} for rack, zone in (("a", "x"), ("b", "x"), ("c", "y"))
     ]
@@ -272,7 +272,7 @@ def test_kip_925_4_d_tags_win_over_racks_with_a_warning(*, compatible: bool) -> 
 
 
 def test_kip_924_lags_that_could_not_be_computed_mean_not_now() -> None:
-    """Without lags the assignor raises the error by which everything stays, and a rebalance comes at once."""
+    """Without lags the assignor raises the error that keeps all tasks and causes a rebalance at once."""
     state = application(tasks("0_0"), {})
     blind = ApplicationState(states=state.kafka_streams_states(compute_task_lags=False), all_tasks=state.all_tasks)
     with pytest.raises(TaskAssignmentError, match="lags"):
@@ -280,14 +280,14 @@ def test_kip_924_lags_that_could_not_be_computed_mean_not_now() -> None:
 
 
 def test_a_lag_that_is_missing_is_named() -> None:
-    """A client without a lag of one task is refused with both their names."""
+    """A client without the lag of a task is refused, and the error names the task."""
     state = application(tasks("0_0"), {})
     with pytest.raises(InvalidError, match=r"no lag for task 0_1"):
         run(ApplicationState(states=state.states, all_tasks=tasks("0_0 0_1")))
 
 
 def test_kip_924_the_plug_in_counts_deadlines_from_its_clock() -> None:
-    """The plug-in answers as the function does at the time that its clock shows, and hears results in silence."""
+    """The plug-in returns what the function returns at its clock's time, and ignores the computed assignment."""
     state = application(tasks("0_0 0_1"), {"active": "0_0 0_1"}, {})
     assignor = HighAvailabilityTaskAssignor(clock_ms=lambda: 5_000)
     assert assignor.assign(state) == run(state, now_ms=5_000).assignment
@@ -295,7 +295,7 @@ def test_kip_924_the_plug_in_counts_deadlines_from_its_clock() -> None:
 
 
 def test_no_tasks_are_no_problem() -> None:
-    """An application without tasks gives everybody nothing."""
+    """Without tasks every client gets an empty assignment."""
     outcome = run(application({}, {}, {}))
     assert actives(outcome.assignment) == ["", ""]
     assert [assignment.process_id for assignment in outcome.assignment.assignment] == [process(1), process(2)]

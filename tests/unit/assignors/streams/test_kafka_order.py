@@ -1,4 +1,4 @@
-"""What imitates Kafka's order: hash sets, a priority queue, and cycle cancelling against an independent optimum."""
+"""Kafka's iteration orders: hash sets, a priority queue, and cycle cancelling against an independent optimum."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ def test_strings_hash_over_utf_16_units() -> None:
 
 
 def test_processes_hash_as_uuids() -> None:
-    """`UUID.hashCode` is the exclusive or of its four words."""
+    """`UUID.hashCode` is the exclusive or of its four 32-bit parts."""
     assert process_hash(ProcessId(uuid=UUID(int=1 << 96 | 2 << 64 | 4 << 32 | 8))) == 15
 
 
 def test_a_described_task_hashes_as_a_record() -> None:
-    """The hash of a record is that of its fields in order, 31 times each."""
+    """The hash of a record combines the hashes of its fields in order, with the factor 31."""
     part = TaskTopicPartition(topic="t", partition=1, racks=frozenset(["r"]))
     info = TaskInfo(id=TaskId(subtopology=0, partition=1), is_stateful=True, topic_partitions=(part,))
     name = 31 * (31 + 1) + ord("t")
@@ -36,7 +36,7 @@ def test_a_described_task_hashes_as_a_record() -> None:
 
 
 def test_a_set_made_at_once_has_its_table_from_the_start() -> None:
-    """Twelve numbers stand in 16 buckets if put one by one, and in 32 if taken from a collection."""
+    """Twelve numbers use 16 buckets if inserted one by one, and 32 if copied from a collection."""
     numbers = [*range(11), 17]
     assert in_java_order(numbers, int) == [0, 1, 17, *range(2, 11)]
     assert in_java_order(numbers, int, at_once=True) == numbers
@@ -44,7 +44,7 @@ def test_a_set_made_at_once_has_its_table_from_the_start() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_a_queue_gives_its_values_by_key(seed: int) -> None:
-    """Whatever the order among equals, keys ascend and nothing is lost."""
+    """Keys ascend and no value is lost, whatever the order of equal keys."""
     dice = Random(seed)  # noqa: S311 - cases, not secrets
     values = [(dice.randrange(4), number) for number in range(dice.randrange(30))]
     order = in_queue_order(values, lambda value: value[0])
@@ -53,13 +53,13 @@ def test_a_queue_gives_its_values_by_key(seed: int) -> None:
 
 
 def test_equals_leave_a_queue_as_in_java() -> None:
-    """Of four equals put into a PriorityQueue the first leaves first, then the last, then backwards."""
+    """Of four equal values in a PriorityQueue the first leaves first, then the last, then the others backwards."""
     assert in_queue_order(list("abcd"), lambda _: 0) == list("adcb")
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_cycle_cancelling_finds_the_least_cost(seed: int) -> None:
-    """Filled and cheapened, the network costs what networkx finds, and carries as much."""
+    """After `fill` and `cheapen` the network has the cost and the amount of flow that networkx finds."""
     dice = Random(seed)  # noqa: S311 - cases, not secrets
     left, right = dice.randint(1, 7), dice.randint(1, 4)
     sink = 1 + left + right

@@ -1,4 +1,4 @@
-"""KIP-924's model: what a value holds, what it refuses, and every error of an assignment."""
+"""KIP-924's model: what a value contains, what it refuses, and every error of an assignment."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STATEFUL, STATELESS = task_id("0_0"), task_id("1_0")
 
 
 def process(number: int) -> ProcessId:
-    """Client number `number`."""
+    """The process id of client `number`."""
     return ProcessId(uuid=UUID(int=number))
 
 
@@ -63,7 +63,7 @@ def test_task_ids_read_and_write_alike(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "0", "0_", "a_1", "0_1_2", "-1_0"])
 def test_a_wrong_task_id_is_refused(text: str) -> None:
-    """What is no task id is refused with an example of one."""
+    """A malformed task id is refused with an example of a valid one."""
     with pytest.raises(InvalidError, match="such as 0_1"):
         task_id(text)
 
@@ -82,7 +82,7 @@ def test_processes_are_ordered_as_in_java() -> None:
 
 
 def test_kip_924_kafka_streams_state_lag_for_fails_without_lags() -> None:
-    """KIP-924, KafkaStreamsState: all three questions about lags fail if lags were not asked for."""
+    """KIP-924, KafkaStreamsState: all three methods that need lags fail if lags were not requested."""
     state = application(a=KafkaStreamsState(process_id=process(1), lags={STATEFUL: 3})).kafka_streams_states(
         compute_task_lags=False
     )[process(1)]
@@ -96,7 +96,7 @@ def test_kip_924_kafka_streams_state_lag_for_fails_without_lags() -> None:
 
 
 def test_kip_924_kafka_streams_state_orders_previous_tasks_by_lag() -> None:
-    """KIP-924, KafkaStreamsState: previous tasks of a consumer come by lag, without those that are gone."""
+    """KIP-924, KafkaStreamsState: previous tasks of a consumer are ordered by lag, without unknown tasks."""
     tasks = [task_id(text) for text in ("0_0", "0_1", "0_2")]
     state = KafkaStreamsState(
         process_id=process(1),
@@ -111,13 +111,13 @@ def test_kip_924_kafka_streams_state_orders_previous_tasks_by_lag() -> None:
 
 
 def test_kip_924_application_state_fails_where_lags_cannot_be_had() -> None:
-    """KIP-924, ApplicationState: asking for lags that could not be fetched raises the error that means retry."""
+    """KIP-924, ApplicationState: a request for lags that could not be fetched raises the error that means retry."""
     with pytest.raises(TaskAssignmentError, match="retried"):
         application().kafka_streams_states(compute_task_lags=True)
 
 
 def test_an_application_is_kept_in_order() -> None:
-    """Clients and tasks come in ascending order whatever order they were given in."""
+    """Clients and tasks are kept in ascending order, whatever the input order."""
     clients = {
         process(2): KafkaStreamsState(process_id=process(2)),
         process(1): KafkaStreamsState(process_id=process(1)),
@@ -142,7 +142,7 @@ def test_an_assignment_gives_a_task_one_role() -> None:
 
 
 def test_kip_924_followup_rebalance_keeps_client_and_tasks() -> None:
-    """KIP-924, KafkaStreamsAssignment: asking for a follow-up gives a new value with the same client and tasks."""
+    """KIP-924, KafkaStreamsAssignment: a follow-up request returns a new value with the same client and tasks."""
     before = assignment_of(process(1), active=[STATEFUL])
     after = before.with_followup_rebalance(1234)
     assert (after.process_id, after.tasks, after.followup_rebalance_deadline) == (process(1), before.tasks, 1234)
@@ -150,7 +150,7 @@ def test_kip_924_followup_rebalance_keeps_client_and_tasks() -> None:
 
 
 def test_kip_924_identity_assignment_copies_the_previous_one() -> None:
-    """KIP-924, TaskAssignmentUtils: the identity assignment is what every client reported."""
+    """KIP-924, TaskAssignmentUtils: the identity assignment repeats what every client reported."""
     state = KafkaStreamsState(
         process_id=process(1),
         previous_active_tasks=frozenset([STATELESS]),
@@ -168,7 +168,7 @@ class _NotNow:
     def on_assignment_computed(
         self, assignment: GroupAssignment, subscription: GroupSubscription, error: AssignmentError
     ) -> None:
-        """Nothing to hear."""
+        """Ignore the call."""
 
 
 def test_kip_924_a_task_assignment_error_keeps_the_previous_assignment() -> None:
@@ -183,7 +183,7 @@ def test_kip_924_a_task_assignment_error_keeps_the_previous_assignment() -> None
 
 
 def plan(*assignments: KafkaStreamsAssignment) -> TaskAssignment:
-    """An answer of these assignments."""
+    """An answer with these assignments."""
     return TaskAssignment(assignment=assignments)
 
 
@@ -245,12 +245,12 @@ def test_kip_924_optimization_params_are_new_values() -> None:
     ],
 )
 def test_kip_925_strategies_have_all_their_names(name: str, strategy: Strategy) -> None:
-    """KIP-925, 4.B.III and 5: strategies are known by the document's names and by Kafka's."""
+    """KIP-925, 4.B.III and 5: strategies are accepted by the document's names and by Kafka's."""
     assert strategy_named(name) is strategy
 
 
 def test_unknown_strategies_and_settings_are_refused() -> None:
-    """A strategy or a number that means nothing is refused by name."""
+    """An unknown strategy or an invalid number is refused by name."""
     with pytest.raises(InvalidError, match="balance_subtopology"):
         strategy_named("fast")
     with pytest.raises(InvalidError, match="max_warmup_replicas is 0"):

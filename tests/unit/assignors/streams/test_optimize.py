@@ -1,4 +1,4 @@
-"""KIP-924's optimisation by names: what switches it off, what it keeps, and where it leaves Kafka's behaviour."""
+"""KIP-924's optimisation on named tasks: what disables it, what it keeps, and where it differs from Kafka."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TASKS = [task_id("0_0"), task_id("0_1")]
 
 
 def process(number: int) -> ProcessId:
-    """Client number `number`."""
+    """The process id of client `number`."""
     return ProcessId(uuid=UUID(int=number))
 
 
@@ -51,7 +51,7 @@ def partition(topic: str, number: int, *racks: str, changelog: bool = False) -> 
 
 
 def crossed(racks: Iterable[str | None] = ("a", "b"), **configs: object) -> ApplicationState:
-    """Two tasks that read from rack b and rack a, with changelogs the other way round, and a client in each rack."""
+    """Two tasks that read from racks b and a, with changelogs in racks a and b, and a client in each rack."""
     settings: dict[str, object] = {
         "rack_aware_traffic_cost": 10,
         "rack_aware_non_overlap_cost": 1,
@@ -77,7 +77,7 @@ def crossed(racks: Iterable[str | None] = ("a", "b"), **configs: object) -> Appl
 
 
 def straight(*, standby: bool = False) -> Plan:
-    """0_0 on the first client, 0_1 on the second, and their standbys the other way round."""
+    """0_0 on the first client, 0_1 on the second; with `standby`, each client has a standby of the other's task."""
     first, second = TASKS
     return {
         process(1): assignment_of(process(1), active=[first], standby=[second] if standby else []),
@@ -96,7 +96,7 @@ def params(state: ApplicationState) -> RackAwareOptimizationParams:
 
 
 def test_actives_go_where_they_read_least() -> None:
-    """Two tasks that read across racks change places."""
+    """Two tasks that read across racks swap clients."""
     done = optimize_rack_aware_active_tasks(params(crossed()), straight())
     assert done.obstacle is None
     assert actives(done.assignments) == {process(1): {TASKS[1]}, process(2): {TASKS[0]}}
@@ -116,7 +116,7 @@ def test_actives_go_where_they_read_least() -> None:
     ],
 )
 def test_kip_925_when_rack_awareness_is_off(state: ApplicationState, reason: Reason) -> None:
-    """KIP-925, 5 and 6: each rule that switches rack awareness off leaves the plan and says what it was."""
+    """KIP-925, 5 and 6: each rule that disables rack awareness keeps the plan and names the reason."""
     done = optimize_rack_aware_active_tasks(params(state), straight())
     assert done.obstacle is not None
     assert (done.obstacle.reason, done.assignments) == (reason, straight())
@@ -124,7 +124,7 @@ def test_kip_925_when_rack_awareness_is_off(state: ApplicationState, reason: Rea
 
 
 def test_kip_925_a_partition_without_rack_switches_it_off_where_it_matters() -> None:
-    """KIP-925, 6: a task to optimise needs the racks of what it reads; other tasks do not switch it off as in Kafka."""
+    """KIP-925, 6: only tasks to optimise need the racks of what they read; in Kafka all tasks do."""
     state = crossed()
     blind = TaskInfo(id=task_id("1_0"), topic_partitions=(TaskTopicPartition(topic="x", partition=0),))
     wider = replace(state, all_tasks={**state.all_tasks, blind.id: blind})
@@ -139,7 +139,7 @@ def test_kip_925_a_partition_without_rack_switches_it_off_where_it_matters() -> 
 
 
 def test_kip_924_traffic_cost_zero_keeps_the_plan() -> None:
-    """KIP-924, TaskAssignmentUtils: traffic cost 0 with a non-overlap cost gives the input, also balanced."""
+    """KIP-924, TaskAssignmentUtils: traffic cost 0 with a non-overlap cost returns the input, with both strategies."""
     for strategy in ("min_traffic", "balance_subtopology"):
         state = crossed(rack_aware_traffic_cost=0, rack_aware_assignment_strategy=strategy)
         plan = {process(1): assignment_of(process(1), active=TASKS), process(2): assignment_of(process(2))}
@@ -147,14 +147,14 @@ def test_kip_924_traffic_cost_zero_keeps_the_plan() -> None:
 
 
 def test_kip_924_non_overlap_cost_zero_gives_the_least_traffic() -> None:
-    """KIP-924, TaskAssignmentUtils: non-overlap cost 0 with a traffic cost gives the least traffic there is."""
+    """KIP-924, TaskAssignmentUtils: non-overlap cost 0 with a traffic cost gives the minimum traffic."""
     done = optimize_rack_aware_active_tasks(params(crossed(rack_aware_non_overlap_cost=0)), straight())
     free = bill(crossed(), straight(), done.assignments, TaskType.ACTIVE, Costs(traffic=1, non_overlap=0))
     assert free.cross_rack == 0
 
 
 def test_overrides_stand_in_for_configured_costs() -> None:
-    """An override replaces a cost that is not configured; in Kafka it does not, which `compatible` keeps."""
+    """An override replaces a cost that is not configured; in Kafka, and with `compatible`, it does not."""
     given = params(crossed(rack_aware_traffic_cost=None)).with_traffic_cost_override(10)
     assert optimize_rack_aware_active_tasks(given, straight()).obstacle is None
     obstacle = optimize_rack_aware_active_tasks(given, straight(), compatible=True).obstacle
@@ -165,13 +165,13 @@ def test_overrides_stand_in_for_configured_costs() -> None:
 
 
 def test_changelogs_do_not_weigh_on_actives() -> None:
-    """An active reads its sources; Kafka's public utility counts changelogs too and gains nothing here."""
+    """An active reads only its sources; Kafka's public utility counts changelogs too and gains nothing here."""
     done = optimize_rack_aware_active_tasks(params(crossed()), straight(), compatible=True)
     assert actives(done.assignments) == actives(straight())
 
 
 def test_an_active_changes_places_with_its_standby() -> None:
-    """No standby is lost where an active comes to its place; Kafka's map overwrites both here."""
+    """No standby is lost when an active moves to its client; Kafka's map overwrites both standbys here."""
     state = crossed()
     done = optimize_rack_aware_active_tasks(params(state), straight(standby=True)).assignments
     assert actives(done) == {process(1): {TASKS[1]}, process(2): {TASKS[0]}}
@@ -185,7 +185,7 @@ def test_an_active_changes_places_with_its_standby() -> None:
 
 
 def test_standbys_go_where_they_read_least() -> None:
-    """Standbys count changelogs only, and cannot come beside their actives."""
+    """Standbys count changelogs only, and never move to the client of their active."""
     state = crossed(["a", "b", "a", "b"])
     first, second = TASKS
     plan = {process(n): assignment_of(process(n)) for n in (1, 2, 3, 4)}
@@ -200,7 +200,7 @@ def test_standbys_go_where_they_read_least() -> None:
 
 
 def test_tags_restrain_standbys() -> None:
-    """A standby does not move into its active's zone to save traffic, unless Kafka's public utility is asked."""
+    """A standby does not move into its active's zone to save traffic; in Kafka's public utility it does."""
     state = crossed(["a", "b", "a", "b"], rack_aware_assignment_tags=("zone",))
     zones = {process(1): "z1", process(2): "z2", process(3): "z1", process(4): "z2"}
     states = {p: replace(client, client_tags={"zone": zones[p]}) for p, client in state.states.items()}
@@ -218,7 +218,7 @@ def test_tags_restrain_standbys() -> None:
 
 
 def test_only_named_standbys_move() -> None:
-    """`for_tasks` limits which standbys move; in Kafka it hardly does."""
+    """`for_tasks` limits which standbys move; in Kafka it hardly has an effect."""
     state = crossed(["a", "b", "a", "b"])
     plan = {process(n): assignment_of(process(n)) for n in (1, 2, 3, 4)}
     plan[process(1)] = assignment_of(process(1), active=TASKS)
@@ -241,26 +241,26 @@ def test_only_named_standbys_move() -> None:
     ],
 )
 def test_plans_that_cannot_be_optimised_are_refused(plan: Plan, message: str) -> None:
-    """A task that is nowhere or twice, and a client that does not exist, are named."""
+    """A task that is active nowhere or twice, and a client that does not exist, are named."""
     with pytest.raises(AssignmentError, match=message):
         optimize_rack_aware_active_tasks(params(crossed()).for_tasks(TASKS), plan)
 
 
 def test_unknown_tasks_are_refused() -> None:
-    """A task that is to be optimised but does not exist is named."""
+    """A task to optimise that does not exist is named."""
     with pytest.raises(AssignmentError, match="7_7 is to be optimised"):
         optimize_rack_aware_active_tasks(params(crossed()).for_tasks([task_id("7_7")]), straight())
 
 
 def test_nothing_to_optimise_is_said() -> None:
-    """Without standbys there is nothing to do for standbys."""
+    """Without standbys the answer says that there is nothing to optimise."""
     done = optimize_rack_aware_standby_tasks(params(crossed()), straight())
     assert done.obstacle is not None
     assert done.obstacle.reason is Reason.NOTHING_TO_OPTIMIZE
 
 
 def test_kip_925_tags_that_contradict_racks_are_warned_of() -> None:
-    """KIP-925, 4.D.III: client.rack az1 wants the tag rack with az1; else a warning, and tags decide."""
+    """KIP-925, 4.D.III: a client.rack az1 requires the tag rack=az1; otherwise there is a warning, and tags decide."""
 
     def state(tags: tuple[str, ...], **client_tags: str) -> ApplicationState:
         client = KafkaStreamsState(process_id=process(1), rack_id="az1", client_tags=client_tags)
@@ -275,7 +275,7 @@ def test_kip_925_tags_that_contradict_racks_are_warned_of() -> None:
 
 @pytest.mark.parametrize("kind", ["active", "standby"])
 def test_invariants_hold_in_every_family(kind: str) -> None:
-    """Counts stay, nothing is lost, no standby is beside its active, and a second run moves nothing."""
+    """Counts stay, no task is lost, no standby is on its active's client, and a second run moves nothing."""
     run = optimize_rack_aware_active_tasks if kind == "active" else optimize_rack_aware_standby_tasks
     for seed in range(60):
         asked = optimize_question(seed, kind) | {"compatible": False}

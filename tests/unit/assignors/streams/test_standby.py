@@ -1,4 +1,4 @@
-"""Standbys at least cost: against the full graph by networkx, and tags against brute force."""
+"""Standbys at minimum cost: compared with the full graph by networkx, and with brute force for tags."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COSTS = [Costs(traffic=10, non_overlap=1), Costs(traffic=1, non_overlap=10), Cos
 
 
 def random_standbys(seed: int, *, tasks: int, clients: int, most: int, racks: int = 3) -> tuple[Standbys, list[int]]:
-    """Up to so many standbys of each task, anywhere but beside its active, and where the actives are."""
+    """Up to `most` standbys of each task, on any client but its active's, and the clients of the actives."""
     dice = np.random.default_rng(seed)
     active = dice.integers(0, clients, tasks)
     places = []
@@ -43,7 +43,7 @@ def random_standbys(seed: int, *, tasks: int, clients: int, most: int, racks: in
 
 
 def check(standbys: Standbys, placed: Int32Array) -> None:
-    """Every client has as many standbys as before, and no task is twice on one client."""
+    """Every client has as many standbys as before, and no task twice."""
     clients = len(standbys.group)
     assert np.array_equal(np.bincount(placed, minlength=clients), np.bincount(standbys.client, minlength=clients))
     at = list(zip(standbys.task.tolist(), placed.tolist(), strict=True))
@@ -52,7 +52,7 @@ def check(standbys: Standbys, placed: Int32Array) -> None:
 
 
 def least_cost(standbys: Standbys, costs: Costs) -> int:
-    """The optimum on the graph of all tasks and clients."""
+    """The minimum cost on the graph of all tasks and clients."""
     graph: nx.DiGraph[Any] = nx.DiGraph()
     had = set(zip(standbys.task.tolist(), standbys.client.tolist(), strict=True))
     fixed = set(zip(standbys.fixed_task.tolist(), standbys.fixed_client.tolist(), strict=True))
@@ -81,7 +81,7 @@ def test_standbys_cost_as_little_as_on_the_full_graph(costs: Costs, most: int) -
 
 @pytest.mark.parametrize("most", [1, 2])
 def test_medium_cases_cost_as_little_as_on_the_full_graph(most: int) -> None:
-    """The same for 80 tasks on 12 clients."""
+    """The same holds for 80 tasks on 12 clients."""
     for seed in range(2):
         standbys, _ = random_standbys(seed, tasks=80, clients=12, most=most)
         costs = Costs(traffic=10, non_overlap=1)
@@ -91,14 +91,14 @@ def test_medium_cases_cost_as_little_as_on_the_full_graph(most: int) -> None:
 
 
 def test_two_clients_can_only_exchange_standbys_of_others() -> None:
-    """With two clients every standby is where it must be, whatever it costs."""
+    """With two clients no standby can move, whatever the cost."""
     standbys, _ = random_standbys(1, tasks=30, clients=2, most=1)
     placed = optimize_standby(standbys, Costs(traffic=10, non_overlap=1))
     assert np.array_equal(placed, standbys.client)
 
 
 def tagged(seed: int, *, most: int, keys: int) -> tuple[Tagged, list[frozenset[tuple[str, str]]], list[int]]:
-    """A small case, the tags of each client, and where the actives are."""
+    """A small case, the tags of each client, and the clients of the actives."""
     standbys, active = random_standbys(seed, tasks=4, clients=5, most=most, racks=2)
     dice = np.random.default_rng(seed)
     tags = [frozenset((f"k{key}", f"v{dice.integers(0, 3)}") for key in range(keys)) for _ in range(len(standbys.rack))]
@@ -106,7 +106,7 @@ def tagged(seed: int, *, most: int, keys: int) -> tuple[Tagged, list[frozenset[t
 
 
 def best_with_tags(standbys: Standbys, costs: Costs, tags: list[frozenset[tuple[str, str]]], active: list[int]) -> int:
-    """The least cost of all placements that keep counts and tags, by dynamic programming over clients' counts."""
+    """The minimum cost of all placements that keep counts and tags, by dynamic programming over clients' counts."""
     clients = len(tags)
     reached = {(0,) * clients: 0}
     for task, home in enumerate(active):
@@ -128,7 +128,7 @@ def best_with_tags(standbys: Standbys, costs: Costs, tags: list[frozenset[tuple[
 
 @pytest.mark.parametrize("keys", [1, 2])
 def test_tags_hold_and_one_standby_per_task_is_exact(keys: int) -> None:
-    """With one standby per task nothing that keeps the tags costs less."""
+    """With one standby per task the cost is the minimum of all placements that keep the tags."""
     for seed in range(40):
         case, tags, active = tagged(seed, most=1, keys=keys)
         placed = optimize_tagged(case, COSTS[0])
@@ -137,7 +137,7 @@ def test_tags_hold_and_one_standby_per_task_is_exact(keys: int) -> None:
 
 
 def test_tags_hold_with_several_standbys_per_task() -> None:
-    """With several standbys per task tags hold, and nothing that keeps them costs less."""
+    """With several standbys per task tags hold, and no placement that keeps them costs less."""
     exact = 0
     for seed in range(40):
         case, tags, active = tagged(seed, most=3, keys=1 + seed % 2)
@@ -155,7 +155,7 @@ def test_tags_hold_with_several_standbys_per_task() -> None:
 
 
 def test_several_standbys_beyond_the_network_are_placed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one key has too many tasks and clients for its network, turns come near the optimum and keep the tags."""
+    """If one key has too many tasks and clients for its network, turns reach the optimum in at least 38 of 40 cases."""
     monkeypatch.setattr("assignors.streams.tags.MOST_ARCS", 0)
     exact = 0
     for seed in range(40):

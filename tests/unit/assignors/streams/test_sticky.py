@@ -1,4 +1,4 @@
-"""StickyTaskAssignor, its predecessor and the fall-back: what stays, what moves, at which prices, and the follow-up."""
+"""StickyTaskAssignor, its predecessor and the fall-back: what stays, what moves at which costs, and the follow-up."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ each_sticky = pytest.mark.parametrize("name", ["sticky", "legacy-sticky"])
 
 
 def run(state: ApplicationState, name: str = "sticky", **options: Any) -> Outcome:
-    """What the assignor answers."""
+    """The assignor's outcome."""
     return ASSIGNORS[name](Request(state=state, **options))
 
 
 @both_modes
 @each_sticky
 def test_tasks_stay_where_they_were(name: str, *, compatible: bool) -> None:
-    """With even loads everybody keeps what it had, active and standby."""
+    """With even loads every client keeps its active and standby tasks."""
     state = application(
         tasks("0_0 0_1 0_2 0_3"),
         {"active": "0_1 0_3", "standby": "0_0 0_2"},
@@ -55,7 +55,7 @@ def test_a_client_that_joins_takes_its_share_only(name: str, *, compatible: bool
 @both_modes
 @each_sticky
 def test_tasks_of_a_client_that_left_go_to_their_standbys(name: str, *, compatible: bool) -> None:
-    """A task whose owner is gone runs where its copy is, if there is room."""
+    """A task whose owner left runs on the client with its copy, if that client has capacity."""
     state = application(
         tasks("0_0 0_1 0_2 0_3"),
         {"threads": 2, "active": "0_0", "standby": "0_3"},
@@ -65,7 +65,7 @@ def test_tasks_of_a_client_that_left_go_to_their_standbys(name: str, *, compatib
 
 
 def crossed(**configs: Any) -> ApplicationState:
-    """Two tasks, each in the other one's rack."""
+    """Two tasks, each of which reads from the other client's rack."""
     return application(
         tasks("0_0 0_1", source=["b", "a"]),
         {"rack": "a", "active": "0_0"},
@@ -86,13 +86,13 @@ def crossed(**configs: Any) -> ApplicationState:
     ],
 )
 def test_kip_925_4_b_iii_a_sticky_task_moves_only_for_a_price(name: str, costs: dict[str, int], *, moved: bool) -> None:
-    """A move costs ten and a partition read across racks one, unless configured; a stateful active moves at once."""
+    """By default a move costs ten and a partition read across racks one; a stateful active moves at once."""
     answer = run(crossed(**costs), name).assignment
     assert actives(answer) == (["0_1", "0_0"] if moved else ["0_0", "0_1"])
 
 
 def test_one_configured_price_is_enough() -> None:
-    """The other price has a default; Kafka's public assignor then optimises nothing, and so does `compatible`."""
+    """The other cost has a default; Kafka's public assignor then optimises nothing, and so does `compatible`."""
     state = crossed(rack_aware_traffic_cost=11)
     kafka = run(state, compatible=True)
     assert actives(kafka.assignment) == ["0_0", "0_1"]
@@ -102,7 +102,7 @@ def test_one_configured_price_is_enough() -> None:
 
 
 def test_changelogs_do_not_weigh_on_actives() -> None:
-    """Tasks that read at home stay, wherever their changelogs are; Kafka's public assignor exchanges them."""
+    """Tasks that read in their rack stay, wherever their changelogs are; Kafka's public assignor swaps them."""
     infos = tasks("0_0", source=["ab"], changelog="b") | tasks("0_1", source=["ab"], changelog="a")
     state = application(
         infos,
@@ -120,7 +120,7 @@ def test_changelogs_do_not_weigh_on_actives() -> None:
 @both_modes
 @pytest.mark.parametrize("name", ["sticky", "fallback-prior"])
 def test_actives_that_must_stay_stay_and_a_follow_up_comes_at_once(name: str, *, compatible: bool) -> None:
-    """Everything stays with the one client that had it, racks have no say, and one client asks for a follow-up."""
+    """All tasks stay on the one client that had them, racks do not count, and one client requests a follow-up."""
     state = application(
         tasks("0_0 0_1 0_2", source=["b", "b", "b"]),
         {"rack": "a", "active": "0_0 0_1 0_2"},
@@ -150,7 +150,7 @@ def test_more_standbys_than_clients_are_left_out() -> None:
 
 
 def test_tasks_that_are_gone_are_forgotten() -> None:
-    """Clients may report tasks that no longer exist; others are dealt as if these had never been."""
+    """Clients may report tasks that no longer exist; these do not change the assignment of the others."""
     state = application(tasks("0_0 0_1"), {"active": "9_9 0_1", "standby": "8_8"}, {"active": "0_0"})
     assert actives(run(state).assignment) == ["0_1", "0_0"]
 
@@ -164,7 +164,7 @@ def test_kip_924_lags_are_not_needed() -> None:
 
 
 def test_kip_924_the_plug_ins_count_deadlines_from_their_clock() -> None:
-    """The plug-ins answer as the functions do at the time that their clocks show, and hear results in silence."""
+    """The plug-ins return what the functions return at their clocks' time, and ignore the computed assignment."""
     state = application(tasks("0_0 0_1"), {"active": "0_0 0_1"}, {})
     keep = StickyTaskAssignor(clock_ms=lambda: 5, must_preserve_active=True)
     prior = FallbackPriorTaskAssignor(clock_ms=lambda: 5)
@@ -176,7 +176,7 @@ def test_kip_924_the_plug_ins_count_deadlines_from_their_clock() -> None:
 
 @st.composite
 def _zoned(draw: st.DrawFn) -> ApplicationState:
-    """Clients in zones with tags that say so; each task had its copies in two zones before some clients left."""
+    """Clients in zones with matching tags; each task had its copies in two zones before some clients left."""
     zones = draw(st.sampled_from(["ab", "abc"]))
     before = [zone for zone in zones for _ in range(draw(st.integers(1, 3)))]
     names = [f"0_{number}" for number in range(draw(st.integers(1, 12)))]
@@ -214,7 +214,7 @@ def _zoned(draw: st.DrawFn) -> ApplicationState:
 @given(state=_zoned())
 @settings(max_examples=100, deadline=None)
 def test_tags_hold(name: str, state: ApplicationState) -> None:
-    """No task has all its copies in one zone, whatever racks save; under `ha` once everything is where it is to be."""
+    """No task has all its copies in one zone, even if that would save traffic; `ha` achieves this after its probing."""
     outcome = run(state, name)
     for _ in range(20 if name == "ha" else 0):
         state = after(state, outcome.assignment)

@@ -1,4 +1,4 @@
-"""KIP-925 version 4 and the rejected part of the accepted document, on cases that show what each wants."""
+"""KIP-925 version 4 and the rejected part of the accepted document, on cases that show the aim of each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from assignors.streams.version4 import (
 
 
 def one_each(active: list[int], standby: list[int], remotes: list[list[int]], racks: list[int]) -> Standbys:
-    """One standby of each task; clients with the racks given, tasks with rows of their own."""
+    """One standby of each task; clients in the given racks, tasks with cost rows of their own."""
     groups = len(racks)
     return unrestrained(
         task=np.arange(len(standby), dtype=np.int32),
@@ -44,7 +44,7 @@ def test_version_4_counts_one_for_each_partition() -> None:
 
 
 def test_option_i_swaps_what_is_feasible_and_costs_less() -> None:
-    """KIP-925 version 4, option I (and 4.C.I): two standbys that both read across racks change clients."""
+    """KIP-925 version 4, option I (and 4.C.I): two standbys that both read across racks swap clients."""
     case = one_each([0, 1], [2, 3], [[0, 2], [3, 0]], [0, 1, 1, 0])
     assert swap_greedily(case, PER_PARTITION).tolist() == [3, 2]
 
@@ -56,7 +56,7 @@ def test_option_i_never_puts_a_standby_beside_its_active() -> None:
 
 
 def test_option_i_is_greedy() -> None:
-    """KIP-925, 4.C.I says that swaps may not give the optimum, and they never beat it."""
+    """KIP-925, 4.C.I says that swaps may miss the optimum: some do, and none beats it."""
     dice = np.random.default_rng(0)
     above = 0
     for _ in range(60):
@@ -79,14 +79,14 @@ def test_option_i_is_greedy() -> None:
 
 @pytest.mark.parametrize("reliability", [VERSION_4_OPTION_II, REJECTED])
 def test_the_first_standby_leaves_its_actives_rack(reliability: Reliability) -> None:
-    """KIP-925 version 4, option II, and 8.A: the first standby goes to another rack, though its data does not."""
+    """KIP-925 version 4, option II, and 8.A: the first standby goes to another rack, although its data does not."""
     case = one_each([0, 1], [2, 3], [[0, 1], [1, 0]], [0, 1, 0, 1])
     assert prefer_reliability(case, reliability).tolist() == [3, 2]
     assert optimize_standby(case, PER_PARTITION).tolist() == [2, 3]
 
 
 def test_8_a_weighs_ten_partitions_against_a_rack() -> None:
-    """KIP-925, 8.A: at 1 to 10 more than ten partitions win over another rack, in version 4 never."""
+    """KIP-925, 8.A: at 1 to 10 more than ten partitions outweigh another rack; in version 4 they never do."""
     case = one_each([0, 1], [2, 3], [[0, 11], [11, 0]], [0, 1, 0, 1])
     assert prefer_reliability(case, REJECTED).tolist() == [2, 3]
     assert prefer_reliability(case, VERSION_4_OPTION_II).tolist() == [3, 2]
@@ -102,7 +102,7 @@ def test_later_standbys_prefer_traffic() -> None:
 
 @pytest.mark.parametrize("reliability", [VERSION_4_OPTION_II, REJECTED])
 def test_there_is_always_an_answer(reliability: Reliability) -> None:
-    """KIP-925, 8.A doubts that each flow has an answer: it has, and no task meets itself."""
+    """KIP-925, 8.A doubts that each flow has a solution: it has one, and no task is twice on one client."""
     dice = np.random.default_rng(1)
     for _ in range(20):
         clients, tasks, each = 6, 12, 2

@@ -1,4 +1,4 @@
-"""What every assignor of tasks promises, on random applications of many families."""
+"""Properties of every task assignor, on random applications of many families."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ each_mode = pytest.mark.parametrize("compatible", [False, True])
 
 
 def run(name: str, state: ApplicationState, *, compatible: bool = False) -> Outcome:
-    """What the assignor answers."""
+    """The assignor's outcome."""
     return ASSIGNORS[name](Request(state=state, compatible=compatible))
 
 
 def shuffled(values: Mapping[object, object], dice: Random) -> dict[object, object]:
-    """The same in another order."""
+    """The same entries in another order."""
     items = list(values.items())
     dice.shuffle(items)
     return dict(items)
@@ -55,7 +55,7 @@ def test_every_task_is_active_once_and_the_answer_valid(name: str, seed: int, *,
 @given(seed=SEEDS)
 @FEW
 def test_every_logged_task_has_its_standbys(name: str, seed: int, *, compatible: bool) -> None:
-    """A task has as many standbys as configured, as far as there are clients; `ha` adds at most its warm-ups."""
+    """A task has its configured standbys, as far as there are clients; `ha` adds at most the allowed warm-ups."""
     state = random_application(seed, name)
     configs = state.assignment_configs
     found = copies(run(name, state, compatible=compatible).assignment, TaskType.STANDBY)
@@ -70,7 +70,7 @@ def test_every_logged_task_has_its_standbys(name: str, seed: int, *, compatible:
 @given(seed=SEEDS)
 @FEW
 def test_the_order_of_clients_and_tasks_does_not_matter(name: str, seed: int) -> None:
-    """An application told in another order is assigned alike."""
+    """The input order of clients and tasks does not change the outcome."""
     state, dice = random_application(seed, name), Random(seed)  # noqa: S311 - cases, not secrets
     told = ApplicationState(
         states=shuffled(state.states, dice),  # type: ignore[arg-type]  # the same values in another order
@@ -84,7 +84,7 @@ def test_the_order_of_clients_and_tasks_does_not_matter(name: str, seed: int) ->
 @given(seed=SEEDS)
 @FEW
 def test_a_second_run_moves_nothing(name: str, seed: int) -> None:
-    """Where everybody has what was answered and has caught up, the answer stays; `ha` first ends its probing."""
+    """Once the answer is in effect and copies have caught up, a second run repeats it; `ha` first ends its probing."""
     state = random_application(seed, name)
     first = run(name, state)
     while first.probing_rebalance and name == "ha":
@@ -98,7 +98,7 @@ def test_a_second_run_moves_nothing(name: str, seed: int) -> None:
 @given(seed=SEEDS)
 @FEW
 def test_counts_of_actives_are_those_of_one_deal(name: str, seed: int) -> None:
-    """No client has a share of actives that one deal of Kafka's would have made more even."""
+    """Actives are at least as even over threads as after Kafka's single pass, which `compatible` keeps."""
     state = random_application(seed, name)
 
     def unevenness(outcome: Outcome) -> float:
@@ -113,7 +113,7 @@ def test_counts_of_actives_are_those_of_one_deal(name: str, seed: int) -> None:
 @given(seed=SEEDS)
 @FEW
 def test_racks_do_not_change_how_many_actives_a_client_has(seed: int) -> None:
-    """KIP-925, 4, constraint 1: with everybody caught up, clients have as many actives with racks as without."""
+    """KIP-925, 4, constraint 1: if all clients have caught up, racks do not change how many actives a client has."""
     state = random_application(seed, "ha")
     configs = replace(state.assignment_configs, acceptable_recovery_lag=2**63 - 1)
     plans = [

@@ -1,4 +1,4 @@
-"""A server that is none of a cloud's."""
+"""A server that gives one fixed answer."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from sandbox.http_server import Answer, Asked, Server
 
 
 class Strange(Server):
-    """Answers one thing to everything."""
+    """Gives the same answer to every request."""
 
     def __init__(self, answer: Answer) -> None:
         super().__init__()
         self._said = answer
 
     def answer(self, _asked: Asked) -> Answer:
-        """The one thing."""
+        """The fixed answer."""
         return self._said

@@ -1,4 +1,4 @@
-"""Tokens for Amazon MSK: their form, their life, and how long credentials are kept for them."""
+"""Tokens for Amazon MSK: their form, their lifetime, and how long credentials are reused."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def aws() -> Iterator[Aws]:
 
 
 def signer(aws: Aws, folder: Path) -> Signer:
-    """Whoever signs in a pod with EKS Pod Identity."""
+    """A signer in a pod with EKS Pod Identity."""
     return Signer(AwsIdentity(region="eu-central-1"), aws.for_container(folder))
 
 
 def test_the_form_of_a_token(aws: Aws, tmp_path: Path) -> None:
-    """A presigned request in base64 without padding, as AWS's own signers make it."""
+    """A token is a presigned request in base64 without padding, as from AWS's own signers."""
     token = signer(aws, tmp_path).token()
     assert not set(token.text) & set("=+/")
     url = urlsplit(base64.urlsafe_b64decode(token.text + "=" * (-len(token.text) % 4)).decode())
@@ -53,7 +53,7 @@ def test_the_form_of_a_token(aws: Aws, tmp_path: Path) -> None:
 
 
 def test_credentials_are_kept_while_they_last(aws: Aws, tmp_path: Path) -> None:
-    """Another token needs no other credentials, until these end in less than half an hour."""
+    """Credentials are reused for new tokens until they end in less than half an hour."""
     mine = signer(aws, tmp_path)
     mine.token()
     mine.token()
@@ -66,13 +66,13 @@ def test_credentials_are_kept_while_they_last(aws: Aws, tmp_path: Path) -> None:
 
 
 def test_a_token_ends_with_its_credentials(aws: Aws, tmp_path: Path) -> None:
-    """A signature by credentials that end sooner than 900 seconds from now is good for as long as they are."""
+    """With credentials that end in less than 900 seconds, the token ends with them."""
     aws.seconds = 600
     assert 590 < signer(aws, tmp_path).token().seconds <= 600
 
 
 def test_old_credentials_do_until_their_end(aws: Aws, tmp_path: Path) -> None:
-    """While whoever gives credentials fails, those in hand are used; then the failure is told."""
+    """While the source fails, the credentials are used until they end; after that its failure is raised."""
     lasting, ending = signer(aws, tmp_path), signer(aws, tmp_path)
     aws.seconds = 600
     lasting.token()

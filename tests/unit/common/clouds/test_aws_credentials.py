@@ -1,4 +1,4 @@
-"""AWS credentials from each source on loopback, and what is said when one gives none."""
+"""AWS credentials from each source on loopback, and the errors if a source gives none."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def aws() -> Iterator[Aws]:
 
 
 def found(variables: Variables) -> Credentials:
-    """What is found in this environment."""
+    """The credentials found in this environment."""
     return find(Place(environment=variables, region="eu-central-1"))
 
 
 def refused(variables: Variables) -> str:
-    """Why nothing is found in it; without any secret."""
+    """The error if no credentials are found, in one line without any secret."""
     with pytest.raises(TokenError) as raised:
         found(variables)
     text = str(raised.value)
@@ -53,7 +53,7 @@ SOURCES: dict[str, Callable[[Aws, Path], Variables]] = {
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_each_source_gives_the_same(aws: Aws, tmp_path: Path, source: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Key, secret, session and end come out of each; no proxy is asked."""
+    """Each source gives key, secret, session and end; no proxy is used."""
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
     credentials = found(SOURCES[source](aws, tmp_path))
@@ -63,7 +63,7 @@ def test_each_source_gives_the_same(aws: Aws, tmp_path: Path, source: str, monke
 
 
 def test_the_environment_comes_first(aws: Aws, tmp_path: Path) -> None:
-    """Keys that are set count before a web identity, that before a container, and nobody is asked in vain."""
+    """Static keys come first, then a web identity, then a container; later sources are not asked."""
     keys = {"AWS_ACCESS_KEY_ID": "AKIA", "AWS_SECRET_ACCESS_KEY": SECRET}
     everything = {**aws.for_container(tmp_path), **aws.for_web_identity(tmp_path)}
     assert found({**everything, **keys}) == Credentials(key="AKIA", secret=SECRET)
@@ -74,7 +74,7 @@ def test_the_environment_comes_first(aws: Aws, tmp_path: Path) -> None:
 
 
 def test_files_are_read_each_time(aws: Aws, tmp_path: Path) -> None:
-    """Kubernetes replaces the pod's token, and the next question shows the new one."""
+    """Kubernetes replaces the pod's token, and the next request uses the new one."""
     variables = aws.for_container(tmp_path)
     found(variables)
     aws.account_token = "another-token"  # noqa: S105 - of this test
@@ -96,12 +96,12 @@ def test_files_are_read_each_time(aws: Aws, tmp_path: Path) -> None:
     ],
 )
 def test_a_web_identity_that_is_refused(aws: Aws, tmp_path: Path, changed: Variables, words: str) -> None:
-    """Who refuses, why, and what to do about it are in one line."""
+    """One line contains the server, the reason and the advice."""
     assert words in refused({**aws.for_web_identity(tmp_path), **changed})
 
 
 def test_a_token_that_sts_does_not_know(aws: Aws, tmp_path: Path) -> None:
-    """The cluster's issuer is not known to the account."""
+    """The error says that the account does not know the cluster's issuer."""
     variables = aws.for_web_identity(tmp_path)
     aws.account_token = "another-token"  # noqa: S105 - of this test
     assert "InvalidIdentityToken: No OpenIDConnect provider found in your account; make the OIDC" in refused(variables)
@@ -116,7 +116,7 @@ def test_a_token_that_sts_does_not_know(aws: Aws, tmp_path: Path) -> None:
     ],
 )
 def test_a_container_that_is_refused(aws: Aws, tmp_path: Path, changed: Variables, words: str) -> None:
-    """The association to check is named; secrets go nowhere where others could read them."""
+    """The error names the association to check; secrets are sent only to addresses that are safe."""
     assert words in refused({**aws.for_container(tmp_path), **changed})
 
 
@@ -128,7 +128,7 @@ def test_a_container_that_is_refused(aws: Aws, tmp_path: Path, changed: Variable
     ],
 )
 def test_nothing_is_there(variables: Variables, words: str) -> None:
-    """All sources are named, so that whoever reads it sees which one was meant."""
+    """The error names all sources, so that the reader finds the one that was meant."""
     text = refused(variables)
     assert text.startswith("no AWS credentials: neither AWS_ACCESS_KEY_ID, AWS_WEB_IDENTITY_TOKEN_FILE nor ")
     assert words in text
@@ -136,7 +136,7 @@ def test_nothing_is_there(variables: Variables, words: str) -> None:
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_credentials_that_have_ended(aws: Aws, tmp_path: Path, source: str) -> None:
-    """They are of no use, and the clocks are the first suspect."""
+    """They are refused, and the error says to check the clocks."""
     aws.seconds = -60
     text = refused(SOURCES[source](aws, tmp_path))
     assert "gives credentials that ended at " in text
@@ -146,7 +146,7 @@ def test_credentials_that_have_ended(aws: Aws, tmp_path: Path, source: str) -> N
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(("ahead", "words"), [(400, "s behind that of "), (-400, "s ahead of that of ")])
 def test_a_clock_that_is_wrong(aws: Aws, tmp_path: Path, source: str, ahead: float, words: str) -> None:
-    """Whoever answers tells the time; what this machine would sign by its own would be refused."""
+    """The server's time is compared, because requests signed with a wrong time would be refused."""
     aws.clock_ahead = ahead
     text = refused(SOURCES[source](aws, tmp_path))
     assert "the clock of this machine is 4" in text or "the clock of this machine is 399" in text
@@ -176,7 +176,7 @@ STRANGE: dict[str, tuple[Answer, str]] = {
 
 @pytest.mark.parametrize("case", STRANGE)
 def test_what_is_no_answer(case: str) -> None:
-    """Whatever a container's address answers, it is told in one line, and nobody is led elsewhere."""
+    """Each wrong answer of a container's address gives one line, and no redirect is followed."""
     answer, words = STRANGE[case]
     with Strange(answer) as server:
         assert words in refused({"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{server.url}/v1"})
@@ -185,7 +185,7 @@ def test_what_is_no_answer(case: str) -> None:
 
 @pytest.mark.parametrize("answer", [Answer(), Answer(text="<a>"), Answer(status=503, text="busy")])
 def test_what_is_no_sts(tmp_path: Path, answer: Answer) -> None:
-    """An STS that answers no XML is told by what it answers."""
+    """If STS answers without XML, the error says what it answers."""
     with Strange(answer) as server, Aws(key="A", secret=SECRET, session=SESSION) as aws:
         text = refused({**aws.for_web_identity(tmp_path), "AWS_ENDPOINT_URL_STS": server.url})
     assert ("answers 503" if answer.status == 503 else "answers without AccessKeyId") in text
@@ -193,7 +193,7 @@ def test_what_is_no_sts(tmp_path: Path, answer: Answer) -> None:
 
 @pytest.mark.parametrize("status", [401, 404, 500])
 def test_an_instance_without_a_role(status: int) -> None:
-    """What the metadata lack is told, and where to give it."""
+    """The error says what the metadata lack, and where to configure it."""
     with Strange(Answer(status=status)) as server:
         text = refused({"AWS_EC2_METADATA_SERVICE_ENDPOINT": server.url})
     assert ("knows no role of this instance" if status == 404 else f"answers {status}") in text
@@ -201,7 +201,7 @@ def test_an_instance_without_a_role(status: int) -> None:
 
 
 def test_who_hangs_costs_a_moment() -> None:
-    """A server that accepts and says nothing is given up."""
+    """A server that accepts a connection and does not answer is abandoned after 1 s."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         begun = time.monotonic()
         text = refused({"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"http://127.0.0.1:{listening.getsockname()[1]}/v1"})
@@ -210,7 +210,7 @@ def test_who_hangs_costs_a_moment() -> None:
 
 
 def test_a_token_with_a_line_break_is_not_shown(aws: Aws, tmp_path: Path) -> None:
-    """HTTP's own error would show the header that it refuses, and that is a secret."""
+    """HTTP's own error would show the refused header, which is a secret."""
     variables = aws.for_container(tmp_path)
     Path(variables["AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"]).write_text("of-the-account\nx", encoding="ascii")
     assert "the question has characters that HTTP does not allow" in refused(variables)

@@ -1,4 +1,4 @@
-"""Tokens of Microsoft Entra from a cloud on loopback, and what is said when there is none."""
+"""Tokens of Microsoft Entra from a cloud on loopback, and the errors if there is none."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ def cloud() -> Iterator[Azure]:
 
 
 def machine(cloud: Azure, **changed: str) -> Token:
-    """What the machine's metadata service gives."""
+    """The token from the machine's metadata service."""
     return azure.managed(AzureManagedIdentity(endpoint=cloud.metadata_url, query=urlencode({**QUERY, **changed})))
 
 
 def refused_pod(cloud: Azure, variables: dict[str, str], identity: AzureWorkloadIdentity | None = None) -> str:
-    """Why Entra gives nothing; without any secret."""
+    """The error if Entra gives no token, in one line without any secret."""
     with pytest.raises(TokenError) as raised:
         azure.workload(identity or AzureWorkloadIdentity(scope=SCOPE), variables)
     text = str(raised.value)
@@ -44,14 +44,14 @@ def refused_pod(cloud: Azure, variables: dict[str, str], identity: AzureWorkload
 
 
 def test_a_machine_has_an_identity(cloud: Azure, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its metadata service gives a token, and no proxy is asked; the identity may be named."""
+    """The metadata service gives a token, and no proxy is used; the identity may be named."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     assert machine(cloud) == Token(text=TEXT, seconds=3600)
     assert machine(cloud, client_id=CLIENT).seconds == 3600
 
 
 def test_a_pod_has_an_identity(cloud: Azure, tmp_path: Path) -> None:
-    """The token of its ServiceAccount is read each time, and Entra gives one of its own for it."""
+    """The token of its ServiceAccount is read each time, and Entra exchanges it for its own."""
     variables = cloud.for_workload(tmp_path)
     assert azure.workload(AzureWorkloadIdentity(scope=SCOPE), variables) == Token(text=TEXT, seconds=3600)
     cloud.account_token = "another"  # noqa: S105 - of this test
@@ -60,7 +60,7 @@ def test_a_pod_has_an_identity(cloud: Azure, tmp_path: Path) -> None:
 
 
 def test_settings_count_before_the_environment(cloud: Azure, tmp_path: Path) -> None:
-    """Client id and endpoint may be set; then only the file is the environment's."""
+    """Client id and endpoint may be set; then only the file comes from the environment."""
     file = {"AZURE_FEDERATED_TOKEN_FILE": cloud.for_workload(tmp_path)["AZURE_FEDERATED_TOKEN_FILE"]}
     endpoint = f"{cloud.url}/11111111-2222-3333-4444-555555555555/oauth2/v2.0/token"
     identity = AzureWorkloadIdentity(scope=SCOPE, client_id=CLIENT, endpoint=endpoint)
@@ -75,7 +75,7 @@ def test_settings_count_before_the_environment(cloud: Azure, tmp_path: Path) -> 
     ],
 )
 def test_a_machine_that_is_refused(cloud: Azure, changed: dict[str, str], words: str) -> None:
-    """Who refuses and why is in one line, with what to give."""
+    """One line contains the server, the reason and the advice."""
     with pytest.raises(TokenError) as raised:
         machine(cloud, **changed)
     assert str(raised.value).startswith(f"Azure's metadata service ({cloud.metadata_url}) ")
@@ -97,12 +97,12 @@ def test_a_machine_that_is_refused(cloud: Azure, changed: dict[str, str], words:
     ],
 )
 def test_a_pod_that_is_refused(cloud: Azure, tmp_path: Path, changed: dict[str, str], words: str) -> None:
-    """What the environment lacks or Entra refuses is named, with the cure."""
+    """The error names what the environment lacks or Entra refuses, with advice."""
     assert words in refused_pod(cloud, {**cloud.for_workload(tmp_path), **changed})
 
 
 def test_a_credential_that_entra_does_not_know(cloud: Azure, tmp_path: Path) -> None:
-    """What is to be made is told; Entra's trace stays on the one line."""
+    """The error says what to create; Entra's trace stays on the same line."""
     variables = cloud.for_workload(tmp_path)
     cloud.account_token = "another"  # noqa: S105 - of this test
     text = refused_pod(cloud, variables)
@@ -110,14 +110,14 @@ def test_a_credential_that_entra_does_not_know(cloud: Azure, tmp_path: Path) -> 
 
 
 def test_a_scope_that_entra_does_not_know(cloud: Azure, tmp_path: Path) -> None:
-    """The setting to correct is named."""
+    """The error names the setting to correct."""
     text = refused_pod(cloud, cloud.for_workload(tmp_path), AzureWorkloadIdentity(scope="https://other/.default"))
     assert text.endswith("; kafka.sasl.oauthbearer.scope must be a resource that the tenant knows")
 
 
 @pytest.mark.parametrize("ahead", [400, -400])
 def test_a_clock_that_is_wrong(cloud: Azure, tmp_path: Path, ahead: float) -> None:
-    """A token that is not valid yet, or not any more, by another clock is explained before a broker refuses it."""
+    """A token that another clock makes invalid is explained before a broker refuses it."""
     cloud.clock_ahead = ahead
     assert f"s {'behind' if ahead > 0 else 'ahead of'} that of Microsoft Entra" in refused_pod(
         cloud, cloud.for_workload(tmp_path)
@@ -139,12 +139,12 @@ def test_a_clock_that_is_wrong(cloud: Azure, tmp_path: Path, ahead: float) -> No
     ],
 )
 def test_what_is_no_token(text: str, words: str) -> None:
-    """An answer without a token is told by what it lacks."""
+    """If an answer contains no token, the error says what is missing."""
     with Strange(Answer(text=text)) as server, pytest.raises(TokenError, match=words):
         azure.managed(AzureManagedIdentity(endpoint=f"{server.url}/token", query=""))
 
 
 def test_an_endpoint_that_others_could_read() -> None:
-    """A token does not cross a network in the clear."""
+    """A token is never sent unencrypted over a network."""
     with pytest.raises(TokenError, match=r"token\.endpoint\.url: http://10\.0\.0\.1/ is no URL that begins"):
         azure.managed(AzureManagedIdentity(endpoint="http://10.0.0.1/", query=""))

@@ -28,17 +28,17 @@ def cloud() -> Iterator[Google]:
 
 
 def token(variables: dict[str, str]) -> Token:
-    """What is given in this environment."""
+    """The token in this environment."""
     return google.fetch(GoogleIdentity(), variables)
 
 
 def decoded(text: str) -> str:
-    """A part of a token."""
+    """A decoded part of a token."""
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)).decode()
 
 
 def test_the_form_of_a_token(cloud: Google, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Header, claims and access token as Google's own server makes them; no proxy is asked."""
+    """The token has header, claims and access token as from Google's own server; no proxy is used."""
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     before = int(time.time())
     given = token(cloud.for_machine())
@@ -53,7 +53,7 @@ def test_the_form_of_a_token(cloud: Google, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_principal_may_be_set(cloud: Google) -> None:
-    """An identity of a federation has no address: the variable of Google's own server names it."""
+    """A federated identity has no address, so the variable of Google's own server names it."""
     variables = {**cloud.for_machine(), "GOOGLE_MANAGED_KAFKA_AUTH_PRINCIPAL": "principal://iam/x"}
     assert token(variables).principal == "principal://iam/x"
     cloud.account = ""
@@ -62,7 +62,7 @@ def test_the_principal_may_be_set(cloud: Google) -> None:
 
 
 def test_a_clock_that_is_wrong(cloud: Google) -> None:
-    """The claims have times by this machine's clock, which brokers would refuse."""
+    """The claims have times of this machine's clock, which brokers would refuse."""
     cloud.clock_ahead = 400
     with pytest.raises(TokenError, match=r"is \d+ s behind that of Google's metadata server"):
         token(cloud.for_machine())
@@ -77,18 +77,18 @@ def test_a_clock_that_is_wrong(cloud: Google) -> None:
     ],
 )
 def test_what_is_no_token(answer: Answer, words: str) -> None:
-    """Who answers and why that is no token is in one line."""
+    """One line contains the server and the reason."""
     with Strange(answer) as server, pytest.raises(TokenError, match=words):
         token({"GCE_METADATA_HOST": server.url.removeprefix("http://")})
 
 
 def test_nobody_is_there() -> None:
-    """Outside of Google Cloud there is no such server."""
+    """The error says that the metadata server does not answer, as outside of Google Cloud."""
     with pytest.raises(TokenError, match=r"^Google's metadata server \(http://127\.0\.0\.1:1\) does not answer: "):
         token({"GCE_METADATA_HOST": "127.0.0.1:1"})
 
 
 def test_a_server_that_others_could_read() -> None:
-    """An access token does not cross a network in the clear."""
+    """An access token is never sent unencrypted over a network."""
     with pytest.raises(TokenError, match=r"GCE_METADATA_HOST: http://10\.0\.0\.1 is no URL that begins with https"):
         token({"GCE_METADATA_HOST": "10.0.0.1"})

@@ -47,7 +47,7 @@ def test_the_published_example_of_a_signing_key() -> None:
 @pytest.mark.parametrize("session", ["", "FwoGZXIvYXdzEJr//////////wEaDPL+/=="])
 @given(secret=st.text("abcdefghijklmnopqrstuvwxyzABC+/=0123456789", min_size=1), now=st.integers(0, 4102444800))
 def test_kafka_python_signs_alike(session: str, secret: str, now: int) -> None:
-    """kafka-python's own signer of the same request comes to the same signature, for any secret and time."""
+    """The signer of kafka-python makes the same signature for the same request, for any secret and time."""
     credentials = Credentials(key="AKIDEXAMPLE", secret=secret, session=session)
     host = "kafka.eu-central-1.amazonaws.com"
     ours = presigned(
@@ -67,7 +67,7 @@ def test_kafka_python_signs_alike(session: str, secret: str, now: int) -> None:
 
 
 def test_no_secret_is_shown() -> None:
-    """What is logged of credentials is the key's id."""
+    """The representation of credentials shows only the key's id."""
     shown = repr(Credentials(key="AKID", secret="hidden", session="hidden-too"))  # noqa: S106 - of this test
     assert "AKID" in shown
     assert "hidden" not in shown
