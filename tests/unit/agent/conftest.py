@@ -11,7 +11,7 @@ import structlog
 
 @pytest.fixture(autouse=True)
 def fresh_logging() -> Iterator[None]:
-    """Put logging back as it was."""
+    """Restore the logging set-up."""
     handlers, level = logging.root.handlers[:], logging.root.level
     yield
     structlog.reset_defaults()

@@ -1,4 +1,4 @@
-"""What the fuzz tests share: how many examples, and texts and values that nobody would send by mistake."""
+"""What fuzz tests share: the number of examples, and unusual texts and values."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 _GIVEN: Final = os.environ.get("SAMERACK_TESTS_FUZZ_EXAMPLES", "")
 EXAMPLES: Final = int(_GIVEN or 200)
-"""Of each fuzz test; SAMERACK_TESTS_FUZZ_EXAMPLES=10000 takes some minutes for each."""
+"""The examples of each fuzz test; SAMERACK_TESTS_FUZZ_EXAMPLES=10000 takes some minutes for each."""
 EXAMPLES_OF_A_PATH: Final = int(_GIVEN or 30)
-"""Of each of the paths of the port, which are many."""
+"""The examples of each path of the port; there are many paths."""
 SECONDS: Final = 60 + EXAMPLES
-"""What a test of so many examples may take."""
+"""The time limit of a test with this many examples."""
 MANY: Final = settings(
     max_examples=EXAMPLES,
     deadline=None,
@@ -56,7 +56,7 @@ _ODD: Final = (
     "x" * 20_000,
 )
 TEXT: Final[st.SearchStrategy[str]] = st.sampled_from(_ODD) | st.text(max_size=30)
-"""Texts that break what is careless."""
+"""Texts that break careless code."""
 
 SCALAR: Final[Strategy] = st.none() | st.booleans() | st.integers() | st.floats() | TEXT
 JSON: Final[Strategy] = st.recursive(
@@ -64,4 +64,4 @@ JSON: Final[Strategy] = st.recursive(
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXT, inner, max_size=4),
     max_leaves=12,
 )
-"""Whatever JSON and YAML can hold."""
+"""Any value of JSON and YAML."""

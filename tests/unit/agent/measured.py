@@ -1,4 +1,4 @@
-"""Short ways to write down measured traffic for the tests of money, findings and the page; no behaviour of its own."""
+"""Helpers that build measured traffic for the tests of money, findings and the page, without behaviour of their own."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def flow(
     topic: str = "clicks",
     method: Method = "estimated",
 ) -> Flow:
-    """What went from a rack to a rack."""
+    """Bytes that clients in one rack read from replicas in one rack."""
     key = FlowKey(group=group, topic=topic, client_rack=client_rack, replica_rack=replica_rack, method=method)
     return Flow(key=key, volume=Volume(wire_bytes=wire_bytes, records=wire_bytes // 1000))
 
@@ -91,7 +91,7 @@ def problem(
 
 
 ROTATED = ((A,), (B,), (C,), (A,), (B,), (C,))
-"""Six partitions, one replica each, so placed that range without racks reads most of them across racks."""
+"""Six partitions with one replica each, placed so that range without racks reads most of them across racks."""
 SPREAD = {"m1": A, "m2": B, "m3": C}
 NEAR = {"m1": (0, 3), "m2": (1, 4), "m3": (2, 5)}
 RANGE = {"m1": (0, 1), "m2": (2, 3), "m3": (4, 5)}
@@ -108,7 +108,7 @@ def group(
     shares: Shares | None = None,
     made: Problem | None = None,
 ) -> GroupTraffic:
-    """A group of three members over three racks, each reading what is near it, unless said otherwise."""
+    """A group of three members in three racks that each read what is near, unless parameters say otherwise."""
     members = SPREAD if members is None else members
     read = sum(one.volume.wire_bytes for one in flows)
     return GroupTraffic(
@@ -174,7 +174,7 @@ def reports(
     prices: PriceTable | None = None,
     statuses: Iterable[GroupStatus] = (),
 ) -> ReportService:
-    """What is shown of a snapshot."""
+    """A report service that shows this snapshot."""
     board = TrafficBoard()
     if taken is not None:
         publish(board, taken)
@@ -189,7 +189,7 @@ def reports(
 
 
 def busy_events() -> EventLog:
-    """A ring with one of each kind of event."""
+    """An event log with two decisions and a plan."""
     events = EventLog(rate=lambda _: 2_000_000.0, dollars=shipped("aws").dollars, clock=count(1_800_000_000.0).__next__)
     for action, reason, after in (
         ("rebalance", "racks-changed", 0.0),

@@ -1,7 +1,7 @@
-"""A broker on a loopback socket that plays the coordinator of one group, with errors by script.
+"""A broker on a loopback socket that acts as the coordinator of one group, with errors by script.
 
 It speaks Kafka's protocol to the agent's real client: one running group whose only other member, a consumer, leads it.
-Every request is noted with its time, so that a test can count attempts. JoinGroup is answered at once, never parked.
+Every request is stored with its time, so that a test can count attempts. JoinGroup is answered at once, never parked.
 """
 
 from __future__ import annotations
@@ -62,13 +62,13 @@ Script = Callable[[str, Any], int | None]
 
 
 def no_errors(_api: str, _request: Any) -> int:
-    """Everything works."""
+    """Answer every request without an error."""
     return 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrival:
-    """One request, and when it came (seconds, monotonic)."""
+    """One request, and when it arrived (seconds, monotonic)."""
 
     at: float
     api: str
@@ -85,17 +85,17 @@ class ScriptedBroker:
     listed_as: int = 1
     """Its id in the metadata; as a coordinator it is always broker 1."""
     late_seconds: float = 0.0
-    """Reservations of member ids are answered so much later."""
+    """The delay of answers that reserve a member id."""
     arrivals: list[Arrival] = field(default_factory=list)
     members: dict[str, str | None] = field(default_factory=dict)
-    """Who has joined beside the consumers: instance ids by member id."""
+    """Members other than the consumers: instance ids by member id."""
     pending: set[str] = field(default_factory=set)
     generation: int = 1
     on_close: Callable[[], None] = lambda: None
     _given: int = 0
 
     def __post_init__(self) -> None:
-        """Begin to listen."""
+        """Start to listen."""
         self._lock = threading.RLock()
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.address = "{}:{}".format(*self._listening.getsockname())
@@ -103,14 +103,14 @@ class ScriptedBroker:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
-        """Close every connection and listen no more."""
+        """Close every connection and stop listening."""
         self.on_close()
         self._listening.close()
         for one in tuple(self._open):
             one.close()
 
     def count(self, api: str, since: float = float("-inf")) -> int:
-        """How many requests of an API came since then."""
+        """The number of requests of an API since then."""
         return sum(one.api == api and one.at >= since for one in tuple(self.arrivals))
 
     def busiest_second(self, api: str, since: float = float("-inf")) -> int:
@@ -119,7 +119,7 @@ class ScriptedBroker:
         return max((sum(at <= other < at + 1 for other in times) for at in times), default=0)
 
     def forget(self) -> None:
-        """As another coordinator that has read the group's log: it knows members, no reserved ids."""
+        """Act as another coordinator that has read the group's log: it knows members, but no reserved ids."""
         with self._lock:
             self.pending.clear()
 

@@ -26,7 +26,7 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No setting of whoever runs the tests, and help of one width."""
+    """Remove settings of the user who runs the tests, and fix the width of the help."""
     monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
     monkeypatch.setenv("COLUMNS", "200")
 
@@ -39,7 +39,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 
 def refused(*arguments: str) -> tuple[int, str]:
-    """Exit code and the one line of a command that says nothing else; of `run`, what its working process says."""
+    """Exit code and the one line that a command prints; for `run`, of its worker process."""
     code, out, err = run(*arguments) if arguments[0] != "run" else _works(*arguments)
     assert out == ""
     (line,) = err.splitlines()
@@ -47,13 +47,13 @@ def refused(*arguments: str) -> tuple[int, str]:
 
 
 class _Here:
-    """In place of a supervisor: has the worker work in this process."""
+    """Replaces the supervisor: runs the worker in this process."""
 
     def __init__(self, _settings: SupervisorSettings, *, work: Work, leave: object) -> None:  # noqa: ARG002 - as the supervisor's
         self._work = work
 
     def run(self) -> int:
-        """The exit code of a worker that begins."""
+        """Run one worker; the exit code is 0."""
         ours, line = socket.socketpair()
         with ours, line:
             self._work(line, observing=False, why="")
@@ -61,7 +61,7 @@ class _Here:
 
 
 def _works(*arguments: str) -> tuple[int, str, str]:
-    """What `samerack run` says before brokers are asked."""
+    """Output of `samerack run` before brokers are asked."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(watchdog, "Supervisor", _Here)
         patch.setattr(gc, "freeze", lambda: None)
@@ -71,14 +71,14 @@ def _works(*arguments: str) -> tuple[int, str, str]:
 
 @pytest.fixture
 def closed_port() -> str:
-    """A loopback address where nobody listens."""
+    """A loopback address on which no process listens."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return f"127.0.0.1:{taken.getsockname()[1]}"
 
 
 def test_help_names_every_command() -> None:
-    """`samerack --help` says what it is for and where to start."""
+    """`samerack --help` lists all commands and says what the program is for."""
     code, out, _ = run("--help")
     assert code == 0
     assert "availability zone" in out
@@ -87,7 +87,7 @@ def test_help_names_every_command() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_each_command_has_help(command: str) -> None:
-    """Every subcommand explains itself and its options."""
+    """Every command has help with its usage and options."""
     code, out, _ = run(command, "--help")
     assert code == 0
     assert re.search(rf"Usage: samerack {command} ", out)
@@ -109,7 +109,7 @@ def test_each_command_has_help(command: str) -> None:
     ],
 )
 def test_wrong_settings_are_one_line_and_exit_code_2(arguments: list[str], part: str) -> None:
-    """Wrong input is told in one line that names key and cure, before anything is started."""
+    """Wrong settings give one line with key and cure before anything is started."""
     code, line = refused(*arguments)
     assert code == 2
     assert line.startswith("samerack: ")
@@ -118,14 +118,14 @@ def test_wrong_settings_are_one_line_and_exit_code_2(arguments: list[str], part:
 
 @pytest.mark.parametrize("arguments", [["plan"], ["plan", "g", "--nonsense"], ["settings", "-f", "toml"], ["nonsense"]])
 def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
-    """A wrong argument gets the usage."""
+    """A wrong argument prints the usage and exits with 2."""
     code, _, err = run(*arguments)
     assert code == 2
     assert "Usage" in err
 
 
 def test_wrong_settings_end_the_supervisor_too() -> None:
-    """What its first working process says of the settings is all that is said, and its exit code the command's."""
+    """If the first worker refuses the settings, its message is the only output, and its exit code the command's."""
     line = [sys.executable, "-m", "agent.cli.main", "run", "-b", "127.0.0.1:1"]
     ended = subprocess.run(line, capture_output=True, text=True, timeout=50, check=False)
     assert (ended.returncode, ended.stdout) == (2, "")
@@ -133,7 +133,7 @@ def test_wrong_settings_end_the_supervisor_too() -> None:
 
 
 def test_the_first_worker_starts_before_settings_are_loaded() -> None:
-    """What reads them takes as long to import as all else of the supervisor, and a group may wait for the worker."""
+    """The supervisor does not import what reads settings: that takes as long as its other imports together."""
     code = (
         "import sys; from agent.cli import main, run; "
         "print([name for name in ('pydantic', 'yaml', 'structlog', 'kafka', 'numpy') if name in sys.modules])"
@@ -143,7 +143,7 @@ def test_the_first_worker_starts_before_settings_are_loaded() -> None:
 
 
 def test_a_taken_port_is_exit_code_1() -> None:
-    """The web port of another program is something outside that failed."""
+    """A web port that another program uses gives exit code 1 and the setting to change."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         other.listen()
@@ -154,7 +154,7 @@ def test_a_taken_port_is_exit_code_1() -> None:
 
 
 def test_an_unreachable_broker_is_exit_code_1_in_bounded_time(closed_port: str) -> None:
-    """`plan` gives up after one request's time and names the setting to check."""
+    """`plan` ends after the time of one request and names the setting to check."""
     # a process of its own: kafka-python leaves sockets that were refused to the garbage collector
     code = "from agent import watch; watch._REQUEST_SECONDS = 0.5; from agent.cli.main import app; app()"
     line = [sys.executable, "-c", code, "plan", "orders", "--bootstrap-servers", closed_port]
@@ -166,7 +166,7 @@ def test_an_unreachable_broker_is_exit_code_1_in_bounded_time(closed_port: str) 
 
 
 def test_the_yaml_reference_is_a_settings_file(tmp_path: Path) -> None:
-    """What `settings` writes by default loads as it is, and gives the defaults."""
+    """The output of `settings` loads as a settings file, and gives the defaults."""
     code, out, _ = run("settings")
     assert code == 0
     path = tmp_path / "samerack.yaml"
@@ -177,7 +177,7 @@ def test_the_yaml_reference_is_a_settings_file(tmp_path: Path) -> None:
 
 
 def test_the_yaml_reference_loads_with_every_comment_taken_away(tmp_path: Path) -> None:
-    """Every commented key can be uncommented, also several in one section, and is then a right one."""
+    """Every commented key can be uncommented, several in one section included, and is valid."""
     _, out, _ = run("settings", "--format", "yaml")
     text = re.sub(r"^( *)# (\w+: )", r"\1\2", out, flags=re.MULTILINE)
     path = tmp_path / "samerack.yaml"
@@ -193,7 +193,7 @@ def test_the_yaml_reference_loads_with_every_comment_taken_away(tmp_path: Path) 
 
 
 def test_the_json_reference_has_every_key() -> None:
-    """The machine-readable form names key, default, example and meaning."""
+    """The JSON reference has key, default, example and meaning of each setting."""
     code, out, _ = run("settings", "--format", "json")
     assert code == 0
     entries = {entry["key"]: entry for entry in json.loads(out)}
@@ -211,7 +211,7 @@ def test_the_json_reference_has_every_key() -> None:
 
 
 def test_the_configuration_page_is_generated() -> None:
-    """docs/configuration.md is what `samerack settings --format markdown` writes."""
+    """docs/configuration.md is the output of `samerack settings --format markdown`."""
     code, out, _ = run("settings", "--format", "markdown")
     assert code == 0
     assert (DOCS / "configuration.md").read_text(encoding="utf-8") == out
@@ -219,7 +219,7 @@ def test_the_configuration_page_is_generated() -> None:
 
 @pytest.mark.parametrize("key", ["leading.protocols", "leading.cooperative_protocols"])
 def test_names_of_streams_are_refused(key: str, closed_port: str) -> None:
-    """Offering Streams' protocol would let the agent into groups whose leader fails on it: exit code 2, and why."""
+    """Streams' protocol is refused with exit code 2: in its groups the agent would make the leader fail."""
     line = ["-b", closed_port, "-g", "orders", "-s", f'{key}=["range","stream"]']
     code, said = refused("run", *line)
     assert code == 2

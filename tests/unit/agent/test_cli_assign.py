@@ -1,4 +1,4 @@
-"""`samerack assign` answers people with a table and programs line by line."""
+"""`samerack assign` answers with a table for people and line by line for programs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GROUP: dict[str, Any] = {
 
 
 def run(*arguments: str, given: str | bytes | None = None) -> Result:
-    """The command, as a program of its own."""
+    """Run the command as a program of its own."""
     app = typer.Typer()
     assign.register(app)
     app.command("other")(lambda: None)  # with a single command typer would drop its name
@@ -38,7 +38,7 @@ def run(*arguments: str, given: str | bytes | None = None) -> Result:
 
 
 def answers(*questions: object) -> list[dict[str, Any]]:
-    """Answers to lines; a string stands for itself."""
+    """The answers to these lines; a string is sent unchanged."""
     lines = [question if isinstance(question, str) else json.dumps(question) for question in questions]
     result = run("--lines", given="\n".join(lines) + "\n")
     assert result.exit_code == 0
@@ -53,7 +53,7 @@ def member(number: int, **changes: object) -> dict[str, Any]:
 
 
 def test_answer_to_a_line() -> None:
-    """A line gets the assignment, what crosses racks, what moved, and the time it took; the case comes back."""
+    """The answer has the assignment, what crosses racks, what moved, the time it took, and the case."""
     (answer,) = answers(GROUP | {"case": {"any": 1}})
     assert answer.pop("nanos") > 0
     assert answer == {
@@ -65,7 +65,7 @@ def test_answer_to_a_line() -> None:
 
 
 def test_cooperative_withholds_and_tells_who_is_next() -> None:
-    """What another member still owns is withheld and listed; cooperative-sticky implies it, others when asked."""
+    """A partition that another member owns is withheld and listed: always for cooperative-sticky, else on request."""
     group = member(0, owned=[["t", 0], ["t", 1], ["t", 2]])
     expected = {"m1": [["t", 0], ["t", 3]], "m2": []}
     final = {"m1": [["t", 0], ["t", 3]], "m2": [["t", 1], ["t", 2]]}
@@ -102,21 +102,21 @@ def test_weights_and_co_partitioning() -> None:
 
 
 def test_unknown_brokers_and_topics() -> None:
-    """A replica on an unlisted broker has no known rack, and a topic that is not there is ignored."""
+    """A replica on an unlisted broker has no rack, and an unknown topic is ignored."""
     (answer,) = answers(GROUP | {"brokers": []})
     assert answer["cross_rack"] == 4
     assert sum(len(pairs) for pairs in answer["assignment"].values()) == 4
 
 
 def test_racks_that_a_subscription_could_not_carry() -> None:
-    """Kafka's range sees no racks in subscriptions before version 3; what crosses is counted all the same."""
+    """Kafka's range sees no racks in subscriptions before version 3; what crosses is counted with racks."""
     group = GROUP | {"assignor": "range", "topics": {"t": [[0], [1]]}}
     newest, older = answers(group, group | {"protocol_version": 2})
     assert (newest["cross_rack"], older["cross_rack"]) == (0, 2)
 
 
 def test_user_data_replaces_claims() -> None:
-    """What sticky's user data says is owned counts instead of `owned`; unreadable user data does not."""
+    """Sticky's user data replaces `owned`, if it can be read."""
     claims = encode_sticky(from_pairs([("t", 1), ("t", 2)]), 7).hex()
     claimed, unreadable, empty = answers(
         member(0, user_data=claims) | {"brokers": []}, member(0, user_data="ff"), member(0, user_data=None)
@@ -127,7 +127,7 @@ def test_user_data_replaces_claims() -> None:
 
 
 def test_generation_decides_between_claims() -> None:
-    """The subscription's generation counts from version 2 on, before that cooperative-sticky's user data."""
+    """From version 2 on the subscription's generation counts, before the one in cooperative-sticky's user data."""
     group = member(1, owned=[["t", 0]], generation=2, rack="b", user_data=encode_cooperative_sticky(5).hex())
     group |= {"assignor": "cooperative-sticky", "topics": {"t": [[1], []]}}
     newer, older = answers(group, group | {"protocol_version": 1})
@@ -140,7 +140,7 @@ def test_generation_decides_between_claims() -> None:
 
 
 def test_repeat_runs_again() -> None:
-    """`repeat` asks for the median time of the later half of so many runs, and changes nothing else."""
+    """`repeat` gives the median time of the later half of its runs, and changes nothing else."""
     (answer,) = answers(GROUP | {"repeat": 4})
     assert answer["assignment"]["m1"] == [["t", 0], ["t", 3]]
 
@@ -167,7 +167,7 @@ def test_repeat_runs_again() -> None:
     ],
 )
 def test_wrong_lines_are_answered(line: object, message: str) -> None:
-    """A wrong line becomes an error that names the key; the next line is answered."""
+    """A wrong line gets an error that names the key, and the next line is answered."""
     wrong, right = answers(line if isinstance(line, str) else {**line, "case": 5}, GROUP)  # type: ignore[dict-item]  # a JSON object
     assert set(wrong) - {"case"} == {"error", "message"}
     assert message in wrong["message"]
@@ -176,7 +176,7 @@ def test_wrong_lines_are_answered(line: object, message: str) -> None:
 
 
 def test_table_for_people(tmp_path: Path) -> None:
-    """A file gets a table with one row per member: rack, partitions in short, what crosses racks."""
+    """The table of a file has a row per member: rack, ranges of partitions, what crosses racks."""
     file = tmp_path / "group.json"
     file.write_text(json.dumps(member(0, owned=[["t", 1]])))
     result = run(str(file), "--assignor", "cooperative-sticky")
@@ -187,7 +187,7 @@ def test_table_for_people(tmp_path: Path) -> None:
 
 
 def test_json_for_people() -> None:
-    """Standard input works as a file, and --json gives the answer of a line."""
+    """Standard input is read as a file, and --json gives the answer of a line."""
     result = run("-", "--json", given=json.dumps(GROUP))
     assert json.loads(result.stdout)["assignment"]["m1"] == [["t", 0], ["t", 3]]
 
@@ -203,7 +203,7 @@ def test_json_for_people() -> None:
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(arguments: tuple[str, ...], given: str | None, message: str) -> None:
-    """Wrong input ends with one line that names cause and cure, and exit code 2."""
+    """Wrong input gives one line with cause and cure, and exit code 2."""
     result = run(*arguments, given=given)
     assert result.exit_code == 2
     assert message in result.stderr

@@ -48,7 +48,7 @@ def run(*arguments: str, stdin: str | bytes = "") -> tuple[int, str, str]:
 
 
 def ask(question: object, default: str | None = None) -> dict[str, Any]:
-    """The answer to one line, as JSON gives it back."""
+    """The answer to one line, after a round trip through JSON."""
     answer: dict[str, Any] = json.loads(json.dumps(answer_line(json.dumps(question).encode(), default)))
     return answer
 
@@ -59,7 +59,7 @@ def ask(question: object, default: str | None = None) -> dict[str, Any]:
 @pytest.mark.parametrize("verb", ["encode", "decode"])
 @pytest.mark.parametrize("command", sorted(LINES))
 def test_lines_answer_as_kafka_answers(verb: str, command: str) -> None:
-    """Every question of the golden file gets Kafka's answer, from either verb, and its case back."""
+    """Every question of the golden file gets Kafka's answer, from either verb, with its case."""
     golden = [json.loads(line) for line in (GOLDEN / f"{command}.jsonl").read_text("utf-8").splitlines()]
     questions = [{"cmd": command, "case": number, **line["in"]} for number, line in enumerate(golden)]
     code, out, err = run(verb, "--lines", stdin="\n".join(map(json.dumps, questions)))
@@ -80,7 +80,7 @@ def test_lines_answer_as_kafka_answers(verb: str, command: str) -> None:
     ],
 )
 def test_kind_stands_in_for_cmd(verb: str, kind: str, question: object, answer: object) -> None:
-    """KIND says what is asked where a line does not."""
+    """KIND names the question of a line without `cmd`."""
     code, out, _ = run(verb, "--lines", kind, stdin=json.dumps(question))
     assert (code, json.loads(out)) == (0, answer)
 
@@ -104,7 +104,7 @@ def test_kind_stands_in_for_cmd(verb: str, kind: str, question: object, answer: 
     ],
 )
 def test_lines_treat_the_edges_as_kafka_does(question: object, answer: dict[str, Any]) -> None:
-    """Absent values, versions that Kafka does not know and unreadable user data have Kafka's answers."""
+    """Absent values, versions that Kafka does not know and unreadable user data get Kafka's answers."""
     assert ask(question) == answer
 
 
@@ -133,7 +133,7 @@ def test_lines_treat_the_edges_as_kafka_does(question: object, answer: dict[str,
     ],
 )
 def test_wrong_line_is_answered_and_does_not_stop(line: str | bytes, error: str, message: str) -> None:
-    """A wrong line gets an error for an answer, and the next line its own answer."""
+    """A wrong line is answered with an error, and the next line gets its own answer."""
     wrong = line if isinstance(line, bytes) else line.encode()
     code, out, err = run("decode", "--lines", stdin=wrong + b'\n\n{"cmd": "assignment", "case": "next"}\n')
     assert (code, err) == (0, "")
@@ -158,7 +158,7 @@ def test_wrong_line_is_answered_and_does_not_stop(line: str | bytes, error: str,
     )
 )
 def test_any_question_is_answered(question: dict[str, Any]) -> None:
-    """Whatever stands under the keys, there is an answer or an error with a message."""
+    """Any values under the keys give an answer, or an error with a message."""
     answer = ask(question)
     assert "error" not in answer or set(answer) == {"error", "message"}
 
@@ -169,7 +169,7 @@ def test_case_of_a_wrong_question_is_echoed() -> None:
 
 
 def test_lines_are_answered_at_once_and_end_quietly() -> None:
-    """Each answer comes before the next question is asked; a closed reader is no error."""
+    """Each answer is written before the next question is read; a closed reader is no error."""
     with subprocess.Popen(
         [sys.executable, "-c", PROGRAM, "decode", "--lines"],
         stdin=subprocess.PIPE,
@@ -207,14 +207,14 @@ def test_lines_are_answered_at_once_and_end_quietly() -> None:
     ],
 )
 def test_message_is_shown_from_any_notation(kind: str, message: str) -> None:
-    """Hexadecimal and base64 are told apart, from the argument and from standard input."""
+    """Hexadecimal and base64 are detected, in the argument and on standard input."""
     assert json.loads(run("decode", kind, message)[1]) == SHOWN
     assert json.loads(run("decode", kind, stdin=message + "\n")[1]) == SHOWN
     assert json.loads(run("decode", kind, "-", stdin=message)[1]) == SHOWN
 
 
 def test_json_is_indented_with_one_line_per_partition() -> None:
-    """A person reads one partition per line."""
+    """The JSON has one partition per line."""
     assert '\n  "owned": [\n    ["a", 0],\n    ["a", 1]\n  ],\n' in run("decode", "subscription", SUBSCRIPTION)[1]
 
 
@@ -240,7 +240,7 @@ def test_what_is_shown_is_written_back(kind: str, data: str) -> None:
 
 
 def test_a_name_in_a_message_steers_no_terminal() -> None:
-    """What JSON would let through is escaped: a control sequence in one character, a mark that turns the writing."""
+    """What JSON does not escape is escaped: a control sequence in one character, a mark that reverses the text."""
     data = "0000000000010007c29b324ae280aeffffffff"
     shown = run("decode", "subscription", data)[1]
     assert r"\u009b2J\u202e" in shown
@@ -278,7 +278,7 @@ def test_notation_can_be_forced() -> None:
     ],
 )
 def test_wrong_input_is_one_line_and_exit_code_2(arguments: tuple[str, ...], message: str) -> None:
-    """Wrong input is told in one line with its cure."""
+    """Wrong input gives one line with its cure."""
     code, out, err = run(*arguments)
     assert (code, out) == (2, "")
     assert err.startswith(f"samerack {arguments[0]}: ")
@@ -288,7 +288,7 @@ def test_wrong_input_is_one_line_and_exit_code_2(arguments: tuple[str, ...], mes
 
 @pytest.mark.parametrize("verb", ["decode", "encode"])
 def test_help_names_kinds_and_gives_an_example(verb: str) -> None:
-    """The help lists what can be asked, and its example works."""
+    """The help lists the kinds, and its example works."""
     code, out, _ = run(verb, "--help")
     assert code == 0
     for word in ("subscription", "assignment", "sticky-userdata", "cooperative-sticky", "--lines", "Example:"):

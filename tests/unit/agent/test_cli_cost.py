@@ -1,4 +1,4 @@
-"""`samerack cost`, `top` and `verify` against a served report, and what they say where nobody can be asked."""
+"""`samerack cost`, `top` and `verify` on a served report, and without an agent to ask."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHOWN = reports(busy(), roles={"orders": "leading"})
 
 @pytest.fixture(autouse=True)
 def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No setting of whoever runs the tests, and output of one width."""
+    """Remove settings of the user who runs the tests, and fix the width of the output."""
     monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
     monkeypatch.delenv("SAMERACK_KAFKA__BOOTSTRAP_SERVERS", raising=False)
     monkeypatch.setenv("COLUMNS", "100")
@@ -29,7 +29,7 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """Where an agent seems to answer."""
+    """The port of a server that answers like an agent."""
     server = WebServer(
         application(Metrics(), healthy=dict, ready=dict, more=web_api.routes(SHOWN)), host="127.0.0.1", port=0
     )
@@ -46,7 +46,7 @@ def run(port: int, *arguments: str) -> tuple[int, str, str]:
 
 
 def test_cost_shows_the_most_expensive_group_first(port: int) -> None:
-    """One row a group, where the figures are from, and whose prices they are by."""
+    """The table has a row per group, the source of the figures, and the price table."""
     code, out, _ = run(port, "cost")
     assert code == 0
     rows = [line.split()[0] for line in out.splitlines() if line.strip().startswith(("billing", "orders", "reports"))]
@@ -56,7 +56,7 @@ def test_cost_shows_the_most_expensive_group_first(port: int) -> None:
 
 
 def test_cost_of_one_group_has_pairs_topics_and_savings(port: int) -> None:
-    """What the group's own assignor would read, from whom it reads, and what the figures cannot know."""
+    """The page of a group has its own assignor's share, pairs of racks, topics, and what the figures lack."""
     code, out, _ = run(port, "cost", "orders")
     flat = " ".join(out.split())
     assert code == 0
@@ -68,20 +68,20 @@ def test_cost_of_one_group_has_pairs_topics_and_savings(port: int) -> None:
 
 
 def test_cost_as_json_is_the_report(port: int) -> None:
-    """One object, of one group where one is named."""
+    """The JSON is one object, with one group if one is named."""
     assert len(json.loads(run(port, "cost", "--json")[1])["groups"]) == 3
     assert [group["group"] for group in json.loads(run(port, "cost", "orders", "--json")[1])["groups"]] == ["orders"]
 
 
 def test_an_unknown_group_names_those_that_were_seen(port: int) -> None:
-    """Exit code 1 with one line."""
+    """An unknown group gives exit code 1 with one line."""
     code, out, err = run(port, "cost", "nobody")
     assert (code, out) == (1, "")
     assert err.startswith("samerack: group nobody: was not seen; groups are billing-kip848, orders")
 
 
 def test_verify_tells_findings_and_exit_code(port: int) -> None:
-    """Marks, causes and cures as lines; exit code 1 because something costs money."""
+    """Findings have marks, causes and cures; the exit code is 1 because something costs money."""
     code, out, _ = run(port, "verify")
     flat = " ".join(out.split())
     assert code == 1
@@ -95,7 +95,7 @@ def test_verify_tells_findings_and_exit_code(port: int) -> None:
 
 @pytest.mark.parametrize("command", ["cost", "verify"])
 def test_without_agent_and_cluster_both_cures_are_named(command: str) -> None:
-    """Exit code 2: an agent to ask, or a cluster to measure."""
+    """The exit code is 2, and the message asks for an agent or for a cluster to measure."""
     code, _, err = run(1, command)
     assert code == 2
     assert "no agent answers at http://127.0.0.1:1, and no cluster is named to measure; give --bootstrap-servers" in err
@@ -103,20 +103,20 @@ def test_without_agent_and_cluster_both_cures_are_named(command: str) -> None:
 
 @pytest.mark.parametrize("command", ["cost", "verify"])
 def test_wrong_servers_are_not_taken_for_none(command: str) -> None:
-    """What is wrong in the settings is said; that no cluster is named would be untrue."""
+    """Wrong settings are reported as such; a message that no cluster is named would be wrong."""
     code, _, err = run(1, command, "-s", "kafka.bootstrap.servers=not a server")
     assert (code, "bootstrap.servers" in err, "no cluster is named" in err) == (2, True, False)
 
 
 def test_top_needs_a_terminal(port: int) -> None:
-    """Into a pipe there is nothing to show live."""
+    """Without a terminal `top` is refused."""
     code, _, err = run(port, "top")
     assert code == 2
     assert "top: needs a terminal; `samerack cost` prints the same once" in err
 
 
 def test_top_tells_how_evenly_members_read_where_it_is_wide() -> None:
-    """Two columns more from 110 columns on."""
+    """From 110 columns on there are two more columns."""
     shown = []
     for width in (100, 120):
         console = Console(width=width, height=20, record=True, force_terminal=False)
@@ -128,7 +128,7 @@ def test_top_tells_how_evenly_members_read_where_it_is_wide() -> None:
 
 @pytest.mark.parametrize(("order", "first"), [("c", "billing-kip848"), ("b", "orders"), ("s", "billing-kip848")])
 def test_top_orders_groups_and_keeps_to_its_screen(order: str, first: str) -> None:
-    """By cost, bytes or share; what does not fit is counted."""
+    """Groups are sorted by cost, bytes or share; those that do not fit are counted."""
     console = Console(width=100, height=9, record=True, force_terminal=False)
     with console.capture() as capture:
         console.print(view(SHOWN.report(), "here", order, console.size))
@@ -139,7 +139,7 @@ def test_top_orders_groups_and_keeps_to_its_screen(order: str, first: str) -> No
 
 
 def test_top_says_when_nothing_is_measured_yet() -> None:
-    """The first seconds have no figures."""
+    """In the first seconds, without figures, `top` says that it is measuring."""
     console = Console(width=100)
     with console.capture() as capture:
         console.print(view(reports().report(), "here", "c", console.size))
@@ -147,7 +147,7 @@ def test_top_says_when_nothing_is_measured_yet() -> None:
 
 
 def test_a_sound_verdict_is_exit_code_0() -> None:
-    """Nothing wrong, nothing to pay."""
+    """A verdict without findings has exit code 0."""
     sound = reports(snapshot())
     server = WebServer(
         application(Metrics(), healthy=dict, ready=dict, more=web_api.routes(sound)), host="127.0.0.1", port=0

@@ -22,7 +22,7 @@ GROUP: dict[str, Any] = {
 
 
 def run(*arguments: str, given: object) -> Any:
-    """The command, as a program of its own."""
+    """Run the command as a program of its own."""
     app = typer.Typer()
     curve.register(app)
     app.command("other")(lambda: None)  # with a single command typer would drop its name
@@ -30,7 +30,7 @@ def run(*arguments: str, given: object) -> Any:
 
 
 def test_points_from_a_fair_share_to_all_near() -> None:
-    """The curve ends at the least skew that brings all near, found by bisection between two steps."""
+    """The curve ends at the least skew with all reads near, found by bisection between two steps."""
     points = json.loads(run("-", "--json", given=GROUP).stdout)["points"]
     assert [(point["max_skew"], point["cross_rack"]) for point in points] == [(0, 5), (1, 4), (2, 3), (5, 0)]
     assert points[1] | {"moved": 0} == {
@@ -45,7 +45,7 @@ def test_points_from_a_fair_share_to_all_near() -> None:
 
 
 def test_last_point_lies_between_two_steps() -> None:
-    """Where 5 is not enough and 10 too much, the last point is the least that is enough."""
+    """If 5 is not enough and 10 too much, the last point is the least that is enough."""
     group = GROUP | {"topics": {"t": [[0]] * 17}}
     points = json.loads(run("-", "--json", given=group).stdout)["points"]
     assert [point["max_skew"] for point in points] == [0, 1, 2, 5, 8]
@@ -61,7 +61,7 @@ def test_table_for_people() -> None:
 
 
 def test_nothing_to_save_is_one_point() -> None:
-    """A group that reads everything near without skew has no other point."""
+    """A group that reads everything near without skew has one point only."""
     problem = build_problem(topics={"t": [["a"]]}, members=[MemberInput(id="m", topics=("t",), rack="a")])
     assert [point["max_skew"] for point in points_of(problem, Options())] == [0]
 
@@ -71,7 +71,7 @@ def test_nothing_to_save_is_one_point() -> None:
     [([], "one JSON object"), (GROUP | {"keep_copartitioned": True}, "do not go together"), ({}, "'brokers'")],
 )
 def test_wrong_input_is_one_line(given: object, message: str) -> None:
-    """What is no group, or knows no skew, ends with one line and exit code 2."""
+    """Input that is no group, or that allows no skew, gives one line and exit code 2."""
     result = run("-", given=given)
     assert result.exit_code == 2
     assert message in result.stderr

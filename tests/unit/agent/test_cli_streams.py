@@ -49,13 +49,13 @@ STATEFUL: dict[str, Any] = QUESTION | {
 
 
 def run(*arguments: str, lines: list[Any] | None = None) -> Result:
-    """The command with questions on its standard input."""
+    """Run the command with questions on its standard input."""
     text = "".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines or [])
     return CliRunner().invoke(app, ["streams", *arguments], input=text, env={"COLUMNS": "200", "TERM": "dumb"})
 
 
 def answers(command: str, *lines: Any) -> list[dict[str, Any]]:
-    """Answers to lines."""
+    """The answers to these lines."""
     result = run(command, "--lines", lines=list(lines))
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in result.output.splitlines()]
@@ -80,7 +80,7 @@ def test_optimised_plans_come_line_by_line() -> None:
 
 
 def test_what_disabled_an_optimisation_is_said() -> None:
-    """A plan that stays as it is comes with the reason."""
+    """A plan that is not changed has the reason."""
     blind = QUESTION | {"clients": [QUESTION["clients"][0], {"id": "B"}]}
     (answer,) = answers("optimize", blind)
     assert answer["assignment"] == QUESTION["assignment"]
@@ -112,7 +112,7 @@ def test_what_disabled_an_optimisation_is_said() -> None:
     ],
 )
 def test_wrong_lines_get_an_error_and_do_not_end_the_talk(line: Any, message: str) -> None:
-    """Whatever is wrong with a question becomes an answer that says so, with its case, and the next one is answered."""
+    """A wrong question gets an error with its case for an answer, and the next question is answered."""
     wrong, right = answers("optimize", line, QUESTION)
     assert set(wrong) - {"case"} == {"error", "message"}
     assert message.lower() in wrong["message"].lower()
@@ -121,7 +121,7 @@ def test_wrong_lines_get_an_error_and_do_not_end_the_talk(line: Any, message: st
 
 
 def test_default_standbys_come_line_by_line() -> None:
-    """Standbys are added to actives, and standbys that found no client are named."""
+    """Standbys are added to actives, and tasks that lack standbys are named."""
     (answer, crowded) = answers(
         "assign", STATEFUL | {"cmd": "streams-default-standby"}, STATEFUL | {"num_standby_replicas": 3}
     )
@@ -142,7 +142,7 @@ def test_whole_assignments_come_line_by_line() -> None:
 
 @pytest.mark.parametrize("command", ["optimize", "assign"])
 def test_without_lines_there_is_nothing_to_do(command: str) -> None:
-    """The commands for programs say that they need --lines."""
+    """The commands for programs require --lines."""
     result = run(command)
     assert result.exit_code == 2
 
@@ -155,7 +155,7 @@ def written(tmp_path: Path, question: dict[str, Any]) -> str:
 
 
 def test_a_plan_is_a_table_for_people(tmp_path: Path) -> None:
-    """Every client has a row with what comes and what goes, and the costs stand below."""
+    """Every client has a row with the tasks that it gains and loses, and the costs are below the table."""
     result = run("plan", written(tmp_path, QUESTION))
     assert result.exit_code == 0
     assert "2 tasks on 2 clients" in result.output
@@ -164,7 +164,7 @@ def test_a_plan_is_a_table_for_people(tmp_path: Path) -> None:
 
 
 def test_a_plan_is_json_for_programs(tmp_path: Path) -> None:
-    """The same as one JSON object, standbys included."""
+    """The JSON object has the same content, standbys included."""
     result = run("plan", "--json", written(tmp_path, STATEFUL | {"standby": {"C": ["0_0"]}}))
     answer = json.loads(result.output)
     assert answer["active"]["after"] == {"A": ["0_0"], "B": [], "C": []}
@@ -173,7 +173,7 @@ def test_a_plan_is_json_for_programs(tmp_path: Path) -> None:
 
 
 def test_a_plan_says_what_racks_could_not_do(tmp_path: Path) -> None:
-    """A plan that racks could not change comes with a note why, and with a warning where tags contradict racks."""
+    """A plan that racks could not change has a note with the reason, and a warning where tags contradict racks."""
     tagged = QUESTION | {"strategy": "none", "rack_aware_assignment_tags": ["zone"]}
     result = run("plan", written(tmp_path, tagged))
     assert "note: actives stay: rack.aware.assignment.strategy is none" in result.output
@@ -181,7 +181,7 @@ def test_a_plan_says_what_racks_could_not_do(tmp_path: Path) -> None:
 
 
 def test_a_plan_by_an_assignor_starts_from_what_clients_had(tmp_path: Path) -> None:
-    """With an assignor the plan before is the previous one."""
+    """With an assignor, the plan before is the previous assignment."""
     had = {"previous_active": {"A": ["0_0", "0_1"]}, "assignor": "sticky"}
     whole = {key: value for key, value in QUESTION.items() if key not in ("assignment", "standby", "kind")}
     answer = json.loads(run("plan", "--json", written(tmp_path, whole | had)).output)
@@ -195,7 +195,7 @@ LAGS = {"lags": {client: {"0_0": 0} for client in "ABC"}, "previous_active": {"C
 
 @pytest.mark.parametrize(("assignor", "traffic", "non_overlap"), [("ha", 10, 1), ("sticky", 1, 10)])
 def test_a_plan_costs_what_its_assignor_counts(tmp_path: Path, assignor: str, traffic: int, non_overlap: int) -> None:
-    """Where no prices are configured these are the assignor's own, not 0."""
+    """Without configured prices the assignor's own prices are used, not 0."""
     answer = json.loads(run("plan", "--json", written(tmp_path, UNPRICED | LAGS | {"assignor": assignor})).output)
     before, after = answer["active"]["cost_before"], answer["active"]["cost_after"]
     assert before == {"cross_rack": 1, "moved": 0, "cost": traffic}
@@ -203,7 +203,7 @@ def test_a_plan_costs_what_its_assignor_counts(tmp_path: Path, assignor: str, tr
 
 
 def test_what_has_no_price_costs_nothing_known(tmp_path: Path) -> None:
-    """Neither assignor nor configuration gives a price: the cost is unknown, and the plan says what to set."""
+    """If neither assignor nor configuration gives a price, the cost is unknown, and the plan says what to set."""
     path = written(tmp_path, UNPRICED | {"assignment": {"C": ["0_0"]}})
     answer = json.loads(run("plan", "--json", path).output)
     assert answer["active"]["cost_after"] == {"cross_rack": 1, "moved": 0, "cost": None}
@@ -212,7 +212,7 @@ def test_what_has_no_price_costs_nothing_known(tmp_path: Path) -> None:
 
 
 def test_overrides_and_chosen_tasks_count_in_a_plan(tmp_path: Path) -> None:
-    """A plan for people moves at the same prices and the same tasks as the line for programs."""
+    """A plan for people uses the same prices and the same tasks as the line for programs."""
     chosen = QUESTION | {"tasks_to_optimize": ["0_0"]}
     assert json.loads(run("plan", "--json", written(tmp_path, chosen)).output)["active"]["cost_after"]["moved"] == 0
     dear = QUESTION | {"non_overlap_cost_override": 100}
@@ -220,7 +220,7 @@ def test_overrides_and_chosen_tasks_count_in_a_plan(tmp_path: Path) -> None:
 
 
 def test_standbys_without_a_client_are_told(tmp_path: Path) -> None:
-    """Three standbys and two clients more: one has no place, in the note and in the line."""
+    """Of three standbys for two other clients one has no client, in the note and in the line."""
     crowded = UNPRICED | LAGS | {"assignor": "ha", "num_standby_replicas": 3}
     output = run("plan", written(tmp_path, crowded)).output
     assert "note: standbys without a client: 1 (of 0_0); start more clients, or lower num.standby.replicas" in output
@@ -228,7 +228,7 @@ def test_standbys_without_a_client_are_told(tmp_path: Path) -> None:
 
 
 def test_without_lags_there_is_another_assignor(tmp_path: Path) -> None:
-    """`ha` needs lags; the error says how to give them, and what Kafka takes without."""
+    """`ha` needs lags; the error says how to give them, and which assignor Kafka uses without them."""
     result = run("plan", written(tmp_path, UNPRICED | {"assignor": "ha"}))
     assert result.exit_code == 2
     assert "Give 'lags'" in result.output
@@ -237,7 +237,7 @@ def test_without_lags_there_is_another_assignor(tmp_path: Path) -> None:
 
 
 def test_consumers_of_a_client_may_have_different_racks(tmp_path: Path) -> None:
-    """Then it has none: racks have no say, and the plan says which racks contradict each other."""
+    """A client whose consumers have different racks has no rack, and the plan names these racks."""
     torn = QUESTION | {"clients": [{"id": "A", "rack": ["a", "b"]}, {"id": "B", "rack": ["b", "b"]}]}
     output = run("plan", written(tmp_path, torn)).output
     assert "have different racks ('a', 'b'): set one client.rack there" in output
@@ -253,7 +253,7 @@ def test_consumers_of_a_client_may_have_different_racks(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_file_gives_one_line(tmp_path: Path, question: dict[str, Any], message: str) -> None:
-    """What cannot be planned is one line on standard error, and exit code 2."""
+    """A question that cannot be planned gives one line on standard error, and exit code 2."""
     result = run("plan", written(tmp_path, question))
     assert (result.exit_code, result.output.count("\n")) == (2, 1)
     assert message in result.output
@@ -281,7 +281,7 @@ def test_the_strategies_page_is_what_the_command_prints() -> None:
 
 
 def test_the_strategies_page_is_in_the_right_order() -> None:
-    """What the page says of the strategies holds in its tables: the exact ones cost least."""
+    """The exact strategies cost least in the tables, as the page says."""
     answer = json.loads(run("compare", "--json").output)
     for kind, best in (("active", "min_traffic"), ("standby", "min_traffic")):
         for name in {row["instance"] for row in answer[kind]}:

@@ -1,4 +1,4 @@
-"""What a broker said that refuses, however it reaches kafka-python's connection."""
+"""A refusal of a broker is reported, however it reaches kafka-python's connection."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SAID: Final = b"Invalid username or password"
 
 
 class Refusing:
-    """A listener on loopback that refuses every password, with its words and the connection's end in one packet."""
+    """A loopback listener that refuses every password, with its message and the connection's end in one packet."""
 
     def __init__(self, tls: ssl.SSLContext | None) -> None:
         self.attempts = 0
@@ -48,7 +48,7 @@ class Refusing:
         self._thread.start()
 
     def close(self) -> None:
-        """Refuse nobody any more."""
+        """Stop listening."""
         self._listening.shutdown(socket.SHUT_RDWR)
         self._thread.join()
         self._listening.close()
@@ -65,14 +65,14 @@ class Refusing:
                     pass
 
     def _answer(self, connection: socket.socket) -> bool:
-        """Answer one request; whether another may follow."""
+        """Answer one request; True if another may follow."""
         size = int.from_bytes(connection.recv(4))
         key, version, correlation = struct.unpack_from(">hhi", connection.recv(size))
         if key == _VERSIONS:
             ranges = (
                 struct.pack(">hhh", *one) for one in ((_HANDSHAKE, 0, 1), (_VERSIONS, 0, 0), (_AUTHENTICATE, 0, 1))
             )
-            answer = struct.pack(">hi", 35 if version else 0, 3) + b"".join(ranges)  # 35: speak the version that I do
+            answer = struct.pack(">hi", 35 if version else 0, 3) + b"".join(ranges)  # 35: use the version that I have
         elif key == _HANDSHAKE:
             answer = struct.pack(">hih", 0, 1, 5) + b"PLAIN"
         else:
@@ -85,7 +85,7 @@ class Refusing:
 
 @pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
 def test_what_is_read_together_with_the_end_is_heeded(protocol: str, tmp_path: Path) -> None:
-    """The library drops it, and on a slow machine a wrong password was tried without a pause, as a lost connection."""
+    """The library drops such an answer, and retried a wrong password without a pause, as a lost connection."""
     config, tls = {**CONFIG, "security_protocol": protocol}, None
     if protocol == "SASL_SSL":
         authority = Authority.new(tmp_path)
@@ -103,7 +103,7 @@ def test_what_a_broker_says_before_it_hangs_up_is_heeded(
     monkeypatch: pytest.MonkeyPatch,
     hung_up_first: bool,  # noqa: FBT001 - a parameter of the test
 ) -> None:
-    """The connection's end is sometimes heeded before the answer, and the library would know nothing but the end."""
+    """The connection's end may be processed before the answer, and the library would know only the end."""
 
     async def made(*_: Any, **_options: Any) -> Any:
         return SimpleNamespace()
@@ -130,7 +130,7 @@ def test_what_a_broker_says_before_it_hangs_up_is_heeded(
 
 
 def test_a_connection_that_is_being_closed_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The library raises an error that is none of Kafka's; whoever waits for the answer is to try again."""
+    """The library's error, which is not one of Kafka's, becomes a connection error, so that the request is retried."""
 
     def closing(*_: Any, **_options: Any) -> Any:
         raise RuntimeError("Transport closed for writes")
@@ -143,7 +143,7 @@ def test_a_connection_that_is_being_closed_is_lost(monkeypatch: pytest.MonkeyPat
 
 
 def test_who_was_never_let_in_is_told_apart() -> None:
-    """Nothing is known at first; a refusal counts until anybody was let in, and none from then on."""
+    """The result is unknown at first; a refusal counts until any login has succeeded, and not afterwards."""
     refusals, me, other = Refusals(), (("sasl_", "me"),), (("sasl_", "other"),)
     received = [refusals.reception]
     refusals.remember(me, "who are you?")

@@ -1,4 +1,4 @@
-"""Tests that commands in the running text of the documentation exist, with the options that they are shown with."""
+"""Commands in the running text of the documentation exist, with the options that are shown."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.docs import ROOT, Command, spans
 
 @pytest.mark.parametrize("command", sorted(set(spans()), key=str), ids=str)
 def test_a_command_in_the_text_exists(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its help names every option; a script is there and may be run."""
+    """The help names every option; a script exists and is executable."""
     monkeypatch.setenv("COLUMNS", "300")
     monkeypatch.setenv("TERM", "dumb")
     program, *words = command.words

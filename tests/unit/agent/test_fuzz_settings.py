@@ -1,4 +1,4 @@
-"""Whatever stands in files, variables and on the command line: settings, or one error of the room in bounded words."""
+"""Any content of files, variables and the command line gives settings, or one SettingsError of bounded length."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _written(value: Any) -> str:
 
 
 def held(read: Callable[[], Settings]) -> None:
-    """Nothing but settings or the error of the room, and not for long."""
+    """Check that reading gives settings or a SettingsError, in bounded time."""
     began = time.monotonic()
     message = "fine"
     try:
@@ -61,7 +61,7 @@ def _bomb(last: str, levels: int = 60) -> str:
 @example("policy: {groups: {1: {mode: act}}}")
 @example("1: 2")
 def test_any_file_is_read_or_refused(tmp_path: Path, content: str | bytes) -> None:
-    """Bytes, YAML of any shape, and YAML with the names of settings in it."""
+    """Bytes, YAML of any shape, and YAML with the names of settings are tried."""
     path = tmp_path / "samerack.yaml"
     path.write_bytes(content if isinstance(content, bytes) else content.encode("utf-8", "surrogatepass"))
     held(lambda: load(path=path, environment=SERVERS))
@@ -83,7 +83,7 @@ _VARIABLES: Final = st.dictionaries(
 @example({"SAMERACK_WEB__PORT": "2026-99-99"})
 @example({"SAMERACK_KAFKA": "&a {b: *a}"})
 def test_any_environment_is_read_or_refused(variables: dict[str, str]) -> None:
-    """Whole sections, single keys, and keys below keys."""
+    """Whole sections, single keys, and keys below keys are tried."""
     variables.pop("SAMERACK_CONFIG", None)
     held(lambda: load(environment={**SERVERS, **variables}))
 
@@ -95,5 +95,5 @@ def test_any_environment_is_read_or_refused(variables: dict[str, str]) -> None:
     TEXT | st.none(),
 )
 def test_any_assignment_is_read_or_refused(assignments: list[str], bootstrap: str | None) -> None:
-    """With --set and --bootstrap-servers."""
+    """--set and --bootstrap-servers are tried."""
     held(lambda: settings_from(None, bootstrap, assignments))

@@ -193,11 +193,12 @@ def test_no_request_breaks_an_endpoint(agent: Agent, runner: asyncio.Runner) -> 
 @MANY
 @pytest.mark.timeout(SECONDS)
 @given(TEXT | st.text(max_size=30).map(lambda text: f"/{text}"))
+@example("/\n")
 def test_other_paths_are_not_found(agent: Agent, runner: asyncio.Runner, path: str) -> None:
     """Other paths have no file, no listing and no redirect elsewhere."""
     app = application_of(agent)
     clean = path.encode("utf-8", "replace").decode()
-    if clean in paths(app):
+    if clean.removesuffix("\n") in paths(app):  # Starlette's patterns end with `$`, which a line feed may follow
         return
     status, _ = runner.run(answered(app, clean, of("GET")))
     assert status in (404, 307)

@@ -1,4 +1,4 @@
-"""A described group as a value: lenient decoding, and who leads next."""
+"""A described group as a value: lenient decoding, and which member leads next."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ASSIGNMENT = Assignment(version=1, partitions=from_pairs([("t", 0), ("t", 2)]))
 
 
 def test_a_member_is_decoded() -> None:
-    """Subscription, assignment, instance id and host come out of the broker's answer."""
+    """Subscription, assignment, instance id and host are decoded from the broker's answer."""
     seen = view_member(
         Described(
             group_instance_id="pod-1",
@@ -32,13 +32,13 @@ def test_a_member_is_decoded() -> None:
 
 
 def test_a_rebalancing_member_shows_nothing() -> None:
-    """Empty bytes are no subscription and no assignment, and nothing wrong; an empty instance id is none."""
+    """Empty bytes are no subscription, no assignment and no error; an empty instance id is none."""
     seen = view_member(Described(group_instance_id=""), consumer=True)
     assert (seen.instance_id, seen.subscription, seen.assigned, seen.unreadable) == (None, None, NO_PARTITIONS, None)
 
 
 def test_an_unreadable_subscription_leaves_the_assignment_readable() -> None:
-    """What can be decoded is shown, and the reason says what could not."""
+    """What can be decoded is shown, with the reason for the rest."""
     seen = view_member(
         Described(member_metadata=b"\x00", member_assignment=encode_assignment(ASSIGNMENT)), consumer=True
     )
@@ -49,7 +49,7 @@ def test_an_unreadable_subscription_leaves_the_assignment_readable() -> None:
 
 
 def test_an_unreadable_assignment_leaves_the_subscription_readable() -> None:
-    """Both reasons are given where both are wrong."""
+    """If both are unreadable, both reasons are given."""
     seen = view_member(
         Described(member_metadata=encode_subscription(SUBSCRIPTION), member_assignment=b"\xff"), consumer=True
     )
@@ -61,7 +61,7 @@ def test_an_unreadable_assignment_leaves_the_subscription_readable() -> None:
 
 
 def test_members_of_other_protocol_types_are_not_decoded() -> None:
-    """Connect's bytes are not the consumer protocol's."""
+    """Connect's bytes are not those of the consumer protocol."""
     seen = view_member(Described(member_metadata=b"\x00", member_assignment=b"\xff"), consumer=False)
     assert (seen.subscription, seen.assigned, seen.unreadable) == (None, NO_PARTITIONS, None)
 
@@ -77,7 +77,7 @@ def test_members_of_other_protocol_types_are_not_decoded() -> None:
     ],
 )
 def test_the_host_is_its_address(host: str, address: str) -> None:
-    """Brokers print an address behind a slash, and a name before it where they looked one up."""
+    """Brokers print an address after a slash, with the host name before it if they resolved one."""
     assert view_member(Described(client_host=host), consumer=True).client_host == address
 
 
@@ -96,7 +96,7 @@ def test_stable_groups_are_told_by_their_state() -> None:
 
 
 def test_topics_of_all_subscriptions() -> None:
-    """Every topic that somebody wants, once."""
+    """Each subscribed topic occurs once."""
     assert topics_of([SUBSCRIPTION, Subscription(version=0, topics=("t", "u"))]) == {"t", "u"}
     assert topics_of([]) == frozenset()
 
@@ -112,5 +112,5 @@ def test_topics_of_all_subscriptions() -> None:
     ids=["another agent", "reads a topic", "not static", "another client"],
 )
 def test_agents_are_told_from_consumers(one: MemberView, agent: bool) -> None:  # noqa: FBT001 - a column of the table
-    """Two agents that do not know of each other must not take each other for consumers."""
+    """Two agents that do not know each other must not treat each other as consumers."""
     assert is_agent(one, "samerack") is agent

@@ -1,4 +1,4 @@
-"""Polling groups that are waited for: how many requests, what becomes of moved coordinators, and who is notified."""
+"""Polling groups that are waited for: how many requests, what happens to moved coordinators, who is notified."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class Brokers:
         self.down: set[int] = set()
 
     def ask(self, questions: Sequence[Question], _timeout: float) -> list[Answer]:
-        """Answers to all, in order."""
+        """Answer all requests, in order."""
         return [self._answer(question) for question in questions]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no connection is open."""
 
     def _answer(self, question: Question) -> Answer:
         request, broker = question.request, question.broker
@@ -67,19 +67,19 @@ def _coordinator(group: str) -> int:
 
 @pytest.fixture
 def brokers() -> Brokers:
-    """All well."""
+    """Two brokers without errors."""
     return Brokers()
 
 
 @pytest.fixture
 def poller(brokers: Brokers) -> GroupPoller:
-    """Not started: tests poll."""
+    """A poller that is not started: tests poll."""
     wire: Any = brokers
     return GroupPoller(wire, seconds=0.5)
 
 
 def _watch(poller: GroupPoller, *groups: str) -> list[str]:
-    """Watches groups; the answer collects the names of those that changed."""
+    """Watch groups; the list collects the names of those that changed."""
     changed: list[str] = []
     for group in groups:
         poller.watch(group, lambda group=group: changed.append(group))  # type: ignore[misc]  # bound at once
@@ -87,7 +87,7 @@ def _watch(poller: GroupPoller, *groups: str) -> list[str]:
 
 
 def test_two_thousand_groups_are_one_request_to_each_coordinator(poller: GroupPoller, brokers: Brokers) -> None:
-    """Coordinators are found with one request, and only once."""
+    """Coordinators are found once, with one request, and then get one DescribeGroups each per poll."""
     _watch(poller, *(f"group-{number}" for number in range(2000)))
     poller.poll_once()
     poller.poll_once()
@@ -96,7 +96,7 @@ def test_two_thousand_groups_are_one_request_to_each_coordinator(poller: GroupPo
 
 
 def test_brokers_before_3_0_are_asked_for_one_coordinator_at_a_time(poller: GroupPoller, brokers: Brokers) -> None:
-    """FindCoordinator has no list of groups there."""
+    """FindCoordinator has no list of groups there, so each group has its own request."""
     brokers.batches = False
     _watch(poller, "group-1", "group-2")
     poller.poll_once()
@@ -105,7 +105,7 @@ def test_brokers_before_3_0_are_asked_for_one_coordinator_at_a_time(poller: Grou
 
 
 def test_a_listener_hears_of_changes_only(poller: GroupPoller, brokers: Brokers) -> None:
-    """The poll stays the same object while the group stays as it is."""
+    """A group that does not change keeps the same poll object."""
     changed = _watch(poller, "group-1")
     poller.poll_once()
     first = poller.latest("group-1")
@@ -117,7 +117,7 @@ def test_a_listener_hears_of_changes_only(poller: GroupPoller, brokers: Brokers)
 
 
 def test_a_group_that_moves_keeps_its_poll_and_is_found_again(poller: GroupPoller, brokers: Brokers) -> None:
-    """Its coordinator is asked for again at the next poll."""
+    """The coordinator is found again at the next poll, and until then the last poll stays."""
     _watch(poller, "group-1")
     poller.poll_once()
     before = poller.latest("group-1")
@@ -130,7 +130,7 @@ def test_a_group_that_moves_keeps_its_poll_and_is_found_again(poller: GroupPolle
 
 
 def test_while_a_coordinator_loads_its_answer_says_nothing(poller: GroupPoller, brokers: Brokers) -> None:
-    """It describes an empty group then, beside an error."""
+    """A coordinator that loads describes an empty group beside an error, and that answer is ignored."""
     brokers.errors["group-1"] = 14  # COORDINATOR_LOAD_IN_PROGRESS
     changed = _watch(poller, "group-1")
     poller.poll_once()
@@ -140,7 +140,7 @@ def test_while_a_coordinator_loads_its_answer_says_nothing(poller: GroupPoller, 
 @pytest.mark.parametrize("batches", [True, False])
 @pytest.mark.parametrize("refused", ["find_errors", "errors"])
 def test_a_refusal_is_a_poll(poller: GroupPoller, brokers: Brokers, refused: str, *, batches: bool) -> None:
-    """Whoever waits for the group has to know that it cannot be described, whichever request says so."""
+    """A group that cannot be described has a poll with the error, whichever request was refused."""
     brokers.batches = batches
     getattr(brokers, refused)["group-1"] = 30  # GROUP_AUTHORIZATION_FAILED
     _watch(poller, "group-1")
@@ -151,7 +151,7 @@ def test_a_refusal_is_a_poll(poller: GroupPoller, brokers: Brokers, refused: str
 
 
 def test_a_coordinator_that_is_not_available_yet_is_asked_for_again(poller: GroupPoller, brokers: Brokers) -> None:
-    """As long as nobody knows it, nothing is said of the group."""
+    """While its coordinator is unknown a group has no poll."""
     brokers.find_errors["group-1"] = 15  # COORDINATOR_NOT_AVAILABLE
     _watch(poller, "group-1")
     poller.poll_once()
@@ -162,7 +162,7 @@ def test_a_coordinator_that_is_not_available_yet_is_asked_for_again(poller: Grou
 
 
 def test_a_group_that_its_watcher_saw_empty_was_empty_then(poller: GroupPoller, brokers: Brokers) -> None:
-    """Its first consumer may be there before the first poll; a later poll that shows it empty is the newer news."""
+    """The watcher's time counts, as the first consumer may come before the first poll, until a newer empty poll."""
     brokers.states["group-1"] = "PreparingRebalance"
     poller.watch("group-1", lambda: None, empty_at=12.5)
     poller.poll_once()
@@ -177,7 +177,7 @@ def test_a_group_that_its_watcher_saw_empty_was_empty_then(poller: GroupPoller, 
 
 
 def test_a_broker_that_is_down_holds_up_its_own_groups_only(poller: GroupPoller, brokers: Brokers) -> None:
-    """The groups of the other are described, and its own once it is back."""
+    """Groups of the other broker are described, and its own once it is back."""
     _watch(poller, "group-1", "group-2")
     brokers.down = {2}
     poller.poll_once()
@@ -188,7 +188,7 @@ def test_a_broker_that_is_down_holds_up_its_own_groups_only(poller: GroupPoller,
 
 
 def test_what_is_no_longer_watched_is_not_asked_for(poller: GroupPoller, brokers: Brokers) -> None:
-    """A leader inside its group asks by itself."""
+    """A group that is no longer watched is not polled: a leader inside a group polls by itself."""
     _watch(poller, "group-1")
     poller.unwatch("group-1")
     poller.poll_once()

@@ -1,4 +1,4 @@
-"""One set of Kafka settings for two clients: what is translated, what is refused, and what TLS becomes."""
+"""One set of Kafka settings for two clients: what is translated, what is refused, and the TLS context."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TOKENS = {
     "sasl.oauthbearer.client.secret": "hidden",
 }
 OF_TOKENS = {*TOKENS, *KEYS}
-"""Keys that become one object, given OAUTHBEARER; alone they become nothing."""
+"""Keys that become one object with OAUTHBEARER, and nothing alone."""
 MSK = {"bootstrap.servers": "b-1.c.kafka.eu-west-1.amazonaws.com:9098", "security.protocol": "SASL_SSL"}
 VERIFY_OFF = {"enable.ssl.certificate.verification": "false"}
 
@@ -47,7 +47,7 @@ def sample(key: str) -> str:
 
 @pytest.mark.parametrize("key", sorted(FOR_BOTH))
 def test_every_translated_key_is_one_of_the_leading_client(key: str) -> None:
-    """What a key is translated to is a setting that kafka-python has: it would ignore others in silence."""
+    """Every key becomes a setting that kafka-python has, since it ignores others silently."""
     names = for_kafka_python({key: sample(key)}).keys() - {"client_id"}
     assert names <= KafkaConnectionManager.DEFAULT_CONFIG.keys()
     assert names or key in {"client.id", "enable.ssl.certificate.verification"} or key in OF_TOKENS
@@ -55,7 +55,7 @@ def test_every_translated_key_is_one_of_the_leading_client(key: str) -> None:
 
 @pytest.mark.parametrize("mechanism", [one for one in MECHANISMS if one != AWS_MSK_IAM])
 def test_every_mechanism_is_one_of_the_leading_client(mechanism: str) -> None:
-    """The mechanisms are written as kafka-python knows them, in whatever case they are given."""
+    """Mechanisms are written as kafka-python knows them, in whatever case they are given."""
     others = {key: value for key, value in TOKENS.items() if key != "sasl.mechanism"}
     assert for_kafka_python({**others, "sasl.mechanism": mechanism.lower()})["sasl_mechanism"] == mechanism
     assert for_kafka_python({**others, "sasl.mechanisms": mechanism})["sasl_mechanism"] == mechanism
@@ -63,7 +63,7 @@ def test_every_mechanism_is_one_of_the_leading_client(mechanism: str) -> None:
 
 
 def test_a_whole_configuration_is_translated(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SASL over TLS comes out in the other client's names and types."""
+    """SASL over TLS is translated to the names and types of the other client."""
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", lambda *_: None)
     monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", lambda *_: None)
     assert for_kafka_python(
@@ -100,7 +100,7 @@ def test_a_whole_configuration_is_translated(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_the_watching_client_takes_keys_as_they_are() -> None:
-    """The defaults give a client id and create no topic; both may be set."""
+    """The watching client gets the keys as they are; the defaults for client id and topic creation can be set."""
     assert for_librdkafka({"bootstrap.servers": "a:1"}) == {
         "bootstrap.servers": "a:1",
         "client.id": "samerack",
@@ -110,7 +110,7 @@ def test_the_watching_client_takes_keys_as_they_are() -> None:
 
 
 def test_keys_that_secure_nothing_are_the_watching_clients_alone() -> None:
-    """A tuning setting without a counterpart is left to the client that knows it."""
+    """A tuning setting without a counterpart is passed to librdkafka only."""
     assert for_kafka_python({"socket.timeout.ms": "1000", "debug": "all"}) == {"client_id": "samerack"}
 
 
@@ -134,7 +134,7 @@ def test_keys_that_secure_nothing_are_the_watching_clients_alone() -> None:
     ],
 )
 def test_what_would_secure_one_connection_only_is_refused(key: str, value: str, message: str) -> None:
-    """A security setting without a counterpart, or a value of the wrong type, names the key."""
+    """A security setting without a counterpart, or a value of the wrong type, is refused by its key."""
     with pytest.raises(SettingsError) as raised:
         for_kafka_python({key: value})
     assert str(raised.value).startswith(message)
@@ -151,7 +151,7 @@ def test_what_would_secure_one_connection_only_is_refused(key: str, value: str, 
     ],
 )
 def test_tokens_need_to_know_where_from(changed: dict[str, str], message: str) -> None:
-    """What is missing or wrong is named by its key, and no secret is shown."""
+    """A missing or wrong token setting is named by its key, and no secret is shown."""
     with pytest.raises(SettingsError) as raised:
         for_kafka_python({**TOKENS, **changed})
     assert str(raised.value).startswith(message)
@@ -159,7 +159,7 @@ def test_tokens_need_to_know_where_from(changed: dict[str, str], message: str) -
 
 
 def test_all_connections_share_a_token() -> None:
-    """The same settings give the same provider, which shows no secret; others give another."""
+    """Equal settings share one token provider, which shows no secret; other settings have another one."""
     first = for_kafka_python(TOKENS)["sasl_oauth_token_provider"]
     assert for_kafka_python(TOKENS)["sasl_oauth_token_provider"] is first
     other = for_kafka_python({**TOKENS, "sasl.oauthbearer.extensions": "logicalCluster=a,pool=b"})
@@ -168,7 +168,7 @@ def test_all_connections_share_a_token() -> None:
 
 
 def test_a_role_of_aws_is_a_token_for_both_clients() -> None:
-    """MSK's brokers take what is signed as OAUTHBEARER; one provider signs it, and librdkafka sees no other key."""
+    """AWS_MSK_IAM becomes OAUTHBEARER with one token provider for both clients; librdkafka gets no other key."""
     kafka = {**MSK, "sasl.mechanism": "aws_msk_iam", "sasl.oauthbearer.config": "region=eu-west-1"}
     leading, watching = for_kafka_python(kafka), for_librdkafka(kafka)
     provider = leading["sasl_oauth_token_provider"]
@@ -181,39 +181,39 @@ def test_a_role_of_aws_is_a_token_for_both_clients() -> None:
 @pytest.mark.parametrize("key", ["sasl.mechanism", "sasl.mechanisms"])
 @pytest.mark.parametrize("translate", [for_kafka_python, for_librdkafka])
 def test_kerberos_is_wrong_input(translate: Callable[[dict[str, str]], object], key: str) -> None:
-    """The watching client is built without it, so that both say so, with what to use."""
+    """Kerberos is refused for both clients, because librdkafka is built without it."""
     with pytest.raises(SettingsError, match=rf"^kafka\.{key}: 'GSSAPI' is Kerberos, and librdkafka is built"):
         translate({key: "GSSAPI"})
 
 
 def test_the_watching_client_has_no_kerberos() -> None:
-    """A fact of confluent-kafka's packages: were it there, the mechanism need not be refused."""
+    """confluent-kafka's packages have no Kerberos; if they had, the mechanism would not have to be refused."""
     with pytest.raises(KafkaException, match="No provider for SASL mechanism GSSAPI"):
         AdminClient({"security.protocol": "SASL_SSL", "sasl.mechanism": "GSSAPI"})
 
 
 @pytest.mark.parametrize("key", ["ssl.ca.location", "ssl.crl.location", "ssl.certificate.location"])
 def test_files_of_tls_are_read_at_once(tmp_path: Path, key: str) -> None:
-    """A file that is not there is named by its key and path before anything connects."""
+    """A missing TLS file is named by its key and path before any connection is made."""
     with pytest.raises(SettingsError, match=rf"^kafka\.{key}: .*absent\.pem: No such file or directory"):
         for_kafka_python({"security.protocol": "SSL", key: str(tmp_path / "absent.pem")})
 
 
 @pytest.mark.parametrize("word", ["false", "False", "f", "0"])
 def test_verification_off_trusts_any_broker(word: str) -> None:
-    """Each word that librdkafka reads as false gives a context that checks neither certificate nor host name."""
+    """Each value that librdkafka reads as false gives a context that checks neither certificate nor host name."""
     context = for_kafka_python({"enable.ssl.certificate.verification": word})["ssl_context"]
     assert (context.check_hostname, context.verify_mode) == (False, ssl.CERT_NONE)
 
 
 @pytest.mark.parametrize("word", ["true", "1", "t"])
 def test_verification_on_leaves_tls_to_the_client(word: str) -> None:
-    """Without need there is no context of the agent's own."""
+    """With verification on the agent makes no TLS context of its own."""
     assert "ssl_context" not in for_kafka_python({"enable.ssl.certificate.verification": word})
 
 
 def test_verification_off_still_shows_the_own_certificate(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a context the client ignores its other settings, so the context carries certificate, key and password."""
+    """With a context the client ignores its other TLS settings, so the context has certificate, key and password."""
     loaded: list[tuple[Any, ...]] = []
     monkeypatch.setattr(ssl.SSLContext, "load_cert_chain", lambda _, *arguments: loaded.append(arguments))
     for_kafka_python(
@@ -258,7 +258,7 @@ def test_nearest_helps_where_it_can() -> None:
     ],
 )
 def test_what_the_watching_client_refuses_is_wrong_input(key: str, value: str, message: str) -> None:
-    """An unknown key names the nearest; a wrong value is told in one line, without a hint at itself."""
+    """An unknown key gets the nearest key as a hint; a wrong value gives one line without a hint."""
     with pytest.raises(SettingsError) as raised:
         open_admin({key: value})
     assert str(raised.value).startswith(message)
@@ -268,7 +268,7 @@ def test_what_the_watching_client_refuses_is_wrong_input(key: str, value: str, m
 
 @pytest.mark.parametrize("key", sorted(KNOWN))
 def test_every_known_key_is_one_of_the_watching_client(key: str) -> None:
-    """Hints lead to keys that librdkafka has."""
+    """The watching client has every key that a hint can name."""
     try:
         open_admin({"bootstrap.servers": "127.0.0.1:1", "debug": "", key: sample(key)})
     except SettingsError as error:

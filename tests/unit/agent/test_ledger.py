@@ -1,4 +1,4 @@
-"""Money booked over time, figures shown once per snapshot, and numbers in words."""
+"""Money summed over time, figures computed once per snapshot, and numbers as text."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def booked(role: str, own: float | None) -> tuple[Ledger, TrafficBoard]:
 
 
 def test_while_the_agent_leads_its_group_is_booked_at_its_own_assignors_share() -> None:
-    """The same bytes, at the share that the group's own assignor comes to."""
+    """The group's bytes are booked at the share of its own assignor."""
     ledger, board = booked("leading", 0.5)
     for _ in range(2):
         publish(board, snapshot(group(flows=[flow(A, A, 9 * GB), flow(A, B, GB), flow("", B, GB)])))
@@ -34,14 +34,14 @@ def test_while_the_agent_leads_its_group_is_booked_at_its_own_assignors_share() 
 
 
 def test_otherwise_what_crossed_is_booked() -> None:
-    """What a group's own assignor did is what happened."""
+    """The own assignor's result is what happened, so the bytes that crossed are booked."""
     ledger, board = booked("following", 0.5)
     publish(board, snapshot(group(flows=[flow(A, A, 9 * GB), flow(A, B, GB)])))
     assert ledger.dollars()["orders"] == pytest.approx(PRICES.dollars(GB))
 
 
 def test_a_group_whose_own_assignor_is_not_known_is_not_booked() -> None:
-    """Not as if the agent saved nothing; what was booked before shows again once it is known."""
+    """While the own assignor is unknown nothing is booked, and the sum is hidden until it is known again."""
     share: list[float | None] = [0.5, None, 0.5]
     board = TrafficBoard()
     ledger = Ledger(PRICES, roles=lambda: {"orders": "leading"}, own_share=lambda _: share[0])
@@ -56,7 +56,7 @@ def test_a_group_whose_own_assignor_is_not_known_is_not_booked() -> None:
 
 
 def test_report_and_verdict_are_worked_out_once_per_snapshot() -> None:
-    """The same objects come back until something new is published."""
+    """The same objects are returned until the next publication."""
     shown = reports(busy())
     first = shown.report()
     assert shown.report() is first
@@ -66,7 +66,7 @@ def test_report_and_verdict_are_worked_out_once_per_snapshot() -> None:
 
 
 def test_a_verdict_may_be_a_little_old_where_that_is_enough() -> None:
-    """Scrapes do not pay for a verdict each time."""
+    """A scrape does not compute a verdict each time."""
     shown = reports(busy())
     first = shown.verdict()
     publish(shown.board, snapshot())
@@ -75,7 +75,7 @@ def test_a_verdict_may_be_a_little_old_where_that_is_enough() -> None:
 
 
 def test_the_own_share_is_not_worked_out_at_each_look() -> None:
-    """It is kept for the same members and assignor, and anew for others."""
+    """The own share is kept for the same members and assignor, and computed again for others."""
     shown = reports()
     learned = group(source="client-id")
     assert shown.own_share(learned) == pytest.approx(4 / 6)
@@ -95,7 +95,7 @@ def test_the_own_share_is_not_worked_out_at_each_look() -> None:
     ],
 )
 def test_sizes(count: float | None, text: str) -> None:
-    """Decimal units, three digits."""
+    """Sizes have decimal units and three digits."""
     assert words.size(count) == text
 
 
@@ -104,23 +104,23 @@ def test_sizes(count: float | None, text: str) -> None:
     [(None, "-"), (0.0, "$0"), (1e-9, "<$0.000001"), (0.037, "$0.037"), (12.5, "$12.50"), (-1632.4, "-$1,632")],
 )
 def test_money(dollars: float | None, text: str) -> None:
-    """Small amounts keep two digits that mean something, large ones lose their cents."""
+    """Small amounts keep two significant digits, large ones have no cents."""
     assert words.money(dollars) == text
 
 
 @pytest.mark.parametrize(("share", "text"), [(None, "-"), (0.0, "0 %"), (0.0165, "1.7 %"), (2 / 3, "67 %")])
 def test_percent(share: float | None, text: str) -> None:
-    """One decimal where it matters."""
+    """Small shares have one decimal."""
     assert words.percent(share) == text
 
 
 def test_names_cannot_steer_a_terminal() -> None:
-    """Control characters of a name from outside are shown as a mark."""
+    """Control characters in a name from outside are replaced."""
     assert words.plain("a\x1b[2Jb\n") == "a\ufffd[2Jb\ufffd"
 
 
 def test_the_matrix_has_a_field_for_every_pair() -> None:
-    """Racks without traffic too; unknown racks come last, and only where there are some."""
+    """Pairs without traffic have a field too; unknown racks are last, and only if there are some."""
     made = matrix(
         [
             PairCost(client_rack=A, replica_rack=B, wire_bytes=10, dollars=1.0),

@@ -1,4 +1,4 @@
-"""Logs in a process of their own: JSON lines where nobody looks, levels, and the Kafka libraries' lines in between."""
+"""Logs of a process of its own: JSON lines without a terminal, levels, and lines of the Kafka libraries."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run(level: str, form: str) -> tuple[str, str]:
 
 
 def test_without_a_terminal_each_event_is_a_json_line() -> None:
-    """`auto` writes JSON on standard error: time, level, event and its values; exceptions with their frames."""
+    """`auto` writes JSON to standard error: time, level, event and its values; exceptions with their frames."""
     out, err = run("info", "auto")
     assert out == ""
     lines: list[dict[str, Any]] = [json.loads(line) for line in err.splitlines()]
@@ -66,7 +66,7 @@ def test_without_a_terminal_each_event_is_a_json_line() -> None:
 
 @pytest.mark.parametrize("form", ["json", "console"])
 def test_no_log_holds_a_secret(form: str) -> None:
-    """At debug: none of the settings, of a traceback's frames, of SASL's requests, nor bytes as they are sent."""
+    """At debug no log has values of the settings, of a traceback's frames, of SASL requests, or bytes as sent."""
     _, err = run("debug", form)
     assert "broken" in err
     held = ['pass"word', 'pass\\"word', "client-proof", "SaslAuthenticate", "bytes as sent", "hidden"]
@@ -74,7 +74,7 @@ def test_no_log_holds_a_secret(form: str) -> None:
 
 
 def test_levels_and_the_console() -> None:
-    """`console` writes for people; a higher level hides the rest, and debug shows the Kafka library's own lines."""
+    """`console` writes text; a level hides lower ones, and debug includes the lines of the Kafka library."""
     _, quiet = run("error", "console")
     assert "decision" not in quiet
     assert "from a library" not in quiet
@@ -84,7 +84,7 @@ def test_levels_and_the_console() -> None:
 
 
 def test_a_terminal_gets_colours() -> None:
-    """`auto` on a terminal is for people."""
+    """On a terminal `auto` writes coloured text."""
     master, terminal = pty.openpty()
     try:
         subprocess.run(
@@ -117,7 +117,7 @@ for thread in threads:
 
 
 def test_lines_of_several_threads_stay_lines_of_their_own() -> None:
-    """An agent's `started` stood in one line with a line of a Kafka library, and who followed its log missed it."""
+    """An agent's `started` was on one line with a line of a Kafka library, and readers of the log missed it."""
     done = subprocess.run([sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=60, check=True)
     lines = done.stderr.splitlines()
     assert len(lines) == 8000

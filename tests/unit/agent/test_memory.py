@@ -1,4 +1,4 @@
-"""How much memory a process holds and its container allows, and what is done about it: by the kernel's own files."""
+"""The memory that a process uses and its container allows, by the kernel's files, and the bounds set by it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ V1: Final = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_f
 
 
 def test_a_process_holds_what_the_kernel_says() -> None:
-    """This one more than it has just taken, by its id as by name; one that is gone nothing."""
+    """The memory of this process is read with and without its id; a process that does not exist has none."""
     before, own = resident_bytes(), anonymous_bytes()
     taken = bytearray(os.urandom(1)) * 50_000_000
     assert resident_bytes() > before + 40_000_000
@@ -28,7 +28,7 @@ def test_a_process_holds_what_the_kernel_says() -> None:
 
 
 def told(root: Path, text: str) -> Path:
-    """What the kernel tells a process of its control groups."""
+    """The kernel's file on the control groups of a process."""
     file = root / "proc" / "self" / "cgroup"
     file.parent.mkdir(parents=True)
     file.write_text(text, encoding="utf-8")
@@ -44,14 +44,14 @@ def group(folder: Path, names: tuple[str, str, str], limit: object, used: int = 
 
 
 def test_a_container_of_version_2(tmp_path: Path) -> None:
-    """It sees itself as the root; pages of files that can be dropped are left."""
+    """A container of version 2 sees itself as the root; page cache that can be dropped does not count as used."""
     group(told(tmp_path, "0::/\n") / "sys/fs/cgroup", V2, 384 * MIB, used=300 * MIB, cache=100 * MIB)
     assert limits(tmp_path) == (Limit(limit_bytes=384 * MIB, used_bytes=200 * MIB),)
     assert limits(tmp_path)[0].left_bytes == 184 * MIB
 
 
 def test_a_container_of_version_1(tmp_path: Path) -> None:
-    """The path is the host's, and not to be seen from inside."""
+    """A container of version 1 has the host's path, which does not exist inside."""
     root = told(tmp_path, "12:cpu,cpuacct:/docker/abc\n5:memory:/docker/abc\n0::/docker/abc\n")
     group(root / "sys/fs/cgroup/memory", V1, 512 * MIB, used=10 * MIB)
     assert limits(root) == (Limit(limit_bytes=512 * MIB, used_bytes=10 * MIB),)
@@ -59,7 +59,7 @@ def test_a_container_of_version_1(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("names", [V1, V2])
 def test_groups_in_groups(tmp_path: Path, names: tuple[str, str, str]) -> None:
-    """Each with a limit counts: the one around may be tighter, or hold more."""
+    """Each group with a limit counts: an outer one may be tighter, or use more."""
     root = told(tmp_path, "0::/pods/pod/agent\n" if names == V2 else "4:hugetlb,memory:/pods/pod/agent\n")
     mount = root / "sys/fs/cgroup" / ("" if names == V2 else "memory")
     group(mount / "pods/pod/agent", names, 512 * MIB, used=100 * MIB)
@@ -73,7 +73,7 @@ def test_groups_in_groups(tmp_path: Path, names: tuple[str, str, str]) -> None:
     "text", ["", "0::/\n", "nonsense\n", "5:memory:/\n", "0::/../../other\n", "5:cpu:/\n0::/gone/away\n"]
 )
 def test_without_a_limit_there_is_none(tmp_path: Path, text: str) -> None:
-    """Whatever the kernel tells, and where files are missing or hold nonsense."""
+    """There is no limit if the kernel names none, or if files are missing or invalid."""
     root = told(tmp_path, text)
     assert limits(root) == ()
     group(root / "sys/fs/cgroup", V2, "max")
@@ -83,7 +83,7 @@ def test_without_a_limit_there_is_none(tmp_path: Path, text: str) -> None:
 
 
 def test_a_worker_is_bounded_by_its_container(tmp_path: Path) -> None:
-    """By three quarters of its memory where the setting is beyond that; without a container by the setting alone."""
+    """A worker's bound is the setting, or three quarters of its container's memory if that is less."""
     process, held = os.getpid(), anonymous_bytes()
     root = told(tmp_path, "0::/\n")
     assert overgrown(process, most_mib=100_000, root=root) == ""
@@ -115,7 +115,7 @@ try:
 except AgentError as error:
     sys.exit(tell(error))
 """
-"""A command that takes so many megabytes."""
+"""A command that takes this many megabytes."""
 
 
 def _run(root: Path, megabytes: int | str) -> tuple[int, str, str]:
@@ -125,7 +125,7 @@ def _run(root: Path, megabytes: int | str) -> tuple[int, str, str]:
 
 
 def test_a_command_takes_no_more_than_its_container_has_left(tmp_path: Path) -> None:
-    """The kernel holds it to that, and the command ends with one line; without a container nothing is bounded."""
+    """The kernel enforces the bound, and the command ends with one line; without a container there is no bound."""
     root = told(tmp_path, "0::/\n")
     code, out, _ = _run(root, 400)
     assert (code, out.split()[0]) == (0, "400")
@@ -147,7 +147,7 @@ def test_a_command_takes_no_more_than_its_container_has_left(tmp_path: Path) -> 
 
 
 def test_the_console_script_bounds_what_runs_beside_an_agent(tmp_path: Path) -> None:
-    """Each command that loads much, and neither the agent itself nor probes."""
+    """Each command that loads much is bounded; the agent itself and probes are not."""
     program = (
         "import sys\n"
         "from agent.cli import memory_bound, start\n"

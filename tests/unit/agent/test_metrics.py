@@ -84,7 +84,7 @@ def measured(metrics: Metrics) -> None:
 
 
 def families(metrics: Metrics) -> dict[str, Metric]:
-    """What Prometheus makes of the exposition."""
+    """The exposition as Prometheus parses it."""
     return {family.name: family for family in text_string_to_metric_families(metrics.exposition().decode())}
 
 
@@ -95,14 +95,14 @@ def test_the_page_names_every_metric() -> None:
 
 
 def test_every_query_uses_metrics_that_exist() -> None:
-    """The expressions of the page and its prose speak of no metric that is not there."""
+    """The queries and the text of the page name only metrics that exist."""
     known = {shown(family) for family in families(sample()).values()}
     known |= {f"{name}_{part}" for name in known for part in ("bucket", "sum", "count")}
     assert set(re.findall(r"samerack_\w+", PAGE)) <= known
 
 
 def test_the_page_names_every_reason_and_kind() -> None:
-    """Each value that a label may have is explained."""
+    """The page explains each value that a label may have."""
     values = [reason.value for reason in (*FOLLOWED, *NOT_FOLLOWED)]
     values += [
         *GROUP_ERRORS,
@@ -121,22 +121,22 @@ def test_the_page_names_every_reason_and_kind() -> None:
 
 
 def test_every_reason_is_counted_somewhere() -> None:
-    """A decision is either followed, suppressed or no decision at all, as where a proposal stands."""
+    """Each reason is followed or suppressed, except a proposal that is already made and nothing to gain."""
     assert {*FOLLOWED, *NOT_FOLLOWED, Reason.PROPOSED, Reason.NOTHING_TO_GAIN} == set(Reason)
 
 
 def test_the_exposition_has_no_times_of_creation() -> None:
-    """A counter is one series, not two."""
+    """The exposition has no `_created` series, which would make two series of a counter."""
     assert not [name for name in families(sample()) if name.endswith("_created")]
 
 
 def test_an_expected_group_starts_at_zero() -> None:
-    """Every series of a group is there before anything happens, so that the first event shows in a rate."""
+    """Every series of a group exists before its first event, so that this event shows in a rate."""
     metrics = Metrics()
     metrics.expect("orders")
     fresh = families(metrics)
     for name, family in families(sample()).items():
-        if family.type == "gauge" or name not in fresh:  # what is measured is not there before it is
+        if family.type == "gauge" or name not in fresh:  # measured metrics appear with their first value
             continue
         assert {(one.name, *one.labels.items()) for one in family.samples} == {
             (one.name, *one.labels.items()) for one in fresh[name].samples
@@ -145,7 +145,7 @@ def test_an_expected_group_starts_at_zero() -> None:
 
 
 def test_unknown_values_have_no_sample() -> None:
-    """A group not yet looked at shows its state and role, and no number that nobody knows."""
+    """A group before its first poll shows its state and role, and no unknown number."""
     metrics = Metrics()
     metrics.expect("orders")
     fresh = families(metrics)
@@ -156,7 +156,7 @@ def test_unknown_values_have_no_sample() -> None:
 
 
 def test_names_that_need_escaping_parse() -> None:
-    """Group names may hold anything."""
+    """Group names may contain any character."""
     metrics = Metrics()
     name = 'a "b"\\c\nd'
     metrics.expect(name)
@@ -164,7 +164,7 @@ def test_names_that_need_escaping_parse() -> None:
 
 
 def test_the_latest_status_replaces_the_one_before() -> None:
-    """A group has one state and one role at a time; groups stand in the order of their names."""
+    """A group has one state and one role at a time; groups are sorted by name."""
     metrics = Metrics()
     metrics.board.publish(GroupStatus(group="b", role="following"))
     metrics.board.publish(GroupStatus(group="a"))

@@ -1,4 +1,4 @@
-"""Price tables with their sources, and what bytes cost by group, topic and pair of racks."""
+"""Price tables with their sources, and the cost of bytes by group, topic and pair of racks."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PRICES = shipped("aws")
 
 @pytest.mark.parametrize("name", money.names())
 def test_every_shipped_table_says_where_its_prices_stand(name: str) -> None:
-    """A table has a scope, a source with an address, a date and plausible prices in dollars."""
+    """Every shipped table has a scope, a source with an address, a date and plausible prices in dollars."""
     table = shipped(name)
     assert table.source.startswith("https://")
     assert table.scope
@@ -47,21 +47,21 @@ def test_every_shipped_table_says_where_its_prices_stand(name: str) -> None:
 
 
 def test_the_settings_know_every_shipped_table() -> None:
-    """Each table can be chosen by name, and every name that can be chosen is a table or custom."""
+    """Each shipped table can be chosen by name, and each name is a table or custom."""
     choices = MoneySettings.model_fields["prices"].annotation.__args__  # type: ignore[union-attr]  # a Literal
     assert set(choices) == {*money.names(), "custom"}
     assert all(price_table(MoneySettings(prices=name)).provider for name in money.names())  # type: ignore[arg-type]  # checked above
 
 
 def test_both_directions_are_due_for_one_byte() -> None:
-    """One GB that crosses costs what its sender and what its receiver pays."""
+    """A GB that crosses costs the price of its sender plus that of its receiver."""
     assert PRICES.dollars(2**30) == pytest.approx(0.02)
     assert shipped("google-cloud").dollars(2**30) == pytest.approx(0.01)
     assert shipped("azure").dollars(2**50) == 0
 
 
 def test_custom_prices_are_per_decimal_gb() -> None:
-    """Prices of one's own count, a direction that is left out is free, and the title says where they are from."""
+    """Custom prices are per decimal GB, a direction that is left out is free, and the title names the source."""
     table = price_table(MoneySettings(prices="custom", dollars_per_gb_received=0.004))
     assert table.dollars(10**9) == pytest.approx(0.004)
     assert table.title == "custom: 0 USD per GB sent + 0.004 received, from the settings"
@@ -81,13 +81,13 @@ def test_half_given_prices_name_the_cure(settings: MoneySettings, part: str) -> 
 
 
 def test_an_unknown_table_names_the_known_ones() -> None:
-    """A table that is not there is refused with those that are."""
+    """The error for an unknown table lists the known ones."""
     with pytest.raises(SettingsError, match=r"'nimbus' is no price table; tables are aws, azure, google-cloud"):
         shipped("nimbus")
 
 
 def priced(*, role: str = "", window: float = WINDOW_SECONDS) -> report.GroupCost:
-    """A group that reads two topics, partly near, partly across, partly unknown."""
+    """A group that reads two topics: some bytes near, some across racks, some unknown."""
     flows = [
         flow(A, A, 6 * GB),
         flow(A, B, 3 * GB),
@@ -100,7 +100,7 @@ def priced(*, role: str = "", window: float = WINDOW_SECONDS) -> report.GroupCos
 
 
 def test_bytes_are_near_across_or_unknown() -> None:
-    """Only bytes with both racks known and different are priced."""
+    """Only bytes with two known, different racks are priced."""
     cost = priced()
     assert (cost.wire_bytes, cost.cross_rack_bytes, cost.unknown_bytes) == (15 * GB, 4 * GB, 5 * GB)
     assert cost.dollars == pytest.approx(PRICES.dollars(4 * GB))
@@ -115,14 +115,14 @@ def test_bytes_are_near_across_or_unknown() -> None:
 
 
 def test_nothing_known_is_no_price() -> None:
-    """Where no byte has racks on both sides a month costs nobody knows what, and not nothing."""
+    """Without a byte that has racks on both sides the price of a month is unknown, not zero."""
     seen = snapshot(group(flows=[flow("", A, GB), flow(A, "", GB)]))
     (cost,) = costs.report(seen, PRICES, roles={}).groups
     assert (cost.unknown_bytes, cost.dollars_per_month) == (2 * GB, None)
 
 
 def test_topics_stand_by_what_they_cost() -> None:
-    """The topic with the most bytes across racks comes first, though another has fewer near."""
+    """The topic with the most bytes across racks is first."""
     assert [(topic.topic, topic.cross_rack_bytes) for topic in priced().topics] == [("clicks", 3 * GB), ("audit", GB)]
 
 
@@ -134,7 +134,7 @@ def test_a_group_is_exact_only_as_a_whole() -> None:
 
 
 def test_savings_are_the_own_assignor_less_what_crossed() -> None:
-    """On the same bytes with known racks; only while the agent leads."""
+    """Savings count bytes with known racks, and only while the agent leads."""
     led = priced(role="leading")
     assert led.own_share == 0.9
     assert led.saved_dollars_per_month == pytest.approx(
@@ -144,20 +144,20 @@ def test_savings_are_the_own_assignor_less_what_crossed() -> None:
 
 
 def test_before_a_window_nothing_is_projected() -> None:
-    """A window of no length has no month."""
+    """A window of no length gives no figure per month."""
     cost = priced(role="leading", window=0.0)
     assert (cost.dollars_per_month, cost.saved_dollars_per_month) == (None, None)
 
 
 def test_shares_are_by_partitions_until_bytes_are_known() -> None:
-    """The report says which of the two its share is of."""
+    """Shares are by partitions until bytes are known, and the report says which."""
     shares = Shares(present_partitions=0.5, optimal=0.0, random=2 / 3)
     cost = costs.group_cost(group(shares=shares), PRICES, window=0.0, role="", own=own_share)
     assert (cost.share, cost.share_by) == (0.5, "partitions")
 
 
 def test_range_without_racks_is_what_range_deals() -> None:
-    """Members whose rack only the agent knows: range deals 0,1 / 2,3 / 4,5 of rotated replicas, two of six near."""
+    """If only the agent knows the racks, range deals 0,1 / 2,3 / 4,5 of rotated replicas: two of six are near."""
     learned = group(source="client-id", made=problem(ROTATED, SPREAD, NEAR))
     assert own_share(learned) == pytest.approx(4 / 6)
 
@@ -166,7 +166,7 @@ def test_range_without_racks_is_what_range_deals() -> None:
 def test_whether_an_assignor_heeds_racks_that_members_tell_is_known_by_what_was_seen(
     seen: float | None, share: float | None
 ) -> None:
-    """Kafka's range places by them (KIP-881), franz-go's does not: 0-4.8 % were told where 43-57 % crossed."""
+    """Kafka's range uses racks (KIP-881), franz-go's does not: 0-4.8 % were reported where 43-57 % crossed."""
     assert own_share(group(made=problem(ROTATED, SPREAD, RANGE)), seen) == (
         None if share is None else pytest.approx(share)
     )
@@ -194,12 +194,12 @@ FOLLOWED, LED, LATER = _rebalance(0.5), _rebalance(0.0, assignor="optimal"), _re
     ],
 )
 def test_what_a_group_did_under_another_leader(events: tuple[Event, ...], assignor: str, share: float | None) -> None:
-    """The last time that the agent followed, but not what a sticky assignor kept of the agent's own plan."""
+    """The share is that of the last time the agent followed, unless a sticky assignor kept the agent's plan."""
     assert seen_share(events, assignor) == share
 
 
 def test_the_own_share_is_by_bytes() -> None:
-    """A partition with most of the bytes makes most of the share, though range cannot know."""
+    """The share is by bytes: a partition with most bytes makes most of the share, though range cannot know that."""
     heavy = problem(ROTATED, SPREAD, NEAR)
     weights = heavy.number_of.astype("int64") * 0 + 1
     weights[1] = 95
@@ -208,7 +208,7 @@ def test_the_own_share_is_by_bytes() -> None:
 
 
 def test_a_sticky_group_is_dealt_afresh() -> None:
-    """The plan in force is the agent's: kept by sticky it would make the agent save nothing."""
+    """Sticky is run without the plan in force, which is the agent's: kept by sticky, it would show no saving."""
     members, near = {"m1": B, "m2": C, "m3": A}, {"m1": (1, 4), "m2": (2, 5), "m3": (0, 3)}
     learned = group(source="client-id", assignor="cooperative-sticky", made=problem(ROTATED, members, near))
     assert (own_share(learned) or 0.0) > 0.3
@@ -216,12 +216,12 @@ def test_a_sticky_group_is_dealt_afresh() -> None:
 
 @pytest.mark.parametrize("assignor", ["", "stream", "mine"])
 def test_an_unknown_assignor_has_no_share(assignor: str) -> None:
-    """What cannot be run is not guessed."""
+    """An assignor that cannot be run has no share."""
     assert own_share(group(assignor=assignor)) is None
 
 
 def test_a_report_survives_its_json() -> None:
-    """What `GET /v1/traffic` answers is read back equal, names that need escaping included."""
+    """The answer of `GET /v1/traffic` is read back equal, with names that need escaping."""
     made = costs.report(busy(), PRICES, roles={"orders": "leading"}, bootstrap="127.0.0.1:9092")
     assert report.from_json(report.to_json(made)) == made
     assert [one.group for one in made.groups] == ["billing-kip848", "orders", "reports <b>&amp;</b>"]
@@ -229,13 +229,13 @@ def test_a_report_survives_its_json() -> None:
 
 
 def test_another_json_is_no_report() -> None:
-    """An answer of something else is told from a report, with the place that does not fit."""
+    """Another JSON is refused as no report, with the field that does not fit."""
     with pytest.raises(AgentError, match=r"the answer is no report of traffic: prices: Field required"):
         report.from_json(b'{"groups": []}')
 
 
 def test_pairs_of_all_groups_add_up() -> None:
-    """The matrix of the cluster is the sum of the groups' ones."""
+    """The cluster's matrix of racks is the sum of its groups' matrices."""
     made = costs.report(
         snapshot(group("a", flows=[flow(A, B, GB)]), group("b", flows=[flow(A, B, GB)])), PRICES, roles={}
     )

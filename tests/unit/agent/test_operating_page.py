@@ -1,4 +1,4 @@
-"""docs/operating.md says nothing that no test holds, and its causes are those of the program."""
+"""docs/operating.md claims only what tests check, and its causes are those of the program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.docs import ROOT, named_tests
 
 _IN_A_REBALANCE = ("parked-", "joined-", "synced-")
 _AT_REST = ("worker-", "agent-", "network-", "clock-", "disk-")
-"""How the names of those kinds of faults begin that hit an agent."""
+"""Prefixes of the kinds of faults that hit an agent."""
 _PAGE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 _TEXT = " ".join(_PAGE.split())
 
@@ -21,21 +21,21 @@ def _seconds(seconds: float) -> str:
 
 
 def test_every_test_that_the_page_names_exists() -> None:
-    """By its name, in any file of the tests."""
+    """Each named test is in a file of the tests."""
     named, missing = named_tests(_PAGE)
     assert len(named) > 20
     assert missing == set()
 
 
 def test_every_claim_in_a_table_names_its_test() -> None:
-    """Each row of a table whose last column is headed so has one."""
+    """Each row of a table with the last column `held by` names a test."""
     for table in re.findall(r"^\|[^\n]*\| held by \|\n\|[-| ]+\|\n((?:\|.*\n)+)", _PAGE, re.MULTILINE):
         for row in table.splitlines():
             assert re.search(r"`test_\w+` \|$", row), row
 
 
 def test_the_causes_are_those_of_the_program() -> None:
-    """Each with what is seen, its pauses and what has to be gone."""
+    """Each cause is on the page with its symptom, its pauses and what has to be gone."""
     rows = re.findall(r"^\| `([\w-]+)` \| (.*) \| (.*) \| (.*) \| (.*) \|$", _PAGE, re.MULTILINE)
     assert rows == [
         (cause.value, rule.seen, _seconds(rule.first_seconds), _seconds(rule.most_seconds), rule.gone or "-")
@@ -44,7 +44,7 @@ def test_the_causes_are_those_of_the_program() -> None:
 
 
 def test_the_metrics_that_the_page_names_exist() -> None:
-    """Also those of its alerts."""
+    """The metrics of alerts exist too."""
     families = {family.name for family in Metrics().registry.collect()}
     named = {re.sub(r"_(total|bucket)$", "", name) for name in re.findall(r"samerack_\w+", _PAGE)}
     assert len(named) > 5
@@ -52,7 +52,7 @@ def test_the_metrics_that_the_page_names_exist() -> None:
 
 
 def test_what_an_hour_costs_is_what_was_measured() -> None:
-    """Each figure of the paragraph is that of the run's own document, which has no complaint."""
+    """Each figure of the paragraph is the one in the run's document, which has no complaint."""
     told = json.loads((ROOT / "docs" / "benchmarks-soak.json").read_text(encoding="utf-8"))
     moves = told["moves"]
     assert told["complaints"] == []
@@ -70,7 +70,7 @@ def test_what_an_hour_costs_is_what_was_measured() -> None:
 
 
 def test_what_faults_cost_is_what_was_measured() -> None:
-    """Each figure of the paragraph is that of the run's own document, which has no complaint."""
+    """Each figure of the paragraph is the one in the run's document, which has no complaint."""
     told = json.loads((ROOT / "docs" / "benchmarks-chaos.json").read_text(encoding="utf-8"))
     led, alone = told["with_agents"], told["without"]
     assert told["complaints"] == []
@@ -93,7 +93,7 @@ def test_what_faults_cost_is_what_was_measured() -> None:
 
 
 def test_what_many_agents_cost_is_what_was_measured() -> None:
-    """Each figure of the paragraph is that of the run's own document; the record is far below what brokers take."""
+    """Each figure of the paragraph is the one in the run's document; the record is far below the brokers' limit."""
     told = json.loads((ROOT / "docs" / "benchmarks-election.json").read_text(encoding="utf-8"))
     rest, newcomers = told["rest"], told["newcomers"]
     requests = rest["requests_per_second"]

@@ -1,4 +1,4 @@
-"""What every page of the documentation has to keep, and the rows of the page on the documents."""
+"""What every page of the documentation must have, and the rows of the page on the documents."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _HELD = re.compile(r"(Differs: .+; told in \[[^]]+\]\([^)]+\)\. )?`test_\w+`")
 
 @pytest.mark.parametrize("page", [*pages(), ROOT / "SECURITY.md", ROOT / "CHANGELOG.md"], ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    """To a file that exists, and to a heading in it."""
+    """Each link leads to a file that exists, and to a heading in it."""
     assert dead_links(page) == []
 
 
 def test_the_page_of_the_plug_ins_lists_all_assignors() -> None:
-    """A row for each that members may agree on, and for whom it is."""
+    """Each assignor that members may agree on has a row that says what it is for."""
     page = (ROOT / "docs" / "plugins.md").read_text(encoding="utf-8")
     offered = [assignor for assignor in ASSIGNORS.values() if assignor.for_members]
     rows = [f"| `{one.name}` | yes | {'no' if one.cooperative else 'yes'} | {one.about} |" for one in offered]
@@ -31,7 +31,7 @@ def test_the_page_of_the_plug_ins_lists_all_assignors() -> None:
 
 
 def test_every_row_on_the_documents_has_its_place_and_its_test() -> None:
-    """Or says what differs, and on which page a user meets that."""
+    """A row that differs names the difference, and the page on which a user reads of it."""
     tables = re.findall(r"^\| section .*\n\|[-| ]+\|\n((?:\|.*\n)+)", _CONFORMANCE, re.MULTILINE)
     rows = [row for table in tables for row in table.splitlines()]
     assert len(tables) == _CONFORMANCE.count("## KIP-") == 5
@@ -44,7 +44,7 @@ def test_every_row_on_the_documents_has_its_place_and_its_test() -> None:
 
 
 def test_every_test_on_the_documents_exists() -> None:
-    """By its name, in any file of the tests."""
+    """Each named test is in a file of the tests."""
     named, missing = named_tests(_CONFORMANCE)
     assert len(named) > 60
     assert missing == set()

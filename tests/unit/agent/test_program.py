@@ -32,13 +32,13 @@ def agent() -> Iterator[Agent]:
 
 
 def test_groups_are_required() -> None:
-    """Without a group there is nothing to do, and every place that may name one is told."""
+    """Without a group the agent is refused, and the message has every place that may name one."""
     with pytest.raises(SettingsError, match=r"groups: is empty; .*--group, SAMERACK_GROUPS or in the file"):
         built(())
 
 
 def test_every_group_is_shown_once_from_the_start(agent: Agent) -> None:
-    """A group stands in the metrics before it was looked at."""
+    """A group is in the metrics before its first poll."""
     assert [(status.group, status.role) for status in agent.metrics.board.all()] == [
         ("orders", "outside"),
         ("payments", "outside"),
@@ -46,13 +46,13 @@ def test_every_group_is_shown_once_from_the_start(agent: Agent) -> None:
 
 
 def test_threads_that_have_ended_are_unhealthy(agent: Agent) -> None:
-    """Each part is named with what is wrong."""
+    """Each part is named with its error."""
     parts = {"watch", "poller", "traffic", "election", "events"}
     assert set(agent.unhealthy()) == parts | {"group orders", "group payments"}
 
 
 def test_readiness_asks_for_looks_and_roles(agent: Agent, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An agent is ready once it sees the cluster and is in every group, waits for its consumers, or stands by."""
+    """An agent is ready once it has polled the cluster and is in every group, waits for consumers, or is standby."""
     monkeypatch.setattr(agent, "unhealthy", dict)
     assert set(agent.unready()) == {"watch", "group orders", "group payments"}
     agent._watch.last_look = time.monotonic()
@@ -67,7 +67,7 @@ def test_readiness_asks_for_looks_and_roles(agent: Agent, monkeypatch: pytest.Mo
 
 
 def test_sigterm_before_the_first_answer_ends_it_at_once() -> None:
-    """An agent that had just asked brokers which do not answer ended after 5.7 s: it waited for them first."""
+    """An agent whose brokers did not answer its first request waited for them, and ended after 5.7 s."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         line = [sys.executable, "-m", "agent.cli.main", "run", "-g", "orders", "-b", address]

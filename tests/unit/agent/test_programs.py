@@ -1,4 +1,4 @@
-"""Programs that the agent starts are its own, whatever lies in the working directory."""
+"""The agent starts its own programs, whatever files are in the working directory."""
 
 from __future__ import annotations
 

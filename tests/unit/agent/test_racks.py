@@ -1,4 +1,4 @@
-"""Where a member's rack comes from, and which racks can never match."""
+"""Where a member's rack is from, and which racks can never match."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WITH = Subscription(version=3, topics=("t",), rack="rack-z")
 def found(
     client_id: str = "client", host: str | None = None, subscription: Subscription | None = WITHOUT
 ) -> MemberRack:
-    """What the settings say of one member."""
+    """The rack of one member with these settings."""
     return member_rack(SETTINGS, subscription=subscription, client_id=client_id, client_host=host)
 
 
@@ -105,12 +105,12 @@ def test_members_that_fetch_with_their_rack_can_be_named() -> None:
     ],
 )
 def test_the_client_id_stands_in_the_member_id(member_id: str, client_id: str) -> None:
-    """What the broker hung on is taken off; a member id of another form stays whole."""
+    """The suffix of the broker is removed; a member id of another form stays whole."""
     assert client_id_of(member_id) == client_id
 
 
 def test_racks_that_meet_raise_no_warning() -> None:
-    """One common rack is enough, and nothing is said where either side has none."""
+    """One common rack is enough, and there is no warning if one side has no racks."""
     assert rack_warnings({"a", "x"}, {"a", "b"}) == ()
     assert rack_warnings(set(), {"a"}) == ()
     assert rack_warnings({"a"}, set()) == ()
@@ -124,13 +124,13 @@ def test_racks_that_differ_in_case_raise_a_warning() -> None:
 
 
 def test_disjoint_racks_raise_a_warning() -> None:
-    """Members and brokers without a common rack are told once, with some of the names."""
+    """Members and brokers without a common rack give one warning, with some of the names."""
     (warning,) = rack_warnings({"use1-az1", "use1-az2"}, {f"r{number}" for number in range(9)})
     assert warning.startswith("no member rack (use1-az1, use1-az2) is a broker rack (r0, r1, r2, r3, r4, ...)")
 
 
 def test_an_agent_beside_a_member_comes_before_the_maps_and_kubernetes_after() -> None:
-    """Who is there knows best; who has to be asked is asked last."""
+    """An agent on the host knows its rack best; Kubernetes, which has to be asked, comes last."""
     hosts = Hosts(agents={"10.1.2.3": "rack-s"}.get, kubernetes={"10.1.2.3": "rack-k", "192.0.2.1": "rack-k"}.get)
 
     def told(client_id: str, host: str | None, subscription: Subscription = WITHOUT) -> tuple[str | None, str]:

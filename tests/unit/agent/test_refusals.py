@@ -1,4 +1,4 @@
-"""What a refusal becomes in words, whichever layer of a client told it, and how long brokers are left alone."""
+"""The message of a refusal, whichever layer of a client reports it, and the pause before the next attempt."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ CONFIG = {"sasl_mechanism": "PLAIN"}
 
 
 def unverified(code: int) -> ssl.SSLCertVerificationError:
-    """What Python raises for a certificate that OpenSSL does not accept."""
+    """Python's error for a certificate that OpenSSL does not accept."""
     error = ssl.SSLCertVerificationError(1, "certificate verify failed")
     error.verify_code, error.verify_message = code, "what OpenSSL says"
     return error
 
 
 def alert(reason: str) -> ssl.SSLError:
-    """What Python raises for an alert of the other side."""
+    """Python's error for an alert of the other side."""
     error = ssl.SSLError(1, f"[SSL: {reason}]")
     error.reason = reason
     return error
@@ -51,7 +51,7 @@ def alert(reason: str) -> ssl.SSLError:
     ],
 )
 def test_a_refusal_in_words(error: Exception, words: str) -> None:
-    """Cause and cure are found in the error itself and in what the client wraps around it."""
+    """Cause and cure are found in the error itself and in the client's wrapper of it."""
     assert words in refusal(error, CONFIG)
     assert words in refusal(kafka_errors.KafkaConnectionError(error), CONFIG)
     wrapped = kafka_errors.KafkaConnectionError("Handshake failed")
@@ -61,12 +61,12 @@ def test_a_refusal_in_words(error: Exception, words: str) -> None:
 
 @pytest.mark.parametrize("error", [None, ConnectionResetError(), alert("UNEXPECTED_EOF_WHILE_READING"), TimeoutError()])
 def test_an_outage_is_no_refusal(error: Exception | None) -> None:
-    """What may pass by itself is tried again soon."""
+    """An error that may pass by itself is retried soon."""
     assert refusal(error, CONFIG) == ""
 
 
 def test_a_mechanism_that_is_not_offered() -> None:
-    """The setting to change is named."""
+    """The message names the setting to change."""
     words = refusal(kafka_errors.UnsupportedSaslMechanismError(), CONFIG)
     assert words == "the brokers do not offer SASL PLAIN there; set kafka.sasl.mechanism to one that they offer"
 
@@ -84,19 +84,19 @@ def test_a_mechanism_that_is_not_offered() -> None:
     ],
 )
 def test_who_waits_longer(error: Exception, refused: bool) -> None:  # noqa: FBT001 - a parameter of the test
-    """Only what nobody but an administrator can change."""
+    """Only errors that need an administrator are refusals."""
     assert is_refusal(error) is refused
 
 
 def test_a_missing_permission_names_itself() -> None:
-    """Errors of the agent stand for themselves; the library's get their name, and the permission to give."""
+    """Errors of the agent are shown as they are, the library's with their name and the permission to give."""
     assert explained(AgentError("a; b")) == "a; b"
     assert explained(kafka_errors.GroupAuthorizationFailedError("orders")).endswith("; allow READ on the group")
     assert explained(kafka_errors.NotCoordinatorError("orders")).startswith("NotCoordinatorError: ")
 
 
 def test_pauses_double_up_to_a_minute() -> None:
-    """2, 4, 8 ... and never more than a minute."""
+    """The pauses are 2, 4, 8 ... seconds and never more than a minute."""
     pauses = [0.0]
     while pauses[-1] < MOST_SECONDS:
         pauses.append(next_pause(pauses[-1]))
@@ -105,7 +105,7 @@ def test_pauses_double_up_to_a_minute() -> None:
 
 
 def test_a_refused_token_has_the_cure_of_whoever_gave_it() -> None:
-    """What to check differs with who gives tokens: the permissions of a role, or an issuer and its keys."""
+    """The cure depends on the source of tokens: the permissions of a role, or an issuer and its keys."""
     error = kafka_errors.SaslAuthenticationFailedError("Access denied")
     provider = tokens(AwsIdentity(region="eu-west-1"))
     words = refusal(error, {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider})

@@ -1,4 +1,4 @@
-"""What the agent is to a group shows at once, also when it never looks at the group again."""
+"""The agent's role in a group is shown at once, even if the group is never polled again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agent.metrics import GroupStatus, Metrics
 
 @pytest.mark.parametrize(("role", "first"), [("fenced", False), ("outside", False), ("following", True)])
 def test_a_new_role_shows_with_the_rest_of_the_status(role: str, first: bool) -> None:  # noqa: FBT001 - a case of the table
-    """Only the role changes; who is not in the group is not next to lead it either."""
+    """Only the role changes; an agent outside the group is not next to lead it either."""
     board = Metrics().board
     board.publish(GroupStatus(group="orders", state="Stable", role="leading", first_in_order=True, members=3))
     board.become("orders", role)
@@ -17,14 +17,14 @@ def test_a_new_role_shows_with_the_rest_of_the_status(role: str, first: bool) ->
 
 
 def test_a_role_shows_before_the_first_look() -> None:
-    """A group that was never looked at shows what the agent is to it."""
+    """A group that was never polled shows the agent's role."""
     board = Metrics().board
     board.become("orders", "outside")
     assert board.all() == (GroupStatus(group="orders", role="outside"),)
 
 
 def test_a_standby_shows_nothing_of_what_it_saw_as_leader() -> None:
-    """Whoever adds up members over agents would count them twice."""
+    """A sum of members over agents would count them twice."""
     board = Metrics().board
     board.publish(GroupStatus(group="orders", state="Stable", role="leading", first_in_order=True, members=3))
     board.become("orders", "standby")

@@ -1,4 +1,4 @@
-"""SECURITY.md says nothing that no test holds: every claim in a table names its tests, and those exist."""
+"""SECURITY.md claims only what tests check: every claim in a table names its tests, and those exist."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _PAGE = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
 
 
 def test_every_test_that_the_security_page_names_exists() -> None:
-    """By its name, in any file of the tests."""
+    """Each named test is in a file of the tests."""
     named, missing = named_tests(_PAGE)
     assert len(named) > 40
     assert missing == set()
 
 
 def test_every_row_names_its_test() -> None:
-    """Or says by a dash that nothing is claimed which a test could hold."""
+    """A row without a test has a dash, and claims nothing that a test could check."""
     tables = re.findall(r"^\|[^\n]*\| held by \|\n\|[-| ]+\|\n((?:\|.*\n)+)", _PAGE, re.MULTILINE)
     assert len(tables) == len(re.findall(r"^\|[-| ]+\|$", _PAGE, re.MULTILINE))
     for row in (row for table in tables for row in table.splitlines()):

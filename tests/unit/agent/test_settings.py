@@ -1,4 +1,4 @@
-"""Settings: which source wins, what merges, and what is said of a wrong key or value."""
+"""Settings: which source wins, what is merged, and the message for a wrong key or value."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def from_environment(**variables: str) -> Settings:
 def refusal(
     *, path: Path | None = None, flags: Mapping[str, Any] | None = None, environment: Mapping[str, str] | None = None
 ) -> str:
-    """What is said of settings that are refused."""
+    """The message for settings that are refused."""
     with pytest.raises(SettingsError) as raised:
         load(path=path, flags=flags, environment=BOOTSTRAP if environment is None else environment)
     message = str(raised.value)
@@ -40,7 +40,7 @@ def refusal(
 
 
 def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> None:
-    """Each source yields to the one before it, key by key within a section."""
+    """Flags win over the environment, the environment over the file, the file over the defaults, key by key."""
     path = written(
         tmp_path,
         """
@@ -66,14 +66,14 @@ def test_flags_win_over_environment_over_file_over_defaults(tmp_path: Path) -> N
 
 
 def test_patterns_of_the_stronger_source_are_tried_first(tmp_path: Path) -> None:
-    """Maps merge, and since the first pattern that matches counts, those of a flag stand before those of a file."""
+    """Maps are merged; a flag's patterns are tried before those of a file, because the first match counts."""
     path = written(tmp_path, "racks: {client_ids: {'*': a, 'x-*': b}}")
     found = load(path=path, flags={"racks": {"client_ids": {"y-*": "c", "*": "d"}}}, environment=BOOTSTRAP)
     assert list(found.racks.client_ids.items()) == [("y-*", "c"), ("*", "d"), ("x-*", "b")]
 
 
 def test_a_variable_names_the_file(tmp_path: Path) -> None:
-    """SAMERACK_CONFIG stands in for --config, which wins."""
+    """SAMERACK_CONFIG names the settings file; --config wins over it."""
     named = written(tmp_path, "groups: [named]")
     other = tmp_path / "other.yaml"
     other.write_text("groups: [flag]")
@@ -83,14 +83,14 @@ def test_a_variable_names_the_file(tmp_path: Path) -> None:
 
 
 def test_underscores_stand_for_dots_in_kafka_variables() -> None:
-    """Kafka's keys have dots, but for those of librdkafka's that have underscores themselves."""
+    """Underscores in variables become dots, except in librdkafka's keys that have underscores themselves."""
     found = from_environment(SAMERACK_KAFKA__SSL_CA_LOCATION="/ca.pem", SAMERACK_KAFKA__LOG_LEVEL="3")
     assert found.kafka["ssl.ca.location"] == "/ca.pem"
     assert found.kafka["log_level"] == "3"
 
 
 def test_texts_of_the_environment_stay_texts() -> None:
-    """What YAML would read as a number or a truth value stays a name where a name is wanted, a secret above all."""
+    """A text setting, such as a password, keeps a value that YAML would read as a number or a truth value."""
     found = from_environment(
         SAMERACK_GROUPS="2024",
         SAMERACK_LEADING__INSTANCE_ID="007",
@@ -103,12 +103,12 @@ def test_texts_of_the_environment_stay_texts() -> None:
 
 @pytest.mark.parametrize("text", ["orders,payments", "orders, payments,", "[orders, payments]"])
 def test_groups_in_the_environment(text: str) -> None:
-    """Several groups stand with commas between them, or as a YAML list."""
+    """Several groups are separated by commas, or given as a YAML list."""
     assert from_environment(SAMERACK_GROUPS=text).groups == ("orders", "payments")
 
 
 def test_maps_in_the_environment() -> None:
-    """A map is written as YAML, and single keys of a whole section may be added."""
+    """A map is written as YAML, and other variables may add single keys of the section."""
     found = from_environment(SAMERACK_RACKS="{networks: {10.0.0.0/8: a}}", SAMERACK_RACKS__REPLICA_SELECTOR="leader")
     assert found.racks.networks == {"10.0.0.0/8": "a"}
     assert found.racks.replica_selector == "leader"
@@ -116,7 +116,7 @@ def test_maps_in_the_environment() -> None:
 
 @pytest.mark.parametrize("service", ["SAMERACK", "SAMERACK_EU_1"])
 def test_what_kubernetes_sets_for_a_service_is_no_setting(service: str) -> None:
-    """A Service called samerack, or samerack-eu-1, puts variables into every pod of its namespace."""
+    """The variables that Kubernetes sets for a Service called samerack, or samerack-eu-1, are ignored."""
     links = {
         f"{service}_SERVICE_HOST": "10.96.0.7",
         f"{service}_SERVICE_PORT": "9464",
@@ -136,7 +136,7 @@ def test_what_kubernetes_sets_for_a_service_is_no_setting(service: str) -> None:
     [("SAMERACK_PORT", "port"), ("SAMERACK_WEB_PORT", "web_port"), ("SAMERACK_WEB__SERVICE_HOST", "web.service_host")],
 )
 def test_what_is_like_a_service_is_still_a_mistake(variable: str, place: str) -> None:
-    """A port without a section, or with one underscore too few, is told and not ignored."""
+    """A port without a section, or with one underscore too few, is refused and not ignored."""
     message = refusal(environment={**BOOTSTRAP, variable: "9464"})
     assert message.startswith(f"{place} (from the environment): no such setting")
 
@@ -155,7 +155,7 @@ def test_kafka_values_become_text(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("value", "why"), [("", "has no value"), ("{a: b}", "has keys of its own")])
 def test_a_kafka_key_without_a_text_is_refused(tmp_path: Path, value: str, why: str) -> None:
-    """An empty key is a mistake, not the text None; other keys' secrets are not shown."""
+    """A key without a value is refused, not read as the text None; secrets of other keys are not shown."""
     path = written(tmp_path, f"kafka:\n  sasl.password: secret\n  sasl.username: {value}\n")
     message = refusal(path=path)
     assert message == f"kafka.sasl.username: {why}; expected a text"
@@ -185,12 +185,12 @@ def test_sections_that_are_all_comments_are_empty(tmp_path: Path) -> None:
     ],
 )
 def test_an_unknown_key_names_the_nearest(flags: Mapping[str, Any], message: str) -> None:
-    """A typing error, a wrong section and nonsense each get what helps most."""
+    """The message for a typing error, a wrong section or nonsense names what to use instead."""
     assert refusal(flags=flags).startswith(message)
 
 
 def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
-    """The file or the environment is named, so that one knows where to look."""
+    """The message names the file or the environment that has the unknown key."""
     path = written(tmp_path, "loging: {level: info}")
     assert refusal(path=path).startswith(f"loging (from {path})")
     assert "did you mean log" in refusal(path=path)
@@ -244,7 +244,7 @@ def test_an_unknown_key_names_its_source(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tuple[str, ...]) -> None:
-    """What is wrong, where, and what would be right stand in one line."""
+    """The message says in one line what is wrong, where, and what is expected."""
     message = refusal(flags=flags)
     assert all(part in message for part in parts), message
 
@@ -266,7 +266,7 @@ def test_a_wrong_value_names_key_and_value(flags: Mapping[str, Any], parts: tupl
     ],
 )
 def test_what_is_no_server_is_refused(servers: str, why: str) -> None:
-    """Both clients would look for it for ever; the publisher's too. What would be right stands in the same line."""
+    """Servers to which both clients would try to connect for ever are refused; the message gives the right form."""
     for place, flags in (
         ("kafka", {"kafka": {"bootstrap.servers": servers}}),
         ("publishing.kafka", {"publishing": {"kafka": {"bootstrap.servers": servers}}}),
@@ -288,7 +288,7 @@ def test_what_is_no_server_is_refused(servers: str, why: str) -> None:
     ],
 )
 def test_servers_as_both_clients_read_them(servers: str) -> None:
-    """Names, addresses, with and without a port."""
+    """Names and addresses are accepted, with and without a port."""
     found = load(flags={"kafka": {"bootstrap.servers": servers}}, environment={})
     assert found.kafka["bootstrap.servers"] == servers
 
@@ -306,21 +306,21 @@ def test_servers_as_both_clients_read_them(servers: str) -> None:
     ],
 )
 def test_no_refusal_shows_a_secret(flags: Mapping[str, Any]) -> None:
-    """Wherever one may stand; what is wrong is told without it."""
+    """No message shows a secret, wherever it is set."""
     message = refusal(flags=flags)
     assert message.startswith(("kafka", "publishing", "pipeline"))
     assert not any(part in message for part in ("hidden", "hid", "den"))
 
 
 def test_bytes_that_are_no_text_are_refused() -> None:
-    """In the environment, where they stand for themselves; the variable is named, and not what it holds."""
+    """Bytes in the environment that are not UTF-8 are refused; the message names the variable, not its value."""
     variables = {**BOOTSTRAP, "SAMERACK_KAFKA__SASL_PASSWORD": os.fsdecode(b"hidden\xff")}
     message = refusal(environment=variables)
     assert message == "SAMERACK_KAFKA__SASL_PASSWORD: holds bytes that are no UTF-8; expected a text"
 
 
 def test_a_value_is_repeated_in_part() -> None:
-    """However long or deep it is: YAML's aliases make much of little."""
+    """A message repeats only a part of a long or deep value: YAML's aliases expand to very large values."""
     bomb: list[Any] = ["x"]
     for _ in range(60):
         bomb = [bomb, bomb]
@@ -349,7 +349,7 @@ def test_a_value_is_repeated_in_part() -> None:
     ],
 )
 def test_a_file_that_is_no_settings_file(tmp_path: Path, content: str | bytes, part: str) -> None:
-    """Broken YAML and YAML without keys name the file and what it holds."""
+    """The message for broken YAML, or for YAML without keys, names the file and what it holds."""
     path = tmp_path / "samerack.yaml"
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     message = refusal(path=path)
@@ -358,7 +358,7 @@ def test_a_file_that_is_no_settings_file(tmp_path: Path, content: str | bytes, p
 
 
 def test_a_password_is_no_yaml_and_is_not_shown() -> None:
-    """Whatever it looks like; and a map in which a key stands twice is refused without its values."""
+    """A password that looks like YAML stays a text; a map with a duplicate key is refused without its values."""
     secret = "{a: 1, a: 2}"  # noqa: S105 - of this test
     assert from_environment(SAMERACK_KAFKA__SASL_PASSWORD=secret).kafka["sasl.password"] == secret
     doubled = {"SAMERACK_KAFKA": "{bootstrap.servers: h:1, sasl.password: hidden, sasl.password: hidden}"}
@@ -369,13 +369,13 @@ def test_a_password_is_no_yaml_and_is_not_shown() -> None:
 
 @pytest.mark.parametrize("text", ["[" * 4000, "{a: " * 4000, "2026-99-99", "!!int x", "&a [*a]", "\x00"])
 def test_what_the_environment_holds_is_refused_in_one_line(text: str) -> None:
-    """Whatever is no YAML there is a text, and so no number; what is nested too deeply is neither."""
+    """Invalid YAML in a variable is read as a text and refused as a value; YAML nested too deeply is refused too."""
     assert refusal(environment={**BOOTSTRAP, "SAMERACK_POLICY__BURST": text}).startswith("policy.burst: ")
     assert refusal(environment={**BOOTSTRAP, "SAMERACK_RACKS__NETWORKS": text}).startswith("racks.networks: ")
 
 
 def test_an_alias_that_holds_itself_is_refused(tmp_path: Path) -> None:
-    """In the file and over a map of the command line that holds itself as well."""
+    """A YAML alias that contains itself is refused, in the file and over a map of the command line."""
     endless: dict[str, Any] = {}
     endless["networks"] = endless
     path = written(tmp_path, "racks: &a {networks: *a}")
@@ -385,7 +385,7 @@ def test_an_alias_that_holds_itself_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
-    """A missing file and a folder are named with the cause."""
+    """The message for a missing file or a folder names the cause."""
     assert refusal(path=tmp_path / "none.yaml").endswith(
         "cannot be read (No such file or directory); name an existing YAML file"
     )
@@ -396,7 +396,7 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
     "flags", [{}, {"kafka": {}}, {"kafka": {"client.id": "x"}}, {"kafka": {"bootstrap.servers": ""}}]
 )
 def test_bootstrap_servers_are_required(flags: Mapping[str, Any]) -> None:
-    """Without them every place that may give them is named."""
+    """Without bootstrap servers the message names every place where they can be set."""
     message = refusal(flags=flags, environment={})
     assert message.startswith("kafka: ")
     assert "is missing" in message
@@ -412,7 +412,7 @@ def test_a_section_set_whole_and_in_part() -> None:
 
 
 def test_settings_do_not_change() -> None:
-    """Nobody can change them later."""
+    """Settings cannot be changed after they are loaded."""
     found = from_environment()
     with pytest.raises(ValueError, match="frozen"):
         found.policy.burst = 9

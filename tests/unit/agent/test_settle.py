@@ -26,7 +26,7 @@ BOUNCED = {broker: rack for broker, rack in RACKS.items() if broker != 2}
 
 
 def watch(*looks: tuple[float, ClusterView]) -> list[Settled]:
-    """What each look settles to, the first one on an empty state."""
+    """The result of each poll, the first one on an empty state."""
     state, outcomes = Settling(), []
     for now, view in looks:
         outcomes.append(settle(state, view, now, TIMES))
@@ -35,30 +35,30 @@ def watch(*looks: tuple[float, ClusterView]) -> list[Settled]:
 
 
 def changes(outcomes: Iterable[Settled]) -> list[Change]:
-    """Every change of several looks."""
+    """All changes of several polls."""
     return [change for outcome in outcomes for change in outcome.changes]
 
 
 def settled(outcome: Settled) -> SettledCluster:
-    """What counts after a look."""
+    """The settled cluster after a poll."""
     return outcome.state.settled
 
 
 def test_first_look_is_adopted_without_a_change() -> None:
-    """What is seen for the first time counts at once, and is not news."""
+    """What is seen for the first time counts at once, and is no change."""
     (outcome,) = watch((0, look(t=[partition(1, 2)])))
     assert settled(outcome) == cluster(t=[(1, 2)])
     assert outcome.changes == ()
 
 
 def test_an_unchanged_look_returns_the_same_object() -> None:
-    """Nothing new gives the same settled cluster, so that its identity tells whether anything changed."""
+    """An unchanged view gives the same settled object, so that its identity shows whether anything changed."""
     first, *others = watch(*((now, look(t=[partition(1, 2)])) for now in (0, 1, 500)))
     assert all(settled(other) is settled(first) for other in others)
 
 
 def test_kafka_20778_a_bounced_broker_is_no_change() -> None:
-    """KAFKA-20778: a broker absent from metadata and back with its rack changes nothing; its racks go on counting."""
+    """KAFKA-20778: a broker absent from metadata and back with its rack changes nothing; its rack still counts."""
     up = look(t=[partition(1, 2), partition(2, 3)])
     down = look(BOUNCED, t=[partition(1, 2, in_sync=[1]), partition(2, 3, leader=3, in_sync=[3])])
     lagging = look(t=[partition(1, 2, in_sync=[1]), partition(2, 3, leader=3, in_sync=[3])])
@@ -69,7 +69,7 @@ def test_kafka_20778_a_bounced_broker_is_no_change() -> None:
 
 
 def test_librdkafka_4742_an_unknown_rack_is_no_change() -> None:
-    """librdkafka#4742: rack, then unknown, then the same rack triggers nothing, for however long it was unknown."""
+    """librdkafka#4742: a rack, then unknown, then the same rack is no change, however long it was unknown."""
     first, *others = watch(
         (0, look(t=[partition(2, 1)])),
         (1, look({1: "a", 2: UNKNOWN, 3: "c"}, t=[partition(2, 1)])),
@@ -82,7 +82,7 @@ def test_librdkafka_4742_an_unknown_rack_is_no_change() -> None:
 
 
 def test_a_rack_seen_late_counts_at_once() -> None:
-    """A broker that was absent at the first look gets its rack from the first look that shows it."""
+    """A broker that was absent at the first poll gets its rack from the first poll that shows it."""
     _, second = watch((0, look(BOUNCED, t=[partition(2, 1)])), (1, look(t=[partition(2, 1)])))
     assert replica_racks(settled(second), "t") == (("b", "a"),)
     assert second.changes == ()
@@ -90,7 +90,7 @@ def test_a_rack_seen_late_counts_at_once() -> None:
 
 @pytest.mark.parametrize("rack", ["d", UNSET])
 def test_a_rack_change_counts_after_exactly_the_settling_time(rack: Rack) -> None:
-    """A broker with another rack, or with none any more, counts once that has lasted, and not before."""
+    """Another rack of a broker, or no rack any more, counts once it has lasted, and not before."""
     moved = look({**RACKS, 2: rack})
     outcomes = watch((0, look()), (10, moved), (10.99, moved), (11, moved), (12, moved))
     name = rack if isinstance(rack, str) else "unset"
@@ -101,14 +101,14 @@ def test_a_rack_change_counts_after_exactly_the_settling_time(rack: Rack) -> Non
 
 
 def test_a_broker_restarted_under_another_rack_counts_after_its_return() -> None:
-    """The settling time of a new rack begins when the broker is back, not when it left."""
+    """The settling time of a new rack starts when the broker is back, not when it left."""
     down, moved = look(BOUNCED), look({**RACKS, 2: "d"})
     outcomes = watch((0, look()), (10, down), (20, moved), (20.5, down), (21, moved), (21.9, moved), (22, moved))
     assert [len(outcome.changes) for outcome in outcomes] == [0, 0, 0, 0, 0, 0, 1]
 
 
 def test_a_flapping_rack_never_settles() -> None:
-    """A rack that goes to and fro faster than the settling time is never adopted."""
+    """A rack that changes faster than the settling time is never adopted."""
     other, third = look({**RACKS, 2: "d"}), look({**RACKS, 2: "e"})
     outcomes = watch(*((0.6 * step, (look(), other, third)[step % 3]) for step in range(60)))
     assert changes(outcomes) == []
@@ -126,7 +126,7 @@ def test_an_added_replica_counts_once_in_sync() -> None:
 
 
 def test_a_lagging_replica_goes_on_counting() -> None:
-    """A replica that falls out of the in-sync replicas still counts: it is expected back."""
+    """A replica that falls out of the in-sync replicas still counts, because it is expected to return."""
     first, *others = watch(
         (0, look(t=[partition(1, 2)])), *((now, look(t=[partition(1, 2, in_sync=[1])])) for now in (1, 100, 1000))
     )
@@ -134,7 +134,7 @@ def test_a_lagging_replica_goes_on_counting() -> None:
 
 
 def test_at_first_sight_all_replicas_count() -> None:
-    """KIP-881: a broker that is down or catches up while the agent starts costs no move away from it and back."""
+    """KIP-881: a broker that is down or catches up while the agent starts causes no move away from it and back."""
     down = look(BOUNCED, t=[partition(1, 2, 3, in_sync=[1])])
     catching_up = look(t=[partition(1, 2, 3, in_sync=[1, 3])])
     first, second, third = watch((0, down), (1, catching_up), (600, look(t=[partition(1, 2, 3)])))
@@ -143,7 +143,7 @@ def test_at_first_sight_all_replicas_count() -> None:
 
 
 def test_a_leader_away_from_preferred_waits_the_longer_time() -> None:
-    """Leadership that leaves the preferred replica is most often a restart: it counts after the leader's time."""
+    """A leader other than the preferred one is most often a restart: it counts after the leader's time."""
     away = look(t=[partition(1, 2, leader=2)])
     outcomes = watch((0, look(t=[partition(1, 2)])), (10, away), (609.9, away), (610, away))
     assert [len(outcome.changes) for outcome in outcomes] == [0, 0, 0, 1]
@@ -151,7 +151,7 @@ def test_a_leader_away_from_preferred_waits_the_longer_time() -> None:
 
 
 def test_a_leader_back_at_preferred_waits_the_shorter_time() -> None:
-    """Leadership that comes to the preferred replica stays there: it counts after the time of any change."""
+    """A leader that is the preferred replica again stays there: it counts after the time of any change."""
     away, back = look(t=[partition(1, 2, leader=2)]), look(t=[partition(1, 2)])
     outcomes = watch((0, away), (10, back), (10.9, back), (11, back))
     assert [len(outcome.changes) for outcome in outcomes] == [0, 0, 0, 1]
@@ -159,7 +159,7 @@ def test_a_leader_back_at_preferred_waits_the_shorter_time() -> None:
 
 
 def test_a_partition_without_a_leader_keeps_the_last_one() -> None:
-    """No leader is no other leader; seen so from the start, the preferred replica stands in."""
+    """A partition without a leader keeps its last one; if it never had one, the preferred replica counts."""
     none = look(t=[partition(2, 1, leader=NO_LEADER)])
     first, second, third = watch((0, look(t=[partition(2, 1, leader=1)])), (1, none), (700, none))
     assert settled(second) is settled(first)
@@ -169,14 +169,14 @@ def test_a_partition_without_a_leader_keeps_the_last_one() -> None:
 
 
 def test_new_partitions_and_new_topics_are_adopted_at_once() -> None:
-    """Growth waits for nothing: the new partitions have no readers until a rebalance."""
+    """New partitions and topics count at once: they have no readers until a rebalance."""
     _, second = watch((0, look(t=[partition(1)])), (1, look(t=[partition(1), partition(2)], u=[partition(3)])))
     assert settled(second) == cluster(t=[(1,), (2,)], u=[(3,)])
     assert second.changes == (Change(kind="partition-count", where="t", before="1", after="2"),)
 
 
 def test_growth_does_not_hurry_what_is_pending() -> None:
-    """A partition that comes while another one's replicas are pending leaves that one pending."""
+    """A new partition does not end the settling time of another partition's replicas."""
     outcomes = watch(
         (0, look(t=[partition(1)])),
         (1, look(t=[partition(2)])),
@@ -188,7 +188,7 @@ def test_growth_does_not_hurry_what_is_pending() -> None:
 
 
 def test_a_topic_that_is_gone_settles_to_an_empty_one() -> None:
-    """A deleted topic counts as one without partitions after the settling time, and is told once."""
+    """A deleted topic counts as one without partitions after the settling time, and is reported once."""
     gone = look(absent=["t"])
     outcomes = watch((0, look(t=[partition(1)])), (10, gone), (10.9, gone), (11, gone), (50, gone))
     assert [dict(settled(outcome).topics) for outcome in outcomes[2:]] == [
@@ -200,7 +200,7 @@ def test_a_topic_that_is_gone_settles_to_an_empty_one() -> None:
 
 
 def test_a_topic_made_anew_is_adopted_at_once() -> None:
-    """A topic that comes back after its deletion settled counts at once."""
+    """A topic that is created again after its deletion settled counts at once."""
     outcomes = watch(
         (0, look(t=[partition(1)])), (1, look(absent=["t"])), (2, look(absent=["t"])), (3, look(t=[partition(2)]))
     )
@@ -208,14 +208,14 @@ def test_a_topic_made_anew_is_adopted_at_once() -> None:
 
 
 def test_a_topic_absent_for_a_moment_is_no_change() -> None:
-    """A topic missing from one answer does not change anything."""
+    """A topic missing from one answer changes nothing."""
     first, *others = watch((0, look(t=[partition(1)])), (1, look(absent=["t"])), (1.5, look(t=[partition(1)])))
     assert changes(others) == []
     assert all(settled(other) is settled(first) for other in others)
 
 
 def test_fewer_partitions_count_once_they_have_lasted() -> None:
-    """A topic made anew with fewer partitions settles as a deletion does; until then the others stay as they were."""
+    """A topic with fewer partitions settles as a deletion does; until then the missing partitions stay."""
     before, after = look(t=[partition(1), partition(2), partition(3)]), look(t=[partition(1), partition(2)])
     first, *others, last = watch((0, before), (10, after), (10.9, after), (11, after))
     assert all(settled(other) is settled(first) for other in others)
@@ -224,7 +224,7 @@ def test_fewer_partitions_count_once_they_have_lasted() -> None:
 
 
 def test_a_stale_broker_that_tells_fewer_partitions_changes_nothing() -> None:
-    """Where one broker knows partitions that another does not know yet, their answers in turn are no changes."""
+    """Brokers that know different partition counts and answer in turn cause no change."""
     all_of_them, stale = look(t=[partition(1), partition(2), partition(3)]), look(t=[partition(1)])
     first, *others = watch(*((0.6 * step, (all_of_them, stale)[step % 2]) for step in range(40)))
     assert changes(others) == []
@@ -232,7 +232,7 @@ def test_a_stale_broker_that_tells_fewer_partitions_changes_nothing() -> None:
 
 
 def test_the_time_of_missing_partitions_begins_anew_with_another_count() -> None:
-    """Absent, then half of it, then another half: none of the three has lasted."""
+    """Another count restarts the settling time: none of the three counts has lasted."""
     counts = [look(absent=["t"]), look(t=[partition(1)]), look(t=[partition(1), partition(2)])]
     first, *others = watch(
         (0, look(t=[partition(1), partition(2), partition(3)])),
@@ -242,7 +242,7 @@ def test_the_time_of_missing_partitions_begins_anew_with_another_count() -> None
 
 
 def test_partitions_that_stay_follow_their_replicas_while_others_are_missing() -> None:
-    """What is pending for one partition is not held up by those that a broker does not tell of."""
+    """Missing partitions do not delay the pending changes of the partitions that a broker still shows."""
     outcomes = watch(
         (0, look(t=[partition(1), partition(2)])), (10, look(t=[partition(3)])), (11, look(t=[partition(3)]))
     )
@@ -251,7 +251,7 @@ def test_partitions_that_stay_follow_their_replicas_while_others_are_missing() -
 
 
 def test_a_topic_absent_from_the_start_settles_to_an_empty_one() -> None:
-    """It is no news, and once it is there it counts at once."""
+    """A topic that is absent from the start is no change, and counts at once when it exists."""
     outcomes = watch(
         (0, look(absent=["t"])), (0.9, look(absent=["t"])), (1, look(absent=["t"])), (2, look(t=[partition(1)]))
     )
@@ -261,14 +261,14 @@ def test_a_topic_absent_from_the_start_settles_to_an_empty_one() -> None:
 
 
 def test_a_topic_nobody_asks_for_is_not_gone() -> None:
-    """A topic that no group reads any more is not looked at; that is no news of the topic."""
+    """A topic that no group reads any more is not polled, and that is no change."""
     first, *others = watch((0, look(t=[partition(1)])), *((now, look()) for now in (1, 5, 100)))
     assert changes(others) == []
     assert all(settled(other) is settled(first) for other in others)
 
 
 def test_replica_racks_name_the_leaders_first() -> None:
-    """The leader's rack stands first, and a rack that is unset or unknown is None."""
+    """The leader's rack is first, and a rack that is unset or unknown is None."""
     seen = SettledCluster(
         brokers={1: "a", 2: UNSET},
         topics={"t": (SettledPartition(leader=2, replicas=(1, 2, 9)), SettledPartition(leader=1, replicas=(1,)))},

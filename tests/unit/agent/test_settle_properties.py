@@ -1,4 +1,4 @@
-"""`cluster.settle` on any history: bounces never count, changes that last do, and settled values stay themselves."""
+"""`cluster.settle` on any history: bounces never count, lasting changes do, and equal values stay the same object."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PAUSES = st.floats(0.01, 5.0)
 
 @st.composite
 def clusters(draw: st.DrawFn) -> ClusterView:
-    """A healthy cluster: every broker there, with or without a rack, every replica in sync, preferred leaders."""
+    """A healthy cluster: all brokers, with or without a rack, all replicas in sync, preferred leaders."""
     brokers: dict[int, Rack] = {broker: draw(st.sampled_from(SOME_RACKS), label="rack") for broker in BROKERS}
     replicas = st.lists(st.sampled_from(BROKERS), min_size=1, max_size=3, unique=True).map(tuple)
     topics = {
@@ -53,7 +53,7 @@ def without(view: ClusterView, down: frozenset[int], *, listed: bool) -> Cluster
     ),
 )
 def test_bounced_brokers_change_nothing(view: ClusterView, history: list[tuple[frozenset[int], bool, float]]) -> None:
-    """Whatever brokers go and come back, nothing changes while leaders return within their time."""
+    """Brokers that leave and return change nothing if leaders return within their time."""
     now = 0.0
     state = settle(Settling(), view, now, TIMES).state
     settled = state.settled
@@ -69,7 +69,7 @@ def test_bounced_brokers_change_nothing(view: ClusterView, history: list[tuple[f
 @settings(max_examples=60)
 @given(before=clusters(), after=clusters(), pauses=st.lists(st.floats(0.01, 0.3), max_size=12))
 def test_what_lasts_settles_and_not_before(before: ClusterView, after: ClusterView, pauses: list[float]) -> None:
-    """From one cluster to another: replicas and racks of what was known wait for the settling time, then all count."""
+    """Known replicas and racks wait for the settling time, then all changes count."""
     state = settle(Settling(), before, 0.0, TIMES).state
     old = state.settled
     began = now = 1.0
@@ -95,7 +95,7 @@ def test_what_lasts_settles_and_not_before(before: ClusterView, after: ClusterVi
 @settings(max_examples=60)
 @given(views=st.lists(clusters(), min_size=2, max_size=8), pauses=st.lists(PAUSES, min_size=8, max_size=8))
 def test_the_settled_object_changes_only_with_its_value(views: list[ClusterView], pauses: list[float]) -> None:
-    """Another object means another value; each change of racks or replicas is told exactly when the value changes."""
+    """Another object means another value, and a reported change means that the value has changed."""
     state, now = settle(Settling(), views[0], 0.0, TIMES).state, 0.0
     for view, pause in zip(views[1:], pauses, strict=False):
         now += pause

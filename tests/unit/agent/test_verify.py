@@ -1,4 +1,4 @@
-"""Findings on snapshots: each fault is found by its own name, and a sound set-up has none."""
+"""Findings on snapshots: each fault has its own code, and a sound set-up has no findings."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ NEAR_FLOWS = (flow(A, A, GB), flow(B, B, GB), flow(C, C, GB))
 
 
 def judged(taken: TrafficSnapshot, prices: str = "aws", own_rack: str = "") -> Verdict:
-    """The verdict over a snapshot, of an agent in this rack."""
+    """The verdict on a snapshot, of an agent in this rack."""
     table = shipped(prices)
     report = costs.report(taken, table, roles={})
     return verdict(Evidence(snapshot=taken, report=report, leading=LeadingSettings(), own_rack=own_rack))
 
 
 def found(taken: TrafficSnapshot) -> list[Finding]:
-    """What is wrong with a snapshot."""
+    """The findings of a snapshot."""
     return list(judged(taken).findings)
 
 
 def only(taken: TrafficSnapshot, code: Code) -> Finding:
-    """The one finding, of this kind."""
+    """The only finding, which has this code."""
     (finding,) = found(taken)
     assert finding.code is code
     return finding
 
 
 def test_a_sound_set_up_has_no_findings() -> None:
-    """Racks everywhere, everybody reads near: nothing to say, nothing that costs."""
+    """With racks everywhere and near reads only, there are no findings and no costs."""
     judgement = judged(snapshot(group(flows=NEAR_FLOWS, shares=SOUND)))
     assert judgement.findings == ()
     assert not judgement.costs
@@ -56,7 +56,7 @@ def test_a_sound_set_up_has_no_findings() -> None:
     [("RACK-A", Code.RACKS_DIFFER_IN_CASE), ("us-east-1a", Code.RACKS_NEVER_MEET)],
 )
 def test_a_pod_whose_rack_no_broker_is_in(own: str, code: Code) -> None:
-    """What runs beside the agent has the same rack, and will never be near anything."""
+    """A pod whose rack has no broker is a finding: clients beside the agent have that rack and read nothing near."""
     (finding,) = judged(snapshot(group(flows=NEAR_FLOWS, shares=SOUND)), own_rack=own).findings
     assert (finding.code, finding.where, finding.costs) == (code, "this pod", True)
     assert finding.cause == f"its rack {own!r} is none of a broker; they are in rack-a, rack-b, rack-c"
@@ -64,17 +64,17 @@ def test_a_pod_whose_rack_no_broker_is_in(own: str, code: Code) -> None:
 
 
 def test_a_pod_among_brokers_is_no_finding() -> None:
-    """Nor is one that does not know where it is."""
+    """A pod in a rack of brokers is no finding; neither is a pod without a known rack."""
     assert judged(snapshot(group(flows=NEAR_FLOWS, shares=SOUND)), own_rack=B).findings == ()
 
 
 def test_an_empty_cluster_has_no_findings() -> None:
-    """No groups, no faults."""
+    """A cluster without groups has no findings."""
     assert found(snapshot()) == []
 
 
 def test_brokers_without_rack() -> None:
-    """The brokers are named."""
+    """Brokers without rack are named."""
     taken = snapshot(group(flows=NEAR_FLOWS, shares=SOUND), brokers={1: A, 2: NoRack.UNSET, 3: C})
     finding = only(taken, Code.BROKERS_WITHOUT_RACK)
     assert finding.where == "broker 2"
@@ -82,32 +82,32 @@ def test_brokers_without_rack() -> None:
 
 
 def test_an_absent_broker_is_not_without_rack() -> None:
-    """Unknown is not unset."""
+    """A broker whose rack is unknown is not one without rack."""
     taken = snapshot(group(flows=NEAR_FLOWS, shares=SOUND), brokers={1: A, 2: NoRack.UNKNOWN, 3: C})
     assert found(taken) == []
 
 
 def test_a_broker_that_is_away_may_be_the_one_of_a_rack() -> None:
-    """While the only broker of a rack restarts, the rack's members are no strangers."""
+    """While the only broker of a rack restarts, members in that rack are no finding."""
     taken = snapshot(group(flows=NEAR_FLOWS, shares=SOUND), brokers={1: A, 3: C})
     assert found(taken) == []
 
 
 def test_no_rack_aware_selector() -> None:
-    """Replicas in other racks that may not serve."""
+    """Replicas in other racks that may not serve fetches are a finding."""
     taken = snapshot(group(flows=NEAR_FLOWS, shares=SOUND), replicas=((1, 2), (2, 3)), rack_aware_fetch=False)
     assert "replica.selector.class=" in only(taken, Code.NO_RACK_AWARE_SELECTOR).cure
 
 
 @pytest.mark.parametrize("aware", [False, None])
 def test_a_selector_that_would_not_matter_is_no_finding(aware: bool | None) -> None:  # noqa: FBT001 - a table of states
-    """Without other replicas, or where the configuration could not be read, nothing is claimed."""
+    """Without other replicas, or where the configuration could not be read, there is no finding."""
     replicas: Sequence[Sequence[int]] = ((1, 2),) if aware is None else ((1,),)
     assert found(snapshot(group(flows=NEAR_FLOWS, shares=SOUND), replicas=replicas, rack_aware_fetch=aware)) == []
 
 
 def test_members_without_rack() -> None:
-    """They are counted, named by client id, and priced as if at random."""
+    """Members without rack are counted, named by client id, and priced as if assigned at random."""
     bare: Mapping[str, str | None] = {"m1": A, "m2": None, "m3": C}
     taken = snapshot(group(members=bare, flows=[*NEAR_FLOWS, flow("", A, 3 * GB)], shares=SOUND))
     finding = only(taken, Code.MEMBERS_WITHOUT_RACK)
@@ -116,7 +116,7 @@ def test_members_without_rack() -> None:
 
 
 def test_members_without_rack_do_not_matter_in_one_rack() -> None:
-    """Where all brokers stand in one rack there is nothing to cross."""
+    """Members without rack are no finding where all brokers are in one rack."""
     bare: Mapping[str, str | None] = {"m1": None}
     assert found(snapshot(group(members=bare, shares=Shares()), brokers={1: A, 2: A})) == []
 
@@ -134,7 +134,7 @@ def test_members_without_rack_do_not_matter_in_one_rack() -> None:
     ],
 )
 def test_names_that_do_not_meet(members: set[str], brokers: set[str], code: Code, part: str) -> None:
-    """Why two sets of names do not match is told by one reason."""
+    """One reason says why the racks of members and brokers do not match."""
     (reason,) = rack_names(members, brokers)
     assert reason.code is code
     assert part in reason.cause
@@ -146,12 +146,12 @@ def test_names_that_do_not_meet(members: set[str], brokers: set[str], code: Code
     ids=["some racks", "no members", "no brokers", "one rack"],
 )
 def test_names_that_meet(members: set[str], brokers: set[str]) -> None:
-    """Every member rack is a broker's, or one side has none at all."""
+    """There is no finding if every rack of a member has a broker, or if one side has no racks."""
     assert list(rack_names(members, brokers)) == []
 
 
 def test_racks_that_differ_in_case_are_a_finding_of_the_group() -> None:
-    """The group is named and what it reads across racks is the price."""
+    """The finding names the group and prices what it reads across racks."""
     racks = {"m1": "Rack-A", "m2": B, "m3": C}
     taken = snapshot(group(members=racks, flows=[flow("Rack-A", A, GB)], shares=SOUND))
     finding = only(taken, Code.RACKS_DIFFER_IN_CASE)
@@ -159,22 +159,22 @@ def test_racks_that_differ_in_case_are_a_finding_of_the_group() -> None:
 
 
 def test_a_measured_share_at_the_random_baseline() -> None:
-    """Everybody has a rack, and bytes cross as if nobody had."""
+    """A group whose members have racks, and whose bytes cross racks as at random, is a finding."""
     finding = only(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)), Code.AT_RANDOM_BASELINE)
     assert "66% of its bytes cross racks, as at random (67%); 0% would do" in finding.cause
     assert "samerack run --group orders" in finding.cure
 
 
 def test_less_than_random_is_avoidable_traffic() -> None:
-    """Half of the random share is told too, by another name."""
+    """Half of the random share is a finding with another code."""
     finding = only(snapshot(group(flows=[flow(A, B, GB)], shares=HALF)), Code.AVOIDABLE)
     assert finding.cause == "33% crosses racks, 0% would do"
 
 
 def test_members_that_share_only_a_foreign_protocol() -> None:
-    """The agent offers no such name, so it cannot join, and to offer it could kill the group's leader.
+    """The agent offers no such protocol, so it cannot join; to offer it could make the group's leader fail.
 
-    That costs only where something could be saved.
+    The finding costs only where something could be saved.
     """
     sound = only(snapshot(group(assignor="mine", flows=NEAR_FLOWS, shares=SOUND)), Code.NO_COMMON_PROTOCOL)
     assert not sound.costs
@@ -185,7 +185,7 @@ def test_members_that_share_only_a_foreign_protocol() -> None:
 
 
 def test_a_group_that_brokers_assign_without_racks() -> None:
-    """What KIP-848 loses is priced against the best plan, and not told a second time."""
+    """The loss of a KIP-848 group is priced against the best plan, and reported once."""
     taken = snapshot(group(kind="consumer", assignor="uniform", flows=[flow(A, B, GB)], shares=RANDOM))
     finding = only(taken, Code.BROKER_ASSIGNED)
     assert finding.dollars_per_month == pytest.approx(shipped("aws").dollars(0.66 * GB) / 60 * 730 * 3600)
@@ -200,14 +200,14 @@ def test_a_group_that_brokers_assign_without_racks() -> None:
     ],
 )
 def test_each_kind_of_group_is_told_what_helps_it(kind: GroupKind, assignor: str, cure: str) -> None:
-    """Nothing but a classic group is to be led, and a setting that the protocol ignores is no cure."""
+    """Only a classic group gets the agent as its cure, and no cure is a setting that the protocol ignores."""
     finding = only(snapshot(group(kind=kind, assignor=assignor, flows=NEAR_FLOWS, shares=HALF)), Code.AVOIDABLE)
     assert cure in finding.cure
     assert ("let the agent lead" in finding.cure) == (kind == "classic")
 
 
 def test_replicas_that_prevent_locality() -> None:
-    """All replicas in one rack, members in three: most has to cross, whoever plans."""
+    """With all replicas in one rack and members in three, most reads cross racks in any plan."""
     made = problem(((A,),) * 6, SPREAD, RANGE)
     shares = replace(SOUND, present_bytes=4 / 6, optimal=4 / 6)
     finding = only(snapshot(group(flows=[flow(B, A, GB)], shares=shares, made=made)), Code.REPLICAS_PREVENT_LOCALITY)
@@ -216,7 +216,7 @@ def test_replicas_that_prevent_locality() -> None:
 
 
 def test_leaders_that_prevent_locality_are_the_selectors_fault() -> None:
-    """Where every replica could serve nothing had to cross: the replicas are well placed."""
+    """If no read had to cross racks with every replica serving, the finding is the selector, not the replicas."""
     replicas = ((A, B, C),) * 6
     made = problem(replicas, SPREAD, RANGE, reads_any_replica=False)
     shares = replace(SOUND, present_bytes=4 / 6, optimal=4 / 6)
@@ -227,7 +227,7 @@ def test_leaders_that_prevent_locality_are_the_selectors_fault() -> None:
 
 
 def test_uneven_members_are_named_as_the_reason() -> None:
-    """Replicas in every rack of a member, yet too few of them where most members stand."""
+    """The finding names the uneven members where too few replicas are in the rack of most members."""
     racks = {"m1": A, "m2": A, "m3": B}
     made = problem(((A,), (B,), (B,), (B,), (B,), (B,)), racks, {"m1": (0, 1), "m2": (2, 3), "m3": (4, 5)})
     shares = replace(SOUND, optimal=0.5, present_bytes=0.5)
@@ -238,7 +238,7 @@ def test_uneven_members_are_named_as_the_reason() -> None:
 
 
 def test_what_was_refused_is_told_and_costs_nothing() -> None:
-    """A missing permission names what the figures lack; a failure is told apart from it."""
+    """A missing permission and a failure have different codes, and neither costs."""
     gaps = [
         Gap(
             family=Family.LOG_DIRS,
@@ -257,7 +257,7 @@ def test_what_was_refused_is_told_and_costs_nothing() -> None:
 
 
 def test_the_most_expensive_comes_first() -> None:
-    """What costs stands before what does not, by what it costs."""
+    """Findings that cost are first, sorted by cost."""
     gap = Gap(family=Family.PROBE, refused=True, where="", reason="r", consequence="c")
     cheap = group("cheap", flows=[flow(A, B, GB)], shares=HALF)
     dear = group("dear", flows=[flow(A, B, 9 * GB)], shares=HALF)
@@ -265,14 +265,14 @@ def test_the_most_expensive_comes_first() -> None:
 
 
 def test_where_bytes_are_free_nothing_costs() -> None:
-    """Findings stand as they are, but none of them costs money."""
+    """With free bytes the findings are the same, but none of them costs money."""
     judgement = judged(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)), prices="azure")
     assert [one.code for one in judgement.findings] == [Code.AT_RANDOM_BASELINE]
     assert not judgement.costs
 
 
 def test_a_verdict_survives_its_json() -> None:
-    """What `GET /v1/findings` answers is read back equal."""
+    """The answer of `GET /v1/findings` is read back equal."""
     judgement = judged(snapshot(group(flows=[flow(A, B, GB)], shares=RANDOM)))
     assert findings.from_json(findings.to_json(judgement)) == judgement
     with pytest.raises(AgentError, match="the answer is no verdict"):
@@ -280,11 +280,11 @@ def test_a_verdict_survives_its_json() -> None:
 
 
 def test_groups_without_members_are_left_out() -> None:
-    """An empty group reads nothing."""
+    """A group without members has no findings."""
     empty = replace(group(shares=Shares()), members=(), problem=None)
     assert found(snapshot(empty)) == []
 
 
 def test_near_is_the_reference() -> None:
-    """The values that these tests build on: the near plan has no cross-rack partition."""
+    """The near plan that these tests build on has no cross-rack partition and no finding."""
     assert judged(snapshot(group(made=problem(ROTATED, SPREAD, NEAR), flows=NEAR_FLOWS, shares=SOUND))).findings == ()

@@ -1,4 +1,4 @@
-"""What brokers have by their answers, what the agent does without, and below which release it leads nobody."""
+"""What brokers support by their answers, what the agent does without it, and the oldest release that it leads on."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Release: TypeAlias = tuple[int, ...]
 
 
 def _answer(release: Release) -> tuple[str, Ranges]:
-    """What a broker of this release answered once, as kafka-python keeps it."""
+    """What a broker of this release answered once, in the form of kafka-python."""
     return ".".join(map(str, release)), BROKER_API_VERSIONS[release]
 
 
@@ -26,20 +26,20 @@ def _number(release: str) -> Release:
 
 @pytest.mark.parametrize("wanted", FEATURES, ids=lambda one: one.name)
 def test_a_release_named_is_the_first_that_has_the_feature(wanted: Feature) -> None:
-    """By the answers of real brokers of each release since 0.11."""
+    """The releases are checked with the answers of real brokers since 0.11."""
     having = [release for release, ranges in sorted(BROKER_API_VERSIONS.items()) if wanted.is_in(ranges)]
     assert min(having) == _number(wanted.since)
 
 
 @pytest.mark.parametrize("release", [_number(release) for release in TESTED], ids=str)
 def test_releases_that_are_tested_lack_nothing(release: Release) -> None:
-    """There is nothing to do without on them."""
+    """A tested release has every feature."""
     found = versions_of([_answer(release)])
     assert (found.missing, found.unsupported_reason) == ((), "")
 
 
 def test_the_floor_is_the_first_release_with_all_that_is_required() -> None:
-    """One release before it, nobody is led, and the reason names what is missing and what would do."""
+    """On an older release no group is led, and the reason names the missing features and the release needed."""
     assert versions_of([_answer(_number(FLOOR))]).unsupported_reason == ""
     assert versions_of([_answer((2, 3))]).unsupported_reason == (
         "the oldest broker is Kafka 2.3, without leaving by member id (LeaveGroup v3), instance ids of members "
@@ -48,7 +48,7 @@ def test_the_floor_is_the_first_release_with_all_that_is_required() -> None:
 
 
 def test_the_oldest_broker_decides() -> None:
-    """While brokers are replaced one by one, what one of them lacks is done without."""
+    """While brokers are replaced one by one, a feature that one of them lacks is not used."""
     found = versions_of([_answer((4, 3)), _answer((2, 8)), _answer((4, 3))])
     assert found.releases == ("2.8", "4.3")
     assert [one.name for one in found.missing] == [
@@ -63,7 +63,7 @@ def test_the_oldest_broker_decides() -> None:
     ("release", "join", "sync"), [((2, 4), 6, 4), ((2, 8), 7, 5), ((3, 1), 7, 5), ((3, 9), 9, 5), ((4, 3), 9, 5)]
 )
 def test_requests_are_sent_in_versions_that_older_brokers_know(release: Release, join: int, sync: int) -> None:
-    """The client takes the lesser of its own and the broker's, and what the older form has no place for is left out."""
+    """The client uses the lower of its own and the broker's version, without fields that this version lacks."""
     brokers = BrokerVersionData(api_versions=BROKER_API_VERSIONS[release])
     joining = JoinGroupRequest(
         group_id="orders",

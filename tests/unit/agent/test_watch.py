@@ -1,4 +1,4 @@
-"""The watch without a cluster: what a look publishes, what a failed one leaves, and when the next one comes."""
+"""The watch without a cluster: what a poll publishes, what a failed one leaves, and when the next one comes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Look = Callable[[Any, Collection[str]], ClusterView]
 
 
 class Counts:
-    """Remembers what it is told to count."""
+    """Stores what it is asked to count."""
 
     def __init__(self) -> None:
         self.failed = 0
@@ -32,7 +32,7 @@ class Counts:
         self.looks = 0
 
     def looked(self, seconds: float) -> None:
-        """Count a look."""
+        """Count a poll."""
         assert seconds >= 0
         self.looks += 1
 
@@ -41,7 +41,7 @@ class Counts:
         self.failed += 1
 
     def ignored(self, reason: str) -> None:
-        """Remember a reason."""
+        """Store a reason."""
         self.reasons.append(reason)
 
 
@@ -59,17 +59,17 @@ class Answer:
 
 
 def asked(**questions: object) -> Any:
-    """A client that answers these questions."""
+    """A client that answers these requests."""
     return SimpleNamespace(answer=lambda question: question.result(5.0), **questions)
 
 
 def refused(code: int) -> KafkaException:
-    """What librdkafka raises."""
+    """An error of librdkafka."""
     return KafkaException(KafkaError(code))
 
 
 def watcher(counts: Counts, selector: str = "leader", settling: float = 0.0) -> ClusterWatch:
-    """A watch that settles at once, unless said otherwise, and has no client."""
+    """A watch without a client, which settles at once unless a time is given."""
     times = SettlingTimes(change=settling, leader=0.0)
     opened = partial(asked, describe_configs=lambda _question, **_options: {})
     return ClusterWatch(opened, pause=0.01, times=times, selector=selector, metrics=counts)
@@ -77,7 +77,7 @@ def watcher(counts: Counts, selector: str = "leader", settling: float = 0.0) -> 
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[ClusterView | Exception]:
-    """What the next looks see or fail with; the last one stays. The topics asked for are not compared."""
+    """The results or errors of the next polls; the last one stays. The requested topics are not compared."""
     queue: list[ClusterView | Exception] = []
 
     def answer(_: object, __: Collection[str]) -> ClusterView:
@@ -91,7 +91,7 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[ClusterView | Exception]:
 
 
 def test_listeners_hear_of_changes_only(looks: list[ClusterView | Exception]) -> None:
-    """A look that changes nothing wakes nobody; what was seen and does not count is counted."""
+    """A poll that changes nothing wakes no listener; an ignored change is counted."""
     counts, heard = Counts(), []
     eye = watcher(counts)
     eye.listen(lambda: heard.append(eye.cluster))
@@ -104,7 +104,7 @@ def test_listeners_hear_of_changes_only(looks: list[ClusterView | Exception]) ->
 
 
 def test_a_failed_look_changes_nothing(looks: list[ClusterView | Exception]) -> None:
-    """The last settled cluster stays in force, and the time of the last look that worked."""
+    """The last settled cluster stays in force, and so does the time of the last successful poll."""
     eye = watcher(Counts())
     looks += [look(t=[partition(1)]), AgentError("no answer")]
     eye.look_once()
@@ -115,7 +115,7 @@ def test_a_failed_look_changes_nothing(looks: list[ClusterView | Exception]) -> 
 
 
 def test_no_failure_ends_the_thread(looks: list[ClusterView | Exception]) -> None:
-    """Expected and unexpected failures are counted and logged, and the next look comes all the same."""
+    """Expected and unexpected failures are counted and logged, and the next poll follows."""
     counts = Counts()
     eye = watcher(counts)
     eye.listen(eye.stop)
@@ -128,7 +128,7 @@ def test_no_failure_ends_the_thread(looks: list[ClusterView | Exception]) -> Non
 
 
 def test_a_new_topic_of_interest_is_looked_at_at_once() -> None:
-    """Only a topic that nobody named before hurries the next look."""
+    """Only a topic that no group named before makes the next poll start at once."""
     eye = watcher(Counts())
     eye.show_interest("orders", frozenset({"t"}))
     assert eye._wake.is_set()
@@ -139,7 +139,7 @@ def test_a_new_topic_of_interest_is_looked_at_at_once() -> None:
 
 
 def test_the_first_look_at_a_topic_is_waited_for(looks: list[ClusterView | Exception]) -> None:
-    """Whoever needs it at once has it as soon as it is there; also that the topic does not exist."""
+    """The wait ends once the topic is polled, also if the topic does not exist."""
     eye, topics = watcher(Counts()), frozenset({"t", "gone"})
     eye.show_interest("orders", topics)
     assert eye.wait_for(topics, 0.01) == topics
@@ -152,7 +152,7 @@ def test_the_first_look_at_a_topic_is_waited_for(looks: list[ClusterView | Excep
 
 
 def test_an_absent_topic_that_somebody_reads_is_not_believed_at_once(looks: list[ClusterView | Exception]) -> None:
-    """A broker that has just started may know no topic yet; without a reader its word counts at once."""
+    """A broker that has just started may know no topic yet; a topic without a reader counts as absent at once."""
     eye = watcher(Counts(), settling=0.05)
     looks += [look(absent=["t"])]
     eye.look_once()
@@ -166,7 +166,7 @@ def test_an_absent_topic_that_somebody_reads_is_not_believed_at_once(looks: list
 
 
 def test_a_topic_that_may_not_be_seen_is_unknown_and_not_waited_for(looks: list[ClusterView | Exception]) -> None:
-    """Waiting would bring nothing, and planning without it would take it from its readers."""
+    """A topic that may not be seen is reported as unknown at once: a wait would not help."""
     eye, topics = watcher(Counts()), frozenset({"t"})
     looks += [ClusterView(brokers={1: "a"}, topics={}, refused=topics)]
     eye.look_once()
@@ -180,7 +180,7 @@ def test_the_selector_is_read_once(
     answer: bool | AgentError,  # noqa: FBT001 - columns of the table
     aware: bool,  # noqa: FBT001 - columns of the table
 ) -> None:
-    """`auto` asks the brokers at the first look; where it may not, only leaders count as near."""
+    """`auto` asks the brokers at the first poll; where it may not, only leaders count as near."""
     asked = []
 
     def configs(_: object, brokers: Collection[int]) -> watch.BrokerConfigs:
@@ -208,7 +208,7 @@ def node(number: int, rack: str | None = None) -> SimpleNamespace:
 
 
 def test_a_look_becomes_values() -> None:
-    """Racks are known or unset, partitions stand by number, and topics that are absent or refused are named."""
+    """Racks are known or unset, partitions are in order of number, and absent or refused topics are named."""
     second = SimpleNamespace(id=1, leader=None, replicas=[node(2)], isr=[])
     first = SimpleNamespace(id=0, leader=node(1), replicas=[node(1), node(2)], isr=[node(1)])
     topics = {
@@ -235,7 +235,7 @@ def test_a_look_becomes_values() -> None:
     ],
 )
 def test_a_cluster_that_does_not_answer(error: Exception, text: str) -> None:
-    """Errors and silence become one error of the agent."""
+    """An error and a timeout both become one error of the agent."""
     admin = asked(describe_cluster=lambda **_: Answer(error))
     with pytest.raises(AgentError) as raised:
         watch.look(admin, ())
@@ -252,14 +252,14 @@ def test_a_cluster_that_does_not_answer(error: Exception, text: str) -> None:
     ],
 )
 def test_the_type_of_a_group(answer: object, kind: str) -> None:
-    """A group that does not exist yet will be a classic one when the agent joins it."""
+    """A group that does not exist yet is a classic one, because the agent will create it by joining."""
     admin = asked(describe_consumer_groups=lambda names, **_: {names[0]: Answer(answer)})
     assert watch.group_type(admin, "orders") == kind
 
 
 @pytest.mark.parametrize("error", [refused(KafkaError.GROUP_AUTHORIZATION_FAILED), TimeoutError()])
 def test_a_group_whose_type_nobody_tells(error: Exception) -> None:
-    """The group is named."""
+    """The error names the group."""
     admin = asked(describe_consumer_groups=lambda names, **_: {names[0]: Answer(error)})
     with pytest.raises(AgentError, match="kafka: group orders: "):
         watch.group_type(admin, "orders")
@@ -273,7 +273,7 @@ SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
     [((SELECTOR, SELECTOR), True), ((SELECTOR, None), False), ((None,), False), (("of.Ours",), False), ((), False)],
 )
 def test_every_broker_must_select_by_rack(selectors: tuple[str | None, ...], aware: bool) -> None:  # noqa: FBT001 - a column of the table
-    """One broker without the selector serves from leaders only, so only then all replicas count."""
+    """All replicas count only if every broker has the selector: one without it serves from leaders only."""
     values = list(selectors)
 
     def describe(question: list[Any], **_: object) -> dict[Any, Answer]:
@@ -284,7 +284,7 @@ def test_every_broker_must_select_by_rack(selectors: tuple[str | None, ...], awa
 
 
 def test_a_client_that_gets_no_token_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Librdkafka would take ten seconds to say that it has no token; here the reason is told at once."""
+    """Librdkafka takes ten seconds to report a missing token; the agent gives the reason at once."""
     for variable in ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_CONTAINER_CREDENTIALS_FULL_URI"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")

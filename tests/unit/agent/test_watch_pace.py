@@ -1,4 +1,4 @@
-"""How long the watch waits between two looks: as set, or longer where looking takes long; never because of one look."""
+"""The pause between two polls: as set, or longer if polls take long, but never because of one poll."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from common.errors import AgentError
 
 
 class Paced(ClusterWatch):
-    """A watch whose looks take the given seconds, the last of them again and again, and which notes when they begin."""
+    """A watch whose polls take the given seconds, the last of them repeatedly, and which stores when they start."""
 
     def __init__(self, *seconds: float) -> None:
         super().__init__(
@@ -29,14 +29,14 @@ class Paced(ClusterWatch):
         self.begun: list[float] = []
 
     def look_once(self) -> None:
-        """Takes its time."""
+        """Take the next time."""
         self.begun.append(time.monotonic())
         time.sleep(self.seconds.pop(0) if len(self.seconds) > 1 else self.seconds[0])
 
 
 @pytest.fixture
 def started() -> Iterator[list[Paced]]:
-    """Watches to end."""
+    """Watches that the fixture stops."""
     watches: list[Paced] = []
     yield watches
     for watch in watches:
@@ -51,24 +51,24 @@ def _looks(watch: Paced, seconds: float) -> int:
 
 
 def test_one_slow_look_does_not_blind_the_watch(started: list[Paced]) -> None:
-    """A look that waits for a broker that restarts, after quick ones, is followed by the next as soon as ever."""
+    """A poll that waits for a restarting broker, after quick ones, does not delay the next one."""
     watch = Paced(0.001, 0.001, 0.3, 0.001)
     started.append(watch)
-    assert _looks(watch, 1.5) > 10  # the slow look alone would have asked for three seconds of silence
+    assert _looks(watch, 1.5) > 10  # the slow poll alone would have asked for three seconds of silence
 
 
 def test_slow_looks_are_rare(started: list[Paced]) -> None:
-    """Where every look takes long, looking takes a tenth of the time at most."""
+    """If every poll takes long, polls take a tenth of the time at most."""
     watch = Paced(0.2)
     started.append(watch)
     assert _looks(watch, 1.5) == 1
 
 
 class Blind(Paced):
-    """A watch whose every look fails."""
+    """A watch whose polls all fail."""
 
     def look_once(self) -> None:
-        """Fails."""
+        """Fail."""
         super().look_once()
         raise AgentError("kafka: metadata: Timed out waiting for controller")
 

@@ -1,4 +1,4 @@
-"""The HTTP port on a real socket: metrics, health, readiness, and a port that is taken."""
+"""The HTTP port on a real socket: metrics, health, readiness, and a port that is in use."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Check = Callable[[], dict[str, str]]
 
 
 def fine() -> dict[str, str]:
-    """Nothing is wrong."""
+    """A check without errors."""
     return {}
 
 
@@ -37,7 +37,7 @@ def served(healthy: Check = fine, ready: Check = fine) -> Iterator[str]:
 
 
 def ask(url: str) -> tuple[int, str, bytes]:
-    """Status, content type and body."""
+    """Status, content type and body of the answer."""
     try:
         with urlopen(url, timeout=5) as answer:  # noqa: S310 - a loopback address of our own
             return answer.status, answer.headers["content-type"], answer.read()
@@ -47,7 +47,7 @@ def ask(url: str) -> tuple[int, str, bytes]:
 
 
 def test_metrics_are_served_as_prometheus_reads_them() -> None:
-    """The content type names the text format, and the body parses."""
+    """The content type is that of the text format, and the body parses."""
     with served() as url:
         status, kind, body = ask(f"{url}/metrics")
     assert (status, kind) == (200, CONTENT_TYPE)
@@ -56,7 +56,7 @@ def test_metrics_are_served_as_prometheus_reads_them() -> None:
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
 def test_each_check_answers_for_itself(path: str) -> None:
-    """A check that finds something wrong answers 503 and says what, and the other check is not concerned."""
+    """A check with an error answers 503 with the error, and the other check still answers 200."""
     wrong = {"watch": "its thread has ended"}
     answers: dict[str, Check] = {"/healthz": fine, "/readyz": fine, path: lambda: wrong}
     with served(answers["/healthz"], answers["/readyz"]) as url:
@@ -69,13 +69,13 @@ def test_each_check_answers_for_itself(path: str) -> None:
 
 
 def test_other_paths_are_not_found() -> None:
-    """There is nothing else."""
+    """Any other path gets 404."""
     with served() as url:
         assert ask(f"{url}/")[0] == 404
 
 
 def test_connections_wait_for_the_start() -> None:
-    """The port is there before the server starts, so a probe that comes early waits instead of failing."""
+    """The port is open before the server starts, so that an early probe waits instead of failing."""
     server = WebServer(application(Metrics(), healthy=fine, ready=fine), host="127.0.0.1", port=0)
     with socket.create_connection(("127.0.0.1", server.port), timeout=5) as early:
         server.start()
@@ -86,7 +86,7 @@ def test_connections_wait_for_the_start() -> None:
 
 @pytest.mark.parametrize("listening", [True, False])
 def test_a_taken_port_names_the_cure(listening: bool) -> None:  # noqa: FBT001 - both cases of one table
-    """Whether its owner already listens or only has the port, the error names the setting."""
+    """The error names the setting, whether the owner of the port listens or has only bound it."""
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))
         if listening:
@@ -97,13 +97,13 @@ def test_a_taken_port_names_the_cure(listening: bool) -> None:  # noqa: FBT001 -
 
 
 def test_an_address_of_another_machine_names_the_cure() -> None:
-    """An address that this machine does not have is refused with the setting's name."""
+    """The error names the setting for an address that this machine does not have."""
     with pytest.raises(AgentError, match=r"web: 192\.0\.2\.1:0: .* web\.host to an address of this machine"):
         WebServer(application(Metrics(), healthy=fine, ready=fine), host="192.0.2.1", port=0)
 
 
 def test_two_programs_that_both_reuse_the_address() -> None:
-    """A port bound but not listened on by a program with the same options is refused to the second listener."""
+    """A port that another program with the same options has bound, without listening, is refused."""
     first = WebServer(application(Metrics(), healthy=fine, ready=fine), host="127.0.0.1", port=0)
     with pytest.raises(AgentError, match="Address already in use"):
         WebServer(application(Metrics(), healthy=fine, ready=fine), host="127.0.0.1", port=first.port)

@@ -1,4 +1,4 @@
-"""What the agent answers as JSON, and what it refuses."""
+"""The agent's answers in JSON, and the requests that it refuses."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ SHOWN = reports(busy(), roles={"orders": "leading"}, events=busy_events(), statu
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """A server's address."""
+    """The address of a server."""
     more = (*web_api.routes(SHOWN), *web_page.routes(SHOWN))
     server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=more), host="127.0.0.1", port=0)
     server.start()
@@ -49,7 +49,7 @@ def url() -> Iterator[str]:
 
 
 def ask(url: str, method: str = "GET") -> tuple[int, Any]:
-    """Status and body."""
+    """Status and body of the answer."""
     try:
         with urlopen(Request(url, method=method), timeout=5) as answer:  # noqa: S310 - a loopback address of our own
             return answer.status, answer.read()
@@ -59,13 +59,13 @@ def ask(url: str, method: str = "GET") -> tuple[int, Any]:
 
 
 def test_traffic_and_findings_are_what_the_command_line_reads(url: str) -> None:
-    """Both texts give back the values that are shown."""
+    """Both answers are decoded to the values that are shown."""
     assert report.from_json(ask(f"{url}/v1/traffic")[1]) == SHOWN.report()
     assert findings.from_json(ask(f"{url}/v1/findings")[1]) == SHOWN.verdict()
 
 
 def test_events_are_told_newest_first(url: str) -> None:
-    """All of them, some of them, one group's."""
+    """All events, the newest ones, or one group's are returned, the newest first."""
     told = json.loads(ask(f"{url}/v1/events")[1])["events"]
     assert [event["kind"] for event in told] == ["plan", "decision", "decision"]
     assert len(json.loads(ask(f"{url}/v1/events?most=1")[1])["events"]) == 1
@@ -73,7 +73,7 @@ def test_events_are_told_newest_first(url: str) -> None:
 
 
 def test_racks_of_hosts_are_told_as_far_as_only_the_agent_knows_them(url: str) -> None:
-    """From other agents and the Kubernetes API; what members send or settings say, anybody knows."""
+    """Racks are from other agents and the Kubernetes API; those of members and settings are known without it."""
     members = (
         ("10.0.0.0", MemberRack(rack="a", source="agent", fetches_with_rack=True)),
         ("10.0.0.1", MemberRack(rack="b", source="kubernetes", fetches_with_rack=True)),
@@ -90,7 +90,7 @@ def test_racks_of_hosts_are_told_as_far_as_only_the_agent_knows_them(url: str) -
 
 
 def test_the_policy_tells_mode_and_what_is_waited_for(url: str) -> None:
-    """As JSON for each group that is to be led; in words, with the time, on the group's page and on the first one."""
+    """The policy of each led group is in the JSON, and as text with the time on its page and the first page."""
     told = json.loads(ask(f"{url}/v1/policy")[1])["groups"]
     assert [(one["mode"], one["waits"], one["waits_until"]) for one in told] == [
         ("act", "breaker-open", 1_800_003_600.0),
@@ -109,7 +109,7 @@ def test_the_policy_tells_mode_and_what_is_waited_for(url: str) -> None:
 
 @pytest.mark.parametrize("most", ["0", "-1", "10001", "x", "1e3", "\u0663", "9" * 40])
 def test_a_wrong_number_of_events_is_refused(url: str, most: str) -> None:
-    """Status 400 with the reason."""
+    """A wrong number gets status 400 with the reason."""
     status, body = ask(f"{url}/v1/events?most={quote(most)}")
     assert status == 400
     assert "is no number from 1 to 10000" in json.loads(body)["error"]
@@ -117,12 +117,12 @@ def test_a_wrong_number_of_events_is_refused(url: str, most: str) -> None:
 
 @pytest.mark.parametrize("path", ["/", "/v1/traffic", "/v1/findings", "/v1/events"])
 def test_what_is_shown_takes_no_posts(url: str, path: str) -> None:
-    """Readers only."""
+    """Pages and reports accept no POST."""
     assert ask(url + path, "POST")[0] == 405
 
 
 def test_nobody_there_is_no_answer() -> None:
-    """A closed port is not an error: the command measures itself then."""
+    """A closed port is no error: the command then measures by itself."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         port = taken.getsockname()[1]
@@ -130,7 +130,7 @@ def test_nobody_there_is_no_answer() -> None:
 
 
 def test_somebody_else_is_told(url: str) -> None:
-    """A server that is no agent of this version is named with what it answers."""
+    """A server that is no agent of this version is named with its status."""
     with pytest.raises(AgentError, match=r"/v1/nothing: answers 404; is it an agent of this version\?"):
         asking.ask(url, "/v1/nothing")
 

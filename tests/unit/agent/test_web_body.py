@@ -1,4 +1,4 @@
-"""Bodies that come slowly, never end, or come too many at a time, on real sockets: nobody else waits for them."""
+"""Bodies that are slow, never end, or are too many at a time, on real sockets: other requests do not wait."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def small() -> Iterator[int]:
 
 
 def send(port: int, head: str, body: bytes) -> socket.socket:
-    """A connection over which a request has been begun."""
+    """A connection over which a request has started."""
     connection = socket.create_connection(("127.0.0.1", port), timeout=10)
     lines = f"{head} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     connection.sendall(lines.encode() + body)
@@ -79,12 +79,12 @@ def send(port: int, head: str, body: bytes) -> socket.socket:
 
 
 def slow(port: int, path: str = "/") -> socket.socket:
-    """One whose body never comes to its end."""
+    """A connection whose body never ends."""
     return send(port, f"POST {path}", b"Content-Length: 50\r\n\r\n{")
 
 
 def answer(connection: socket.socket) -> tuple[int, str]:
-    """Status and error of what is answered."""
+    """Status and error of the answer."""
     response = b""
     while b"\r\n\r\n" not in response or not response.endswith(b"}"):
         if not (part := connection.recv(65_536)):
@@ -96,19 +96,19 @@ def answer(connection: socket.socket) -> tuple[int, str]:
 
 @pytest.mark.parametrize("path", ["/v1/statistics?group=orders", "/v1/takeover"])
 def test_many_slow_bodies_hold_nobody_up(agent: int, path: str) -> None:
-    """Only some are read at a time, the others are told so at once, and what else is asked is answered."""
+    """Only some bodies are read at a time; the others are refused at once, and other requests are answered."""
     with ExitStack() as stack:
         connections = [stack.enter_context(slow(agent, path)) for _ in range(_SLOW)]
         with urlopen(f"http://127.0.0.1:{agent}/healthz", timeout=2) as healthy:
             assert healthy.status == 200
-        # the first ones are being read: all later ones are turned away
+        # the first ones are being read: all later ones are refused
         told = Counter(answer(connection)[0] for connection in connections[-100:])
     assert told == {503: 100}
 
 
 @pytest.mark.parametrize("begun", [b"", b"G", b"GET / HTTP/1.1\r\nHost: localhost\r\nX: "])
 def test_a_connection_without_a_request_is_closed(begun: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where a request has begun, and its head comes in drops; others are answered meanwhile."""
+    """A request head that is not complete in time ends the connection; other requests are answered meanwhile."""
     monkeypatch.setattr(web, "HEAD_SECONDS", 0.3)
     with served(application(Metrics(), healthy=dict, ready=dict)) as port, ExitStack() as stack:
         connection = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=0.05))
@@ -129,7 +129,7 @@ def test_a_connection_without_a_request_is_closed(begun: bytes, monkeypatch: pyt
 
 
 def test_a_body_that_does_not_come_is_not_waited_for(small: int) -> None:
-    """It is answered when its time is over, its connection is closed, and its place is another's."""
+    """The answer is 408 after the time limit, the connection is closed, and another body can be read."""
     for _ in range(2):
         with ExitStack() as stack:
             connections = [stack.enter_context(slow(small)) for _ in range(_AT_ONCE)]
@@ -139,7 +139,7 @@ def test_a_body_that_does_not_come_is_not_waited_for(small: int) -> None:
 
 
 def test_a_body_that_comes_in_drops_is_not_waited_for(small: int) -> None:
-    """The time counts for all of it, not from part to part."""
+    """The time limit is for the whole body, not for each part."""
     with send(small, "POST /", b"Content-Length: 90\r\n\r\n") as connection:
         connection.settimeout(0.05)
         sent = 0
@@ -164,19 +164,19 @@ def test_a_body_that_comes_in_drops_is_not_waited_for(small: int) -> None:
     ids=["by its length", "in parts"],
 )
 def test_a_long_body_is_not_read_to_its_end(small: int, body: bytes) -> None:
-    """However it is sent."""
+    """A body above the limit gets 413, however it is sent."""
     with send(small, "POST /", body) as connection:
         assert answer(connection) == (413, "the body has more than 100 bytes")
 
 
 def _status(port: int) -> int:
-    """What a short body is answered with."""
+    """The status of the answer to a short body."""
     with send(port, "POST /", b"Content-Length: 2\r\n\r\n{}") as connection:
         return int(connection.recv(1000).split()[1])
 
 
 def test_a_sender_that_goes_away_is_nothing_to_report(small: int, caplog: pytest.LogCaptureFixture) -> None:
-    """In the middle of a body: no traceback, and its place is another's."""
+    """A sender that disconnects causes no traceback, and another body can be read."""
     with caplog.at_level(logging.ERROR):
         for _ in range(3 * _AT_ONCE):
             slow(small).close()

@@ -1,4 +1,4 @@
-"""By which names the agent's port may be asked, and from where anything may be changed."""
+"""Which host names are accepted on the agent's port, and which clients may change anything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from agent.web_guard import KnownHosts, refused_change
 
 
 def _answer(host: str) -> int:
-    """What a page gets that is asked for under this name."""
+    """The status of a page that is requested with this host name."""
     told: list[Any] = []
 
     async def send(message: Any) -> None:
@@ -44,7 +44,7 @@ def _answer(host: str) -> int:
     ],
 )
 def test_a_strangers_name_reads_nothing(host: str, status: int) -> None:
-    """A page whose own name was rebound to the agent's address would else read groups, members and their hosts."""
+    """A page whose name was rebound to the agent's address could otherwise read groups, members and their hosts."""
     assert _answer(host) == status
 
 
@@ -68,7 +68,7 @@ def _request(peer: str, **headers: str) -> Request:
     ],
 )
 def test_changes_are_for_programs_on_this_machine(request_: Request, refused: str) -> None:
-    """Whoever else asks is told why not."""
+    """Any other request is refused with the reason."""
     told = refused_change(request_, "do it there")
     assert told.startswith(refused)
     assert bool(told) is bool(refused)

@@ -1,4 +1,4 @@
-"""Whom the agent heeds when it is asked to take over: programs of this machine, and no page."""
+"""Which takeover requests the agent accepts: those of programs on this machine, and none of web pages."""
 
 from __future__ import annotations
 
@@ -33,25 +33,25 @@ GAIN = Gain(
 
 @dataclass
 class Leader:
-    """Stands for who leads a group; takes over in two looks."""
+    """Replaces the leader of a group; takes over in two polls."""
 
     asked: list[bool] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=lambda: [Outcome.RUNNING, Outcome.LEADS])
 
     @property
     def takeover(self) -> Progress:
-        """The next of its outcomes."""
+        """The next outcome."""
         outcome = self.outcomes.pop(0) if len(self.outcomes) > 1 else self.outcomes[0]
         return Progress(group="orders", number=1, outcome=outcome, did=(Did(step="gather", seconds=0.5),), gain=GAIN)
 
     def take_over(self, *, dry_run: bool) -> Progress:
-        """Takes note."""
+        """Store the request."""
         self.asked.append(dry_run)
         return Progress(group="orders", number=1, outcome=Outcome.WOULD if dry_run else Outcome.ASKED, gain=GAIN)
 
 
 LEADERS: dict[str, Leader] = {}
-"""Who leads, for the server of all tests."""
+"""The leaders, for the server of all tests."""
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def port(server: int, leader: Leader) -> int:
 
 
 def post(port: int, body: object, **headers: str) -> tuple[int, Any]:
-    """Status and JSON of a question."""
+    """Status and JSON of the answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=5)
     sent = {"content-type": "application/json"} | {key.replace("_", "-"): value for key, value in headers.items()}
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
@@ -92,7 +92,7 @@ def post(port: int, body: object, **headers: str) -> tuple[int, Any]:
 
 
 def test_a_program_of_this_machine_is_heeded(port: int, leader: Leader) -> None:
-    """It asks for a takeover or for what one would bring, by any name of the loopback address."""
+    """A local program may request a takeover or a dry run, by any name of the loopback address."""
     assert post(port, {"group": "orders"})[0] == 202
     assert post(port, {"group": "orders", "dry_run": True}, host=f"localhost:{port}")[1]["outcome"] == "would"
     assert post(port, {"group": "orders"}, host="[::1]:9464")[0] == 202
@@ -112,7 +112,7 @@ def test_a_program_of_this_machine_is_heeded(port: int, leader: Leader) -> None:
     ],
 )
 def test_pages_and_others_are_not(port: int, leader: Leader, headers: dict[str, str], status: int) -> None:
-    """Neither one from elsewhere, nor one whose name was rebound to this machine, nor what a form could send."""
+    """Other hosts, pages, names rebound to this machine, and what a form can send are refused."""
     answer = post(port, {"group": "orders"}, **headers)
     assert answer[0] == status
     assert answer[1]["error"]
@@ -136,7 +136,7 @@ def test_pages_and_others_are_not(port: int, leader: Leader, headers: dict[str, 
     ],
 )
 def test_what_makes_no_sense_is_refused(port: int, leader: Leader, body: object) -> None:
-    """With what would."""
+    """An invalid body is refused with the expected form."""
     status, answer = post(port, body)
     assert status == 400
     assert "expected" in answer["error"]
@@ -144,19 +144,19 @@ def test_what_makes_no_sense_is_refused(port: int, leader: Leader, body: object)
 
 
 def test_long_questions_are_refused(port: int) -> None:
-    """Nothing is read beyond some thousand bytes."""
+    """A body above some thousand bytes is refused."""
     assert post(port, {"group": "o" * 5000})[0] == 413
 
 
 def test_other_groups_are_unknown(port: int) -> None:
-    """The answer names those that there are."""
+    """The answer for an unknown group lists the known ones."""
     status, answer = post(port, {"group": "payments"})
     assert status == 404
     assert "orders" in answer["error"]
 
 
 def test_the_command_follows_it_to_its_end(port: int) -> None:
-    """Each step that is over is told once."""
+    """The command reports each finished step once."""
     base, told = f"http://127.0.0.1:{port}", list[Did]()
     progress = lead.follow(base, lead._asked(base, "orders", dry_run=False), told.append)
     assert progress.outcome is Outcome.LEADS
@@ -166,13 +166,13 @@ def test_the_command_follows_it_to_its_end(port: int) -> None:
 
 
 def test_the_command_says_that_nobody_answers() -> None:
-    """With what to do."""
+    """The message says what to set."""
     with pytest.raises(AgentError, match=r"give --url or web\.port"):
         lead._asked("http://127.0.0.1:1", "orders", dry_run=False)
 
 
 def test_a_progress_is_told_and_read_back() -> None:
-    """What is no progress is said so."""
+    """A progress is read back equal, and other JSON is refused."""
     progress = Progress(group="orders", number=2, outcome=Outcome.UNDONE, reason="why", gain=GAIN)
     assert from_json(to_json(progress)) == progress
     with pytest.raises(AgentError, match="tells of no takeover"):
@@ -180,7 +180,7 @@ def test_a_progress_is_told_and_read_back() -> None:
 
 
 def test_the_gain_in_words() -> None:
-    """What would stay in its rack, and who would pause."""
+    """The text has the partitions that cross racks, and the members that pause."""
     text = lead.gain_words(GAIN)
     assert "4 partitions (66.0%) now, 0 (0.0%) under the agent" in text
     assert "3 members pause" in text

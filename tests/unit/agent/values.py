@@ -1,4 +1,4 @@
-"""Short ways to write down clusters, groups and plans for the tests of the agent; no behaviour of its own."""
+"""Helpers that build clusters, groups and plans for the tests of the agent, without behaviour of their own."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def partition(*replicas: int, leader: int | None = None, in_sync: Sequence[int] 
 def look(
     brokers: Mapping[int, Rack] = RACKS, absent: Sequence[str] = (), **topics: Sequence[PartitionView]
 ) -> ClusterView:
-    """One look at a cluster."""
+    """One poll of a cluster."""
     return ClusterView(
         brokers=dict(brokers),
         topics={topic: tuple(partitions) for topic, partitions in topics.items()},

@@ -1,4 +1,4 @@
-"""Who is active: one agent for each duty, the one that is it already, and racks for those that need them."""
+"""The election: each responsibility has one active agent, which stays active, and racks for agents that need them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ presences = st.dictionaries(
 
 
 def _json() -> st.SearchStrategy[bytes]:
-    """Something that is nearly what agents say."""
+    """JSON that is almost a message of an agent."""
     values = st.one_of(
         st.none(),
         st.integers(-(1 << 40), 1 << 40),
@@ -51,7 +51,7 @@ def _sidecar(number: int) -> Advertisement:
 
 @given(presences)
 def test_each_duty_has_one_agent_that_can_do_it(present: dict[str, Advertisement]) -> None:
-    """Nothing is done twice, nothing that somebody can do is left undone."""
+    """Each responsibility has exactly one active agent if any agent can do it."""
     verdicts = choose(present, 6)
     assert verdicts.keys() == present.keys()
     for duty in (ORDERS, PAYMENTS, observe("*")):
@@ -64,7 +64,7 @@ def test_each_duty_has_one_agent_that_can_do_it(present: dict[str, Advertisement
 
 @given(presences)
 def test_an_election_without_change_changes_nothing(present: dict[str, Advertisement]) -> None:
-    """Whoever is active stays so."""
+    """An active agent stays active."""
     first = choose(present, 6)
     again = {
         member: presence.model_copy(update={"held": tuple(first[member].active), "term": 6})
@@ -76,7 +76,7 @@ def test_an_election_without_change_changes_nothing(present: dict[str, Advertise
 
 
 def test_a_newcomer_displaces_nobody() -> None:
-    """However its name sorts."""
+    """A new agent takes no responsibility from an active one, whatever its name."""
     held = Advertisement(identity="old", duties=(ORDERS,), held=(ORDERS,), term=3)
     for name in ("a", "z"):
         verdicts = choose({"m": held, name: Advertisement(identity=name, duties=(ORDERS,))}, 4)
@@ -86,7 +86,7 @@ def test_a_newcomer_displaces_nobody() -> None:
 
 
 def test_one_that_slept_gives_way_to_its_successor() -> None:
-    """Both hold the duty; the later election counts."""
+    """If two agents hold a responsibility, the one with the later term keeps it."""
     slept = Advertisement(identity="a", duties=(ORDERS,), held=(ORDERS,), term=3)
     successor = Advertisement(identity="b", duties=(ORDERS,), held=(ORDERS,), term=4)
     verdicts = choose({"z": slept, "a": successor}, 5)
@@ -95,14 +95,14 @@ def test_one_that_slept_gives_way_to_its_successor() -> None:
 
 
 def test_agents_with_the_same_settings_have_one_active_among_them() -> None:
-    """What one of them measures the others do not."""
+    """Of agents with equal settings one is active for all responsibilities."""
     duties = (ORDERS, PAYMENTS, observe("*"))
     verdicts = choose({name: Advertisement(identity=name, duties=duties) for name in "abc"}, 1)
     assert sorted(len(verdict.active) for verdict in verdicts.values()) == [0, 0, 3]
 
 
 def test_racks_go_to_whom_is_active_only() -> None:
-    """A hundred sidecars must not be told each other's racks."""
+    """Only active agents get racks: a hundred sidecars must not get each other's racks."""
     sidecar = Advertisement(identity="s", rack="rack-b", addresses=("10.0.0.2",))
     leader = Advertisement(identity="l", rack="rack-a", addresses=("10.0.0.1",), duties=(ORDERS,))
     verdicts = choose({"s": sidecar, "l": leader}, 1)
@@ -111,7 +111,7 @@ def test_racks_go_to_whom_is_active_only() -> None:
 
 
 def test_an_address_of_two_racks_says_nothing() -> None:
-    """Nor do loopback, addresses of one link, and what is no address."""
+    """An address in two racks is ignored, as are loopback, link-local and invalid addresses."""
     assert racks_by_address(
         [
             Advertisement(identity="a", rack="rack-a", addresses=("10.0.0.1", "10.0.0.3", "127.0.0.1")),
@@ -123,7 +123,7 @@ def test_an_address_of_two_racks_says_nothing() -> None:
 
 @given(presences)
 def test_what_is_said_arrives(present: dict[str, Advertisement]) -> None:
-    """Both messages survive the way through the group's metadata."""
+    """Both messages are decoded equal to what was encoded."""
     for member, presence in present.items():
         assert decode_presence(member, encode(presence)) == presence
     for verdict in choose(present, 6).values():
@@ -131,14 +131,14 @@ def test_what_is_said_arrives(present: dict[str, Advertisement]) -> None:
 
 
 def test_what_makes_no_sense_does_nothing() -> None:
-    """A stranger in the group holds up nobody."""
+    """Invalid metadata of a foreign member does not stop an election."""
     assert decode_presence("m", b"\x00\x01") == Advertisement(identity="m")
     assert decode_verdict(b"") is None
 
 
 @given(st.dictionaries(st.text(max_size=5), st.one_of(st.binary(max_size=60), _json()), min_size=1, max_size=5))
 def test_whatever_others_say_there_is_an_election(said: dict[str, bytes]) -> None:
-    """Reading never raises, nor does choosing from it, and every answer can be sent and read."""
+    """Decoding and choosing never raise for any bytes, and every answer can be sent and decoded."""
     present = {member: decode_presence(member, content) for member, content in said.items()}
     for verdict in choose(present, 6).values():
         assert decode_verdict(encode(verdict)) == verdict
@@ -147,7 +147,7 @@ def test_whatever_others_say_there_is_an_election(said: dict[str, bytes]) -> Non
 
 
 def test_what_is_said_has_bounds() -> None:
-    """Nobody can say a term that no election comes to, or more than a broker would keep."""
+    """A term above any real one, or a message too large for brokers, is ignored."""
     for content in (
         b'{"identity": "m", "duties": ["lead orders"], "held": ["lead orders"], "term": 99999999999}',
         b'{"identity": "m", "term": -1}',
@@ -162,7 +162,7 @@ def test_what_is_said_has_bounds() -> None:
 
 
 def test_few_are_told_all_racks_and_many_read_them() -> None:
-    """An answer for everybody goes into one record."""
+    """Racks are in the answers up to a number of agents, so that all answers fit into one record."""
     few = {f"m{number:02}": _sidecar(number) for number in range(ROOM)}
     many = few | {"n": _sidecar(ROOM)}
     assert max(len(verdict.racks) for verdict in choose(few, 1).values()) == ROOM
@@ -170,7 +170,7 @@ def test_few_are_told_all_racks_and_many_read_them() -> None:
 
 
 def test_a_record_of_many_agents_is_small() -> None:
-    """Three hundred candidates for a hundred groups, with a thousand clients that tell them what they read."""
+    """The record of 300 candidates for a hundred groups, with a thousand clients that post to them, is small."""
     present = {
         f"orders-{number:05}-7d9f8b6c5-x2x4z-00000000-0000-0000-0000-000000000000": Advertisement(
             identity=f"orders-{number:05}-7d9f8b6c5-x2x4z",

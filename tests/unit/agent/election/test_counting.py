@@ -1,4 +1,4 @@
-"""What an agent counts: each group by one agent, and what a client tells of itself by the agent that it tells."""
+"""What an agent counts: each group is counted by one agent, and a client's posts by the agent that gets them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ presences = st.dictionaries(
 
 
 def claims(verdict: Verdict) -> Claims:
-    """What follows from a verdict."""
+    """The claims of a verdict."""
     given: tuple[str | Told, ...] = (*verdict.active, *verdict.told)
     held = {what: Claim(what=what, term=verdict.term, since=0.0) for what in given}
     return Claims(held, duties=verdict.counting, elsewhere=verdict.elsewhere)
 
 
 def measures(presence: Advertisement, group: str) -> bool:
-    """Whether an agent looks at a group at all."""
+    """Whether an agent polls a group at all."""
     if not any(duty.startswith("observe") for duty in presence.duties):
         return lead(group) in presence.duties
     return any(
@@ -43,7 +43,7 @@ def measures(presence: Advertisement, group: str) -> bool:
 
 @given(presences)
 def test_each_group_is_counted_by_one_agent_that_measures_it(present: dict[str, Advertisement]) -> None:
-    """However patterns overlap; by none at most where an agent may lead a group that it does not measure."""
+    """Overlapping patterns change nothing; if a leader does not measure the group, it may be counted by none."""
     verdicts = choose(present, 1)
     for group in GROUPS:
         counting = [member for member, verdict in verdicts.items() if claims(verdict).of_group(group) is not None]
@@ -56,7 +56,7 @@ def test_each_group_is_counted_by_one_agent_that_measures_it(present: dict[str, 
 
 @given(presences)
 def test_what_a_client_tells_is_counted_by_one_agent(present: dict[str, Advertisement]) -> None:
-    """By one that it tells; the agent that counts the group leaves it out."""
+    """An agent that gets the posts counts them, and the agent that counts the group leaves them out."""
     verdicts = choose(present, 1)
     for told in {one for presence in present.values() for one in presence.told}:
         counting = [member for member, verdict in verdicts.items() if claims(verdict).of_member(*told)]
@@ -68,7 +68,7 @@ def test_what_a_client_tells_is_counted_by_one_agent(present: dict[str, Advertis
 
 
 def test_leading_goes_before_patterns_and_the_longest_pattern_first() -> None:
-    """One agent leads and observes all, another observes some."""
+    """The agent that may lead a group counts it; else the one with the longest pattern does."""
     verdicts = choose(
         {
             "a": Advertisement(identity="a", duties=(lead("orders"), observe("*"))),
@@ -82,7 +82,7 @@ def test_leading_goes_before_patterns_and_the_longest_pattern_first() -> None:
 
 
 def test_alone_an_agent_counts_everything_and_before_an_election_nothing() -> None:
-    """Members included."""
+    """Alone an agent counts all groups and members, and before an election none."""
     assert EVERYTHING.of_group("any") in EVERYTHING.of_member("any", "m")
     assert EVERYTHING.any_duty
     assert NOTHING.of_group("any") is None

@@ -1,4 +1,4 @@
-"""What the election tells Prometheus."""
+"""The election's metrics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def shown(election: Election | None) -> dict[str, float]:
 
 
 def test_an_elected_agent_tells_what_it_is_for() -> None:
-    """How many took part, what it holds, and whose racks it knows."""
+    """The metrics are the number of agents, the agent's responsibilities, and the hosts whose racks it knows."""
     election = Election(SETTINGS, presence=Advertisement(identity="a"))
     election._reader.stop()  # nothing is to be connected
     assert shown(election) == {
@@ -51,7 +51,7 @@ def test_an_elected_agent_tells_what_it_is_for() -> None:
 
 
 def test_an_agent_that_acts_alone_says_so() -> None:
-    """Without a group for it, and where the brokers refuse it."""
+    """An agent acts alone without an election, and if the brokers refuse it."""
     assert shown(None)["acts_alone"] == 1
     election = Election(SETTINGS, presence=Advertisement(identity="a"))
     election._refuse("not allowed")

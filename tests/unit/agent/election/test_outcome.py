@@ -1,4 +1,4 @@
-"""What follows from an election and from what agents outside say: claims and racks."""
+"""The result of an election and of what outside agents report: claims and racks."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ class SimulatedReader:
         self.active = False
 
     def follow(self, *, active: bool) -> None:
-        """Take note."""
+        """Store whether the agent is active."""
         self.active = active
 
     def is_fresh(self) -> bool:
-        """As the test says."""
+        """The value that the test sets."""
         return self.fresh
 
     def read(self, *presences: Advertisement) -> None:
-        """Agents outside say this now."""
+        """Read these advertisements of outside agents."""
         members = tuple(
             DescribedAgent(id=str(number), instance_id=None, metadata=encode(one), assignment=b"")
             for number, one in enumerate(presences)
@@ -39,7 +39,7 @@ class SimulatedReader:
 
 
 def test_claims_go_on_while_the_agent_stays_the_same_member() -> None:
-    """One that was given up meanwhile counts anew: another agent may have counted."""
+    """A claim that was lost in between starts anew, because another agent may have counted."""
     outcome = Outcome(SimulatedReader())
     outcome.elected(ACTIVE, "m")
     first = outcome.claims.of_group("orders")
@@ -51,7 +51,7 @@ def test_claims_go_on_while_the_agent_stays_the_same_member() -> None:
 
 
 def test_groups_are_counted_once_those_outside_are_known() -> None:
-    """What clients tell one of them is left out from the start."""
+    """Members that post to an outside agent are excluded from the start."""
     reader = SimulatedReader(fresh=False)
     outcome = Outcome(reader)
     outcome.elected(ACTIVE, "m")
@@ -69,7 +69,7 @@ def test_groups_are_counted_once_those_outside_are_known() -> None:
 
 
 def test_what_clients_tell_outside_is_left_out_as_soon_as_it_is_read() -> None:
-    """Claims that do not leave it out hold no more; the right to count the group itself goes on."""
+    """Claims without the exclusion end; the claim to the group itself stays."""
     reader = SimulatedReader()
     outcome = Outcome(reader)
     outcome.elected(ACTIVE, "m")
@@ -83,7 +83,7 @@ def test_what_clients_tell_outside_is_left_out_as_soon_as_it_is_read() -> None:
 
 
 def test_an_agent_leaves_out_only_what_it_might_count() -> None:
-    """Of a thousand sidecars it need not know what clients of other groups tell them."""
+    """Of a thousand sidecars it needs only the posts of clients in groups that it may count."""
     reader = SimulatedReader()
     reader.read(Advertisement(told=(("orders", "m1"), ("payments", "m2"))))
     outcome = Outcome(reader)
@@ -94,7 +94,7 @@ def test_an_agent_leaves_out_only_what_it_might_count() -> None:
 
 
 def test_an_address_that_two_say_to_be_in_two_racks_says_nothing() -> None:
-    """Whether one of them is in the election or not."""
+    """An address in two racks is ignored, whether or not one of its agents is in the election."""
     reader = SimulatedReader()
     reader.read(Advertisement(rack="rack-a", addresses=("10.0.0.1", "10.0.0.2")))
     outcome = Outcome(reader)
@@ -103,7 +103,7 @@ def test_an_address_that_two_say_to_be_in_two_racks_says_nothing() -> None:
 
 
 def test_one_that_is_displaced_or_waits_is_active_for_nothing() -> None:
-    """It counts nothing, knows no rack, and what it had counts for nothing when it comes back as the same member."""
+    """A displaced agent counts nothing and knows no racks; if the same member returns, its old claims are void."""
     reader = SimulatedReader()
     outcome = Outcome(reader)
     outcome.elected(ACTIVE.model_copy(update={"racks": {"10.0.0.1": "rack-b"}}), "m")

@@ -1,4 +1,4 @@
-"""Who takes part in the election and who waits outside."""
+"""Which agents take part in the election, and which wait outside."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def described(present: dict[str, Advertisement], *, stable: bool = True) -> Desc
 
 
 def agents(count: int, *duties: str) -> dict[str, Advertisement]:
-    """So many members with these duties."""
+    """This many members with these responsibilities."""
     return {f"m{number:02}": Advertisement(identity=f"i{number:02}", duties=duties) for number in range(count)}
 
 
 def test_everybody_takes_part_while_there_is_room() -> None:
-    """Also one that can do nothing: its rack is told so."""
+    """An agent without responsibilities may take part too, so that its rack is known."""
     assert place_for(Advertisement(identity="new"), described(agents(ROOM - 1, ORDERS))) is Place.INSIDE
     assert place_for(Advertisement(identity="new"), described(agents(ROOM, ORDERS))) is Place.OUTSIDE
 
 
 def test_one_that_is_needed_takes_part_though_there_is_no_room() -> None:
-    """Each duty has an active agent and two that stand by, if so many can do it."""
+    """Each responsibility gets an active agent and two standbys, if that many agents can do it."""
     fleet = agents(ROOM, ORDERS)
     new = Advertisement(identity="new", duties=(PAYMENTS,))
     for number in range(CANDIDATES):
@@ -70,13 +70,13 @@ def test_one_that_is_needed_takes_part_though_there_is_no_room() -> None:
 
 
 def test_one_that_was_inside_goes_back() -> None:
-    """Started again within its session it keeps what it was active for."""
+    """After a restart within its session an agent keeps the responsibilities for which it was active."""
     fleet = agents(ROOM + 5, ORDERS)
     assert place_for(Advertisement(identity="i03", duties=(ORDERS,)), described(fleet)) is Place.INSIDE
 
 
 def test_while_the_group_rebalances_nobody_knows_who_is_needed() -> None:
-    """One that can do nothing is not, in any case."""
+    """An agent is undecided then; one without responsibilities is not needed in any case."""
     hidden = described(agents(ROOM, ORDERS), stable=False)
     assert place_for(Advertisement(identity="new", duties=(PAYMENTS,)), hidden) is Place.UNDECIDED
     assert place_for(Advertisement(identity="new"), hidden) is Place.OUTSIDE
@@ -84,7 +84,7 @@ def test_while_the_group_rebalances_nobody_knows_who_is_needed() -> None:
 
 @given(fleets)
 def test_the_election_keeps_whom_it_needs_and_no_more(present: dict[str, Advertisement]) -> None:
-    """Each duty keeps its candidates and its active agent; who is sent away would not come back at once."""
+    """Each responsibility keeps its candidates and its active agent; an agent sent away would not return at once."""
     verdicts = choose(present, 1)
     kept = {member: presence for member, presence in present.items() if not verdicts[member].waits}
     assert not any(verdict.waits and verdict.active for verdict in verdicts.values())
@@ -106,7 +106,7 @@ def test_an_election_without_those_sent_away_sends_nobody_away(present: dict[str
 
 
 def test_agents_outside_share_many_small_groups() -> None:
-    """Two thousand of them, about evenly, each always in the same one and with a short name of its own."""
+    """Two thousand agents are spread about evenly; each has always the same group, and a short name of its own."""
     names = [f"orders-7d9f8b6c5-{number:05}" for number in range(2_000)]
     groups = [waiting_group("samerack", name) for name in names]
     assert set(groups) == set(waiting_groups("samerack"))
@@ -117,6 +117,6 @@ def test_agents_outside_share_many_small_groups() -> None:
 
 
 def test_the_larger_the_election_the_rarer_it_is_looked_at() -> None:
-    """Its description is as large; a look comes within bounds, and not for all at the same time."""
+    """The pause grows with the size of the description, within bounds, and differs between agents."""
     assert [look_pause(members, 0.5) for members in (0, 16, 60, 1000)] == [10, 32, 120, 300]
     assert (look_pause(16, 0.0), look_pause(16, 1.0)) == (16, 48)

@@ -1,4 +1,4 @@
-"""What an active agent knows of those outside, from what brokers show of their groups."""
+"""What an active agent knows of outside agents, from the descriptions of their groups."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ A, B = "samerack-waiting-00", "samerack-waiting-01"
 
 
 def said(rack: str, *addresses: str, told: tuple[tuple[str, str], ...] = ()) -> bytes:
-    """What an agent says outside."""
+    """The advertisement of an outside agent."""
     return encode(Advertisement(rack=rack, addresses=addresses, told=told))
 
 
@@ -26,12 +26,12 @@ def group(*members: tuple[str, bytes, bytes], stable: bool = True) -> DescribedA
 
 
 def registry() -> Registry:
-    """Of two groups."""
+    """A registry of two groups."""
     return Registry("samerack", (A, B))
 
 
 def test_racks_of_all_groups_are_known() -> None:
-    """Those of the election's members as well; an address of two racks says nothing."""
+    """Racks of the election's members are known too; an address in two racks is ignored."""
     known = registry()
     verdict = encode(Verdict(term=1, agents=1))
     known.take("samerack", group(("m", said("rack-a", "10.0.0.1"), verdict)), asked_at=1)
@@ -44,7 +44,7 @@ def test_racks_of_all_groups_are_known() -> None:
 
 
 def test_what_was_handed_out_counts_while_a_group_rebalances() -> None:
-    """Brokers hide metadata then; one that was handed nothing yet is remembered, and the group is not complete."""
+    """Brokers hide metadata then, so assignments count; without one, old data stay, and the group is incomplete."""
     known = registry()
     told = (("orders", "m1"),)
     for name in (A, B):
@@ -62,7 +62,7 @@ def test_what_was_handed_out_counts_while_a_group_rebalances() -> None:
 
 
 def test_nothing_is_complete_before_every_group_was_seen() -> None:
-    """One that this agent may not see counts as seen, and empty."""
+    """A group that this agent may not describe counts as seen, and empty."""
     known = registry()
     known.take(A, group(), asked_at=1)
     assert known.complete_since() == float("-inf")
@@ -71,7 +71,7 @@ def test_nothing_is_complete_before_every_group_was_seen() -> None:
 
 
 def test_an_agent_that_moves_keeps_its_rack_meanwhile() -> None:
-    """From one group to another it is in none for a moment; gone for longer, its address is free for another rack."""
+    """A moving agent is in no group for a moment; after a longer time its address may have another rack."""
     known = registry()
     known.take(A, group(("m", said("rack-a", "10.0.0.1"), b"")), asked_at=1)
     known.sum_up(1)
@@ -87,7 +87,7 @@ def test_an_agent_that_moves_keeps_its_rack_meanwhile() -> None:
 
 
 def test_what_clients_tell_outside_is_all_that_was_ever_said() -> None:
-    """A member says one thing and was handed another for a moment: both are left out by those who count groups."""
+    """If a member's metadata and assignment differ for a moment, both are excluded from counting."""
     known = registry()
     member = ("m", said("", told=(("orders", "m1"),)), said("", told=(("orders", "m2"),)))
     known.take(A, group(member), asked_at=1)
@@ -97,7 +97,7 @@ def test_what_clients_tell_outside_is_all_that_was_ever_said() -> None:
 
 
 def test_nonsense_is_no_agent_of_any_rack() -> None:
-    """A stranger among those outside changes nothing."""
+    """Invalid metadata of outside members changes nothing."""
     known = registry()
     known.take(A, group(("m", b"\xff\x00", b"[]"), ("n", b'{"rack": 7}', b"")), asked_at=1)
     known.sum_up(1)

@@ -1,4 +1,4 @@
-"""What a rebalance began with, by two pictures and what is known: a table of cases, and what holds for all."""
+"""The cause of a rebalance by two snapshots and other facts: a table of cases, and properties of all."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ A, B = frozenset({"a"}), frozenset({"b"})
 
 
 def seen(name: str, *numbers: int, static: bool = False, topics: frozenset[str] = T) -> tuple[str, MemberSeen]:
-    """A member that is called `client-NAME` and owns these partitions of t."""
+    """A member with client id `client-NAME` that owns these partitions of t."""
     owned = frozenset(("t", number) for number in numbers)
     return name, MemberSeen(client_id=f"client-{name}", static=static, topics=topics, owned=owned)
 
 
 def picture(*members: tuple[str, MemberSeen], cooperative: bool = False, count: int = 4) -> GroupSnapshot:
-    """A group that reads t, with so many partitions."""
+    """A group that reads t, which has this many partitions."""
     return GroupSnapshot(members=dict(members), cooperative=cooperative, partitions={"t": count})
 
 
@@ -79,12 +79,12 @@ RELEASED = {("t", 3): Released(owner="b", at=10.0)}
     ],
 )  # fmt: skip
 def test_causes(before: GroupSnapshot | None, after: GroupSnapshot | None, known: Known, cause: Cause) -> None:
-    """One row, one case."""
+    """Each row has the expected cause."""
     assert cause_of(before, after, known).cause == cause
 
 
 def test_who_came_and_went_is_named_whatever_the_cause() -> None:
-    """By client id, in order; who only passed through came too."""
+    """Joined and left members are named by client id, in order; those that were only seen in between joined too."""
     after = picture(seen("a", 0, 1), seen("d", 2), seen("c", 3))
     found = cause_of(TWO, after, Known(ours="racks-changed", passing={"e": "client-e", "a": "client-a"}))
     assert (found.joined, found.left) == (("client-c", "client-d", "client-e"), ("client-b",))
@@ -109,12 +109,12 @@ def test_pauses(
     begun: float | None,
     seconds: float | None,
 ) -> None:
-    """Eager members pause for the whole rebalance, cooperative ones for what moves, or was left by who is gone."""
+    """Eager members pause for the whole rebalance, cooperative ones for moved partitions and those of gone members."""
     assert pause(before, after, released, begun=begun, ended=12.0) == seconds
 
 
 def test_what_is_given_up_waits_until_somebody_has_it() -> None:
-    """Since the end of the round in which its owner let go, over further rounds; a partition that is gone does not."""
+    """The pause lasts from the end of the revoking round until an owner exists; a removed partition has none."""
     first = release(replace(TWO, cooperative=True), WITHHELD, {}, ended=10.0)
     assert first == RELEASED
     assert release(WITHHELD, WITHHELD, first, ended=11.0) == RELEASED
@@ -128,7 +128,7 @@ def test_what_is_given_up_waits_until_somebody_has_it() -> None:
 
 
 def test_a_move_counts_once_though_it_takes_two_rounds() -> None:
-    """Not where the partition is given up, but where another takes it."""
+    """A move counts where the partition gets its new owner, not where it is revoked."""
     assert moved(replace(TWO, cooperative=True), WITHHELD, {}) == 0
     assert moved(WITHHELD, TAKEN, RELEASED) == 1
     assert moved(WITHHELD, replace(TWO, cooperative=True), RELEASED) == 0
@@ -139,7 +139,7 @@ NAMES = st.sampled_from(["a", "b", "c", "d"])
 
 @st.composite
 def pictures(draw: st.DrawFn) -> GroupSnapshot:
-    """Some members; each of four partitions with one of them or nobody."""
+    """Some members; each of four partitions is owned by one of them or by none."""
     names = draw(st.sets(NAMES))
     owners = draw(st.lists(st.sampled_from([None, *sorted(names)]), min_size=4, max_size=4))
     members = [seen(name, *(n for n, owner in enumerate(owners) if owner == name)) for name in sorted(names)]
@@ -153,7 +153,7 @@ def pictures(draw: st.DrawFn) -> GroupSnapshot:
     signs=st.builds(Signs, silent=st.frozensets(NAMES), alive=st.frozensets(NAMES)),
 )
 def test_what_holds_for_all(before: GroupSnapshot, after: GroupSnapshot, ours: str, signs: Signs) -> None:
-    """Ours is ours; whoever went or came is named and is the cause; nothing else blames a member."""
+    """The agent's own request is the cause; otherwise members that left or joined are named and are the cause."""
     found = cause_of(before, after, Known(ours=ours, signs=signs))
     gone, came = before.members.keys() - after.members.keys(), after.members.keys() - before.members.keys()
     assert found.left == tuple(sorted(f"client-{name}" for name in gone))
@@ -168,7 +168,7 @@ def test_what_holds_for_all(before: GroupSnapshot, after: GroupSnapshot, ours: s
 
 @given(before=pictures(), after=pictures(), begun=st.floats(0, 10))
 def test_no_pause_is_longer_than_what_was_seen(before: GroupSnapshot, after: GroupSnapshot, begun: float) -> None:
-    """A pause lies within the rebalance unless a round before had given something up."""
+    """A pause lies within the rebalance, unless an earlier round revoked partitions."""
     seconds = pause(before, after, {}, begun=begun, ended=10.0)
     assert seconds is None or 0 <= seconds <= 10.0 - begun
     assert 0 <= moved(before, after, {}) <= len(before.owners().keys() & after.owners().keys())

@@ -51,7 +51,7 @@ MADE.add("worker", action="replaced", reason="exit code -9")
 
 @pytest.fixture(autouse=True)
 def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables as on a wide screen, in one time zone."""
+    """Set a wide screen and one time zone."""
     monkeypatch.setenv("COLUMNS", "160")
     monkeypatch.setenv("TZ", "UTC")
     time.tzset()
@@ -59,7 +59,7 @@ def _wide(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """An agent's address."""
+    """The address of an agent."""
     routes = web_api.routes(reports(busy(), events=MADE))
     server = WebServer(application(Metrics(), healthy=dict, ready=dict, more=routes), host="127.0.0.1", port=0)
     server.start()
@@ -75,7 +75,7 @@ def run(*arguments: str) -> tuple[int, str, str]:
 
 
 def test_the_table_says_what_why_and_with_what_effect(url: str) -> None:
-    """The newest last, names from outside without what could steer the terminal."""
+    """The newest event is last, and names are printed without control characters."""
     code, out, _ = run("--url", url)
     assert code == 0
     assert re.search(
@@ -87,10 +87,10 @@ def test_the_table_says_what_why_and_with_what_effect(url: str) -> None:
 
 
 def test_of_one_group_of_a_kind_since_and_no_more_than(url: str) -> None:
-    """Each option leaves out what is not asked for; JSON has the newest first."""
+    """Each option filters events; JSON has the newest first."""
 
     def kinds(*arguments: str) -> list[str]:
-        """Of the events in the answer."""
+        """The kinds of the events in the answer."""
         code, out, _ = run("--url", url, "--json", *arguments)
         assert code == 0
         return [event["kind"] for event in json.loads(out)["events"]]
@@ -105,7 +105,7 @@ def test_of_one_group_of_a_kind_since_and_no_more_than(url: str) -> None:
 
 
 def test_the_file_of_an_agent_that_is_gone_tells_the_same(url: str, tmp_path: Path) -> None:
-    """Filters too."""
+    """A file gives the same events as the agent, with the same filters."""
     with Store(tmp_path / "events.db", most=9, days=1) as store:
         store.add(reversed(MADE.latest()))
     for arguments in ((), ("orders",), ("-k", "decision"), ("--since", "1h"), ("-n", "1")):
@@ -115,7 +115,7 @@ def test_the_file_of_an_agent_that_is_gone_tells_the_same(url: str, tmp_path: Pa
 
 @pytest.mark.parametrize("command", [one for one in blocks() if one.words[:2] == ("samerack", "events")], ids=str)
 def test_the_commands_of_the_documentation_work(command: Command, url: str, tmp_path: Path) -> None:
-    """As they stand, with this agent, or this file, for the one that is shown."""
+    """The documented commands work, with this agent or this file in place of the one shown."""
     with Store(tmp_path / "events.db", most=9, days=1) as store:
         store.add(MADE.latest())
     words = list(command.words[2:])
@@ -139,14 +139,14 @@ def test_the_commands_of_the_documentation_work(command: Command, url: str, tmp_
     ],
 )
 def test_what_is_wrong_is_one_line(arguments: tuple[str, ...], code: int, part: str) -> None:
-    """Exit code 2 for wrong input, 1 where there is nothing to ask."""
+    """Wrong input has exit code 2, a missing file exit code 1, and both print one line."""
     exit_code, out, err = run(*arguments)
     assert (exit_code, out, len(err.splitlines())) == (code, "", 1)
     assert part in err
 
 
 def test_no_agent_is_exit_code_1() -> None:
-    """With what to do."""
+    """Without an agent the exit code is 1, and the message says what to do."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         code, _, err = run("-s", f"web.port={taken.getsockname()[1]}")
@@ -155,7 +155,7 @@ def test_no_agent_is_exit_code_1() -> None:
 
 
 def test_moments() -> None:
-    """Lengths of time before now, and moments in the reader's time zone or another."""
+    """Times are lengths before now, or dates in the local time zone or a given one."""
     assert [moment(text, 1e6) for text in ("90s", "15m", "3h", "1.5d", "1w")] == [
         999_910.0,
         999_100.0,
@@ -170,7 +170,7 @@ def test_moments() -> None:
 
 
 def test_events_in_words() -> None:
-    """Short, and nothing of what is not known."""
+    """The text is short, and leaves out what is not known."""
     events = EventLog()
     bare = events.add("rebalance", "orders", cause="unknown")
     assert (happened(bare), reason(bare), figures(bare)) == ("rebalance", "not known", "")
@@ -183,7 +183,7 @@ def test_events_in_words() -> None:
 
 
 def test_each_agent_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Named by what tells agents of one machine apart, the same after a restart; or as the settings say."""
+    """The file name differs between agents of one machine and is the same after a restart, unless it is set."""
 
     def path(state: str = "/state", **settings: object) -> str:
         made = Settings.model_validate({"kafka": {"bootstrap.servers": "h:1"}, "groups": ["orders"], **settings})

@@ -1,4 +1,4 @@
-"""One group as a look, as a plan and as measured: the same picture, so that nothing differs but what has changed."""
+"""One group as polled, as planned and as measured: equal snapshots, so that only real changes differ."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ VIEW = GroupView(
 
 
 def test_a_look_a_plan_and_measuring_show_the_same() -> None:
-    """An agent beside the members is in none of them."""
+    """An agent in the group is in none of them."""
     look = of_view(VIEW, cooperative=("cooperative-sticky",), partitions=COUNTS)
     clients = clients_of(VIEW.members, agent="samerack")
     assert clients == {"one": "client-one", "two": "client-two"}
@@ -66,7 +66,7 @@ def test_a_look_a_plan_and_measuring_show_the_same() -> None:
 
 
 def test_a_plan_for_members_that_nobody_looked_at() -> None:
-    """Their client ids are read from their member ids; what is withheld has no owner."""
+    """Client ids are read from member ids, and a withheld partition has no owner."""
     withheld = np.where(MADE.number_of == 1, np.int32(-1), MADE.owner)
     picture = of_plan(MADE, withheld, clients={}, cooperative=True)
     assert picture.members["one"].client_id == client_id_of("one")
@@ -74,7 +74,7 @@ def test_a_plan_for_members_that_nobody_looked_at() -> None:
 
 
 def test_the_share_of_what_members_own() -> None:
-    """By weight, and unknown where the group is."""
+    """The share is by weight, and unknown for an unknown group."""
     assert share_of(MADE) == pytest.approx(0.0)
     assert share_of(problem(((A,), (A,)), {"one": B}, {"one": [0, 1]})) == pytest.approx(1.0)
     assert share_of(None) is None

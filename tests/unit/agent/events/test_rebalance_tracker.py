@@ -1,4 +1,4 @@
-"""Measured groups as pictures, and members that commit or do not."""
+"""Measured groups as snapshots, and members that commit or do not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.unit.agent.measured import A, B, C, group, snapshot
 
 
 def partition(number: int, committed: int | None, *, lag: int = 5, member: str = "m1") -> PartitionTraffic:
-    """One of t."""
+    """A partition of t."""
     return PartitionTraffic(
         topic="t",
         number=number,
@@ -31,7 +31,7 @@ def partition(number: int, committed: int | None, *, lag: int = 5, member: str =
 
 
 def silent(looks: Sequence[tuple[float, int | None, int]], at: float) -> bool:
-    """Whether the owner of one partition was, after looks at its (time, committed offset, lag)."""
+    """Whether the owner of one partition is silent, after polls of its (time, committed offset, lag)."""
     commits = Commits()
     for when, offset, lag in looks:
         commits.look([partition(0, offset, lag=lag)], {"m1": "key"}, when)
@@ -52,12 +52,12 @@ def silent(looks: Sequence[tuple[float, int | None, int]], at: float) -> bool:
     ids=["long still", "not long", "nothing to read", "its rhythm", "beyond its rhythm", "new records", "no commits"],
 )
 def test_who_does_not_commit(looks: list[tuple[float, int | None, int]], at: float, is_silent: bool) -> None:  # noqa: FBT001 - a column of the table
-    """Unusually long, although there was more to read."""
+    """A member is silent if it does not commit for an unusually long time although it has lag."""
     assert silent(looks, at) is is_silent
 
 
 def test_one_partition_that_goes_on_is_a_sign_of_life() -> None:
-    """A stuck partition is no dead member, and another owner begins anew."""
+    """One stuck partition does not make a member dead, and another owner starts anew."""
     commits = Commits()
     for when in range(10):
         commits.look([partition(0, 1), partition(1, when)], {}, when)
@@ -67,7 +67,7 @@ def test_one_partition_that_goes_on_is_a_sign_of_life() -> None:
 
 
 def test_a_rebalance_is_no_rhythm() -> None:
-    """Nobody commits in it: a member that dies soon afterwards is seen to be silent all the same."""
+    """The pause in commits of a rebalance does not count: a member that dies soon afterwards is found silent."""
     commits = Commits()
     for when, committed in ((0, 1), (1, 2), (5, 3), (6, 4)):
         if when == 5:
@@ -77,7 +77,7 @@ def test_a_rebalance_is_no_rhythm() -> None:
 
 
 def test_who_has_committed_within_the_shortest_session_is_alive() -> None:
-    """Counted from the look that the commit was not there at yet; a first look and an idle member tell nothing."""
+    """The time starts at the last poll without the commit; a first poll and an idle member prove nothing."""
     commits = Commits()
     for when, one, other in ((0, 1, 7), (5, 2, 7), (10, 2, 7)):
         commits.look([partition(0, one), partition(1, other, lag=0, member="m2")], {}, when)
@@ -85,7 +85,7 @@ def test_who_has_committed_within_the_shortest_session_is_alive() -> None:
 
 
 class Measured:
-    """A chronicle that is told of one group."""
+    """A tracker that measures one group."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -93,24 +93,24 @@ class Measured:
         self.chronicle = RebalanceTracker(self.events, cooperative=(), clock=lambda: self.now)
 
     def take(self, measured: GroupTraffic) -> None:
-        """Five seconds later."""
+        """Pass a measurement five seconds later."""
         self.now += 5
         taken: TrafficSnapshot = replace(snapshot(measured), cluster=ClusterView(brokers={}, topics={}))
         self.chronicle.take(Published(snapshot=taken, totals={}))
 
     def causes(self) -> list[str]:
-        """The oldest first."""
+        """All causes, the oldest first."""
         return [event.cause for event in reversed(self.events.latest())]
 
 
 def owned(measured: GroupTraffic, owners: str) -> GroupTraffic:
-    """With these owners of its partitions, a digit each."""
+    """The group with these owners of its partitions, a digit each."""
     partitions = tuple(partition(number, 9, lag=0, member=f"m{digit}") for number, digit in enumerate(owners))
     return replace(measured, partitions=partitions)
 
 
 def test_measured_groups_are_compared() -> None:
-    """What differs between two looks is told; a look during the rebalance gives its duration."""
+    """A difference between two polls is a rebalance; a poll during it gives its duration."""
     measured = Measured()
     three = owned(group(), "112233")
     measured.take(three)
@@ -127,7 +127,7 @@ def test_measured_groups_are_compared() -> None:
 
 
 def test_groups_that_are_gone_are_forgotten() -> None:
-    """But for those that the agent is to lead: what it knows of them goes on."""
+    """Groups that are gone are forgotten, except those that the agent is to lead."""
     measured = Measured()
     measured.chronicle.of("orders")
     for name in ("orders", "payments", "reports"):
@@ -139,7 +139,7 @@ def test_groups_that_are_gone_are_forgotten() -> None:
 
 
 def test_while_the_agent_is_inside_it_knows_better() -> None:
-    """Nothing is told of looks, until it leaves."""
+    """Polls from outside report nothing while the agent is a member, and do so once it has left."""
     measured = Measured()
     measured.take(owned(group(), "112233"))
     rebalances = measured.chronicle.of("orders")

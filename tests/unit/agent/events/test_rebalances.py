@@ -1,4 +1,4 @@
-"""Rebalances as a member sees them and as looks from outside show them: each told once, with what it began with."""
+"""Rebalances as a member and polls from outside see them: each is reported once, with its cause."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ONE = picture(seen("a", 0, 1, 2, 3))
 
 
 class Group:
-    """One group's rebalances, on a clock of its own."""
+    """The rebalances of one group, with a clock of their own."""
 
     def __init__(self, events: EventLog | None = None) -> None:
         self.now = 100.0
@@ -23,15 +23,15 @@ class Group:
         self.rebalances: Rebalances = RebalanceTracker(self.events, cooperative=(), clock=lambda: self.now).of("orders")
 
     def told(self) -> list[Event]:
-        """The oldest first."""
+        """All events, the oldest first."""
         return list(reversed(self.events.latest()))
 
     def told_of(self, *names: str) -> list[tuple[Any, ...]]:
-        """These fields of each."""
+        """These fields of each event."""
         return [tuple(getattr(event, name) for name in names) for event in self.told()]
 
     def led(self, generation: int, plan: Any = TWO, *, seconds: float = 1.0) -> None:
-        """The agent hears of a rebalance, and gives the group this."""
+        """Let the agent lead a rebalance with this assignment as its result."""
         self.rebalances.begins(self.now)
         self.now += seconds
         given = Plan(picture=plan, share_before=0.5, share_after=0.25, assignor="optimal", failure="")
@@ -39,14 +39,14 @@ class Group:
         self.now += 10
 
     def enter(self, generation: int) -> None:
-        """The agent joins as a new member and leads."""
+        """Let the agent join as a new member and lead."""
         self.rebalances.enters()
         self.rebalances.begins(self.now, ours="joined")
         self.led(generation)
 
 
 def test_each_generation_is_told_once_with_cause_duration_and_cost() -> None:
-    """The agent joins, a member leaves, and the agent asks for another assignment."""
+    """The agent joins, a member leaves, and the agent asks for another assignment: each is reported once."""
     group = Group()
     group.enter(7)
     group.led(8, ONE, seconds=2.0)
@@ -64,7 +64,7 @@ def test_each_generation_is_told_once_with_cause_duration_and_cost() -> None:
 
 
 def test_the_same_generation_is_no_rebalance() -> None:
-    """A new place in the broker's order, and a static member that is back, keep the generation."""
+    """A new place in the broker's order, and the return of a static member, keep the generation."""
     group = Group()
     group.enter(7)
     group.rebalances.begins(group.now)
@@ -75,7 +75,7 @@ def test_the_same_generation_is_no_rebalance() -> None:
 
 
 def test_an_agent_that_was_thrown_out_says_so() -> None:
-    """It did not see the rebalance without it, and caused the next one by joining again."""
+    """The evicted agent did not see the rebalance without it, and caused the next one by joining again."""
     group = Group()
     group.enter(7)
     group.rebalances.loses(group.now)
@@ -84,7 +84,7 @@ def test_an_agent_that_was_thrown_out_says_so() -> None:
 
 
 def test_a_rebalance_that_was_overtaken_is_told_with_what_overtook_it() -> None:
-    """Who left before it had anything began two generations, of which a member sees only the second through."""
+    """A member that leaves before its assignment causes two generations; other members see only the second."""
     group = Group()
     group.enter(7)
     group.rebalances.begins(group.now)
@@ -97,7 +97,7 @@ def test_a_rebalance_that_was_overtaken_is_told_with_what_overtook_it() -> None:
 
 
 def test_a_restarted_agent_goes_on_from_what_is_kept() -> None:
-    """Its place is the old one: no rebalance where the generation is the same, else those are told that it missed."""
+    """In the same place with the same generation there is no rebalance; else the missed ones are counted."""
     group = Group()
     group.enter(7)
     for generation, told in ((7, []), (10, [(10, "agent", 2)])):
@@ -111,7 +111,7 @@ def test_a_restarted_agent_goes_on_from_what_is_kept() -> None:
 
 
 def test_a_place_that_is_taken_up_without_knowing_of_former_times_is_no_rebalance() -> None:
-    """A stable group that has the agent's instance id does not rebalance when it comes back."""
+    """A stable group that has the agent's instance id does not rebalance when the agent returns."""
     group = Group()
     group.rebalances.enters()
     group.rebalances.begins(group.now)
@@ -121,7 +121,7 @@ def test_a_place_that_is_taken_up_without_knowing_of_former_times_is_no_rebalanc
 
 
 def test_what_was_begun_and_came_to_nothing_is_forgotten() -> None:
-    """The next rebalance is not laid at the agent's door, nor counted from then."""
+    """A request that caused no rebalance is neither the cause nor the start of the next one."""
     group = Group()
     group.enter(7)
     group.rebalances.begins(group.now, ours="takeover")
@@ -133,7 +133,7 @@ def test_what_was_begun_and_came_to_nothing_is_forgotten() -> None:
 
 
 def test_as_a_follower_the_outcome_is_looked_at() -> None:
-    """It is told with the look that knows what it costs, or with the second one."""
+    """A follower reports a rebalance with the first poll that has the share, or with the second poll."""
     group = Group()
     group.enter(7)
     for generation, share in ((8, 0.4), (9, None)):
@@ -147,7 +147,7 @@ def test_as_a_follower_the_outcome_is_looked_at() -> None:
 
 
 def test_a_rebalance_that_another_overtakes_is_told_all_the_same() -> None:
-    """Nobody could look at its outcome."""
+    """A rebalance is reported even if the next one starts before its outcome is polled."""
     group = Group()
     group.enter(7)
     for generation in (8, 9):
@@ -158,7 +158,7 @@ def test_a_rebalance_that_another_overtakes_is_told_all_the_same() -> None:
 
 
 def test_looks_from_outside_that_differ_are_a_rebalance() -> None:
-    """With its duration where a look fell into it, and who was only seen under way."""
+    """Two different polls are a rebalance, with its duration and passing members if a poll fell into it."""
     group = Group()
     looks = group.rebalances
     looks.stable(TWO, 100.0, share=0.5)
@@ -174,7 +174,7 @@ def test_looks_from_outside_that_differ_are_a_rebalance() -> None:
 
 
 def test_while_the_agent_is_a_member_measuring_is_not_heeded() -> None:
-    """It would tell the same rebalance twice."""
+    """Measurements during the agent's membership are ignored: they would report the same rebalance twice."""
     group = Group()
     group.enter(7)
     group.rebalances.stable(ONE, group.now, measured=True)
@@ -183,7 +183,7 @@ def test_while_the_agent_is_a_member_measuring_is_not_heeded() -> None:
 
 
 def test_what_was_looked_at_before_the_agent_left_does_not_count() -> None:
-    """The rebalance that its leaving causes is the agent's."""
+    """The rebalance that the agent causes by leaving has the agent as its cause."""
     group = Group()
     group.enter(7)
     group.rebalances.leaves(group.now)
@@ -197,7 +197,7 @@ def test_what_was_looked_at_before_the_agent_left_does_not_count() -> None:
 
 
 def test_a_group_first_seen_in_a_rebalance_has_its_next_one_told() -> None:
-    """What was before the first look is not known, so that rebalance is not told; what follows it is."""
+    """The rebalance under way at the first poll is not reported, since its start is unknown; the next one is."""
     group = Group()
     group.rebalances.moving({"a": "client-a"}, 100.0, measured=True)
     group.rebalances.stable(ONE, 100.5, measured=True)

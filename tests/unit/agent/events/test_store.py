@@ -1,4 +1,4 @@
-"""The file of events and who keeps it: bounds, versions, and everything that can be wrong with a file."""
+"""The file of events and its writer: bounds, versions, and everything that can be wrong with a file."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ def event(number: int, *, at: float | None = None) -> Event:
 
 
 def numbers(events: list[Event] | tuple[Event, ...]) -> list[int | None]:
-    """Their generations."""
+    """The generations of these events."""
     return [one.generation for one in events]
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    """Where nothing is yet, not even the folder."""
+    """A path of which neither the file nor the folder exists."""
     return tmp_path / "state" / "events.db"
 
 
 class Kept:
-    """A book and its keeper, which tries again soon."""
+    """An event log and its writer, which retries soon."""
 
     def __init__(self, path: Path, *, most: int = 100, most_waiting: int = 1_000) -> None:
         self.registry = CollectorRegistry()
@@ -67,11 +67,11 @@ class Kept:
         )
 
     def metric(self, name: str, **labels: str) -> float | None:
-        """The value of one."""
+        """The value of a metric."""
         return self.registry.get_sample_value(name, labels)
 
     def wait(self, holds: Callable[[], bool]) -> None:
-        """Until it holds; for five seconds at most."""
+        """Wait until it holds, for five seconds at most."""
         until = time.monotonic() + 5
         while not holds():
             assert time.monotonic() < until
@@ -80,7 +80,7 @@ class Kept:
 
 @contextmanager
 def kept(path: Path, **bounds: int) -> Iterator[Kept]:
-    """A keeper that runs."""
+    """A writer that runs."""
     made = Kept(path, **bounds)
     made.writer.start()
     yield made
@@ -90,7 +90,7 @@ def kept(path: Path, **bounds: int) -> Iterator[Kept]:
 
 
 def test_nobody_else_reads_what_happened(path: Path) -> None:
-    """The file, its log of changes and their index are this user's alone."""
+    """Only this user can read the file, its write-ahead log and the index of that log."""
     with Store(path, most=10, days=DAYS) as store:
         store.add([event(1)])
         rights = {one.name: one.stat().st_mode & 0o777 for one in path.parent.iterdir()}
@@ -99,7 +99,7 @@ def test_nobody_else_reads_what_happened(path: Path) -> None:
 
 
 def test_what_is_written_is_read_in_order_also_while_it_is_open(path: Path) -> None:
-    """All fields come back; the same event written twice is there once."""
+    """All fields are read back; an event that is written twice is stored once."""
     full = Event(at=5e9, group="orders", kind="rebalance", cause="member-left", left=("a",), seconds=0.5, missed=2)
     with Store(path, most=10, days=DAYS) as store:
         store.add([event(1), full])
@@ -110,7 +110,7 @@ def test_what_is_written_is_read_in_order_also_while_it_is_open(path: Path) -> N
 
 
 def test_the_oldest_go(path: Path) -> None:
-    """By number, and by age."""
+    """The oldest events are deleted, by number and by age."""
     with Store(path, most=3, days=DAYS) as store:
         store.add([event(0, at=time.time() - DAYS * 86_400 - 1), *map(event, range(1, 3))])
         assert numbers(store.events()) == [1, 2]
@@ -119,7 +119,7 @@ def test_the_oldest_go(path: Path) -> None:
 
 
 def test_an_older_file_goes_through_what_it_lacks(path: Path) -> None:
-    """Each step once, whatever is in the file stays."""
+    """An older file runs each missing step once, and its events stay; a newer file is refused."""
     with Store(path, most=9, days=DAYS) as store:
         store.add([event(1)])
     steps = (*STEPS, lambda connection: connection.execute("ALTER TABLE events ADD COLUMN more TEXT"))
@@ -133,7 +133,7 @@ def test_an_older_file_goes_through_what_it_lacks(path: Path) -> None:
 
 
 def test_a_step_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
-    """The next start tries again."""
+    """A step that fails changes nothing, and the next start tries again."""
 
     def fail(_: sqlite3.Connection) -> None:
         raise sqlite3.OperationalError("no")
@@ -145,14 +145,14 @@ def test_a_step_that_fails_leaves_the_file_as_it_was(path: Path) -> None:
 
 
 def test_two_agents_never_share_a_file(path: Path) -> None:
-    """The second is told; it may have the file once the first is gone."""
+    """A second agent is refused; it can open the file once the first has closed it."""
     with Store(path, most=9, days=DAYS), pytest.raises(StoreError, match="another agent writes to it"):
         Store(path, most=9, days=DAYS)
     Store(path, most=9, days=DAYS).close()
 
 
 def test_what_a_newer_version_wrote_in_this_schema_is_left_alone(path: Path) -> None:
-    """A kind that this version does not know is not shown, and does not make the file corrupt."""
+    """A kind of event that this version does not know is not shown, and does not make the file corrupt."""
     with Store(path, most=9, days=DAYS) as store:
         store.add([event(1)])
         with closing(sqlite3.connect(path)) as other, other:
@@ -162,7 +162,7 @@ def test_what_a_newer_version_wrote_in_this_schema_is_left_alone(path: Path) -> 
 
 
 def test_reading_what_is_no_store(tmp_path: Path) -> None:
-    """A missing file and any other are told apart."""
+    """A missing file and a file that is no database give different errors."""
     with pytest.raises(StoreError, match="is no file; give the path that the agent logs"):
         read(tmp_path / "none.db", 1)
     other = tmp_path / "other.db"
@@ -172,7 +172,7 @@ def test_reading_what_is_no_store(tmp_path: Path) -> None:
 
 
 def test_a_restart_remembers(path: Path) -> None:
-    """The book of the next process begins with what the last one knew, and its file goes on."""
+    """After a restart the event log starts with the stored events, and new ones go to the same file."""
     for number in range(2):
         with kept(path) as running:
             assert numbers(running.events.latest()) == list(reversed(range(number)))
@@ -183,7 +183,7 @@ def test_a_restart_remembers(path: Path) -> None:
 
 
 def test_a_corrupt_file_is_set_aside(path: Path) -> None:
-    """The agent goes on with an empty one, and the other can be looked at."""
+    """A corrupt file is renamed and kept, and the agent continues with an empty one."""
     path.parent.mkdir()
     path.write_bytes(b"not at all" * 1000)
     with kept(path) as running:
@@ -193,7 +193,7 @@ def test_a_corrupt_file_is_set_aside(path: Path) -> None:
 
 
 def test_without_a_place_to_write_events_stay_in_memory(tmp_path: Path) -> None:
-    """The agent works on, says so in a gap and a metric, and counts what it can never write."""
+    """The agent continues, reports a gap and a metric, and counts the events that it can never write."""
     (tmp_path / "file").touch()
     with kept(tmp_path / "file" / "state" / "events.db", most_waiting=2) as running:
         for number in range(4):
@@ -211,7 +211,7 @@ def test_without_a_place_to_write_events_stay_in_memory(tmp_path: Path) -> None:
 
 
 def test_a_locked_file_is_waited_for(path: Path) -> None:
-    """What happens meanwhile is written when the other is gone, after what the other wrote."""
+    """Events during another agent's lock are written once the lock is free, after those of the other."""
     other = Store(path, most=9, days=DAYS)
     other.add([event(1)])
     with kept(path) as running:
@@ -236,7 +236,7 @@ for number in range(100_000):
 
 
 def test_a_killed_writer_loses_nothing_that_it_wrote(path: Path) -> None:
-    """Two read while one writes; it dies in the middle, and its successor goes on with the same file."""
+    """A file can be read while it is written; after SIGKILL it has every written event, and can be continued."""
     with subprocess.Popen([sys.executable, "-c", _WRITER, str(path)], stdout=subprocess.PIPE, text=True) as writer:
         assert writer.stdout is not None
         for line in writer.stdout:
@@ -285,7 +285,7 @@ print(json.dumps({"trouble": trouble, "happened": number, "kept": len(read(path,
 
 
 def test_a_full_disk_is_waited_for(path: Path) -> None:
-    """Nothing is lost that fits into the queue: it is written once there is room again."""
+    """Events that fit into the queue are not lost: they are written once the disk has space again."""
     done = subprocess.run(
         [sys.executable, "-c", _FULL, str(path)], capture_output=True, text=True, timeout=60, check=True
     )
@@ -305,14 +305,14 @@ def test_a_full_disk_is_waited_for(path: Path) -> None:
     ],
 )
 def test_a_network_file_system_is_told_from_a_local_one(tmp_path: Path, place: str, named: str) -> None:
-    """By the mount that holds the path, whether or not the path is there yet."""
+    """The mount that holds the path decides, whether or not the path exists."""
     mounts = tmp_path / "mountinfo"
     mounts.write_text(_MOUNTS, encoding="utf-8")
     assert network_file_system(Path(place), mounts) == named
 
 
 def test_events_are_not_kept_on_a_network_file_system(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite's locks and shared memory do not work there; the message says so and what helps."""
+    """A network file system is refused: SQLite's locks and shared memory do not work there."""
     monkeypatch.setattr("agent.events.store.network_file_system", lambda _path: "nfs4 at /mnt/shared")
     with pytest.raises(
         StoreError, match=r"network file system \(nfs4 at /mnt/shared\).*events\.path a place on a local"

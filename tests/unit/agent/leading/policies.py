@@ -1,4 +1,4 @@
-"""Short ways to write down situations of a group, and a group that lives through decisions; no rules of its own."""
+"""Helpers that build conditions of a group, and a group with a series of decisions, without rules of their own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NIGHT = WindowSettings(cron="0 2 * * *", minutes=120)
 
 
 def cost(cross_rack: int, assigned: int = 100) -> Cost:
-    """A plan that reads so many of its partitions across racks."""
+    """A plan that reads this many of its partitions across racks."""
     return Cost(
         imbalance=0,
         sum_of_squares=0,
@@ -59,7 +59,7 @@ def situation(
 
 @dataclass(slots=True, kw_only=True)
 class Run:
-    """Decisions one after the other; the clock on the wall began at `wall` when the monotonic one was 0."""
+    """A series of decisions; the wall clock was at `wall` when the monotonic one was 0."""
 
     rules: Rules = RULES
     wall: float = MIDNIGHT
@@ -70,7 +70,7 @@ class Run:
         self.state = fresh(self.rules, self.now)
 
     def decide(self, case: GroupCondition, *, after: float = 0.0) -> Decision:
-        """What is decided so many seconds after the last decision."""
+        """The decision this many seconds after the last one."""
         self.now += after
         self.state, decision = decide(self.state, case, self.now, self.wall + self.now, self.rules)
         return decision

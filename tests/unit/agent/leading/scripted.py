@@ -52,7 +52,7 @@ def leader_of(broker: ScriptedBroker, group: str, metrics: Metrics) -> GroupLead
 
 
 def until(fact: Callable[[], bool], seconds: float = LONGEST_SECONDS) -> bool:
-    """Wait for a fact; whether it came."""
+    """Wait for a fact; True if it holds in time."""
     deadline = time.monotonic() + seconds
     while not fact():
         if time.monotonic() > deadline:

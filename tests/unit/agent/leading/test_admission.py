@@ -25,7 +25,7 @@ BESIDE = group(READER, OTHER, protocol="range")
 
 
 class Scene:
-    """An admission with a clock, brokers and a group type to choose."""
+    """An admission with a clock, brokers and a group type that tests set."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -49,23 +49,23 @@ class Scene:
         )
 
     def back_off(self, cause: Cause) -> None:
-        """As `agent.leading.leader` does it."""
+        """Start a back-off, as `agent.leading.leader` does."""
         self.admission.back_off.start(cause, RULES[cause].seen)
 
     def admits(self, view: GroupView) -> bool:
-        """Ask anew."""
+        """Ask again, without the last answer."""
         self.admission.forget()
         return self.admission.admits(view)
 
 
 @pytest.fixture
 def scene() -> Scene:
-    """Nothing speaks against the group yet."""
+    """A group that the agent may join."""
     return Scene()
 
 
 def test_while_a_pause_lasts_the_agent_observes(scene: Scene) -> None:
-    """It says why as long as that, and may be in the group again at its end."""
+    """During the pause the agent says why it observes; after it the agent may join again."""
     assert scene.admits(ALONE)
     scene.back_off(Cause.PLANS_FAILED)
     assert not scene.admits(ALONE)
@@ -77,7 +77,7 @@ def test_while_a_pause_lasts_the_agent_observes(scene: Scene) -> None:
 
 
 def test_a_foreign_protocol_is_remembered_while_a_pause_lasts(scene: Scene) -> None:
-    """The next consumers may come before its end, and nobody sees which protocols they offer until they have formed."""
+    """New consumers may come before its end, and their protocols are not visible until the group has formed."""
     scene.back_off(Cause.NO_SHARED_PROTOCOL)
     assert not scene.admits(group(READER, protocol="homegrown"))
     assert scene.foreign_protocols.of("orders") == "homegrown"
@@ -88,7 +88,7 @@ def test_a_foreign_protocol_is_remembered_while_a_pause_lasts(scene: Scene) -> N
 
 
 def test_a_foreign_agent_that_led_is_waited_for(scene: Scene) -> None:
-    """Before it has led, another agent in the group is no reason to stay out; afterwards it is, until it has gone."""
+    """Another agent in the group keeps this one out only if it has led, and until it has left."""
     assert scene.admits(BESIDE)
     scene.back_off(Cause.FOREIGN_AGENT)
     scene.now += RULES[Cause.FOREIGN_AGENT].first_seconds
@@ -99,7 +99,7 @@ def test_a_foreign_agent_that_led_is_waited_for(scene: Scene) -> None:
 
 
 def test_a_converted_group_is_left_alone_after_the_pause_too(scene: Scene) -> None:
-    """The reason is another then, and told as an event; when brokers call the group classic, the agent is back."""
+    """The reason is then the group type, also in an event; once the type is classic, the agent may join."""
     scene.back_off(Cause.CONVERTED)
     assert not scene.admits(ALONE)
     scene.now += RULES[Cause.CONVERTED].first_seconds
@@ -124,7 +124,7 @@ def _old(scene: Scene) -> None:
 def test_what_somebody_had_better_mend_is_trouble(
     scene: Scene, speak_against: Callable[[Scene], None], *, refused: bool
 ) -> None:
-    """It keeps the agent out and unready, for as long as it is so."""
+    """A missing permission or a too old broker keeps the agent out and unready, for as long as it lasts."""
     speak_against(scene)
     assert not scene.admits(ALONE)
     assert scene.admission.is_troubled
@@ -135,7 +135,7 @@ def test_what_somebody_had_better_mend_is_trouble(
 
 
 def test_who_is_another_agent() -> None:
-    """A member without topics under another instance id; without one only where agents enter groups so."""
+    """Another agent has no topics, and another instance id or, where agents join so, none."""
     leading = LeadingSettings()
     assert foreign(ALONE, leading) == ""
     assert foreign(BESIDE, leading)
@@ -149,7 +149,7 @@ def test_who_is_another_agent() -> None:
 
 
 def test_a_group_of_kafkajs_is_refused_with_what_helps() -> None:
-    """Its assignor is among those that the agent offers, for groups that just begin; a running one is not joined."""
+    """The agent offers its assignor only to new groups; a running one is not joined."""
     running = group(READER, protocol="RoundRobinAssigner")
     assert "RoundRobinAssigner" in LeadingSettings().protocols
     assert "only from its first generation" in refusal(running, LeadingSettings())

@@ -1,4 +1,4 @@
-"""What takes the agent out of a group, for how long, and when the pause begins anew."""
+"""What makes the agent leave a group, for how long, and when the pause starts from its first value again."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TIMED = [cause for cause in Cause if RULES[cause].first_seconds]
 
 @pytest.mark.parametrize("cause", TIMED)
 def test_a_pause_doubles_up_to_its_limit(cause: Cause) -> None:
-    """What comes again right after the agent has come back keeps it out twice as long, and no longer than stated."""
+    """A cause that repeats right after the agent's return doubles the pause, up to the limit."""
     rule, standing, now = RULES[cause], BackOffState(), 0.0
     expected = rule.first_seconds
     for _ in range(12):
@@ -48,7 +48,7 @@ def test_a_pause_doubles_up_to_its_limit(cause: Cause) -> None:
 
 
 def test_after_calm_the_pause_begins_anew() -> None:
-    """Back for ten minutes, or as long as the last pause if that is longer, the agent starts with the first pause."""
+    """After ten minutes in the group, or the last pause if that is longer, the pause is the first one again."""
     standing = backed_off(BackOffState(), Cause.PLANS_FAILED, 0)
     soon = backed_off(standing, Cause.PLANS_FAILED, 60 + CALM_SECONDS - 1)
     assert soon.seconds(Cause.PLANS_FAILED) == 120
@@ -64,7 +64,7 @@ def test_after_calm_the_pause_begins_anew() -> None:
 
 
 def test_each_cause_has_a_pause_of_its_own() -> None:
-    """One cause does not lengthen another's pause, and the longer of two keeps the agent out."""
+    """One cause does not lengthen another's pause, and the longer of two counts."""
     standing = backed_off(backed_off(BackOffState(), Cause.PLANS_FAILED, 0), Cause.CONVERTED, 1)
     assert (standing.seconds(Cause.PLANS_FAILED), standing.seconds(Cause.CONVERTED)) == (60, 5)
     assert standing.is_out(59)
@@ -72,7 +72,7 @@ def test_each_cause_has_a_pause_of_its_own() -> None:
 
 
 def test_three_failed_plans_in_a_row_are_enough() -> None:
-    """A plan that is the optimal one again begins the count anew."""
+    """An optimal plan resets the count of failed plans."""
     course = PlanHealth()
     for number, failed in enumerate((True, True, False, True, True)):
         course = planned(course, PlanRecord(at=60.0 * number, subscriptions=A_B, failed=failed))
@@ -89,7 +89,7 @@ def _after(*rounds: PlanRecord) -> PlanHealth:
 
 
 def test_a_group_that_rebalances_after_each_plan_rejects_them() -> None:
-    """The first plan is no answer to another; three more, each soon after the one before, are."""
+    """The first plan does not count; three more, each soon after the one before, do."""
     first = PlanRecord(at=0, subscriptions=A_B)
     rounds = [replace(first, at=3.0 * number) for number in range(MOST_REJECTED + 1)]
     assert _after(*rounds[:-1]).cause is None
@@ -107,19 +107,19 @@ def test_a_group_that_rebalances_after_each_plan_rejects_them() -> None:
     ids=["another member", "another subscription", "asked for", "later"],
 )
 def test_other_rebalances_are_not_held_against_the_plan(harmless: PlanRecord) -> None:
-    """Neither those of newcomers, nor of changed subscriptions, nor the agent's own, nor those that come later."""
+    """Rebalances of new members, of changed subscriptions, of the agent itself, or much later do not count."""
     assert _after(*(PlanRecord(at=at, subscriptions=A_B) for at in (0, 3, 6)), harmless).cause is None
 
 
 def test_the_second_round_is_part_of_a_cooperative_plan() -> None:
-    """After a round that withheld partitions another has to come."""
+    """A round that withheld partitions needs another one, which does not count as a rejection."""
     rounds = [PlanRecord(at=number, subscriptions=A_B, withheld=number % 2 == 0) for number in range(8)]
     assert _after(*rounds).rejected < MOST_REJECTED
     assert _after(*(PlanRecord(at=number, subscriptions=A_B, withheld=True) for number in range(8))).cause is None
 
 
 def test_a_membership_lost_again_and_again_was_taken() -> None:
-    """Three times in ten minutes; those longer ago are forgotten."""
+    """Three losses in ten minutes are an eviction; older ones do not count."""
     course = lost(lost(PlanHealth(), 0), 1)
     assert course.cause is None
     assert lost(course, LOST_SECONDS - 1).cause is Cause.EVICTED
@@ -128,7 +128,7 @@ def test_a_membership_lost_again_and_again_was_taken() -> None:
 
 
 def test_a_group_is_remembered() -> None:
-    """What comes one time too many is raised; while the pause lasts the agent is out, and says why."""
+    """The loss above the limit raises; during the pause the agent stays out, with the reason."""
     now = [100.0]
     back_off = BackOff(lambda: now[0])
     assert not back_off.is_out
@@ -143,13 +143,13 @@ def test_a_group_is_remembered() -> None:
     now[0] += 60
     assert not back_off.is_out
     with pytest.raises(BackOffError):
-        back_off.lost()  # the next eviction is one too many at once
+        back_off.lost()  # the next eviction is above the limit at once
     back_off.start(Cause.FOREIGN_AGENT, "another agent leads")
     assert back_off.is_wary
 
 
 def test_failed_plans_are_counted_anew_after_a_pause() -> None:
-    """Back in the group, the agent has three plans again."""
+    """After a pause the count of failed plans starts at zero."""
     back_off = BackOff(lambda: 0.0)
     failed = PlanRecord(at=0, subscriptions=A_B, failed=True)
     for _ in range(2):
@@ -163,13 +163,13 @@ def test_failed_plans_are_counted_anew_after_a_pause() -> None:
 # topics that appear, and partitions that are added
 
 REFRESHES = st.lists(st.floats(0, 300), min_size=40, max_size=40)
-"""When each of forty members looks for topics next."""
+"""When each of forty members next refreshes its topics."""
 
 
 @settings(max_examples=60)
 @given(refreshes=REFRESHES, bursts=st.integers(1, 3))
 def test_forty_members_that_find_a_topic_keep_the_agent_leading(refreshes: list[float], bursts: int) -> None:
-    """Each rejoins once, with its new subscription, within five minutes: however soon after a plan, none rejects it."""
+    """Each member rejoins once within five minutes, with its new subscription, and none of this is a rejection."""
     course = PlanHealth()
     subscriptions = {f"m-{number}": frozenset({"t"}) for number in range(40)}
     course = planned(course, PlanRecord(at=0, subscriptions=dict(subscriptions)))
@@ -183,7 +183,7 @@ def test_forty_members_that_find_a_topic_keep_the_agent_leading(refreshes: list[
 @settings(max_examples=60)
 @given(refreshes=REFRESHES)
 def test_forty_members_that_find_new_partitions_keep_the_agent_leading(refreshes: list[float]) -> None:
-    """Those of librdkafka rejoin for them too, with the subscription that they had."""
+    """Members of librdkafka rejoin for new partitions too, with the same subscription, and are no rejection."""
     subscriptions = {f"m-{number}": frozenset({"t"}) for number in range(40)}
     course = planned(PlanHealth(), PlanRecord(at=0, subscriptions=subscriptions))
     course = planned(course, PlanRecord(at=100, subscriptions=subscriptions, asked=True, changed=True))
@@ -194,7 +194,7 @@ def test_forty_members_that_find_new_partitions_keep_the_agent_leading(refreshes
 
 @pytest.mark.parametrize("change", ["partitions", "subscriptions"])
 def test_a_change_excuses_each_member_once(change: str) -> None:
-    """A group that goes on to rebalance after each plan rejects them, whatever it was that changed before."""
+    """A group that rebalances after each plan rejects the plans, whatever has changed before."""
     course = planned(PlanHealth(), PlanRecord(at=0, subscriptions=A_B))
     new = A_B if change == "partitions" else {**A_B, "b": frozenset({"t", "u"})}
     course = planned(course, PlanRecord(at=3, subscriptions=new, asked=True, changed=change == "partitions"))
@@ -207,7 +207,7 @@ def test_a_change_excuses_each_member_once(change: str) -> None:
 
 
 def test_an_excuse_does_not_last() -> None:
-    """What the members have not found within twice their usual refresh is no reason any more."""
+    """A change does not count any more after twice the usual refresh time of members."""
     course = planned(PlanHealth(), PlanRecord(at=0, subscriptions=A_B, changed=True))
     for number in range(MOST_REJECTED + 1):
         course = planned(course, PlanRecord(at=REFRESH_SECONDS + number, subscriptions=A_B))

@@ -1,4 +1,4 @@
-"""Leading a group from its first generation: who is evicted while the group forms, and when nobody is."""
+"""Leading a group from its first generation: which members are evicted while it forms, and when none is."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def forming(*members: MemberView, state: str = "PreparingRebalance", kind: str =
 
 
 class Presence:
-    """A membership whose JoinGroup is parked; remembers whom it evicted."""
+    """A membership whose JoinGroup is parked; stores the evicted members."""
 
     group_instance_id = "samerack"
 
@@ -33,18 +33,18 @@ class Presence:
         self._error = error
 
     def await_return(self, seconds: float) -> None:
-        """Remember for how long."""
+        """Store the time."""
         self.awaited_seconds = seconds
 
     def evict(self, *member_ids: str) -> None:
-        """Remember them."""
+        """Store the members."""
         self.evicted.append(member_ids)
         if self._error is not None:
             raise self._error
 
 
 class Attempt:
-    """A birth with a clock, at a delay of 3 s."""
+    """A `Birth` with a clock, at a delay of 3 s."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.now = 100.0
@@ -55,7 +55,7 @@ class Attempt:
         )
 
     def turn(self, *members: MemberView, state: str = "PreparingRebalance") -> bool:
-        """One look at the group."""
+        """Poll the group once."""
         membership: Any = self.presence
         return self.birth.turn(membership, forming(*members, state=state))
 
@@ -74,7 +74,7 @@ class Attempt:
     ids=["one", "two", "nobody", "is about to sync", "stable", "Connect", "a later generation"],
 )
 def test_a_group_forms_before_anybody_has_an_assignment(view: GroupView, forms: bool) -> None:  # noqa: FBT001 - a column of the table
-    """Only then does an eviction take nothing from anybody."""
+    """Only while no member has an assignment does an eviction take nothing away."""
     assert is_forming(view, empty_at=99.5, delay_seconds=3.0, now=100.0) is forms
 
 
@@ -82,7 +82,7 @@ def test_a_group_forms_before_anybody_has_an_assignment(view: GroupView, forms: 
     ("empty_at", "delay"), [(None, 3.0), (97.0, 3.0), (99.5, 0.0), (99.5, None)], ids=["unseen", "late", "0", "unknown"]
 )
 def test_only_a_group_that_was_just_empty_certainly_forms(empty_at: float | None, delay: float | None) -> None:
-    """A rebalance that overtakes another empties all assignments too, while cooperative members own partitions."""
+    """A rebalance during a rebalance empties all assignments too, while cooperative members own partitions."""
     assert not is_forming(forming(A), empty_at=empty_at, delay_seconds=delay, now=100.0)
 
 
@@ -92,12 +92,12 @@ def test_only_a_group_that_was_just_empty_certainly_forms(empty_at: float | None
     ids=["Kafka's default", "seen late", "short", "no way for both", "long"],
 )
 def test_members_that_pause_before_they_join_again_are_evicted_late(delay: float, seen_at: float, begin: float) -> None:
-    """Five seconds later the second delay is over, and those that join again at once still come in the first."""
+    """Fast members still rejoin within the first delay, and after a pause of five seconds the second one is over."""
     assert earliest_eviction(100.0, seen_at, delay) == pytest.approx(begin)
 
 
 def test_before_it_begins_nobody_is_evicted() -> None:
-    """And then it is said for how long the evicted may be away."""
+    """From the set time on members are evicted, and the membership gets the time that they may be away."""
     attempt = Attempt()
     attempt.now = 99.9
     assert not attempt.turn(A, AGENT)
@@ -107,7 +107,7 @@ def test_before_it_begins_nobody_is_evicted() -> None:
 
 
 def test_all_who_came_before_are_evicted_once() -> None:
-    """Those evicted join again behind the agent, under new ids, wherever they stand in the order."""
+    """Evicted members join again under new ids behind the agent, and are not evicted again."""
     attempt = Attempt()
     assert attempt.turn(A, AGENT, B)
     assert attempt.presence.evicted == [("a", "b")]
@@ -117,14 +117,14 @@ def test_all_who_came_before_are_evicted_once() -> None:
 
 
 def test_before_the_agent_is_listed_nobody_is_evicted() -> None:
-    """Its JoinGroup is not at the coordinator yet: the group might be left without members."""
+    """Until its JoinGroup is at the coordinator, an eviction could leave the group without members."""
     attempt = Attempt()
     assert not attempt.turn(A, B)
     assert attempt.presence.evicted == []
 
 
 def test_a_member_that_joined_between_look_and_eviction_is_evicted_too() -> None:
-    """There is one member more than was evicted; only one before the agent in the order can lead."""
+    """A new member before the agent in the order is evicted: only such a member can lead."""
     attempt = Attempt()
     attempt.turn(A, AGENT)
     assert attempt.turn(B, AGENT, C)
@@ -132,14 +132,14 @@ def test_a_member_that_joined_between_look_and_eviction_is_evicted_too() -> None
 
 
 def test_a_member_more_behind_the_agent_is_left_alone() -> None:
-    """The coordinator makes the first in its order the leader, and that is the agent."""
+    """The first member in the coordinator's order leads, and that is the agent."""
     attempt = Attempt()
     attempt.turn(A, AGENT)
     assert not attempt.turn(AGENT, B, C)
 
 
 def test_evictions_end() -> None:
-    """Members may go on coming; the agent is then a follower like others."""
+    """After three evictions new members are left alone, and the agent may be a follower."""
     attempt = Attempt()
     others = [replace(member(f"m{number}"), subscription=None) for number in range(20)]
     turns = [attempt.turn(*others[:number], AGENT) for number in range(1, 8)]
@@ -157,7 +157,7 @@ def test_nobody_is_evicted_when_the_delay_may_be_over() -> None:
 
 
 def test_another_agent_is_not_fought() -> None:
-    """Two agents that evict each other would go on for ever: the group leads itself, or the other agent does."""
+    """Two agents would evict each other for ever, so a group with another agent is left alone."""
     other = replace(AGENT, id="samerack-2", instance_id="other")
     attempt = Attempt()
     assert not attempt.turn(A, other, AGENT)
@@ -165,12 +165,12 @@ def test_another_agent_is_not_fought() -> None:
 
 
 def test_a_member_that_has_left_meanwhile_is_no_failure() -> None:
-    """The others of the request are evicted all the same."""
+    """Members that have left do not keep the others of the request from being evicted."""
     assert Attempt(kafka_errors.UnknownMemberIdError()).turn(A, B, AGENT)
 
 
 def test_a_refused_eviction_is_the_last() -> None:
-    """The agent stays in the group as a follower."""
+    """After a refused eviction the agent stays in the group as a follower."""
     attempt = Attempt(kafka_errors.GroupAuthorizationFailedError())
     assert not attempt.turn(A, AGENT)
     assert not attempt.turn(A, AGENT)

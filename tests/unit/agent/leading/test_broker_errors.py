@@ -1,8 +1,8 @@
 """Every error that brokers may answer to a member: the real client and group thread against a scripted broker.
 
 For each error the agent is a member that follows; then one kind of request is answered with that error until the agent
-has reported it, and for a second at least, so that attempts can be counted; then brokers are well again. All of them
-run side by side, once for all tests of this file. `docs/leading.md` has a row for each.
+has reported it, and for a second at least, so that attempts can be counted; then requests succeed again. All errors
+run in parallel, once for all tests of this file. `docs/leading.md` has a row for each.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ LEAVING: Final = {
     "UNSUPPORTED_VERSION": False,
     "FENCED_INSTANCE_ID": True,
 }
-"""Whether the agent need not leave any more."""
+"""True where the agent does not have to leave any more."""
 OFFSETS: Final = (
     "UNKNOWN_SERVER_ERROR",
     "UNKNOWN_TOPIC_OR_PARTITION",
@@ -200,7 +200,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 _FORCED: Final = {"JoinGroup": REBALANCE_IN_PROGRESS, "SyncGroup": REBALANCE_IN_PROGRESS, "FindCoordinator": 16}
-"""What heartbeats are answered, so that the agent sends the request in question."""
+"""The error of heartbeats that makes the agent send the request under test."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,12 +219,12 @@ class Ran:
 
 
 def name_of(code: int) -> str:
-    """How reports call an error."""
+    """The name of an error in reports."""
     return str(kafka_errors.for_code(code).__name__)
 
 
 def _run(api: str, error: str, logs: list[Any], metrics: Metrics) -> Ran:
-    """One error of one kind of request."""
+    """Run one error of one kind of request."""
     code, group = CODES[error], f"{api}-{error}"
     broker = ScriptedBroker()
     leader = leader_of(broker, group, metrics)
@@ -271,7 +271,7 @@ def _run(api: str, error: str, logs: list[Any], metrics: Metrics) -> Ran:
 
 @pytest.fixture(scope="module")
 def runs() -> Iterator[dict[tuple[str, str], Ran]]:
-    """All runs, side by side."""
+    """All runs, in parallel."""
     cases = [(api, error) for api, errors in EXPECTED.items() for error in errors]
     cases += [("LeaveGroup", error) for error in LEAVING]
     metrics = Metrics()
@@ -285,7 +285,7 @@ def runs() -> Iterator[dict[tuple[str, str], Ran]]:
 
 
 def _check(api: str, error: str, ran: Ran) -> None:
-    """What holds for every error, and what the agent is to do about this one."""
+    """Check what holds for every error, and what the agent does about this one."""
     broker, does = ran.broker, EXPECTED[api][error]
     assert broker.busiest_second(api, ran.error_at) <= _MOST_A_SECOND
     assert ran.reported or (api, error) == ("Heartbeat", "REBALANCE_IN_PROGRESS"), ran.logged
@@ -315,31 +315,31 @@ def _check(api: str, error: str, ran: Ran) -> None:
 
 @pytest.mark.parametrize("error", EXPECTED["JoinGroup"])
 def test_join_group(error: str, runs: dict[tuple[str, str], Ran]) -> None:
-    """Each error of JoinGroup is reported, causes no storm, and ends the membership only where it is of no use."""
+    """Each JoinGroup error is reported, causes no storm, and ends the membership only where it is useless."""
     _check("JoinGroup", error, runs["JoinGroup", error])
 
 
 @pytest.mark.parametrize("error", EXPECTED["SyncGroup"])
 def test_sync_group(error: str, runs: dict[tuple[str, str], Ran]) -> None:
-    """The same for each error of SyncGroup."""
+    """The same holds for each error of SyncGroup."""
     _check("SyncGroup", error, runs["SyncGroup", error])
 
 
 @pytest.mark.parametrize("error", EXPECTED["Heartbeat"])
 def test_heartbeat(error: str, runs: dict[tuple[str, str], Ran]) -> None:
-    """The same for each error of Heartbeat."""
+    """The same holds for each error of Heartbeat."""
     _check("Heartbeat", error, runs["Heartbeat", error])
 
 
 @pytest.mark.parametrize("error", EXPECTED["FindCoordinator"])
 def test_find_coordinator(error: str, runs: dict[tuple[str, str], Ran]) -> None:
-    """The same for each error of FindCoordinator."""
+    """The same holds for each error of FindCoordinator."""
     _check("FindCoordinator", error, runs["FindCoordinator", error])
 
 
 @pytest.mark.parametrize("error", LEAVING)
 def test_leave_group(error: str, runs: dict[tuple[str, str], Ran]) -> None:
-    """What LeaveGroup did not do is reported and left to the supervisor, within the time that SIGTERM allows."""
+    """A failed LeaveGroup is reported and left to the supervisor, within the time that SIGTERM allows."""
     ran = runs["LeaveGroup", error]
     assert ran.broker.busiest_second("LeaveGroup", ran.error_at) <= _MOST_A_SECOND
     assert ran.stop_seconds < 5.0
@@ -355,7 +355,7 @@ def test_leave_group(error: str, runs: dict[tuple[str, str], Ran]) -> None:
 
 @pytest.mark.parametrize("error", OFFSETS)
 def test_offset_fetch(error: str) -> None:
-    """An error of OffsetFetch is a gap of the report with its reason; it is asked again at the next look only."""
+    """An error of OffsetFetch is a gap with its reason; the request is repeated at the next poll only."""
     broker = ScriptedBroker(script=lambda api, _request: CODES[error] if api == "OffsetFetch" else 0)
     wire = Wire(for_kafka_python({"bootstrap.servers": broker.address}))
     listed = ListedGroup(group="orders", coordinator=1, protocol_type="consumer", state="Stable", type="classic")

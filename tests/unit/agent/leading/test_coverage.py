@@ -1,4 +1,4 @@
-"""Plans that leave somebody or something out are found and not sent, and the agent says why it leaves instead."""
+"""Plans that leave out a member or a partition are found and not sent, and the agent leaves with the reason."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KAFKA_GO = bytes.fromhex("0001 00000001 0001 74 ffffffff")
 
 @dataclass(kw_only=True)
 class Eye:
-    """Stands for the watch: what is known now, and what a look that is waited for brings."""
+    """Replaces the watch: the cluster that is known now, and the cluster after a poll that is waited for."""
 
     cluster: SettledCluster = field(default_factory=SettledCluster)
     later: SettledCluster | None = None
@@ -47,10 +47,10 @@ class Eye:
     waited: list[float] = field(default_factory=list)
 
     def show_interest(self, group: str, topics: frozenset[str]) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def wait_for(self, topics: AbstractSet[str], seconds: float, owned: AbstractSet[str]) -> frozenset[str]:
-        """The look takes no time, or all of it."""
+        """End the poll at once, with `later` as its result."""
         self.waited.append(seconds)
         self.cluster = self.later or self.cluster
         return frozenset(topics - self.cluster.topics.keys() - (self.absent - owned))
@@ -78,7 +78,7 @@ def _reader(*topics: str, owned: Mapping[str, int] | None = None) -> bytes:
 
 
 def test_members_of_kafka_go_get_their_partitions() -> None:
-    """Their subscription ends early, and is no reason to give them nothing."""
+    """Members of kafka-go, whose subscription ends early, get partitions."""
     sent = _assigning(Eye(cluster=cluster(t=[(1,), (2,)]))).assign(_joined(a=KAFKA_GO, b=KAFKA_GO))
     given_to = {name: to_pairs(decode_assignment(data).partitions) for name, data in sent.items()}
     assert sorted(given_to["a"] + given_to["b"]) == [("t", 0), ("t", 1)]
@@ -87,7 +87,7 @@ def test_members_of_kafka_go_get_their_partitions() -> None:
 
 
 def test_no_plan_is_made_without_a_member_that_cannot_be_read() -> None:
-    """The agent leaves, and says which member it is and what is wrong with it."""
+    """The agent leaves, and the error names the member that cannot be read and the fault."""
     leads = _assigning(Eye(cluster=cluster(t=[(1,)])))
     with pytest.raises(BackOffError, match=r"member b: subscription: topics at byte 2: .*cut short") as caught:
         leads.assign(_joined(a=KAFKA_GO, b=bytes.fromhex("0001 00")))
@@ -95,7 +95,7 @@ def test_no_plan_is_made_without_a_member_that_cannot_be_read() -> None:
 
 
 def test_a_look_is_waited_for_within_the_deadline() -> None:
-    """Of the deadline a second is left for planning, or half of it where it is shorter."""
+    """A second of the deadline is kept for planning, or half of a shorter deadline."""
     eye = Eye(later=cluster(t=[(1,)]))
     sent = _assigning(eye).assign(_joined(a=_reader("t")))
     assert to_pairs(decode_assignment(sent["a"]).partitions) == [("t", 0)]
@@ -104,7 +104,7 @@ def test_a_look_is_waited_for_within_the_deadline() -> None:
 
 
 def test_planning_has_what_is_left_of_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The look and the plan together take no longer than the deadline."""
+    """The poll and the plan together take no longer than the deadline."""
 
     class Slow(Eye):
         def wait_for(self, topics: AbstractSet[str], seconds: float, owned: AbstractSet[str]) -> frozenset[str]:
@@ -125,7 +125,7 @@ def test_planning_has_what_is_left_of_the_deadline(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"])
 def test_no_plan_is_made_without_a_topic_that_could_not_be_looked_at(protocol: str) -> None:
-    """One of two topics is enough: its readers would be given nothing of it, and nothing would show that."""
+    """One unknown topic of two is enough: its readers would get none of its partitions, and nothing would show that."""
     leads = _assigning(Eye(cluster=cluster(t=[(1,)])))
     with pytest.raises(BackOffError, match=r"topics u could not be looked at") as caught:
         leads.assign(_joined(protocol, a=_reader("t", "u")))
@@ -133,7 +133,7 @@ def test_no_plan_is_made_without_a_topic_that_could_not_be_looked_at(protocol: s
 
 
 def test_a_topic_that_may_not_be_seen_is_no_reason_to_wait_for_a_look() -> None:
-    """The cause is another one, and so is the cure."""
+    """A topic that may not be seen gives the cause NOT_ALLOWED and the advice to allow DESCRIBE."""
     leads = _assigning(Eye(cluster=cluster(t=[(1,)]), refused=frozenset({"u"})))
     with pytest.raises(BackOffError, match="allow DESCRIBE") as caught:
         leads.assign(_joined(a=_reader("t", "u")))
@@ -141,7 +141,7 @@ def test_a_topic_that_may_not_be_seen_is_no_reason_to_wait_for_a_look() -> None:
 
 
 def test_a_topic_that_does_not_exist_is_planned_without() -> None:
-    """As any leader does; a member that subscribes to nothing else gets nothing."""
+    """A topic that does not exist is left out, as by any leader; a member that reads nothing else gets nothing."""
     leads = _assigning(Eye(cluster=cluster(t=[(1,), (2,)]), absent=frozenset({"u"})))
     sent = leads.assign(_joined(a=_reader("t", "u"), b=_reader("u")))
     assert len(decode_assignment(sent["a"]).partitions) == 2
@@ -150,14 +150,14 @@ def test_a_topic_that_does_not_exist_is_planned_without() -> None:
 
 
 def test_a_topic_that_a_member_owns_exists_whatever_one_broker_says() -> None:
-    """A broker that has just started may know no topic: what somebody reads must not be taken away for it."""
+    """A broker that has just started may know no topic: partitions with an owner must not be taken away for it."""
     leads = _assigning(Eye(cluster=cluster(t=[(1,)]), absent=frozenset({"u"})))
     with pytest.raises(BackOffError, match="topics u could"):
         leads.assign(_joined("cooperative-sticky", a=_reader("t", "u", owned={"u": 0})))
 
 
 def test_owners_are_known_from_a_look_in_the_middle_of_a_rebalance() -> None:
-    """A worker that starts there has seen no stable group; brokers still show what the last leader gave."""
+    """A worker that starts during a rebalance reads the owners from the last assignment, which brokers still show."""
     eye = Eye(cluster=cluster(t=[(1,), (1,)]), absent=frozenset({"u"}))
     leads = _assigning(eye)
     seen = (
@@ -177,7 +177,7 @@ def test_owners_are_known_from_a_look_in_the_middle_of_a_rebalance() -> None:
 
 
 def test_a_claim_of_the_last_partition_of_all_costs_nothing() -> None:
-    """Of an unknown topic as of a known one: what members say sizes nothing."""
+    """A claim of partition 2^31-1 takes little memory, whether the topic is known or not."""
     tracemalloc.start()
     try:
         claim = _reader("t", "u", owned={"t": 2**31 - 1, "u": 2**31 - 1})
@@ -192,7 +192,7 @@ def test_a_claim_of_the_last_partition_of_all_costs_nothing() -> None:
 
 
 def test_the_check_misses_a_topic_that_the_problem_lacks() -> None:
-    """It is told what has to be covered by somebody else than who made the problem."""
+    """The check has its own count of what the plan must cover, apart from the code that made the problem."""
     members = [owner("m-1", topics=("t", "u"))]
     there = cluster(t=[(1,), (2,)], u=[(1,)])
     cover = coverage((one.subscription for one in members), there)
@@ -214,7 +214,7 @@ def _plan(members: list[PlanMember], there: SettledCluster, final: list[int], mo
 
 
 def test_a_member_that_gets_nothing_beside_one_that_has_two_is_starved() -> None:
-    """Only where one of the two is of a topic of its own."""
+    """A member with nothing is starved only if another member has two partitions, one of a topic that it reads."""
     members = [owner("a", topics=("t", "u")), owner("b", topics=("t",)), owner("c", topics=("v",))]
     there = cluster(t=[(1,), (1,)], u=[(1,)])
     assert _plan(members, there, [0, 0, 0], EAGER) == ("b",)
@@ -224,7 +224,7 @@ def test_a_member_that_gets_nothing_beside_one_that_has_two_is_starved() -> None
 
 
 def test_range_leaves_members_out_where_topics_are_small() -> None:
-    """Two topics of one partition each go to one member together; two partitions of one topic never do."""
+    """Two topics of one partition each may go to one member; two partitions of one topic may not."""
     members = [owner("a", topics=("t", "u")), owner("b", topics=("t", "u"))]
     assert _plan(members, cluster(t=[(1,)], u=[(1,)]), [0, 0], TOGETHER) == ()
     assert _plan(members, cluster(t=[(1,)], u=[(1,)]), [0, 0], EAGER) == ("b",)
@@ -232,7 +232,7 @@ def test_range_leaves_members_out_where_topics_are_small() -> None:
 
 
 def test_a_plan_that_gives_a_member_nothing_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever made it: the agent leaves, and names the member."""
+    """The agent leaves, whatever made the plan, and the error names the member."""
     leads = _assigning(Eye(cluster=cluster(t=[(1,), (1,)])))
     make = planner.make_plan
 
@@ -249,7 +249,7 @@ def test_a_plan_that_gives_a_member_nothing_is_not_sent(monkeypatch: pytest.Monk
 @settings(max_examples=100, deadline=None)
 @given(members=groups(), there=settled_clusters(), mode=MODES)
 def test_no_plan_of_the_assignors_starves_anybody(members: list[PlanMember], there: SettledCluster, mode: Mode) -> None:
-    """Whatever members subscribe to, the optimal plan covers what exists and gives each member what can be given."""
+    """For any subscriptions, the optimal plan covers what exists and starves no member."""
     cover = coverage((one.subscription for one in members), there)
     plan = make_plan(problem_of(members, there, mode), mode, cover=cover)
     assert plan.failure is None
@@ -257,20 +257,20 @@ def test_no_plan_of_the_assignors_starves_anybody(members: list[PlanMember], the
 
 
 def test_a_member_that_cannot_be_read_is_seen_in_a_stable_group() -> None:
-    """By its id and what is wrong; while the group rebalances there is nothing to be read."""
+    """The member's id and fault are named in a stable group; during a rebalance there is nothing to read."""
     bad = replace(member("m-2", "t", readable=False), unreadable="subscription: version at byte 0")
     assert illegible(group(member("m-1", "t"), bad)) == "member m-2: subscription: version at byte 0"
     assert illegible(group(member("m-1", "t"), member("m-2", readable=False))) == ""
 
 
 def test_topics_with_owners_are_those_of_owned_partitions() -> None:
-    """An empty run is no partition."""
+    """A topic with an empty list of owned partitions has no owner."""
     empty = from_pairs([("t", 0)])
     runs = replace(empty, topics=("t", "u"), numbers=(np.array([0], np.int32), np.array([], np.int32)))
     assert owned_topics([runs, from_pairs([("v", 1)])]) == {"t", "v"}
 
 
 def test_an_agent_that_is_alone_makes_no_plan() -> None:
-    """A SyncGroup would make the group Stable, where committed offsets expire by their own age (KIP-211)."""
+    """Alone, the agent sends no SyncGroup: in a Stable group committed offsets expire by their own age (KIP-211)."""
     with pytest.raises(NoConsumersError):
         _assigning(None).assign(_joined())

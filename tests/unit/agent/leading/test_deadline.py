@@ -1,4 +1,4 @@
-"""Plans are there in time, whatever the group looks like."""
+"""Plans are ready in time for any group."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_fixed_cases_are_in_time(name: str, case: str) -> None:
 
 
 def test_late_plans_give_way_to_range() -> None:
-    """A group that takes too long gets range's plan before the deadline is much over, and is told why."""
+    """A group that takes too long gets range's plan soon after the deadline, with the reason."""
     hard = group(400_000, 2_000, topics=1_000, subscriptions=2_000, weighted=True)
     start = time.monotonic()
     plan = make_plan(hard, replace(MODE, deadline_seconds=0.8))
@@ -78,7 +78,7 @@ def test_late_plans_give_way_to_range() -> None:
 
 
 def test_the_other_process_plans_as_this_one() -> None:
-    """What is too large for this process comes back the same from another, which is used again."""
+    """A problem that is too large for this process gets the same plan from another one, which is used again."""
     problem = FIXED["unequal subscriptions"]
     here, _ = assign_in_time("optimal", problem, Options(max_skew=1))
     assert not is_small(problem, 0.01)
@@ -90,14 +90,14 @@ def test_the_other_process_plans_as_this_one() -> None:
 
 
 def test_the_other_process_tells_what_is_wrong() -> None:
-    """An error of the assignor comes back as itself, and the process lives on."""
+    """An error of the assignor is raised here, and the process continues."""
     wrong = ("optimal", FIXED["one member"], Options(max_skew=-1), 30.0)
     with pytest.raises(AssignmentError, match="max_skew -1"):
         deadline._elsewhere(wrong, 30.0)
 
 
 def test_the_other_process_is_killed_when_time_is_up() -> None:
-    """Time that is too short ends with an error and no process left."""
+    """A time that is too short raises an error and leaves no process."""
     problem = FIXED["unequal subscriptions"]
     with pytest.raises(LateError, match=r"no plan within 0\.001 s"):
         deadline._elsewhere(("optimal", problem, DEFAULTS, 0.001), 0.001)
@@ -112,7 +112,7 @@ def test_weights_beyond_the_solver_are_not_small() -> None:
 
 
 def test_range_leaves_racks_alone_where_they_would_take_too_long() -> None:
-    """The fall-back of a vast group is ready within the reserve, as ranges that pay no regard to racks."""
+    """The fallback for a very large group is ready within the reserve, as ranges without racks."""
     vast = group(300_000, 3_000, topics=300, subscriptions=500)
     start = time.monotonic()
     owner = deadline.fall_back(vast, seconds=1.0)
@@ -123,7 +123,7 @@ def test_range_leaves_racks_alone_where_they_would_take_too_long() -> None:
 
 
 def test_answer_says_that_it_is_late() -> None:
-    """A question whose deadline is too short is answered with range's plan, and says so."""
+    """A question with too short a deadline is answered with range's plan, and the answer says so."""
     question = {
         "assignor": "sticky",
         "brokers": [{"id": 0, "rack": "a"}],

@@ -1,4 +1,4 @@
-"""What is remembered of groups with foreign protocols, and that it survives a restart and a broken file."""
+"""What is stored of groups with foreign protocols, and that it survives a restart and a broken file."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_restarted_agent_remembers(path: Path) -> None:
 
 
 def test_a_known_protocol_ends_it(path: Path) -> None:
-    """A group that has gone over to a protocol of the agent's may be led again."""
+    """A group that has changed to a protocol of the agent's may be led again."""
     seen = ForeignProtocols(path)
     seen.note("orders", "mine", foreign=True)
     seen.note("orders", "range", foreign=False)
@@ -31,14 +31,14 @@ def test_a_known_protocol_ends_it(path: Path) -> None:
 
 
 def test_nothing_is_written_for_a_known_protocol(path: Path) -> None:
-    """Almost every group is of this kind."""
+    """Almost every group has a known protocol."""
     ForeignProtocols(path).note("orders", "range", foreign=False)
     assert not path.exists()
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[1]", b"\xff\xfe", b"[" * 100_000])
 def test_a_broken_file_is_no_obstacle(path: Path, content: bytes) -> None:
-    """It is as if nothing were known, and the next note repairs it."""
+    """A broken file counts as empty, and the next note replaces it."""
     path.parent.mkdir()
     path.write_bytes(content)
     seen = ForeignProtocols(path)
@@ -48,7 +48,7 @@ def test_a_broken_file_is_no_obstacle(path: Path, content: bytes) -> None:
 
 
 def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
-    """It is remembered in memory then."""
+    """The protocol is then kept in memory."""
     (tmp_path / "file").write_text("")
     seen = ForeignProtocols(tmp_path / "file" / "protocols.json")
     seen.note("orders", "mine", foreign=True)
@@ -56,7 +56,7 @@ def test_a_folder_that_cannot_be_written_is_no_obstacle(tmp_path: Path) -> None:
 
 
 def test_in_memory_only() -> None:
-    """Without a file the process itself remembers."""
+    """Without a file the protocol is kept in memory."""
     seen = ForeignProtocols(None)
     seen.note("orders", "mine", foreign=True)
     assert seen.of("orders") == "mine"

@@ -25,7 +25,7 @@ LEADING = LeadingSettings()
 
 @dataclass
 class Broker:
-    """Stands for a membership: hands out ids in turn, counts what is asked of it."""
+    """Replaces a membership: returns ids in turn and counts requests."""
 
     ids: list[str]
     look: GroupView
@@ -40,31 +40,31 @@ class Broker:
     nudges: int = 0
 
     def reserve(self) -> str:
-        """The next id."""
+        """Reserve the next id."""
         name = self.ids.pop(0)
         self.reserved.add(name)
         return name
 
     def release(self, member_id: str) -> None:
-        """An id that is not wanted."""
+        """Release an id."""
         self.reserved.remove(member_id)
 
     def adopt(self, member_id: str) -> None:
-        """The id that is wanted."""
+        """Use the id."""
         self.member_id, self.is_static = member_id, False
 
     def nudge(self) -> None:
-        """A rebalance is asked for."""
+        """Ask for a rebalance."""
         self.nudges += 1
 
 
 def seat() -> JoinPosition:
-    """A seat that logs nowhere."""
+    """A join position that logs nowhere."""
     return JoinPosition(retry_seconds=30.0, metrics=Metrics(), log=structlog.get_logger())
 
 
 def of(broker: Broker) -> Membership:
-    """The broker, as the seat sees it."""
+    """The broker, as the join position sees it."""
     return cast("Membership", broker)
 
 
@@ -82,7 +82,7 @@ STICKY = group(*(member(in_bucket(bucket), "t") for bucket in (3, 9, 14)), proto
 
 
 def test_a_place_behind_the_first_member_is_chosen_before_joining() -> None:
-    """Ids are reserved until one stands right behind the first member; all others are released."""
+    """Ids are reserved until one is right behind the first member; all others are released."""
     broker = Broker(names(200), STICKY)
     seat().enter(of(broker), STICKY)
     assert broker.reserved == {broker.member_id}
@@ -98,7 +98,7 @@ def test_sound_groups_are_joined_as_a_static_member() -> None:
 
 
 def test_a_membership_of_the_same_instance_is_taken_over() -> None:
-    """Where the instance id is in the group already, joining causes no rebalance and needs no other place."""
+    """If the instance id is in the group already, joining causes no rebalance and needs no other place."""
     broker = Broker([], STICKY)
     view = group(member("m-1", "t"), member("old", instance_id="samerack"), protocol="sticky")
     seat().enter(of(broker), view)
@@ -106,14 +106,14 @@ def test_a_membership_of_the_same_instance_is_taken_over() -> None:
 
 
 def test_a_lost_dynamic_membership_chooses_a_place_again() -> None:
-    """It has no instance id, like most members: it is not taken for one of them."""
+    """Without an instance id, like most members, it is not mistaken for one of them."""
     broker = Broker(names(200), STICKY, is_static=False, group_instance_id=None)
     seat().enter(of(broker), STICKY)
     assert members_before(STICKY, broker.member_id) == 1
 
 
 def test_the_supervisor_hears_of_a_place_before_it_is_taken() -> None:
-    """A worker that died within 0.2 s of joining was in the group, and nobody knew by which id to leave for it."""
+    """A worker that died within 0.2 s of joining was in the group, with an id that the supervisor did not know."""
     broker = Broker(names(200), STICKY, is_static=False, group_instance_id=None)
     heard: list[str] = []
     place = JoinPosition(
@@ -127,7 +127,7 @@ def test_the_supervisor_hears_of_a_place_before_it_is_taken() -> None:
 
 
 def test_no_safe_id_means_staying_outside() -> None:
-    """When every id would be exposed, all are released and the agent stays out."""
+    """If every id would be exposed, all are released and the agent stays out."""
     exposed = [name for name in names(2000) if is_exposed(STICKY, name)]
     broker = Broker(exposed, STICKY)
     with pytest.raises(BackOffError):
@@ -136,7 +136,7 @@ def test_no_safe_id_means_staying_outside() -> None:
 
 
 def test_partitions_are_given_back_a_few_times() -> None:
-    """Partitions that the agent was given start a rebalance; after three in a row the agent leaves."""
+    """Partitions given to the agent start a rebalance; after three in a row the agent leaves."""
     safe = next(name for name in names(2000) if members_before(STICKY, name) == 1 and not is_exposed(STICKY, name))
     broker = Broker([], STICKY, member_id=safe, is_static=False, assigned=from_pairs([("t", 0)]))
     place = seat()
@@ -148,14 +148,14 @@ def test_partitions_are_given_back_a_few_times() -> None:
 
 
 def test_an_exposed_member_without_instance_id_leaves() -> None:
-    """It cannot roll, so it leaves and chooses a place anew."""
+    """An exposed member that cannot rejoin in another place leaves and chooses a place again."""
     exposed = next(name for name in names(2000) if is_exposed(STICKY, name))
     with pytest.raises(BackOffError):
         seat().keep(of(Broker([], STICKY, member_id=exposed, is_static=False)), STICKY)
 
 
 def test_the_rule_names_the_cause_and_the_cure() -> None:
-    """Each kind of group that is not joined is refused with a reason that an operator can act on."""
+    """Each refusal of a group has a reason that an operator can act on."""
     assert refusal(group(member("m-1", "t")), LEADING) == ""
     assert refusal(STICKY, LEADING) == ""
     assert "'ours', which the agent does not offer" in refusal(group(member("m-1", "t"), protocol="ours"), LEADING)

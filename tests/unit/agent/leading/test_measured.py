@@ -1,4 +1,4 @@
-"""What measuring tells the policy, and which least savings cannot be judged by it."""
+"""What measurements give to the policy, and which least savings cannot be checked with them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check(flags: Mapping[str, Any], prices: str = "aws") -> None:
 
 
 def test_what_crossed_racks_is_of_the_window() -> None:
-    """As published last; nothing while the group or its share is not known."""
+    """The share is the last published one; it is unknown while the group or its share is."""
     board = TrafficBoard()
     told = measured(board, WeightBook())
     assert told.crossing("orders") is None
@@ -59,14 +59,14 @@ def test_what_crossed_racks_is_of_the_window() -> None:
 def test_a_least_saving_that_can_never_be_exceeded_is_refused(
     flags: Mapping[str, Any], prices: str, parts: tuple[str, ...]
 ) -> None:
-    """With the key, and what to say instead."""
+    """The message has the key, and what to set instead."""
     with pytest.raises(SettingsError) as error:
         check(flags, prices)
     assert all(part in str(error.value) for part in parts), error.value
 
 
 def test_what_can_be_judged_is_accepted() -> None:
-    """Bytes that are measured, and dollars where they cost something; or neither."""
+    """Measured bytes, and dollars if bytes cost something, are accepted; so is neither."""
     check({"policy": {"min_saving_bytes_per_second": 1, "min_saving_dollars_per_day": 1}})
     check({"policy": {"min_saving_bytes_per_second": 1}}, "azure")
     check({"traffic": {"enabled": False}}, "azure")

@@ -1,4 +1,4 @@
-"""What crosses racks is told in shares of measured bytes, not of the rounded weights that planning takes from them."""
+"""Cross-rack shares are of measured bytes, not of the rounded weights that planning makes of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MODE = planner.Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetc
 
 
 def _plan(rates: dict[tuple[str, int], float]) -> planner.Plan:
-    """Of a group of one, which reads the first partitions across racks."""
+    """A plan for a group of one member, which reads the first partitions across racks."""
     racks = [["b"]] * FAR + [["a"]] * (ALL - FAR)
     member = MemberInput(id="m", topics=("t",), rack="a", owned={"t": list(range(ALL))})
     return planner.make_plan(
@@ -27,7 +27,7 @@ def _plan(rates: dict[tuple[str, int], float]) -> planner.Plan:
 
 
 def test_partitions_with_almost_equal_traffic_count_alike() -> None:
-    """12 of 120 partitions were shown as 5.6 %: most of the others had fallen on the next power of two."""
+    """12 of 120 partitions were shown as 5.6 %: most of the others had been rounded to the next power of two."""
     rates = {("t", number): 99.0 if number < FAR else 100.0 if number % 2 else 199.0 for number in range(ALL)}
     plan = _plan(rates)
     assert shares_of(plan, rates) == pytest.approx((FAR * 99 / sum(rates.values()),) * 2)
@@ -35,7 +35,7 @@ def test_partitions_with_almost_equal_traffic_count_alike() -> None:
 
 
 def test_the_curve_is_of_bytes_too() -> None:
-    """Of the command and of the page: the same share that is shown beside it."""
+    """The curves of the command and of the page have the share that is shown beside them."""
     rates = {("t", number): 99.0 if number < FAR else 100.0 if number % 2 else 199.0 for number in range(ALL)}
     problem = _plan(rates).problem
     crossing = pytest.approx(FAR * 99 / sum(rates.values()), abs=1e-6)
@@ -45,7 +45,7 @@ def test_the_curve_is_of_bytes_too() -> None:
 
 
 def test_without_bytes_partitions_count_as_they_do_in_planning() -> None:
-    """Nothing was measured, or nothing was read."""
+    """If nothing was measured or read, each partition counts as in planning."""
     plan = _plan({})
     assert shares_of(plan, None) == (0.1, 0.1)
     assert shares_of(plan, {("t", 0): 0.0}) == (0.1, 0.1)

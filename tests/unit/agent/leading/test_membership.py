@@ -1,4 +1,4 @@
-"""The membership without a broker: what it offers, what it says, and what happens between JoinGroup and SyncGroup."""
+"""The membership without a broker: what it offers and sends, and what happens between JoinGroup and SyncGroup."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ Make = Callable[..., Membership]
 
 
 class Wire:
-    """Stands for the connection to the coordinator: remembers requests and gives the answers in turn."""
+    """Replaces the connection to the coordinator: stores requests and gives the answers in turn."""
 
     def __init__(self, *answers: SimpleNamespace) -> None:
         self.answers = list(answers)
         self.requests: list[Any] = []
 
     async def send(self, request: Any, **_: object) -> SimpleNamespace:
-        """One exchange."""
+        """Store one request and answer it."""
         self.requests.append(request)
         return self.answers.pop(0)
 
 
 def finished(steps: Coroutine[Any, Any, bytes]) -> bytes:
-    """The value of a coroutine that waits for nothing."""
+    """The result of a coroutine that never waits."""
     try:
         steps.send(None)
     except StopIteration as end:
@@ -89,7 +89,7 @@ def make() -> Iterator[Make]:
 
 
 def test_every_offered_protocol_carries_an_empty_subscription(make: Make) -> None:
-    """The agent wants no topic, owns nothing and has no rack, whichever protocol is chosen."""
+    """The agent subscribes to no topic, owns nothing and has no rack, whichever protocol is chosen."""
     offered = make().group_protocols()
     assert tuple(name for name, _ in offered) == OFFERED
     for _, content in offered:
@@ -102,7 +102,7 @@ def test_every_offered_protocol_carries_an_empty_subscription(make: Make) -> Non
 
 
 def test_a_nudge_changes_the_metadata_of_version_0(make: Make) -> None:
-    """Each one gives other bytes, so that the coordinator starts a rebalance; sticky leaders read no claim in them."""
+    """Each nudge changes the metadata, so that the coordinator rebalances; sticky leaders read no claim in it."""
     membership = make()
     offers = [dict(membership.group_protocols())]
     for _ in range(2):
@@ -126,7 +126,7 @@ def test_a_nudge_changes_the_metadata_of_version_0(make: Make) -> None:
     ],
 )
 def test_the_present_protocol_is_offered_first(make: Make, present: str, order: tuple[str, ...]) -> None:
-    """Joining does not change the vote; a name that the agent does not know is not offered."""
+    """Joining does not change the vote for a protocol; a name that the agent does not know is not offered."""
     membership = make()
     membership.offer("sticky")
     membership.offer(present)
@@ -134,7 +134,7 @@ def test_the_present_protocol_is_offered_first(make: Make, present: str, order: 
 
 
 def test_timeouts_are_milliseconds(make: Make) -> None:
-    """The settings in seconds reach the library in its unit, with the instance id."""
+    """Settings in seconds are passed to the library in milliseconds, with the instance id."""
     config = make().config
     assert (config["session_timeout_ms"], config["heartbeat_interval_ms"], config["max_poll_interval_ms"]) == (
         9000,
@@ -145,7 +145,7 @@ def test_timeouts_are_milliseconds(make: Make) -> None:
 
 
 def test_a_long_question_costs_no_membership(make: Make) -> None:
-    """The library gives up what nobody looks after for the rebalance timeout; one question may take as long as that."""
+    """The membership ends STUCK_SECONDS after its last poll: one request may take the rebalance timeout."""
     heartbeat = make().heartbeat
     heartbeat.last_poll = time.monotonic() - 2 * LeadingSettings().rebalance_timeout_seconds
     assert not heartbeat.poll_timeout_expired()
@@ -154,7 +154,7 @@ def test_a_long_question_costs_no_membership(make: Make) -> None:
 
 
 def test_a_leader_assigns_between_join_and_sync(make: Make) -> None:
-    """The members of the JoinGroup answer go to the planner, and its bytes into SyncGroup."""
+    """The members of the JoinGroup answer go to the planner, and its assignments into SyncGroup."""
     asked: list[Joined] = []
 
     def assign(joined: Joined) -> dict[str, bytes]:
@@ -185,7 +185,7 @@ def test_nothing_is_assigned_where_nothing_is_asked(make: Make, answer: SimpleNa
 
 
 def test_the_reason_of_a_trigger_is_told_once(make: Make) -> None:
-    """JoinGroup carries why; the next one is no longer for that reason."""
+    """JoinGroup carries the reason of a trigger, and the next JoinGroup does not."""
     wire = Wire(*(join_answer(leader="other"), sync_answer()) * 2)
     membership = make(wire=wire)
     membership.trigger("racks-changed")
@@ -199,7 +199,7 @@ def test_the_reason_of_a_trigger_is_told_once(make: Make) -> None:
 
 
 def test_a_long_reason_is_cut(make: Make) -> None:
-    """Brokers take at most 255 characters."""
+    """A reason is cut to 255 characters, the limit of brokers."""
     wire = Wire(join_answer(leader="other"), sync_answer())
     membership = make(wire=wire)
     membership.trigger("x" * 300)
@@ -208,7 +208,7 @@ def test_a_long_reason_is_cut(make: Make) -> None:
 
 
 def test_a_roll_joins_as_somebody_new(make: Make) -> None:
-    """Without its member id and with its instance id the agent gets another place in the order."""
+    """The agent rejoins without its member id and with its instance id, and so gets another place in the order."""
     wire = Wire(*(join_answer(leader="other"), sync_answer()) * 2)
     membership = make(wire=wire)
     finished(membership._do_join_and_sync_async())
@@ -230,7 +230,7 @@ def test_a_refused_join_assigns_nothing(make: Make) -> None:
 
 
 def test_who_is_in_no_group_need_not_leave(make: Make) -> None:
-    """Without a member id nothing is sent."""
+    """Without a member id no LeaveGroup is sent."""
     wire = Wire()
     make(wire=wire).leave()
     assert wire.requests == []
@@ -242,7 +242,7 @@ def leave_answer(error: int = 0) -> SimpleNamespace:
 
 
 def sent_beside(membership: Membership, monkeypatch: pytest.MonkeyPatch, *answers: SimpleNamespace) -> list[Any]:
-    """What the membership sends over its ordinary connection, which gives these answers in turn."""
+    """The requests that the membership sends over its ordinary connection, which gives these answers in turn."""
     requests: list[Any] = []
     given = list(answers)
 
@@ -255,7 +255,7 @@ def sent_beside(membership: Membership, monkeypatch: pytest.MonkeyPatch, *answer
 
 
 def test_leaving_outlasts_a_move_of_the_coordinator(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker that coordinates the group no more has not let anybody leave: the next one is asked."""
+    """A LeaveGroup that a former coordinator refused is sent again to the next one."""
     membership = make(wire=Wire(join_answer(leader="other"), sync_answer()))
     finished(membership._do_join_and_sync_async())
     moved = kafka_errors.NotCoordinatorError.errno
@@ -266,7 +266,7 @@ def test_leaving_outlasts_a_move_of_the_coordinator(make: Make, monkeypatch: pyt
 
 
 def test_leaving_from_the_first_parked_join(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A static member does not know its id before its JoinGroup is answered: it finds it by its instance id."""
+    """A static member whose first JoinGroup is not answered yet finds its member id by its instance id."""
     membership = make()
     view = group(member("other"), member("mine", instance_id="samerack"), state="PreparingRebalance")
     monkeypatch.setattr(membership, "_join_task", SimpleNamespace(is_done=False))
@@ -278,7 +278,7 @@ def test_leaving_from_the_first_parked_join(make: Make, monkeypatch: pytest.Monk
 
 
 def test_a_bootstrap_that_fails_names_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the library raises becomes one error with the setting to check, and its network thread ends."""
+    """Any error of the library becomes one error with the setting to check, and its network thread ends."""
     waited: list[int] = []
 
     def fails(_: object, timeout_ms: int) -> None:
@@ -294,7 +294,7 @@ def test_a_bootstrap_that_fails_names_the_setting(monkeypatch: pytest.MonkeyPatc
 
 
 def test_refused_heartbeats_are_told(make: Make) -> None:
-    """A membership that the brokers allow no more is not taken for a sound one: the next poll says so, once."""
+    """A heartbeat that is not authorized raises at the next poll, once."""
     membership = make()
     with pytest.raises(kafka_errors.GroupAuthorizationFailedError):
         membership._handle_heartbeat_response(SimpleNamespace(error_code=30), 0.0)

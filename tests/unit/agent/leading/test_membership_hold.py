@@ -1,4 +1,4 @@
-"""Holding a group: what is sent between JoinGroup and SyncGroup, and that no reserved id is forgotten."""
+"""Holding a group: requests between JoinGroup and SyncGroup, and that every reserved id is released."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ _WAIT = 2.0
 
 @dataclass
 class Coordinator:
-    """Stands for a broker: `leaders` answers JoinGroup after JoinGroup, a pending member is granted or not."""
+    """Replaces a broker: `leaders` has the leader for each JoinGroup; a pending member is granted or not."""
 
     leaders: list[str] = field(default_factory=lambda: ["other", "me"])
     reserves: int = _REQUIRED
     leaves: int = 0
     sent: list[str] = field(default_factory=list)
     parks: int = 0
-    """This JoinGroup is answered only on demand."""
+    """The number of the JoinGroup that is answered only on demand."""
     parked: tuple[Any, Any] = (None, None)
     meanwhile: Callable[[], None] = lambda: None
     presences: list[bytes] = field(default_factory=list)
-    """The metadata that each JoinGroup brought."""
+    """The metadata of each JoinGroup."""
 
     def answer(self, request: Any) -> Any:
-        """One answer."""
+        """Answer one request."""
         name = type(request).__name__.removesuffix("Request")
         if name == "JoinGroup" and not request.group_instance_id:
             self.sent.append("reserve")
@@ -64,7 +64,7 @@ class Coordinator:
 
 @pytest.fixture
 def coordinator() -> Coordinator:
-    """One that another member's group lives on."""
+    """A coordinator of a group that another member leads."""
     return Coordinator()
 
 
@@ -95,13 +95,13 @@ def membership(coordinator: Coordinator, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 
 def test_without_a_hold_the_agent_syncs(membership: Membership, coordinator: Coordinator) -> None:
-    """One JoinGroup, one SyncGroup."""
+    """Without a hold there is one JoinGroup and one SyncGroup."""
     assert membership.join(_WAIT)
     assert coordinator.sent == ["JoinGroup", "SyncGroup"]
 
 
 def test_a_hold_joins_once_more_behind_a_pending_member(membership: Membership, coordinator: Coordinator) -> None:
-    """Before SyncGroup; the pending member is known to whoever asks, and `let_go` gives it back."""
+    """The hold joins again before SyncGroup; its pending member is readable, and `let_go` releases it."""
     membership.hold()
     assert membership.join(_WAIT)
     assert sorted(coordinator.sent[1:3]) == ["JoinGroup", "reserve"]
@@ -114,7 +114,7 @@ def test_a_hold_joins_once_more_behind_a_pending_member(membership: Membership, 
 
 
 def _park_both(membership: Membership, coordinator: Coordinator) -> None:
-    """Joins, then asks for a hold and a rebalance whose first answer waits; the third answer makes it the leader."""
+    """Join, then ask for a hold and a rebalance whose first answer waits; with the third answer it leads."""
     coordinator.leaders = ["other", "other", "me"]
     assert membership.join(_WAIT)
     coordinator.parks = 2
@@ -131,7 +131,7 @@ def _answer(membership: Membership, coordinator: Coordinator) -> None:
 def test_a_member_has_its_second_join_ready_before_the_first_is_answered(
     membership: Membership, coordinator: Coordinator
 ) -> None:
-    """The plan of the group's leader is never faster than what lies at the broker; its metadata are others again."""
+    """The second JoinGroup, with other metadata, is at the broker before the leader's plan can be."""
     _park_both(membership, coordinator)
     assert coordinator.sent[2:] == ["JoinGroup", "JoinGroup"]
     assert len(set(coordinator.presences)) == 3
@@ -144,7 +144,7 @@ def test_a_member_has_its_second_join_ready_before_the_first_is_answered(
 def test_a_pending_member_that_came_too_late_holds_the_next_rebalance(
     membership: Membership, coordinator: Coordinator
 ) -> None:
-    """Another leads the second one too, as all had joined before the pending member: the agent joins once more."""
+    """Another member leads again if all joined before the pending member: the agent joins once more."""
     coordinator.leaders = ["other", "other", "me"]
     membership.hold()
     assert membership.join(_WAIT)
@@ -156,7 +156,7 @@ def test_a_pending_member_that_came_too_late_holds_the_next_rebalance(
 def test_a_hold_that_is_given_up_before_the_first_answer_takes_the_second(
     membership: Membership, coordinator: Coordinator
 ) -> None:
-    """It is on its way and cannot be called back: its generation is the one to sync with, without a pending member."""
+    """The second JoinGroup cannot be cancelled: SyncGroup uses its generation, without a pending member."""
     _park_both(membership, coordinator)
     membership.let_go()
     _answer(membership, coordinator)
@@ -166,7 +166,7 @@ def test_a_hold_that_is_given_up_before_the_first_answer_takes_the_second(
 
 
 def test_who_leads_holds_nothing(membership: Membership, coordinator: Coordinator) -> None:
-    """The leader may have left meanwhile: then there is nothing to take over."""
+    """If the agent leads because the leader has left, there is nothing to take over."""
     coordinator.leaders = ["me"]
     membership.hold()
     assert membership.join(_WAIT)
@@ -177,7 +177,7 @@ def test_who_leads_holds_nothing(membership: Membership, coordinator: Coordinato
 def test_a_hold_can_be_asked_for_again_while_the_second_join_waits(
     membership: Membership, coordinator: Coordinator
 ) -> None:
-    """One more lies ready behind that one, and gets a pending member of its own."""
+    """Another JoinGroup waits behind the second one, and gets its own pending member."""
     coordinator.leaders = ["other", "other", "me"]
     coordinator.parks = 2
     membership.hold()
@@ -194,7 +194,7 @@ def test_a_hold_can_be_asked_for_again_while_the_second_join_waits(
 def test_a_hold_that_is_given_up_meanwhile_leaves_no_pending_member(
     membership: Membership, coordinator: Coordinator
 ) -> None:
-    """An id that comes too late is given back at once."""
+    """An id that arrives after the hold was cancelled is released at once."""
     coordinator.meanwhile = membership.let_go  # nothing is pending yet
     membership.hold()
     assert membership.join(_WAIT)
@@ -204,7 +204,7 @@ def test_a_hold_that_is_given_up_meanwhile_leaves_no_pending_member(
 
 
 def test_without_a_pending_member_the_hold_has_failed(membership: Membership, coordinator: Coordinator) -> None:
-    """A group that is full, say, gives none."""
+    """If the coordinator grants no pending member, as for a full group, the hold fails."""
     coordinator.reserves = kafka_errors.GroupMaxSizeReachedError.errno
     membership.hold()
     assert membership.join(_WAIT)
@@ -215,7 +215,7 @@ def test_without_a_pending_member_the_hold_has_failed(membership: Membership, co
 def test_a_pending_member_that_is_not_taken_back_is_kept_in_mind(
     membership: Membership, coordinator: Coordinator
 ) -> None:
-    """The coordinator may move; one that does not know the id has given it up already."""
+    """An id stays pending if the coordinator has moved, and not if the coordinator does not know it."""
     membership.hold()
     membership.join(_WAIT)
     coordinator.leaves = kafka_errors.NotCoordinatorError.errno
@@ -228,7 +228,7 @@ def test_a_pending_member_that_is_not_taken_back_is_kept_in_mind(
 
 
 def test_an_eviction_that_is_not_taken_is_an_error(membership: Membership, coordinator: Coordinator) -> None:
-    """Whoever evicts has to know."""
+    """An eviction that the coordinator refuses raises an error."""
     membership.join(_WAIT)
     membership.evict("m-1", "m-2")
     coordinator.leaves = kafka_errors.UnknownMemberIdError.errno

@@ -1,4 +1,4 @@
-"""What left holes in a membership: lost answers, forgotten ids, a stop while the thread waits for an answer."""
+"""Former faults of a membership: lost answers, forgotten ids, a stop while the thread waits for an answer."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _following(broker: ScriptedBroker) -> Iterator[GroupLeader]:
 def test_a_reserved_id_that_is_forgotten_is_not_replaced_by_another(
     broker: ScriptedBroker, membership: Membership
 ) -> None:
-    """Reserved ids are not in the group's log: where the coordinator moves, the chosen place is gone."""
+    """Reserved ids are not in the group's log: after a move of the coordinator the chosen place is lost."""
     membership.adopt(membership.reserve())
     broker.forget()
     with pytest.raises(BackOffError) as stepped:
@@ -72,7 +72,7 @@ def test_a_reserved_id_that_is_forgotten_is_not_replaced_by_another(
 
 
 def test_a_reserved_id_is_joined_with(broker: ScriptedBroker, membership: Membership) -> None:
-    """As long as the coordinator knows it."""
+    """The agent joins with a reserved id if the coordinator knows it."""
     chosen = membership.reserve()
     membership.adopt(chosen)
     assert membership.join(5.0)
@@ -85,7 +85,7 @@ def test_a_reserved_id_is_joined_with(broker: ScriptedBroker, membership: Member
 def test_a_reservation_that_is_answered_late_is_released(
     broker: ScriptedBroker, membership: Membership, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody waits for it any more, and it would hold up every rebalance of the group: it is given back as it comes."""
+    """A late reservation is released when it arrives, because it would delay every rebalance of the group."""
     monkeypatch.setattr(membership_module, "RESERVE_SECONDS", 0.2)
     broker.late_seconds = 0.6
     with pytest.raises(kafka_errors.KafkaTimeoutError):
@@ -95,7 +95,7 @@ def test_a_reservation_that_is_answered_late_is_released(
 
 
 def test_a_reservation_lasts_as_short_as_brokers_allow(broker: ScriptedBroker, membership: Membership) -> None:
-    """One whose answer is lost holds the group up for six seconds at most; brokers that demand more are given more."""
+    """A lost reservation delays the group by six seconds at most; brokers that demand a longer session get it."""
     membership.reserve()
     broker.script = lambda _api, request: 26 if getattr(request, "session_timeout_ms", 9000) < 9000 else 0
     membership.reserve()
@@ -103,12 +103,12 @@ def test_a_reservation_lasts_as_short_as_brokers_allow(broker: ScriptedBroker, m
     assert sessions == [6000, 6000, 9000]
 
 
-# C3: told to stop while the thread waits
+# C3: a stop while the thread waits
 
 
 @pytest.mark.parametrize("unanswered", ["DescribeGroups", "JoinGroup"])
 def test_a_stop_does_not_wait_for_an_answer(broker: ScriptedBroker, unanswered: str) -> None:
-    """The group is left by member id at once, whatever was asked and is not answered."""
+    """The agent leaves by member id at once, whichever request is not answered."""
     with _following(broker) as leader:
 
         def script(api: str, _request: Any) -> int | None:
@@ -128,7 +128,7 @@ def test_a_stop_does_not_wait_for_an_answer(broker: ScriptedBroker, unanswered: 
 
 
 def test_a_stop_interrupts_rolling(broker: ScriptedBroker, membership: Membership) -> None:
-    """A member that joins again for another place leaves by the id that the group shows at its instance id."""
+    """A member that rejoins for another place leaves by the id that the group shows for its instance id."""
     assert membership.join(5.0)
     broker.script = lambda api, _request: None if api == "JoinGroup" else 0
     membership.rejoin_for_position()
@@ -140,7 +140,7 @@ def test_a_stop_interrupts_rolling(broker: ScriptedBroker, membership: Membershi
 
 
 def test_what_could_not_be_left_is_known(broker: ScriptedBroker) -> None:
-    """The supervisor is told of it after the thread has ended."""
+    """A membership that could not be left is reported to the supervisor once the thread has ended."""
     with _following(broker) as leader:
         (member_id,) = broker.members
         broker.script = lambda api, _request: 16 if api == "LeaveGroup" else 0
@@ -154,7 +154,7 @@ def test_what_could_not_be_left_is_known(broker: ScriptedBroker) -> None:
 
 @pytest.mark.parametrize("code", [-1, 7, 15])
 def test_an_error_in_a_turn_keeps_the_membership(broker: ScriptedBroker, code: int) -> None:
-    """Leaving and joining again would be two rebalances of everybody: the agent pauses, says why, and goes on."""
+    """To leave and join again would be two rebalances: the agent pauses, says why, and continues."""
     with _following(broker) as leader:
         before, since = dict(broker.members), time.monotonic()
         broker.script = lambda api, _request: code if api == "DescribeGroups" else 0
@@ -169,7 +169,7 @@ def test_an_error_in_a_turn_keeps_the_membership(broker: ScriptedBroker, code: i
 
 
 def test_a_parked_first_join_is_known_by_its_place_in_the_group(broker: ScriptedBroker, membership: Membership) -> None:
-    """Its id is in the description of the group, for whoever has to leave in its place."""
+    """The group's description has its member id, with which the supervisor can leave for it."""
     broker.members = {"agent-7": "samerack", CONSUMER: None}
     broker.script = lambda api, _request: None if api == "JoinGroup" else 0
     assert not membership.join(0.3)

@@ -1,4 +1,4 @@
-"""A join that ends while nobody waits for it: the library would forget it, and join a second time."""
+"""A join that ends while no call waits for it: the library would forget it, and join a second time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from common.settings import LeadingSettings
 
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """What was sent to the coordinator, which answers each request 0.2 seconds later."""
+    """The requests sent to the coordinator, whose answers take 0.1 seconds each."""
     sent: list[Any] = []
 
     async def ready(_membership: Membership, **_: object) -> bool:
@@ -64,7 +64,7 @@ def _kinds(requests: list[Any]) -> list[str]:
 def test_a_join_that_ends_between_two_calls_is_told_and_not_repeated(
     membership: Membership, requests: list[Any]
 ) -> None:
-    """The next call tells of it: one JoinGroup only, for as the leader's a second would rebalance the group again."""
+    """The next call returns it: a leader's second JoinGroup would rebalance the group again."""
     assert (membership.wants_join, membership.join(0.05)) == (True, False)
     deadline = time.monotonic() + 10
     while membership.state is not MemberState.STABLE and time.monotonic() < deadline:
@@ -74,7 +74,7 @@ def test_a_join_that_ends_between_two_calls_is_told_and_not_repeated(
 
 
 def test_a_join_that_ends_in_time_is_told_once(membership: Membership, requests: list[Any]) -> None:
-    """Nothing is left to tell once `join` has returned."""
+    """After `join` has returned there is nothing more to report."""
     assert membership.join(10.0)
     assert not membership.wants_join
     assert _kinds(requests) == ["JoinGroupRequest", "SyncGroupRequest"]

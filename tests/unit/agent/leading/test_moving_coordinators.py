@@ -1,4 +1,4 @@
-"""A group on its way from one coordinator to another: asked again for a while, by clients that know nothing old."""
+"""A group that moves to another coordinator: requests are repeated for a while, by clients without old metadata."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MOVES = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, Kafka
 
 @pytest.fixture
 def answers(monkeypatch: pytest.MonkeyPatch) -> list[str | KafkaException]:
-    """What each client answers in turn when it is asked for the type of a group."""
+    """The answers of clients, in turn, to the request for the type of a group."""
     given: list[str | KafkaException] = []
 
     def client(_: object) -> SimpleNamespace:
@@ -46,21 +46,21 @@ def answers(monkeypatch: pytest.MonkeyPatch) -> list[str | KafkaException]:
 
 
 def test_the_type_of_a_moving_group_is_found(answers: list[str | KafkaException]) -> None:
-    """Each question goes out with another client."""
+    """Each request is sent by a new client."""
     answers += [*(KafkaException(KafkaError(code)) for code in MOVES), "CLASSIC"]
     assert watch.find_group_type({}, "orders") == "classic"
     assert answers == []
 
 
 def test_patience_ends(answers: list[str | KafkaException]) -> None:
-    """A group that finds no coordinator is an error, with what the broker said."""
+    """A group without a coordinator is an error, with the message of the broker."""
     answers += [KafkaException(KafkaError(KafkaError.NOT_COORDINATOR)) for _ in range(100)]
     with pytest.raises(CoordinatorMovesError, match="kafka: group orders: NOT_COORDINATOR"):
         watch.find_group_type({}, "orders", patience=0.05)
 
 
 def test_what_will_not_pass_is_not_asked_again(answers: list[str | KafkaException]) -> None:
-    """A refusal comes through at once."""
+    """A refusal is raised at once."""
     answers += [KafkaException(KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED)), "CLASSIC"]
     with pytest.raises(AgentError, match="kafka: group orders: GROUP_AUTHORIZATION_FAILED"):
         watch.find_group_type({}, "orders")
@@ -77,7 +77,7 @@ def membership(monkeypatch: pytest.MonkeyPatch) -> Iterator[Membership]:
 
 
 def test_a_moving_group_is_described(membership: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Errors that pass are waited for."""
+    """Temporary errors are retried."""
     view: Any = object()
     outcomes: list[Any] = [kafka_errors.NotCoordinatorError(), kafka_errors.CoordinatorLoadInProgressError(), view]
 
@@ -92,7 +92,7 @@ def test_a_moving_group_is_described(membership: Membership, monkeypatch: pytest
 
 
 def test_patience_with_a_description_ends(membership: Membership, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What does not pass in time comes through, as does what never passes."""
+    """An error that lasts too long is raised, and a permanent one is raised at once."""
 
     def fails(error: Exception) -> Any:
         raise error

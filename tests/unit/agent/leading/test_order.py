@@ -1,4 +1,4 @@
-"""Tests of the order of members: who leads next, and where a member without topics comes to no harm."""
+"""The order of members: which one leads next, and where a member without topics is safe."""
 
 from __future__ import annotations
 
@@ -30,18 +30,18 @@ from tests.unit.agent.values import group, member
     ],
 )
 def test_first_is_who_stands_first_but_for_the_leader(order: tuple[str, ...], first: bool) -> None:  # noqa: FBT001 - a column of the table
-    """When the leader goes, the first of the others leads."""
+    """When the leader leaves, the first of the others leads."""
     assert is_first(group(*(member(name) for name in order)), "agent", "leader") is first
 
 
 def in_java_order(names: list[str], buckets: int) -> list[str]:
-    """The names as a `HashMap` of so many buckets lists them."""
+    """The names in the order of a `HashMap` with this many buckets."""
     return sorted(names, key=lambda name: spread_hash(name) & (buckets - 1))
 
 
 @pytest.mark.parametrize("buckets", [16, 64])
 def test_the_front_is_taken_by_who_sits_in_the_first_bucket(buckets: int) -> None:
-    """No new id comes before a member of bucket 0, but for the leader, who will be gone by then."""
+    """No new id comes before a member of bucket 0, unless that is the leader, which will be gone."""
     by_bucket = {spread_hash(name) & (buckets - 1): name for name in (f"m-{number}" for number in range(1000))}
     taker, agent, leader = by_bucket[0], by_bucket[5], by_bucket[9]
 
@@ -56,7 +56,7 @@ def test_the_front_is_taken_by_who_sits_in_the_first_bucket(buckets: int) -> Non
 
 
 def test_an_order_that_no_table_explains_leaves_hope() -> None:
-    """Where the order is not a hash table's, trying costs little."""
+    """If the order is not that of a hash table, the front counts as free: trying costs little."""
     names = in_java_order([f"m-{number}" for number in range(12)], 1 << 20)[::-1]
     assert front_is_free(group(*(member(name) for name in names)), "agent", names[0])
 
@@ -77,13 +77,13 @@ def test_a_member_before_all_others_is_exposed_to_sticky_leaders(protocol: str) 
 
 @pytest.mark.parametrize("protocol", ["range", "roundrobin"])
 def test_no_place_is_exposed_to_sound_protocols(protocol: str) -> None:
-    """Range and roundrobin look at each topic's subscribers: an empty subscription gets nothing anywhere."""
+    """Range and roundrobin plan by each topic's subscribers: an empty subscription gets nothing anywhere."""
     names = by_bucket(32)
     assert not is_exposed(group(member(names[0]), member(names[9]), protocol=protocol), names[0])
 
 
 def test_a_place_that_a_growing_table_exposes_counts_as_exposed() -> None:
-    """Bucket 2 lies before bucket 19 - 16 only while the table has 16 buckets."""
+    """Bucket 2 is before bucket 19 - 16 only while the table has 16 buckets."""
     names = by_bucket(32)
     mine, other = names[3], names[2 + 16]
     assert spread_hash(other) & 15 < spread_hash(mine) & 15
@@ -91,7 +91,7 @@ def test_a_place_that_a_growing_table_exposes_counts_as_exposed() -> None:
 
 
 def test_the_front_behind_the_leader_is_sought_where_somebody_must_stand_in_front() -> None:
-    """With a sticky leader the agent may lead next only from between the leader and all others."""
+    """With a sticky leader the agent may lead next only from a place between the leader and all others."""
     names = by_bucket(16)
     leader, agent, other = names[4], names[12], names[8]
 
@@ -104,7 +104,7 @@ def test_the_front_behind_the_leader_is_sought_where_somebody_must_stand_in_fron
 
 
 def test_nobody_can_stand_behind_the_last_bucket() -> None:
-    """Where all others sit in the last bucket, no new id is safe from a sticky leader."""
+    """If all others are in the last bucket, no new id is safe from a sticky leader."""
     last, early = by_bucket(32)[31], by_bucket(32)[0]
     assert not offers_safe_place(group(member(last), protocol="sticky"), "")
     assert offers_safe_place(group(member(last), protocol="range"), "")
@@ -113,7 +113,7 @@ def test_nobody_can_stand_behind_the_last_bucket() -> None:
 
 @given(st.lists(st.uuids().map(str), min_size=2, max_size=30, unique=True))
 def test_the_first_of_the_leaders_table_is_always_exposed(ids: list[str]) -> None:
-    """Whoever a Java sticky leader meets first counts as exposed, whatever the ids."""
+    """The first member in the table of a Java sticky leader counts as exposed, whatever the ids."""
     mask = buckets_for(len(ids)) - 1
     first = min(ids, key=lambda name: spread_hash(name) & mask)
     assert is_exposed(group(*(member(name) for name in ids), protocol="sticky"), first)
@@ -136,5 +136,5 @@ def test_well_behind_is_the_later_half() -> None:
     ],
 )
 def test_a_former_id_that_leads_is_the_agent_itself(leader: str, instance: str | None, *, unawares: bool) -> None:
-    """Only an id of this instance that is in the group no more: any other static leader may have been replaced too."""
+    """Only an id of this instance outside the group is the agent's: other static leaders may be replaced too."""
     assert is_led_unawares(group(member("samerack-2"), member("y")), leader, instance) is unawares

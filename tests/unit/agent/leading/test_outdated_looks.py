@@ -1,4 +1,4 @@
-"""A coordinator that has just taken a group over may show a former generation: who leads knows for whom it planned."""
+"""A new coordinator may show a former generation: the leader knows the members of its plan."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GENERATION = 7
 
 
 def _assigning(*planned: tuple[str, str | None]) -> Assigning:
-    """Has sent a plan for these members, by id and instance id, in generation 7."""
+    """A leader that sent a plan for these members, by id and instance id, in generation 7."""
     watch: Any = None
     assigning = Assigning(group="orders", settings=Settings(kafka={"bootstrap.servers": "h:1"}), watch=watch)
     problem = SimpleNamespace(
@@ -47,19 +47,19 @@ def _view(*members: MemberView, state: str = "Stable") -> GroupView:
     ids=["these", "and one unreadable", "one less", "one more", "another generation", "a rebalance"],
 )
 def test_a_look_is_held_against_the_plan(view: GroupView, generation: int, may_be: bool) -> None:  # noqa: FBT001 - a column of the table
-    """A stable group of the generation that was planned here has the members that were planned for."""
+    """A stable group of a planned generation has the members of the plan."""
     assert _assigning(("a", None), ("b", None)).may_be_of(generation, view) is may_be
 
 
 def test_a_static_member_may_come_back_under_another_id() -> None:
-    """It keeps its instance id and its partitions, and the generation goes on."""
+    """A static member keeps its instance id and its partitions under a new id, and the generation stays."""
     view = _view(member("new", "t", instance_id="one"))
     assert _assigning(("old", "one")).may_be_of(GENERATION, view)
 
 
 @pytest.mark.parametrize("instance", [None, "samerack"])
 def test_a_leader_without_instance_id_believes_its_looks(instance: str | None) -> None:
-    """Who leads is no member of its own plan, however it is in the group: a look without it is of that generation."""
+    """The leader is no member of its own plan, so a poll without it may be of the same generation."""
     watch: Any = SimpleNamespace(
         cluster=cluster(t=[[1], [2]]),
         rack_aware_fetch=True,
@@ -76,7 +76,7 @@ def test_a_leader_without_instance_id_believes_its_looks(instance: str | None) -
 
 
 def test_where_nothing_was_planned_every_look_counts() -> None:
-    """An agent that follows, or was started anew, has nothing to hold a look against."""
+    """An agent that follows, or has restarted, has no plan to compare with."""
     assigning = _assigning()
     assigning.sent = None
     assert assigning.may_be_of(GENERATION, _view(member("a", "t")))

@@ -39,7 +39,7 @@ def owner(
 
 
 def given(plan: planner.Plan, members: Sequence[PlanMember]) -> dict[str, list[tuple[str, int]]]:
-    """What each member is told, read back from the bytes."""
+    """The partitions of each member, decoded from the encoded plan."""
     return {
         name: to_pairs(decode_assignment(content).partitions) for name, content in planner.encode(plan, members).items()
     }
@@ -58,7 +58,7 @@ def test_a_view_gives_what_was_assigned() -> None:
 
 
 def test_eager_members_own_what_is_remembered() -> None:
-    """Eager members come to JoinGroup with nothing: they own what they had, known by member id or by instance id."""
+    """Eager members join with nothing: they own what they had, found by member id or by instance id."""
     remembered = {"m-1": from_pairs([("t", 0)]), "pod-2": from_pairs([("t", 1)]), "m-gone": from_pairs([("t", 2)])}
     subscription = Subscription(version=1, topics=("t",), owned=from_pairs([("t", 9)]))
     joined = [("m-1", None, subscription), ("m-2-anew", "pod-2", subscription), ("m-3", None, subscription)]
@@ -68,7 +68,7 @@ def test_eager_members_own_what_is_remembered() -> None:
 
 
 def test_cooperative_members_own_what_they_claim() -> None:
-    """Cooperative members say what they hold and since when; what is remembered of them does not count."""
+    """Cooperative members own what they claim, with their generation; remembered partitions do not count."""
     subscription = Subscription(version=2, topics=("t",), owned=from_pairs([("t", 5)]), generation=7)
     (only,) = members_of_join(
         [("m-1", None, subscription)],
@@ -81,7 +81,7 @@ def test_cooperative_members_own_what_they_claim() -> None:
 
 
 def test_joining_members_get_their_host_from_the_last_look() -> None:
-    """JoinGroup names neither client id nor host: a described member has both, a new one the id in its member id."""
+    """JoinGroup has no client id or host: a described member has both, a new one the client id in its member id."""
     seen = group(member("m-1", client_host="10.2.0.1"), state="PreparingRebalance")
     subscription = Subscription(version=0, topics=("t",))
     uuid = "6d9f1c1e-3c5a-4a1e-9b6d-0123456789ab"
@@ -102,7 +102,7 @@ def test_joining_members_get_their_host_from_the_last_look() -> None:
     ],
 )
 def test_the_protocol_says_how_to_plan(protocol: str, keep: str, mode: tuple[bool, bool]) -> None:
-    """The chosen protocol tells whether members rebalance incrementally and expect co-partitioned topics together."""
+    """The protocol decides whether members rebalance incrementally and expect co-partitioned topics together."""
     leading = LeadingSettings.model_validate({"keep_copartitioned": keep, "max_skew": 2, "deadline_seconds": 3})
     found = mode_of(protocol, leading, rack_aware_fetch=True)
     assert (found.cooperative, found.keep_copartitioned) == mode
@@ -110,7 +110,7 @@ def test_the_protocol_says_how_to_plan(protocol: str, keep: str, mode: tuple[boo
 
 
 def test_the_plan_follows_racks() -> None:
-    """Each partition goes to the member in its rack, and the costs before and after say so."""
+    """Each partition goes to the member in its rack, and the costs before and after show it."""
     members = [owner("m-1", ("t", 1), rack="a"), owner("m-2", ("t", 2), rack="b"), owner("m-3", ("t", 0), rack="c")]
     plan = make_plan(problem_of(members, LOCAL, EAGER), EAGER)
     assert given(plan, members) == {"m-1": [("t", 0)], "m-2": [("t", 1)], "m-3": [("t", 2)]}
@@ -124,7 +124,7 @@ def test_followers_count_only_where_both_sides_fetch_with_racks(
     fetches: bool,  # noqa: FBT001 - a column of the table
     cross_rack: int,
 ) -> None:
-    """A follower in the member's rack serves it where brokers select by rack and the member's fetches carry one."""
+    """A follower in the member's rack counts if brokers select by rack and the member's fetches carry one."""
     rack = MemberRack(rack="b", source="network", fetches_with_rack=fetches)
     reader = PlanMember(
         id="m", instance_id=None, subscription=Subscription(topics=("t",)), rack=rack, owned=NO_PARTITIONS
@@ -135,7 +135,7 @@ def test_followers_count_only_where_both_sides_fetch_with_racks(
 
 
 def test_cooperative_moves_are_withheld_for_one_round() -> None:
-    """A moving partition goes to nobody while its owner holds it, and to the new one when it was revoked."""
+    """A moving partition goes to no member while its owner holds it, and to the new owner once it is revoked."""
     before = [owner("m-1", ("t", 1), rack="a"), owner("m-2", ("t", 0), ("t", 2), rack="b")]
     first = make_plan(problem_of(before, LOCAL, COOPERATIVE), COOPERATIVE)
     assert first.withheld == 2
@@ -149,7 +149,7 @@ def test_cooperative_moves_are_withheld_for_one_round() -> None:
 
 
 def test_range_stands_in_when_the_optimal_assignor_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever breaks in planning, the group gets range's plan, and the failure is told."""
+    """If planning fails, the group gets range's plan, and the plan names the failure."""
 
     def broken(*_: object) -> None:
         raise IndexError("out of luck")
@@ -171,7 +171,7 @@ def test_range_stands_in_when_the_plan_fails_the_check(monkeypatch: pytest.Monke
 
 
 def test_nothing_is_sent_when_range_fails_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without any plan that passes the check the error is raised."""
+    """If no plan passes the check, the error is raised."""
     for assignor in (optimal, range_assignor):
         monkeypatch.setattr(assignor, "assign", lambda problem, *_: np.full(len(problem.topic_of), 7, np.int32))
     with pytest.raises(AssignmentError, match="member that does not exist"):
@@ -179,20 +179,20 @@ def test_nothing_is_sent_when_range_fails_too(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_range_can_be_preferred() -> None:
-    """A plan of range by choice is no failure."""
+    """A plan that range makes by choice is no failure."""
     plan = make_plan(problem_of([owner("m-1")], LOCAL, EAGER), EAGER, prefer="range")
     assert (plan.assignor, plan.failure) == ("range", None)
 
 
 def test_a_group_without_members_has_an_empty_plan() -> None:
-    """The agent alone in a group has nobody to give anything to."""
+    """The plan of an agent that is alone in a group is empty."""
     plan = make_plan(problem_of([], LOCAL, EAGER), EAGER)
     assert planner.encode(plan, []) == {}
     assert planner.sent_partitions(plan) == {}
 
 
 def test_topics_of_which_nothing_is_known_are_left_out() -> None:
-    """A subscription to a topic that does not exist gets nothing of it, and a topic that is gone has no partitions."""
+    """A topic that does not exist, or has no partitions any more, is left out of the plan."""
     members = [owner("m-1", ("v", 0), topics=("t", "u", "v"))]
     plan = make_plan(problem_of(members, cluster(t=[(1,)], v=[]), EAGER), EAGER)
     assert given(plan, members) == {"m-1": [("t", 0)]}
@@ -216,7 +216,7 @@ def test_static_members_are_remembered_by_both_ids() -> None:
 
 
 def owned_by(*pairs: tuple[str, int], topics: tuple[str, ...] = ("t",)) -> bool:
-    """Whether a group whose only member owns these has to be rebalanced, with t-0, t-1, t-2 and u-0 there."""
+    """Whether a group whose only member owns these has to be rebalanced, if t-0, t-1, t-2 and u-0 exist."""
     there = cluster(t=[(1,), (2,), (3,)], u=[(1,)])
     members = [owner("m-1", *pairs, topics=topics)]
     return planner.partitions_changed(problem_of(members, there, EAGER), members, there)
@@ -226,36 +226,36 @@ ALL = (("t", 0), ("t", 1), ("t", 2))
 
 
 def test_an_assignment_that_covers_everything_is_unchanged() -> None:
-    """Every partition owned, none too many; a topic that the cluster does not show counts for nothing."""
+    """Each partition with one owner is no change; a topic that the cluster does not show does not count."""
     assert not owned_by(*ALL)
     assert not owned_by(*ALL, ("elsewhere", 0))
     assert not owned_by(topics=())
 
 
 def test_a_new_partition_and_a_new_topic_are_changes() -> None:
-    """What exists and has a subscriber but no owner has to be assigned."""
+    """A partition that has a subscriber but no owner is a change."""
     assert owned_by(*ALL[:2])
     assert owned_by(*ALL, topics=("t", "u"))
 
 
 def test_a_partition_that_is_gone_is_a_change() -> None:
-    """An owned partition that does not exist any more has to be taken away."""
+    """An owned partition that does not exist any more is a change."""
     assert owned_by(*ALL, ("t", 3))
 
 
 def test_an_unsubscribed_topic_is_a_change() -> None:
-    """Partitions of a topic that their owner does not subscribe to any more have to be taken away."""
+    """A partition whose owner does not subscribe to its topic any more is a change."""
     assert owned_by(*ALL, ("u", 0))
 
 
 def test_rival_owners_are_a_change() -> None:
-    """A partition that two members claim has no owner that counts."""
+    """A partition that two members claim is a change."""
     members = [owner("m-1", *ALL), owner("m-2", ("t", 0))]
     assert planner.partitions_changed(problem_of(members, LOCAL, EAGER), members, LOCAL)
 
 
 def test_runs_of_one_topic_are_joined() -> None:
-    """A topic that stands twice in what a member owns counts with all its partitions."""
+    """A topic that occurs twice in what a member owns counts with all its partitions."""
     split = TopicPartitions(topics=("t", "t"), numbers=(np.array([0], np.int32), np.array([1, 2], np.int32)))
     members = [
         PlanMember(id="m", instance_id=None, subscription=Subscription(topics=("t",)), rack=NOWHERE, owned=split)

@@ -1,4 +1,4 @@
-"""Plans of any group: each partition given once, to a subscriber, in bytes that say what is remembered."""
+"""Plans of any group: each partition goes once to a subscriber, and encoded bytes match what is remembered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAIRS = [(topic, number) for topic in TOPICS for number in range(6)]
 
 @st.composite
 def groups(draw: st.DrawFn) -> list[PlanMember]:
-    """Members with any subscriptions and racks, whose owned partitions may be gone, unsubscribed or claimed twice."""
+    """Members with any subscriptions and racks; owned partitions may be gone, unsubscribed or claimed twice."""
     members = []
     for index in range(draw(st.integers(0, 5))):
         rack = draw(st.sampled_from([None, "a", "b", "x"]))
@@ -45,7 +45,7 @@ def groups(draw: st.DrawFn) -> list[PlanMember]:
 
 @st.composite
 def settled_clusters(draw: st.DrawFn) -> SettledCluster:
-    """Three brokers, one of them without a rack that is known, and any replicas."""
+    """Three brokers, one of them without a known rack, with any replicas."""
     replicas = st.lists(st.sampled_from([1, 2, 9]), min_size=1, max_size=3, unique=True)
     return cluster({1: "a", 2: "b"}, **{topic: [draw(replicas) for _ in range(size)] for topic, size in SIZES.items()})
 
@@ -58,7 +58,7 @@ MODES = st.builds(Mode, cooperative=st.booleans(), keep_copartitioned=st.boolean
 def test_any_group_gets_each_partition_once(
     members: list[PlanMember], there: SettledCluster, mode: Mode, prefer: planner.AssignorName
 ) -> None:
-    """The preferred assignor's plan passes, covers what is subscribed, and bytes and memory agree on it."""
+    """The preferred assignor's plan passes the check, covers all subscriptions, and equals the remembered one."""
     problem = planner.problem_of(members, there, mode)
     plan = planner.make_plan(problem, mode, prefer=prefer)
     assert (plan.assignor, plan.failure) == (prefer, None)
@@ -85,7 +85,7 @@ def test_any_group_gets_each_partition_once(
 @settings(max_examples=50)
 @given(members=groups(), there=settled_clusters(), mode=MODES)
 def test_a_plan_in_force_needs_no_rebalance(members: list[PlanMember], there: SettledCluster, mode: Mode) -> None:
-    """Once members own what the final plan gives them, no partition has changed and a new plan moves nothing."""
+    """Once members own the final plan, no partition has changed and a new plan moves nothing."""
     eager = Mode(cooperative=False, keep_copartitioned=mode.keep_copartitioned, rack_aware_fetch=mode.rack_aware_fetch)
     sent = planner.sent_partitions(planner.make_plan(planner.problem_of(members, there, eager), eager))
     after = [

@@ -1,4 +1,4 @@
-"""`policy.decide`: every rung of the ladder, and what is remembered from one decision to the next."""
+"""`policy.decide`: every rule in order, and what is stored from one decision to the next."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ BARRED = {
 
 @pytest.mark.parametrize(("case", "action", "reason"), CASES.values(), ids=CASES.keys())
 def test_each_situation_has_its_decision(case: GroupCondition, action: Action, reason: Reason) -> None:
-    """With a full budget the situation alone decides, and the decision names the shares before and after."""
+    """With a full budget only the situation decides, and the decision has the shares before and after."""
     assert Run().decide(case) == Decision(
         action=action, reason=reason, before=share(case.present), after=share(case.possible)
     )
@@ -72,7 +72,7 @@ def test_what_a_group_needs_is_followed_whatever_bars_the_rest(rules: Rules, cas
 
 
 def test_a_rebalance_for_racks_spends_a_token() -> None:
-    """Each one costs one token, and without one the trigger is suppressed until the next comes."""
+    """Each rebalance costs one token, and without a token a trigger is suppressed until the next one."""
     run = Run()
     for left, conditions in ((2.0, 0), (1.0, 1), (0.0, 2)):
         assert run.decide(situation(50, conditions=conditions)).action is Action.REBALANCE
@@ -83,14 +83,14 @@ def test_a_rebalance_for_racks_spends_a_token() -> None:
 
 @pytest.mark.parametrize(("after", "action"), [(59.9, Action.SUPPRESS), (60.0, Action.REBALANCE)])
 def test_an_empty_budget_gains_one_token_in_the_refill_time(after: float, action: Action) -> None:
-    """After a storm one trigger is followed per refill time."""
+    """With an empty budget one trigger is followed per refill time."""
     run = Run()
     run.spend(3)
     assert run.decide(situation(50), after=after).action is action
 
 
 def test_the_budget_is_shown_refilled_without_a_trigger() -> None:
-    """Looking at a group that is well as it is refills the budget, so that its gauge tells the truth."""
+    """Decisions without a trigger refill the budget, so that its gauge is correct."""
     run = Run()
     run.spend(3)
     run.decide(situation(), after=90)
@@ -100,7 +100,7 @@ def test_the_budget_is_shown_refilled_without_a_trigger() -> None:
 
 
 def test_a_clock_that_steps_back_gives_nothing() -> None:
-    """Time that was refilled once is not refilled again."""
+    """A clock that steps back does not refill the same time twice."""
     run = Run(now=100.0)
     run.spend(3)
     run.decide(situation(), after=-60)
@@ -109,7 +109,7 @@ def test_a_clock_that_steps_back_gives_nothing() -> None:
 
 
 def test_no_more_in_an_hour_than_the_cap() -> None:
-    """Tokens or not: after the cap a trigger waits until the first of the hour is an hour old."""
+    """After the hourly cap a trigger waits until the first rebalance of the hour is an hour old, despite tokens."""
     run = Run(rules=replace(RULES, burst=9, max_per_hour=2))
     assert run.decide(situation(50)).action is Action.REBALANCE
     assert run.decide(situation(50, conditions=1), after=600).action is Action.REBALANCE
@@ -120,7 +120,7 @@ def test_no_more_in_an_hour_than_the_cap() -> None:
 
 
 def test_what_was_triggered_before_a_restart_counts_for_the_hour() -> None:
-    """A crash loop triggers no more in an hour than the cap; to be told twice of it changes nothing."""
+    """Rebalances before a restart count for the hourly cap, and count once if they are reported twice."""
     run = Run(rules=replace(RULES, max_per_hour=2), now=5000.0)
     for _ in range(2):
         run.state = remembering(run.state, [1401.0, 1500.0])
@@ -130,7 +130,7 @@ def test_what_was_triggered_before_a_restart_counts_for_the_hour() -> None:
 
 
 def test_outside_of_windows_a_trigger_waits_for_the_next_to_open() -> None:
-    """The decision tells when that is; it is followed then, and until the window closes."""
+    """The decision has the time when the next window opens; the trigger is followed until the window closes."""
     run = Run(rules=replace(RULES, windows=(NIGHT,)))
     waits = run.decide(situation(50))
     assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.OUTSIDE_WINDOW, MIDNIGHT + 7200)
@@ -141,7 +141,7 @@ def test_outside_of_windows_a_trigger_waits_for_the_next_to_open() -> None:
 
 
 def test_a_saving_must_exceed_the_least_in_bytes_too() -> None:
-    """Half of the partitions may carry next to nothing; what is exactly the least is not enough."""
+    """A saving of exactly the least bytes is not enough, however many partitions it is."""
     run = Run(rules=replace(RULES, least_bytes_per_second=400.0))
     enough, too_little = situation(50, rates=(500.1, 100.0)), situation(50, rates=(500.0, 100.0))
     assert run.decide(too_little).reason is Reason.BELOW_LEAST_SAVING
@@ -150,7 +150,7 @@ def test_a_saving_must_exceed_the_least_in_bytes_too() -> None:
 
 
 def test_bytes_that_are_not_measured_are_waited_for_and_not_for_ever() -> None:
-    """Then the share alone decides; once measured, the wait begins anew when they are missing again."""
+    """Without measured bytes the share decides after a wait; the wait restarts when they are missing again."""
     run = Run(rules=replace(RULES, least_bytes_per_second=400.0, unmeasured_seconds=600.0))
     waits = run.decide(situation(50), after=5)
     assert (waits.action, waits.reason, waits.until) == (Action.SUPPRESS, Reason.NOT_MEASURED, MIDNIGHT + 605)
@@ -171,13 +171,13 @@ def test_bytes_that_are_not_measured_are_waited_for_and_not_for_ever() -> None:
     ],
 )
 def test_the_greater_of_bytes_and_dollars_counts(least: dict[str, float], bytes_per_second: float) -> None:
-    """Both must be exceeded, and dollars are bytes at a price."""
+    """Both minimums must be exceeded; dollars are converted to bytes by the price."""
     rules = rules_of(PolicyRules.model_validate(least), dollars_per_byte=1e-6)
     assert rules.least_bytes_per_second == pytest.approx(bytes_per_second)
 
 
 def test_a_proposal_is_made_once_and_spends_what_a_rebalance_would() -> None:
-    """It stands while nothing changes; what is gained since by more than the least saving is proposed anew."""
+    """A proposal is made once, and again when the gain since then exceeds the least saving."""
     run = Run(rules=replace(RULES, proposes=True))
     assert run.decide(situation(50, 30)).action is Action.PROPOSE
     stands = run.decide(situation(50, 30), after=1000)
@@ -190,14 +190,14 @@ def test_a_proposal_is_made_once_and_spends_what_a_rebalance_would() -> None:
 
 
 def test_second_rounds_end() -> None:
-    """A member that never gives up a partition causes a bounded number of second rounds."""
+    """A member that never revokes a partition causes a bounded number of second rounds."""
     last, after = (situation(withheld=1, rounds=rounds) for rounds in (MOST_ROUNDS, MOST_ROUNDS + 1))
     assert Run().decide(last).reason is Reason.SECOND_ROUND
     assert Run().decide(after).action is Action.NOTHING
 
 
 def test_what_a_stuck_member_withholds_is_no_new_partition_for_ever() -> None:
-    """A withheld partition has no owner; once the rounds are over it is followed within the budget, then suppressed."""
+    """A partition that stays withheld after the last round is followed within the budget, then suppressed."""
     stuck = situation(withheld=1, rounds=MOST_ROUNDS + 1, partitions_changed=True)
     for rules, most in ((RULES, 3), (replace(RULES, max_per_hour=2), 2)):
         run = Run(rules=rules)
@@ -214,6 +214,6 @@ def test_share_of_nothing_is_nothing() -> None:
 @settings(deadline=None)
 @given(least=st.integers(0, 100), present=st.integers(0, 100), possible=st.integers(0, 100))
 def test_acts_exactly_beyond_the_least_saving(least: int, present: int, possible: int) -> None:
-    """In whole points: a saving above the least acts, the least itself does not, whatever floats make of it."""
+    """A saving above the least in whole points acts and the least itself does not, despite float rounding."""
     run = Run(rules=replace(RULES, min_saving=least / 100))
     assert (run.decide(situation(present, possible)).action is Action.REBALANCE) == (present - possible > least)

@@ -1,4 +1,4 @@
-"""The breaker: what a rebalance on trial comes to, and what a row of failures does to the next ones."""
+"""The breaker: how a rebalance on trial is evaluated, and what failures in a row do to the next ones."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def triggered(case: GroupCondition = WORTH_IT, **rules: object) -> Run:
 
 
 def failures(run: Run) -> int:
-    """Failures in a row, as the breaker counts them."""
+    """Failures in a row, as counted by the breaker."""
     return run.state.breaker.failures
 
 
 def on_trial(run: Run) -> bool:
-    """Whether the last rebalance still is."""
+    """Whether the last rebalance is still on trial."""
     return run.state.breaker.trial is not None
 
 
 def test_a_rebalance_that_brings_what_was_predicted_succeeds() -> None:
-    """A minute later its trial is over, and the failures before it are forgotten."""
+    """After a minute the trial ends and the failure count is zero."""
     run = triggered()
     run.state = replace(run.state, breaker=replace(run.state.breaker, failures=2))
     run.decide(WELL, after=2)
@@ -45,7 +45,7 @@ def test_a_rebalance_that_brings_what_was_predicted_succeeds() -> None:
 
 @pytest.mark.parametrize(("present", "failed"), [(30, 0), (31, 1), (50, 1), (60, 1)])
 def test_one_that_brings_less_than_half_fails(present: int, failed: int) -> None:
-    """Of forty points twenty will do; it is judged when the group has been stable for some seconds."""
+    """Of forty points twenty are enough; the trial is evaluated once the group was stable for some seconds."""
     run = triggered()
     later = situation(present, present)  # as where the plan fell back: nothing better is known
     run.decide(later, after=2)
@@ -56,14 +56,14 @@ def test_one_that_brings_less_than_half_fails(present: int, failed: int) -> None
 
 
 def test_a_trigger_right_after_one_is_a_failure_of_the_first() -> None:
-    """Under the same conditions there was nothing left to gain, had it brought anything."""
+    """A trigger under the same conditions means that the first rebalance changed nothing."""
     run = triggered()
     assert run.decide(WORTH_IT, after=1).action is Action.REBALANCE
     assert failures(run) == 1
 
 
 def test_three_failures_in_a_row_open_it_for_an_hour_and_then_for_one_trial() -> None:
-    """Open it suppresses what is worth it, tells until when, and lets one through; if that fails it is open again."""
+    """The open breaker suppresses and gives the time; then it allows one trial, and opens again if that fails."""
     run = triggered()
     for _ in range(2):
         assert run.decide(WORTH_IT, after=1).action is Action.REBALANCE
@@ -78,7 +78,7 @@ def test_three_failures_in_a_row_open_it_for_an_hour_and_then_for_one_trial() ->
 
 
 def test_a_good_trial_closes_it() -> None:
-    """Afterwards it takes three failures again."""
+    """After a successful trial the breaker is closed."""
     run = triggered(breaker_failures=1)
     run.decide(WORTH_IT, after=1)
     assert run.decide(WORTH_IT, after=3600).action is Action.REBALANCE
@@ -88,7 +88,7 @@ def test_a_good_trial_closes_it() -> None:
 
 
 def test_changed_partitions_are_followed_while_it_is_open() -> None:
-    """The group needs them."""
+    """Changed partitions are followed with an open breaker, because the group needs them."""
     run = triggered(breaker_failures=1)
     assert run.decide(WORTH_IT, after=1).reason is Reason.BREAKER_OPEN
     assert run.decide(situation(50, 10, partitions_changed=True)).action is Action.REBALANCE
@@ -96,7 +96,7 @@ def test_changed_partitions_are_followed_while_it_is_open() -> None:
 
 @pytest.mark.parametrize("opened", [False, True])
 def test_changed_conditions_void_a_trial(*, opened: bool) -> None:
-    """Other members or racks: what was predicted no longer counts; one that is half open lets another through."""
+    """Other members or racks void the prediction; a half-open breaker then allows another trial."""
     run = triggered(breaker_failures=1)
     if opened:
         run.decide(WORTH_IT, after=1)
@@ -110,7 +110,7 @@ def test_changed_conditions_void_a_trial(*, opened: bool) -> None:
 
 
 def test_a_second_round_is_waited_for() -> None:
-    """What a cooperative round withholds comes with the next one; a stuck member's partitions do not."""
+    """Withheld partitions are waited for until the next cooperative round, except those of a stuck member."""
     run = triggered()
     for _ in range(3):
         assert run.decide(situation(50, 10, withheld=1, rounds=1), after=SETTLED_SECONDS).reason is Reason.SECOND_ROUND
@@ -120,7 +120,7 @@ def test_a_second_round_is_waited_for() -> None:
 
 
 def test_a_storm_right_after_it_is_a_failure() -> None:
-    """Ours and some of others are no storm; one more is, and the agent's own second rounds do not count."""
+    """A bounded number of other rebalances is no failure; one more is. The agent's second rounds do not count."""
     run = triggered(situation(50, 10, generation=7))
     assert run.decide(situation(10, 10, withheld=1, rounds=1, generation=8)).reason is Reason.SECOND_ROUND
     run.decide(situation(10, 10, generation=9 + MOST_OTHERS), after=CALM_SECONDS - 1)
@@ -131,7 +131,7 @@ def test_a_storm_right_after_it_is_a_failure() -> None:
 
 
 def test_rebalances_later_are_no_storm() -> None:
-    """After a calm minute they are of another cause, as a deploy."""
+    """Rebalances after a calm minute have another cause, such as a deploy."""
     run = triggered(situation(50, 10, generation=7, crossing=(0.5, 0.0), rates=(500.0, 100.0)))
     run.decide(situation(10, 10, generation=8), after=CALM_SECONDS)
     run.decide(situation(10, 10, generation=30), after=1)
@@ -139,7 +139,7 @@ def test_rebalances_later_are_no_storm() -> None:
 
 
 def test_who_did_not_lead_for_minutes_has_no_verdict() -> None:
-    """The rebalances since may be of any cause."""
+    """If the agent did not lead for minutes, the trial ends without result."""
     run = triggered(situation(50, 10, generation=7))
     run.decide(situation(60, 60, generation=90), after=PATIENCE_SECONDS)
     assert not on_trial(run)
@@ -151,7 +151,7 @@ MEASURED = situation(50, 10, rates=(500.0, 100.0), crossing=(0.5, MIDNIGHT - 60)
 
 @pytest.mark.parametrize(("crosses", "failed"), [(0.3, 0), (0.31, 1), (0.5, 1)])
 def test_measured_bytes_have_the_last_word(crosses: float, failed: int) -> None:
-    """The assignment may be as planned while clients fetch from elsewhere: judged once the whole window is after it."""
+    """Clients may fetch from elsewhere: measured bytes decide once their whole window is after the rebalance."""
     run = triggered(MEASURED)
     run.decide(WELL, after=2)
     stable = MIDNIGHT + run.now
@@ -163,7 +163,7 @@ def test_measured_bytes_have_the_last_word(crosses: float, failed: int) -> None:
 
 
 def test_bytes_are_not_waited_for_for_ever() -> None:
-    """Without a figure the assignment's verdict stands."""
+    """If no measured bytes arrive, the result by assignment counts."""
     run = triggered(MEASURED)
     run.decide(WELL, after=2)
     run.decide(WELL, after=PATIENCE_SECONDS - 3)
@@ -174,7 +174,7 @@ def test_bytes_are_not_waited_for_for_ever() -> None:
 
 
 def test_a_new_trigger_ends_a_trial_that_waits_for_bytes() -> None:
-    """It brought what was predicted; that something new is to gain is no verdict on it."""
+    """A trial that waits for bytes ends with a new trigger, and is no failure."""
     run = triggered(MEASURED)
     run.decide(WELL, after=2)
     assert run.decide(situation(40, 10, conditions=1), after=1).action is Action.REBALANCE
@@ -182,14 +182,14 @@ def test_a_new_trigger_ends_a_trial_that_waits_for_bytes() -> None:
 
 
 def test_a_proposal_is_on_no_trial() -> None:
-    """Nothing was done that could have brought anything."""
+    """A proposal changes nothing, so it is not on trial."""
     run = Run(rules=replace(HASTY, proposes=True))
     run.decide(WORTH_IT)
     assert not on_trial(run)
 
 
 def test_what_crossed_before_a_move_says_nothing_of_it() -> None:
-    """Replicas have just moved, and nothing crossed in the minutes before: near what was predicted is good."""
+    """If replicas have just moved, bytes before the move do not count: near the prediction is a success."""
     just_moved = situation(50, 10, rates=(500.0, 100.0), crossing=(0.02, MIDNIGHT - 60))
     for crosses, failures in ((0.1, 0), (0.3, 0), (0.32, 1), (0.5, 1)):
         run = triggered(just_moved)

@@ -1,4 +1,4 @@
-"""That docs/policy.md is true: its settings are read as they stand, and its defaults are those of the settings."""
+"""docs/policy.md is true: its settings load as they are, and its defaults are those of the settings."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def read(block: str) -> Settings:
 
 @pytest.mark.parametrize("block", BLOCKS)
 def test_each_block_is_read(block: str) -> None:
-    """And it sets something of the policy."""
+    """Each block loads and sets something of the policy."""
     assert read(block).policy != PolicySettings()
 
 
 def test_the_groups_of_the_page_have_the_rules_that_it_says() -> None:
-    """The first match alone counts, and what it does not name is the section's."""
+    """Only the first match counts, and what it does not set is the section's."""
     policy = read(BLOCKS[-1]).policy
     payments, orders = policy.of("payments"), policy.of("orders-eu")
     assert (payments.mode, payments.min_saving, payments.windows) == ("propose", 0.05, ())
@@ -49,13 +49,13 @@ def test_the_groups_of_the_page_have_the_rules_that_it_says() -> None:
     ],
 )
 def test_the_defaults_that_it_tells_are_the_settings(key: str, shown: str) -> None:
-    """In figures or in words."""
+    """Each key is on the page, and each default is the expected one."""
     assert f"{getattr(PolicySettings(), key):g}" == shown
     assert f"`policy.{key}`" in PAGE or key in PAGE
 
 
 def test_it_names_every_field_and_what_is_waited_for() -> None:
-    """Of `/v1/policy`, and each reason that this page's rules bring."""
+    """The page has each field of `/v1/policy`, and each reason that its rules give."""
     fields = [field for field in POLICY if field not in ("group", "role")]
     waits = [
         Reason.BELOW_LEAST_SAVING,

@@ -1,4 +1,4 @@
-"""What no history of situations brings the policy to, whatever the rules: storms, and acts where none are allowed."""
+"""No history of situations makes the policy cause storms, or act where it is not allowed, whatever the rules."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ STEPS = st.lists(st.tuples(st.sampled_from([0.2, 1.0, 60.0, 700.0]) | st.floats(
 
 
 def spends(case: GroupCondition, decision: Decision) -> bool:
-    """Whether it is a rebalance that the budget has to allow."""
+    """Whether it is a rebalance that needs the budget."""
     return decision.action is Action.REBALANCE and (case.stuck or decision.reason not in EXEMPT)
 
 
 @settings(deadline=None, max_examples=150)
 @given(steps=STEPS, rules=RULES)
 def test_no_history_overdraws_the_budget(steps: Steps, rules: Rules) -> None:
-    """In any hour no more than the cap, over any time no more than the burst and what was refilled."""
+    """The cap bounds what is spent in any hour, the burst and the refill bound it over any time."""
     run, spent = Run(rules=rules), list[float]()
     for pause, case in steps:
         decision = run.decide(case, after=pause)
@@ -67,7 +67,7 @@ def test_no_history_overdraws_the_budget(steps: Steps, rules: Rules) -> None:
 @settings(deadline=None, max_examples=150)
 @given(steps=STEPS, rules=RULES)
 def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: Steps, rules: Rules) -> None:
-    """Never in propose mode, outside of windows, or while the breaker is open; never for less than the least saving."""
+    """Never in propose mode, outside of windows, or with an open breaker; never for less than the least saving."""
     run = Run(rules=rules)
     for pause, case in steps:
         barred = is_open(run.state.breaker, run.now + pause, rules) and run.state.breaker.trial is None
@@ -86,7 +86,7 @@ def test_racks_and_traffic_are_followed_only_where_everything_allows_it(steps: S
 @settings(deadline=None, max_examples=150)
 @given(steps=STEPS, rules=RULES)
 def test_what_a_group_needs_is_followed_in_every_state(steps: Steps, rules: Rules) -> None:
-    """Second rounds and changed partitions, whatever happened before; and what waits, waits for something to come."""
+    """Second rounds and changed partitions are always followed, and a wait ends in the future."""
     run = Run(rules=rules)
     for pause, case in steps:
         decision = run.decide(case, after=pause)
@@ -100,7 +100,7 @@ def test_what_a_group_needs_is_followed_in_every_state(steps: Steps, rules: Rule
 @settings(deadline=None, max_examples=150)
 @given(steps=STEPS, rules=RULES)
 def test_the_breaker_opens_and_closes_as_ruled(steps: Steps, rules: Rules) -> None:
-    """Closed it has fewer failures than open it; open it lets nothing through for its time, then one at a time."""
+    """A closed breaker has too few failures to open; an open one allows nothing for its time, then one at a time."""
     run = Run(rules=rules)
     for pause, case in steps:
         before = run.state.breaker
@@ -121,7 +121,7 @@ def test_the_breaker_opens_and_closes_as_ruled(steps: Steps, rules: Rules) -> No
 @settings(deadline=None, max_examples=50)
 @given(pauses=st.lists(st.floats(0.1, 100.0), min_size=1, max_size=60))
 def test_rebalances_that_never_bring_anything_are_few(pauses: list[float]) -> None:
-    """A group that is as before after each one has three an hour, then one an hour, and not the hour's cap."""
+    """A group that never improves has three rebalances in an hour, then one an hour, and not the hourly cap."""
     run = Run(rules=Rules(min_saving=0.05, burst=3, refill_seconds=60.0, max_per_hour=12))
     acts = [run.now for pause in pauses if run.decide(situation(50, 10), after=pause).action is Action.REBALANCE]
     assert all(sum(start <= act < start + HOUR_SECONDS for act in acts) <= 4 for start in acts)

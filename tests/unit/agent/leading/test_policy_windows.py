@@ -1,4 +1,4 @@
-"""`windows.next_opening`: when a window is open, when the next one opens, and what changing clocks do to it."""
+"""`windows.next_opening`: when a window is open, when the next one opens, and daylight saving time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NIGHT = WindowSettings(cron="30 2 * * *", minutes=60, timezone=BERLIN)
 
 
 def at(text: str) -> float:
-    """Seconds since 1970 of a moment in UTC, or with an offset of its own."""
+    """Seconds since 1970 of a time in UTC, or with its own offset."""
     moment = datetime.fromisoformat(text)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
@@ -31,13 +31,13 @@ def at(text: str) -> float:
     ],
 )
 def test_a_window_is_open_from_its_start_until_before_its_end(wall: str, opening: str | None) -> None:
-    """Outside of it the next opening is told."""
+    """While the window is closed, the next opening is returned."""
     window = WindowSettings(cron="0 2 * * *", minutes=120)
     assert next_opening([window], at(wall)) == (None if opening is None else at(opening))
 
 
 def test_any_window_will_do() -> None:
-    """One that is open is enough, and the first to open is told."""
+    """One open window is enough; else the first opening is returned."""
     windows = [WindowSettings(cron="0 2 * * *", minutes=60), WindowSettings(cron="0 12 * * SAT,SUN", minutes=60)]
     assert next_opening(windows, at("2027-01-16T12:30:00")) is None
     assert next_opening(windows, at("2027-01-16T05:00:00")) == at("2027-01-16T12:00:00")
@@ -45,7 +45,7 @@ def test_any_window_will_do() -> None:
 
 
 def test_a_window_may_be_longer_than_the_time_between_two_starts() -> None:
-    """Then it is open always."""
+    """A window that is longer than the time between its starts is always open."""
     window = WindowSettings(cron="*/10 * * * *", minutes=15)
     start = at("2027-01-16T00:00:00")
     assert [next_opening([window], start + minute * 60) for minute in range(60)] == [None] * 60
@@ -72,7 +72,7 @@ def test_a_window_may_be_longer_than_the_time_between_two_starts() -> None:
     ],
 )
 def test_clocks_that_change_neither_lose_a_window_nor_open_it_twice(wall: str, opening: str | None) -> None:
-    """The minutes are real ones, whatever the clock on the wall shows."""
+    """Minutes are real minutes, whatever the local clock shows."""
     assert next_opening([NIGHT], at(wall)) == (None if opening is None else at(opening))
 
 
@@ -87,7 +87,7 @@ WINDOWS = st.builds(
 @settings(deadline=None)
 @given(window=WINDOWS, wall=st.floats(1_798_761_600.0, 1_830_297_600.0))
 def test_what_is_told_to_open_opens_and_not_before(window: WindowSettings, wall: float) -> None:
-    """Right at the told time the window is open, right before it is closed; and that is in the future."""
+    """At the returned time the window is open, just before it is closed, and that time is in the future."""
     opening = next_opening([window], wall)
     if opening is not None:
         assert wall < opening < wall + 8.1 * 86_400

@@ -1,4 +1,4 @@
-"""What is promised of becoming the leader of a running group: no more than was measured."""
+"""What the agent promises about leading a running group: no more than was measured."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ AGENT = member("samerack-1", instance_id="samerack")
     ],
 )
 def test_what_is_promised(view: GroupView, promised: tuple[str, ...], not_promised: tuple[str, ...]) -> None:
-    """By protocol and kind of members."""
+    """The promise depends on the protocol and the kind of members."""
     told = prospect(view, LeadingSettings())
     assert all(words in told for words in promised), told
     assert not any(words in told for words in not_promised), told

@@ -1,4 +1,4 @@
-"""The judge: what it puts into a situation, by which rules it goes, and what it has told when."""
+"""The evaluator: what it puts into a situation, which rules it uses, and what it reports when."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.values import RACKS, cluster, group, member
 
 FAR = cluster(RACKS, t=[[2], [1], [1], [2]])
-"""Member a, which stands in rack a, has partitions 0 and 1; b in rack b has 2 and 3: half of them are far."""
+"""Member a in rack a has partitions 0 and 1, b in rack b has 2 and 3: half of them are far."""
 NEAR = cluster(RACKS, t=[[1], [1], [2], [2]])
 VIEW = group(
     member("m-a", "t", rack="a", assigned=from_pairs([("t", 0), ("t", 1)])),
@@ -35,7 +35,7 @@ RATES: Mapping[Partition, float] = {("t", 0): 100.0, ("t", 1): 1.0, ("t", 2): 20
 
 @dataclass(kw_only=True)
 class Bench:
-    """A judge with everything around it in the test's hand."""
+    """An evaluator with an environment that the test controls."""
 
     policy: Mapping[str, Any] = field(default_factory=dict)
     measured: Measured = UNMEASURED
@@ -67,18 +67,18 @@ class Bench:
         return frozenset(topics - self.watch.cluster.topics.keys())
 
     def evaluation(self, view: GroupView = VIEW, *, generation: int = 1) -> Evaluation:
-        """Of a stable group that the agent leads."""
+        """The evaluation of a stable group that the agent leads."""
         evaluation, _ = self.evaluator.evaluate(view, leading=True, generation=generation)
         assert evaluation is not None
         return evaluation
 
     def decide(self, view: GroupView = VIEW) -> tuple[Decision, bool]:
-        """Of the group as it is."""
+        """The decision on the group as it is."""
         return self.evaluator.decide(self.evaluation(view))
 
 
 def test_partitions_that_the_first_look_lacks_are_waited_for() -> None:
-    """A broker that is behind may have been asked; a group that lost them for good is rebalanced when that lasts."""
+    """Missing partitions may be due to a broker that is behind; they count as lost once that has lasted."""
     bench = Bench(policy={"settling_seconds": 30}, cluster=cluster(RACKS, t=[[1], [1]]))
     assert bench.evaluator.evaluate(VIEW, leading=True) == (None, False)
     bench.now += 29
@@ -92,14 +92,14 @@ def test_partitions_that_the_first_look_lacks_are_waited_for() -> None:
 
 
 def test_rates_are_summed_by_what_crosses_racks() -> None:
-    """Under the assignment in force and under the plan, in bytes that were measured and not in weights."""
+    """Rates are summed under the assignment in force and under the plan, in measured bytes, not in weights."""
     rates = Bench(measured=Measured(rates=lambda _: RATES)).evaluation().situation.rates
     assert rates is not None
     assert (rates.whole, rates.present, rates.possible) == (124.0, 120.0, 0.0)
 
 
 def test_rates_are_summed_up_anew_every_few_seconds() -> None:
-    """Not each turn: there may be many partitions; what is measured of racks is taken each time."""
+    """Rates, of possibly many partitions, are summed every few seconds; the measured crossing is read each time."""
     asked: list[str] = []
 
     def rates(name: str) -> Mapping[Partition, float]:
@@ -127,7 +127,7 @@ def test_rates_are_summed_up_anew_every_few_seconds() -> None:
 def test_a_group_has_the_rules_of_the_first_pattern(
     groups: Mapping[str, Mapping[str, Any]], mode: str, action: Action
 ) -> None:
-    """What the pattern does not name is the section's."""
+    """What the pattern does not set is taken from the section."""
     bench = Bench(policy={"groups": groups, "min_saving": 0.1})
     decision, _ = bench.decide()
     assert decision.action is action
@@ -135,7 +135,7 @@ def test_a_group_has_the_rules_of_the_first_pattern(
 
 
 def test_a_trigger_that_waits_is_told_once() -> None:
-    """However often it is evaluated anew; again when racks or members are others."""
+    """A trigger that waits is reported once, and again when racks or members have changed."""
     bench = Bench(policy={"min_saving": 0.5})
     assert bench.decide()[1]
     assert not bench.decide()[1]
@@ -150,20 +150,20 @@ def test_a_trigger_that_waits_is_told_once() -> None:
 
 
 def test_an_agent_that_has_just_started_does_not_say_what_changed() -> None:
-    """Whatever it was: the plan in force was made before; each rebalance after a restart was called `racks-changed`."""
+    """After a restart the cause is unknown, not `racks-changed`, because the plan in force was made before."""
     decision, _ = Bench().decide()
     assert (decision.action, decision.reason) == (Action.REBALANCE, Reason.CHEAPER_PLAN)
 
 
 def test_nothing_to_gain_is_nothing_to_tell() -> None:
-    """The group is as well as it can be."""
+    """A group that cannot be improved is not reported."""
     bench = Bench(cluster=NEAR)
     decision, news = bench.decide()
     assert (decision.action, news) == (Action.NOTHING, False)
 
 
 def test_the_outlook_is_of_the_group_as_it_is() -> None:
-    """The decision with what it waits for, and what a rebalance would save; nothing of it outlives what was seen."""
+    """The outlook has the decision, its wait and the saving, and is deleted with the evaluation."""
     bench = Bench(
         policy={"windows": [{"cron": "0 2 * * *", "minutes": 60}]}, measured=Measured(rates=lambda _: RATES), now=0.0
     )
@@ -179,7 +179,7 @@ def test_the_outlook_is_of_the_group_as_it_is() -> None:
 
 
 def test_what_was_triggered_before_a_restart_counts_once() -> None:
-    """As told of the last hour, however often it is told; what this judge triggers itself comes on top."""
+    """Rebalances before a restart count once, however often they are reported; new ones are added."""
     bench = Bench(
         policy={"max_per_hour": 3},
         recent=lambda since: [at for at in (MIDNIGHT - 4000, MIDNIGHT + 10, MIDNIGHT + 20) if at >= since],
@@ -195,7 +195,7 @@ def test_what_was_triggered_before_a_restart_counts_once() -> None:
 
 
 def test_a_clock_that_was_set_back_does_not_lift_the_cap() -> None:
-    """Rebalances that the clock now says are of the future count for an hour from the start of the agent."""
+    """Rebalances that are in the future by the clock count for an hour from the start of the agent."""
     later = MIDNIGHT + 1000 + 7200
     bench = Bench(policy={"max_per_hour": 2}, recent=lambda since: [at for at in (later, later + 1) if at >= since])
     decision, _ = bench.decide(VIEW)
@@ -207,7 +207,7 @@ def test_a_clock_that_was_set_back_does_not_lift_the_cap() -> None:
 
 
 def test_conditions_are_numbered() -> None:
-    """Another number for other members or another cluster; the same for another look at the same."""
+    """The number changes with members or cluster, and not with another poll of the same."""
     bench = Bench()
     first = bench.evaluation().situation.conditions
     assert bench.evaluation(replace(VIEW, members=VIEW.members)).situation.conditions == first
@@ -217,14 +217,14 @@ def test_conditions_are_numbered() -> None:
 
 
 def test_a_group_whose_topics_are_not_known_is_not_judged() -> None:
-    """Until somebody has looked at them."""
+    """A group is not evaluated until its topics have been polled."""
     bench = Bench(cluster=cluster(RACKS))
     assert bench.evaluator.evaluate(VIEW, leading=True) == (None, False)
     assert bench.evaluator.situation is None
 
 
 def test_a_group_with_an_unknown_topic_is_not_judged() -> None:
-    """A situation without one of its topics would be another group's; it waits until the topic was looked at."""
+    """A group with an unknown topic is not evaluated until that topic has been polled."""
     bench = Bench()
     view = group(member("m-a", "t", "new", rack="a", assigned=from_pairs([("t", 0)])))
     assert bench.evaluator.evaluate(view, leading=True) == (None, False)

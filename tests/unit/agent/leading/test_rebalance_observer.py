@@ -1,4 +1,4 @@
-"""What the agent tells of rebalances that it sees as a member, with looks that are answered in the middle of one."""
+"""What the agent reports of rebalances as a member, with polls that are answered in the middle of one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLUSTER = cluster(t=[[1], [2], [3]])
 
 
 def owning(one: Sequence[int], two: Sequence[int]) -> GroupView:
-    """Two members with these partitions of t."""
+    """Two members that own these partitions of t."""
     owned = {"one": one, "two": two}
     return group(*(member(name, "t", assigned=from_pairs([("t", n) for n in has])) for name, has in owned.items()))
 
@@ -26,7 +26,7 @@ BEFORE, AFTER = owning([0, 1], [2]), owning([0], [1, 2])
 
 
 def test_a_look_between_joingroup_and_syncgroup_does_not_undo_what_the_agent_began() -> None:
-    """It shows the group Stable, before the rebalance or after it: moves were told as "not known; 0 of 9 moved"."""
+    """Such a poll shows Stable, before or after the rebalance: moves were reported as "not known; 0 of 9 moved"."""
     now = 100.0
     events = EventLog()
     chronicle = RebalanceTracker(events, cooperative=(), clock=lambda: now)

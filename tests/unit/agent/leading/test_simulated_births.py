@@ -1,4 +1,4 @@
-"""A group forms while the agent waits: whoever comes at whatever moment, the agent leads generation 1."""
+"""A group forms while the agent waits: whenever members join, the agent leads generation 1."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tests.simulator.group import AGENTS, State
 from tests.simulator.world import Setting, World
 
 SECOND_JOINS_AFTER_MS = range(600, 800, 20)
-"""The agent's JoinGroup, its first look and its eviction fall into that time."""
+"""The times include the agent's JoinGroup, its first poll and its eviction."""
 
 
 def test_a_member_that_comes_between_a_look_and_an_eviction_does_not_lead() -> None:
-    """The look from before the agent's wait in JoinGroup missed it: three such in a row, and the agent followed."""
+    """A poll from before the agent's wait in JoinGroup missed it: three such in a row, and the agent followed."""
     leaders = {}
     with simulated():
         for milliseconds in SECOND_JOINS_AFTER_MS:
@@ -36,7 +36,7 @@ def test_a_member_that_comes_between_a_look_and_an_eviction_does_not_lead() -> N
 
 @pytest.mark.parametrize("clients", ["any", "kafka-go"])
 def test_clients_that_pause_after_a_failed_join_get_their_partitions_in_time(clients: str) -> None:
-    """kafka-go waits for five seconds: evicted at once, its members came in time for a third delay of the coordinator.
+    """kafka-go waits for five seconds: evicted at once, its members joined in a third delay of the coordinator.
 
     Meanwhile the agent is alone, and the group must not be Stable: offsets would expire by their own age.
     """

@@ -1,4 +1,4 @@
-"""A running group that the agent has entered is deployed: how often, and whether the agent leads then."""
+"""Deploys of a running group that the agent has joined: how many, and whether the agent leads after them."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from tests.simulator.deploys import Row, restarts_until_led, table
 
 
 def test_a_group_with_range_is_led_within_one_deploy() -> None:
-    """The agent stands next to lead, and the leader is the oldest member."""
+    """The agent is next to lead, and the leader is the oldest member."""
     assert [restarts_until_led("range", 3, seed) for seed in range(4)] == [1, 1, 1, 1]
 
 
 def test_a_group_with_a_sticky_assignor_is_led_by_chance() -> None:
-    """The agent keeps the place that it came to: some deploys bring it the lead, and some do not."""
+    """The agent keeps the place with which it joined: some deploys make it the leader, and some do not."""
     found = [restarts_until_led("sticky", 3, seed) for seed in range(4)]
     assert min(one or 9 for one in found) <= 3 < max(one or 9 for one in found)
 
 
 def test_the_table_tells_how_many_of_how_many() -> None:
-    """A row for each protocol and size."""
+    """The table has a row for each protocol and size."""
     row = Row(protocol="range", members=3, groups=100, led=(98, 99, 100))
     assert table([row]).splitlines()[-1] == "| `range` | 3 | 98 of 100 | 99 of 100 | 100 of 100 |"

@@ -1,4 +1,4 @@
-"""The real leader in simulated worlds: nothing is violated, and mistakes that are made on purpose are found.
+"""The real leader in simulated worlds: no invariant is violated, and mistakes made on purpose are found.
 
 A short run; `scripts/simulate --seeds 10000` is the long one.
 """
@@ -27,7 +27,7 @@ MOST_SEEDS = 1000
 
 @pytest.fixture
 def _as_in_continuous_integration() -> Iterator[None]:
-    """Hypothesis with the settings that it takes there: it tells more of itself."""
+    """Hypothesis with the settings of continuous integration, with which it reports more."""
     before = settings.get_current_profile_name()
     settings.load_profile("ci")
     yield
@@ -42,7 +42,7 @@ def _simulation() -> Iterator[None]:
 
 
 def _found(plant: str, first: int, *, shorten: bool) -> ViolationError:
-    """What the simulator says of a mistake."""
+    """The violation that the simulator finds for a mistake."""
     with PLANTS[plant]():
         for number in range(first, first + MOST_SEEDS):
             try:
@@ -53,7 +53,7 @@ def _found(plant: str, first: int, *, shorten: bool) -> ViolationError:
 
 
 def test_nothing_is_violated() -> None:
-    """Whatever happens to clients, agents and the cluster, what must hold does; an hour later, too."""
+    """All invariants hold whatever happens to clients, agents and the cluster, and an hour later too."""
     for number in range(SEEDS):
         tell(number)
 
@@ -85,13 +85,13 @@ def test_nothing_is_violated() -> None:
     ],
 )
 def test_a_planted_mistake_is_found(plant: str, kind: str, first: int) -> None:
-    """Within a thousand seeds; it is looked for where it was found before, so that this takes a second."""
+    """A mistake is found within a thousand seeds; the search starts where it was found, to take a second."""
     assert type(_found(plant, first, shorten=False)).__name__ == kind
 
 
 @pytest.mark.parametrize(("plant", "kinds"), [("", []), ("errors-end-it", ["NeedlessLeave"])])
 def test_an_error_that_proves_nothing_costs_no_membership(plant: str, kinds: list[str]) -> None:
-    """One look that is answered UNKNOWN_SERVER_ERROR does not make the agent leave, and it is seen where it does."""
+    """One UNKNOWN_SERVER_ERROR does not make the agent leave; with the mistake it does, and that is found."""
     world = World(Setting())
     found = []
     with PLANTS[plant]():
@@ -111,7 +111,7 @@ def test_an_error_that_proves_nothing_costs_no_membership(plant: str, kinds: lis
 
 @pytest.mark.usefixtures("_as_in_continuous_integration")
 def test_a_story_is_shortened() -> None:
-    """What remains of two dozen steps is a group with one client, and it is said how that came to its end."""
+    """Two dozen steps are shortened to a group with one client, with the events up to the violation."""
     found = _found("plans-without-topics", 2, shorten=True)
     first, state, *steps = found.__notes__
     assert (first, state) == ("Failing test case: <state machine>", "state = Told()")
@@ -122,7 +122,7 @@ def test_a_story_is_shortened() -> None:
 
 
 def test_the_command_tells_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:
-    """As JSON, with the shortest story; it fails where there is something, and with a plant where there is nothing."""
+    """The output is JSON with the shortest steps; a violation fails, and so does a plant without one."""
     assert main(["--seeds", "3", "--processes", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["violations"] == []
     wrong = ["--first", "2", "--seeds", "1", "--processes", "1", "--plant", "plans-without-topics", "--json"]
@@ -132,7 +132,7 @@ def test_the_command_tells_what_it_found(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_a_day_takes_a_moment() -> None:
-    """Hours in which nothing happens are leapt over; what happens then is played as ever."""
+    """Hours without events are skipped, and events after them are simulated as usual."""
     world = World(Setting(partitions=12))
     try:
         world.start_agent(0)
@@ -149,7 +149,7 @@ def test_a_day_takes_a_moment() -> None:
 
 
 def test_the_same_seed_tells_the_same_story() -> None:
-    """Twice the same steps lead to the same generations at the same times."""
+    """The same steps lead twice to the same generations at the same times."""
 
     def tale() -> list[str]:
         world = World(Setting(seed=7, protocol="cooperative-sticky"))

@@ -1,4 +1,4 @@
-"""Tests of what allows a clean takeover, and of what a look in the middle of one says."""
+"""What permits a clean takeover, and what a poll in the middle of one means."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ STABLE = group(AGENT, M1, M2, M3)
 
 
 def bare(one: MemberView) -> MemberView:
-    """The member as it is described while nobody has anything."""
+    """The member as described before assignments exist."""
     return replace(one, subscription=None, assigned=from_pairs([]))
 
 
@@ -47,12 +47,12 @@ def held(*members: MemberView, state: str = PREPARING) -> GroupView:
 
 
 def named(client: str, number: int) -> str:
-    """A member id as brokers make it, the same for the same number."""
+    """A member id in the brokers' form, always the same for the same number."""
     return f"{client}-{UUID(int=Random(number).getrandbits(128), version=4)}"  # noqa: S311 - the same each time
 
 
 def test_an_eager_group_may_be_taken_over() -> None:
-    """Nothing speaks against a stable group whose leader is a dynamic member."""
+    """A stable eager group whose leader is a dynamic member may be taken over."""
     assert refusal(STABLE, STANDING, LeadingSettings()) == ""
 
 
@@ -69,12 +69,12 @@ def test_an_eager_group_may_be_taken_over() -> None:
     ],
 )
 def test_each_refusal_says_why(look: GroupView, standing: TakeoverParties, words: str) -> None:
-    """Whatever speaks against it is refused in words of its own."""
+    """Each refusal has its own reason."""
     assert words in refusal(look, standing, LeadingSettings())
 
 
 def test_who_stands_ahead_is_evicted_too_unless_static_or_many() -> None:
-    """The place is refused where a static member would lead, or more members than may be evicted."""
+    """A place behind a static member, or behind more members than may be evicted, is refused."""
     assert place_refusal(group(M2, AGENT, M1, M3), STANDING) == ""
     assert "never evicted: c-2 (pod-2)" in place_refusal(group(replace(M2, instance_id="pod-2"), AGENT, M1), STANDING)
     many = [member(f"n-{number}", "orders") for number in range(MOST_AHEAD + 1)]
@@ -83,7 +83,7 @@ def test_who_stands_ahead_is_evicted_too_unless_static_or_many() -> None:
 
 
 def test_a_member_that_cannot_move_has_to_stand_well_already() -> None:
-    """In groups with sticky assignors the agent has no instance id: its place is the one that it chose as it came."""
+    """In groups with sticky assignors the agent has no instance id, so it keeps the place that it joined with."""
     dynamic = replace(STANDING, static=False)
     assert refusal(replace(STABLE, protocol="sticky"), dynamic, LeadingSettings()) == ""
     many = [member(f"n-{number}", "orders") for number in range(MOST_AHEAD + 1)]
@@ -92,7 +92,7 @@ def test_a_member_that_cannot_move_has_to_stand_well_already() -> None:
 
 
 def test_a_dry_run_of_a_large_group_tells_whether_a_place_can_be_had() -> None:
-    """Of 82 members one of twenty places has few before it: a dry run said yes, and the call found 74 before it."""
+    """With 82 members one place of twenty has few before it: a dry run said yes, then the call found 74 before it."""
     ids = sorted((named("app", number) for number in range(82)), key=lambda name: spread_hash(name) & 127)
     large = group(*(member(name, "orders") for name in ids))
     standing = TakeoverParties(me="agent", leader=ids[40], static=True)
@@ -110,20 +110,20 @@ def test_a_dry_run_of_a_large_group_tells_whether_a_place_can_be_had() -> None:
 
 
 def test_the_forecast_is_of_the_groups_own_rebalances() -> None:
-    """Its members rejoin twice, and those who are evicted have four seconds; where nothing was seen it is not known."""
+    """Members rejoin twice, and evicted ones have four seconds; without a past rebalance the pause is unknown."""
     assert longest_pause(1.5) == 3.0 + HELD_SECONDS + 1.0
     assert longest_pause(None) is None
 
 
 def test_members_that_rejoin_slowly_are_left_alone() -> None:
-    """The reason tells how long they took, and which setting says how long they may."""
+    """The reason has the time that members took, and the setting that limits it."""
     assert slow_refusal(5.0, 5.0) == ""
     assert "took 7.5 s" in slow_refusal(7.5, 5.0)
     assert "leading.takeover_wait_seconds (5 s)" in slow_refusal(7.5, 5.0)
 
 
 def test_nobody_is_evicted_who_has_something() -> None:
-    """An assignment that is shown means that the leader was faster: the rebalance is an ordinary one."""
+    """A visible assignment means that the leader was faster, and the rebalance is an ordinary one."""
     assert may_evict(STABLE, held(AGENT, M1, M2, M3), STANDING) == Verdict(go=True)
     one_has = group(bare(AGENT), bare(M1), replace(bare(M2), assigned=OWNED), bare(M3), state=PREPARING)
     assert may_evict(STABLE, one_has, STANDING) == Verdict(again=True)
@@ -131,19 +131,19 @@ def test_nobody_is_evicted_who_has_something() -> None:
 
 @pytest.mark.parametrize("state", ["CompletingRebalance", "Stable", "Empty", "Dead"])
 def test_nobody_is_evicted_in_another_state(state: str) -> None:
-    """A member whose SyncGroup waits would get no answer: only while everybody joins."""
+    """Members are evicted only while all join: one whose SyncGroup is parked would get no answer."""
     assert not may_evict(STABLE, held(AGENT, M1, M2, M3, state=state), STANDING).go
     assert state in is_back(STABLE, held(AGENT, M1, M2, M3, state=state), frozenset({"m-1"})).trouble
 
 
 def test_a_rebalance_that_ended_without_the_pending_member_is_followed_by_another() -> None:
-    """The agent joins again by itself; only where there is no group any more it is over."""
+    """The agent joins again; the attempt ends only if the group is gone."""
     for state, is_over in (("CompletingRebalance", False), ("Stable", False), ("Empty", True), ("Dead", True)):
         assert bool(may_evict(STABLE, held(AGENT, M1, M2, M3, state=state), STANDING).trouble) == is_over
 
 
 def test_a_group_that_has_changed_is_left_alone() -> None:
-    """Members that came or left since the group was stable are a reason to undo it, as is a place that was lost."""
+    """Members that joined or left since the group was stable, and a lost place, end the attempt."""
     assert "members left meanwhile: c-3" in may_evict(STABLE, held(AGENT, M1, M2), STANDING).trouble
     new = member("m-4", "orders", client_id="c-4")
     assert "members came meanwhile: c-4" in may_evict(STABLE, held(AGENT, M1, M2, M3, new), STANDING).trouble
@@ -153,7 +153,7 @@ def test_a_group_that_has_changed_is_left_alone() -> None:
 
 
 def test_everybody_is_back_when_the_evicted_have_joined_under_other_ids() -> None:
-    """Clients are counted by their ids, of which several members may have the same."""
+    """Members are counted by client id, which several may share."""
     alike = [replace(one, client_id="app") for one in (M1, M2, M3)]
     before, evicted = group(AGENT, *alike), frozenset({"m-1", "m-2"})
     assert is_back(before, held(AGENT, alike[2]), evicted) == Verdict(missing=2)

@@ -1,4 +1,4 @@
-"""Tests of a takeover's steps: what is sent to the group, and that the pending member never stays."""
+"""The steps of a takeover: what is sent to the group, and that the pending member never stays."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEW = member("m-9", "orders", client_id="c-1")
 
 @dataclass
 class Joining:
-    """Stands for a membership whose group is held as soon as it is asked for; what is done with it is listed."""
+    """Replaces a membership whose group is held as soon as it asks; stores what is done with it."""
 
     look: GroupView = field(default_factory=lambda: held(AGENT, M1, M2, M3))
     back: GroupView = field(default_factory=lambda: held(AGENT, NEW, M2, M3))
@@ -43,42 +43,42 @@ class Joining:
     waited_seconds: float = 0.0
 
     def hold(self) -> None:
-        """The pending member is granted, or whatever `grants` says."""
+        """Grant the pending member, or the state of `grants`."""
         self.hold_state = self.grants
         self.pending |= {"pending"} if self.grants is Hold.HELD else frozenset()
         self.done.append("hold")
 
     def nudge(self) -> None:
-        """A rebalance is asked for."""
+        """Ask for a rebalance."""
         self.done.append("nudge")
 
     def release(self, member_id: str) -> None:
-        """One id is given back."""
+        """Release one id."""
         self.pending -= {member_id}
         self.done.append("release")
 
     def let_go(self) -> None:
-        """Every id is, unless the coordinator is away."""
+        """Release every id, unless the coordinator is away."""
         if self.breaks:
             raise kafka_errors.NotCoordinatorError
         self.hold_state, self.pending = Hold.NONE, frozenset()
         self.done.append("let go")
 
     def describe(self) -> GroupView:
-        """The group, or what goes wrong."""
+        """The group, or the next error."""
         if self.failing:
             raise self.failing.pop()
         return self.look
 
     def evict(self, *member_ids: str) -> None:
-        """They come back at once."""
+        """Evict members, who return at once."""
         self.done.append(f"evict {' '.join(sorted(member_ids))}")
         self.look = self.back
 
 
 @dataclass
 class Stage:
-    """A run, its membership and its clock."""
+    """A takeover attempt with its membership and clock."""
 
     joining: Joining
     told: list[str] = field(default_factory=list)
@@ -86,7 +86,7 @@ class Stage:
     now: float = 100.0
 
     def __post_init__(self) -> None:
-        """Begin."""
+        """Start the attempt."""
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["orders"]})
         self.run = TakeoverAttempt(
             progress=Progress(group="orders", number=1),
@@ -101,11 +101,11 @@ class Stage:
 
     @property
     def member(self) -> Member:
-        """The membership, as the run sees it."""
+        """The membership, as the attempt sees it."""
         return cast("Member", self.joining)
 
     def turns(self, count: int = 1) -> Progress:
-        """So many turns, a tenth of a second apart."""
+        """Run this many turns, a tenth of a second apart."""
         for _ in range(count):
             self.run.turn(self.member)
             self.now += 0.1
@@ -113,7 +113,7 @@ class Stage:
 
 
 def test_the_steps_come_in_order_and_the_pending_member_goes() -> None:
-    """Rebalance, pending member told to the supervisor, eviction, everybody back, pending member released, leading."""
+    """The steps are rebalance, pending member reported to the supervisor, eviction, return, release, lead."""
     stage = Stage(Joining())
     stage.turns(2)
     stage.joining.leading = True
@@ -127,14 +127,14 @@ def test_the_steps_come_in_order_and_the_pending_member_goes() -> None:
 
 
 def test_who_would_lead_instead_is_evicted_with_the_leader() -> None:
-    """At one stroke, so that nobody else can become the leader in between."""
+    """One request evicts the leader and the next in order, so that no other member becomes leader in between."""
     stage = Stage(Joining(look=held(M3, AGENT, M1, M2), back=held(AGENT, M2)))
     stage.turns()
     assert stage.joining.done[-1] == "evict m-1 m-3"
 
 
 def test_the_last_of_several_evicted_is_not_waited_for_for_long() -> None:
-    """It joins in a rebalance of its own, as librdkafka's followers do; nothing is released before anybody is back."""
+    """The last one, like librdkafka's followers, joins in its own rebalance; the release waits for one to return."""
     stage = Stage(Joining(look=held(M3, AGENT, M1, M2), back=held(AGENT, M2)))
     assert stage.turns(12).step == "evict"
     stage.joining.look = held(AGENT, NEW, M2)
@@ -144,13 +144,13 @@ def test_the_last_of_several_evicted_is_not_waited_for_for_long() -> None:
 
 
 def test_a_leader_that_was_evicted_alone_is_waited_for() -> None:
-    """There is nobody who would be back before it."""
+    """A single evicted leader is waited for, because no other member can return before it."""
     stage = Stage(Joining(back=held(AGENT, M2, M3)))
     assert stage.turns(30).step == "evict"
 
 
 def test_a_faster_leader_is_met_again_a_bounded_number_of_times() -> None:
-    """Its plan is in force, so nobody is evicted; each pending member is removed before the next is requested."""
+    """A leader whose plan is in force is not evicted; each pending member is released before the next request."""
     plain = group(AGENT, M1, replace(M2, assigned=OWNED), M3, state="PreparingRebalance")
     stage = Stage(Joining(look=plain))
     progress = stage.turns(MOST_TRIES)
@@ -183,7 +183,7 @@ def _given_up(joining: Joining) -> None:
 
 
 def test_a_pending_member_that_came_too_late_is_for_the_next_rebalance() -> None:
-    """The others had joined again before: the membership joins once more, and nobody is evicted until that is held."""
+    """The membership joins once more, and no member is evicted until that rebalance is held."""
     joining = Joining()
     stage = Stage(joining)
     held_look, joining.look = joining.look, replace(STABLE, state="CompletingRebalance")
@@ -194,7 +194,7 @@ def test_a_pending_member_that_came_too_late_is_for_the_next_rebalance() -> None
 
 @pytest.mark.parametrize("fault", [_lost, _left_later, _ended, _no_pending_member, _given_up])
 def test_trouble_undoes_it(fault: Callable[[Joining], None]) -> None:
-    """Whatever is not as expected ends it, with the pending member released and a reason."""
+    """Any unexpected state ends the attempt, with the pending member released and a reason."""
     joining = Joining()
     stage = Stage(joining)
     fault(joining)
@@ -206,7 +206,7 @@ def test_trouble_undoes_it(fault: Callable[[Joining], None]) -> None:
 
 
 def test_slow_members_are_not_waited_for() -> None:
-    """Beyond the setting the agent asks for no pending member any more, and the members' rebalance goes on."""
+    """After the time of the setting the agent drops its request, and the members' rebalance continues."""
     stage = Stage(Joining(grants=Hold.ASKED))
     assert stage.turns(50).outcome is Outcome.RUNNING
     progress = stage.turns(2)
@@ -216,7 +216,7 @@ def test_slow_members_are_not_waited_for() -> None:
 
 
 def test_the_group_is_not_held_for_long() -> None:
-    """Where an evicted member does not return the pending member is removed all the same, and the agent leads."""
+    """If an evicted member does not return, the pending member is released all the same."""
     stage = Stage(Joining(back=held(AGENT, M2, M3)))
     progress = stage.turns(round(HELD_SECONDS * 10) + 2)
     assert (progress.outcome, progress.step) == (Outcome.RUNNING, "release")
@@ -225,7 +225,7 @@ def test_the_group_is_not_held_for_long() -> None:
 
 
 def test_what_fails_for_the_moment_is_tried_again_while_the_group_may_be_held() -> None:
-    """A look that fails is repeated, until the pending member has to go."""
+    """A failed poll is repeated until the pending member has to be released."""
     stage = Stage(Joining(failing=[kafka_errors.KafkaTimeoutError()]))
     assert stage.turns(3).step == "release"
     stage = Stage(Joining(failing=[kafka_errors.KafkaTimeoutError()] * 50))
@@ -235,7 +235,7 @@ def test_what_fails_for_the_moment_is_tried_again_while_the_group_may_be_held() 
 
 
 def test_a_rebalance_that_ends_otherwise_undoes_it() -> None:
-    """The agent follows again, and holds nothing."""
+    """If the rebalance ends without the agent as leader, it follows again and holds nothing."""
     stage = Stage(Joining())
     stage.turns(1)
     stage.run.joined(stage.member)
@@ -244,7 +244,7 @@ def test_a_rebalance_that_ends_otherwise_undoes_it() -> None:
 
 
 def test_a_pending_member_that_cannot_be_released_is_said_so() -> None:
-    """The run is over, and the error goes on to whoever ends the membership."""
+    """The attempt is over, and the error is raised to the code that ends the membership."""
     stage = Stage(Joining())
     stage.turns(1)
     stage.joining.breaks = True

@@ -1,4 +1,4 @@
-"""Tests of when a takeover is begun: asked for or by the setting, worth it, from a good place, one at a time."""
+"""When a takeover starts: on request or by the setting, if it is worth it, from a good place, one at a time."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from tests.unit.agent.values import group
 COST = SimpleNamespace(cross_rack=2, cross_rack_weight=2, assigned_weight=4)
 EVALUATION = cast("Evaluation", SimpleNamespace(situation=SimpleNamespace(present=COST, possible=COST, rates=None)))
 BEHIND = group(M2, AGENT, M1, M3)
-"""Another member than the agent would lead next."""
+"""A member other than the agent would lead next."""
 
 
 @dataclass
 class Judging:
-    """Stands for a judge."""
+    """Replaces the evaluator."""
 
     action: Action = Action.REBALANCE
     after: float = 0.0
@@ -41,18 +41,18 @@ class Judging:
     spent: int = 0
 
     def dry_run(self, _: Evaluation) -> Decision:
-        """What it is asked to say."""
+        """The decision that is set."""
         return Decision(action=self.action, reason=Reason.RACKS_CHANGED, before=0.5, after=self.after)
 
     def decide(self, evaluation: Evaluation) -> tuple[Decision, bool]:
-        """The same, spent."""
+        """The same decision, counted as spent."""
         self.spent += 1
         return self.dry_run(evaluation), True
 
 
 @dataclass
 class Stage:
-    """A taking, its membership and its clock."""
+    """A takeover controller with its membership and clock."""
 
     leading: LeadingSettings = field(default_factory=LeadingSettings)
     lock: TakeoverLock = field(default_factory=TakeoverLock)
@@ -62,7 +62,7 @@ class Stage:
     now: float = 100.0
 
     def __post_init__(self) -> None:
-        """The agent follows, and has for long."""
+        """Let the agent follow for a minute."""
         settings = Settings.model_validate({"kafka": {"bootstrap.servers": "127.0.0.1:1"}, "groups": ["orders"]})
         self.reporter = GroupReporter(group="orders", settings=settings, metrics=Metrics(), events=EventLog())
         self.reporter.become(FOLLOWING)
@@ -85,17 +85,17 @@ class Stage:
         return cast("Member", self.joining)
 
     def approach(self, _member: Member, _look: GroupView, *, most: int, rejoins: int) -> bool:
-        """As a seat: rolls, in vain."""
+        """Replaces the join position: counts attempts that find no better place."""
         self.approached += 1
         return most > 0 < rejoins
 
     def consider(self, look: GroupView = STABLE) -> bool:
-        """One turn of following."""
+        """Run one turn as a follower."""
         return self.takeovers.consider(self.member, look, EVALUATION)
 
 
 def test_it_begins_when_asked_to() -> None:
-    """The rebalance is asked for, its price paid, and the progress tells."""
+    """A requested takeover asks for a rebalance, spends its token, and reports its progress."""
     stage = Stage()
     assert not stage.consider()
     assert stage.takeovers.ask(dry_run=False).outcome is Outcome.ASKED
@@ -107,7 +107,7 @@ def test_it_begins_when_asked_to() -> None:
 
 
 def test_who_asks_again_gets_the_one_under_way() -> None:
-    """Two people who ask at once see the same takeover."""
+    """A second request gets the number of the takeover that is under way."""
     stage = Stage()
     number = stage.takeovers.ask(dry_run=False).number
     stage.consider()
@@ -116,7 +116,7 @@ def test_who_asks_again_gets_the_one_under_way() -> None:
 
 
 def test_a_dry_run_answers_and_changes_nothing() -> None:
-    """It tells the gain, also from a place that would have to be left first."""
+    """A dry run reports the gain, also from a place that the agent would have to leave first."""
     stage = Stage()
     stage.takeovers.ask(dry_run=True)
     assert not stage.consider(BEHIND)
@@ -138,7 +138,7 @@ def test_a_dry_run_answers_and_changes_nothing() -> None:
     ],
 )
 def test_each_refusal_is_an_answer(judging: Judging, look: GroupView, words: str) -> None:
-    """With the reason, and without touching the group."""
+    """A refusal has the reason and leaves the group unchanged."""
     stage = Stage(judging=judging)
     stage.takeovers.ask(dry_run=False)
     assert not stage.consider(look)
@@ -148,14 +148,14 @@ def test_each_refusal_is_an_answer(judging: Judging, look: GroupView, words: str
 
 
 def test_what_is_only_proposed_may_be_asked_for() -> None:
-    """Where the policy may not act by itself, a person may."""
+    """A takeover that the policy only proposes can be requested."""
     stage = Stage(judging=Judging(action=Action.PROPOSE))
     stage.takeovers.ask(dry_run=False)
     assert stage.consider()
 
 
 def test_slow_members_are_remembered() -> None:
-    """A rebalance that took the members long speaks against it, until faster ones have followed."""
+    """A slow rebalance refuses a takeover, until enough fast ones have followed."""
     stage = Stage()
     stage.joining.waited_seconds = 7.0
     stage.takeovers.joined(stage.member)
@@ -170,7 +170,7 @@ def test_slow_members_are_remembered() -> None:
 
 
 def test_a_better_place_is_looked_for_once() -> None:
-    """Whoever still stands ahead then is evicted too."""
+    """One better place is tried; members that are still ahead of the agent are evicted too."""
     stage = Stage()
     stage.takeovers.ask(dry_run=False)
     assert stage.consider(BEHIND)
@@ -180,7 +180,7 @@ def test_a_better_place_is_looked_for_once() -> None:
 
 
 def test_one_group_at_a_time() -> None:
-    """Another group's takeover is waited for, not joined."""
+    """A takeover is refused while another group's takeover is under way."""
     lock = TakeoverLock()
     assert lock.take("payments") == "payments"
     stage = Stage(lock=lock)
@@ -194,7 +194,7 @@ def test_one_group_at_a_time() -> None:
 
 @pytest.mark.parametrize(("role", "words"), [(LEADING, "leads it already"), (STANDBY, "the agent is standby to it")])
 def test_only_one_that_follows_takes_over(role: str, words: str) -> None:
-    """A leader need not, and one that the election did not choose must not."""
+    """An agent that leads or is standby refuses a takeover."""
     stage = Stage()
     stage.reporter.become(role)
     progress = stage.takeovers.ask(dry_run=False)
@@ -203,7 +203,7 @@ def test_only_one_that_follows_takes_over(role: str, words: str) -> None:
 
 
 def test_a_question_that_nobody_takes_up_is_answered() -> None:
-    """While the group does not settle the group's thread does not come to it."""
+    """A request is refused after a time in which the group's thread did not take it."""
     stage = Stage()
     stage.takeovers.ask(dry_run=False)
     stage.now += 6
@@ -212,7 +212,7 @@ def test_a_question_that_nobody_takes_up_is_answered() -> None:
 
 
 def test_the_setting_takes_over_whenever_the_lead_is_lost() -> None:
-    """Only in peace, only where the policy would act, and again after the agent has led."""
+    """The setting starts a takeover only if the policy would act, and again after the agent has led."""
     stage = Stage(leading=LeadingSettings(takeover="clean"))
     stage.judging.action = Action.PROPOSE
     assert not stage.consider()
@@ -230,7 +230,7 @@ def test_the_setting_takes_over_whenever_the_lead_is_lost() -> None:
 
 
 def test_the_setting_tries_twice_more_what_was_undone() -> None:
-    """What spoiled it may have been chance; a group in which it never works is left in peace."""
+    """The setting tries an undone takeover twice more, since the cause may be chance, and then stops."""
     stage = Stage(leading=LeadingSettings(takeover="clean"))
     for pause in (30, 60, 1_000_000):
         assert stage.consider()
@@ -243,7 +243,7 @@ def test_the_setting_tries_twice_more_what_was_undone() -> None:
 
 
 def test_the_end_of_the_membership_undoes_it() -> None:
-    """The pending member goes, the floor is free, and whoever asked is told."""
+    """The pending member is released, the lock is free, and the progress is `undone`."""
     stage = Stage()
     stage.takeovers.ask(dry_run=False)
     stage.consider()
@@ -255,7 +255,7 @@ def test_the_end_of_the_membership_undoes_it() -> None:
 
 
 def test_ids_that_could_not_be_given_back_are_kept_for_the_next_membership() -> None:
-    """No reserved id is forgotten while the agent lives."""
+    """A reserved id that could not be released is kept until a later membership releases it."""
     stage = Stage()
     stage.takeovers.ask(dry_run=False)
     stage.consider()

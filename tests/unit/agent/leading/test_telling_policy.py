@@ -1,4 +1,4 @@
-"""What is told of the policy: each decision, and each time that the breaker opens or closes; never twice."""
+"""What is reported of the policy: each decision, and each opening or closing of the breaker, once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CLOSED = Outlook(mode="act", decision=None, tokens=3.0, breaker=Breaker())
 
 
 def telling() -> tuple[GroupReporter, EventLog, Metrics]:
-    """A teller with what it writes to."""
+    """A reporter with its events and metrics."""
     metrics, events = Metrics(), EventLog()
     settings = Settings(kafka={"bootstrap.servers": "h:1"})
     return GroupReporter(group="orders", settings=settings, metrics=metrics, events=events), events, metrics
@@ -33,7 +33,7 @@ def telling() -> tuple[GroupReporter, EventLog, Metrics]:
     ],
 )
 def test_a_decision_is_an_event_and_counted_as_what_it_is(action: Action, counter: str) -> None:
-    """With the time that it waits for, where it waits."""
+    """The event has the time that the decision waits for, if it waits."""
     reporter, events, metrics = telling()
     reporter.decided(Decision(action=action, reason=Reason.RACKS_CHANGED, before=0.5, after=0.0, until=MIDNIGHT + 7200))
     (event,) = events.latest(kinds=("decision",))
@@ -43,7 +43,7 @@ def test_a_decision_is_an_event_and_counted_as_what_it_is(action: Action, counte
 
 
 def test_the_breaker_is_told_when_it_opens_opens_again_and_closes() -> None:
-    """With the cause; not at each look."""
+    """The event has the cause, and is not repeated at each poll."""
     reporter, events, _ = telling()
     opened = replace(CLOSED, breaker=Breaker(failures=3, opened=10.0, cause="it brought nothing"))
     again = replace(CLOSED, breaker=Breaker(failures=4, opened=3700.0, cause="nor did it now"))

@@ -1,4 +1,4 @@
-"""A coordinator that metadata do not list yet, and looks that fail: the agent joins when the group waits."""
+"""A coordinator that metadata do not list yet, and polls that fail: the agent joins when the group waits."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from tests.unit.agent.scripted_broker import REBALANCE_IN_PROGRESS, ScriptedBrok
 
 _UNKNOWN_SERVER_ERROR = -1
 _SOON_SECONDS = 5.0
-"""Members wait for each other for as long as the slowest allows: minutes."""
+"""Members wait for each other as long as the slowest timeout allows: minutes."""
 
 
 @pytest.fixture
 def broker() -> Iterator[ScriptedBroker]:
-    """A broker that answers as it is told."""
+    """A broker whose answers the test sets."""
     one = ScriptedBroker()
     yield one
     one.close()
@@ -33,7 +33,7 @@ def broker() -> Iterator[ScriptedBroker]:
 
 
 def test_a_coordinator_that_was_just_started_is_found(broker: ScriptedBroker) -> None:
-    """It coordinates the group before metadata list it again, which were read anew only minutes later."""
+    """A started broker coordinates before it is in the metadata, which were refreshed only minutes later."""
     broker.listed_as = 7
     client = connect(for_kafka_python({"bootstrap.servers": broker.address}))
     try:
@@ -49,7 +49,7 @@ def test_a_coordinator_that_was_just_started_is_found(broker: ScriptedBroker) ->
 
 
 def test_a_look_that_fails_keeps_no_group_waiting(broker: ScriptedBroker) -> None:
-    """Each turn failed at its look, while heartbeats kept the membership alive: the group waited for minutes."""
+    """Each turn failed at its poll, while heartbeats kept the membership alive: the group waited for minutes."""
     leader = leader_of(broker, "orders", Metrics())
     leader.start()
     try:

@@ -1,4 +1,4 @@
-"""What the agent puts behind its subscription to be heard: nothing that a leader's assignor could trip over."""
+"""The agent's user data, which start a rebalance: no leader's assignor may fail on them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NUDGES = (0, 1, 2, 1000)
 
 @pytest.mark.parametrize("nudges", NUDGES)
 def test_aiokafkas_sticky_leader_bears_it(nudges: int) -> None:
-    """It iterates over the former partitions: it died of a list of length -1, and its application with it."""
+    """The assignor iterates over the former partitions: a list of length -1 made it and its application fail."""
     members = {
         "m": ConsumerProtocolMemberMetadata(0, [TOPIC], b""),
         "agent": ConsumerProtocolMemberMetadata(0, [], user_data("sticky", nudges) or b""),
@@ -38,7 +38,7 @@ def test_aiokafkas_sticky_leader_bears_it(nudges: int) -> None:
 
 @pytest.mark.parametrize("nudges", NUDGES)
 def test_kafka_pythons_sticky_leader_bears_it(nudges: int) -> None:
-    """The same code, in a later version."""
+    """The assignor has the same code in a later version."""
     data = user_data("sticky", nudges) or b""
     members = [
         ("m", ConsumerProtocolSubscription(0, [TOPIC], b"")),
@@ -51,7 +51,7 @@ def test_kafka_pythons_sticky_leader_bears_it(nudges: int) -> None:
 
 
 def test_it_claims_nothing_of_a_generation_that_anybody_has() -> None:
-    """Else partitions that others claim of theirs would not count; and it is another one each time."""
+    """The generation is one that no member has, so that others' claims count, and another one for each nudge."""
     for nudges in NUDGES[1:]:
         claimed = decode_sticky(user_data("sticky", nudges))
         assert (len(claimed.owned), claimed.generation) == (0, -1 - nudges)

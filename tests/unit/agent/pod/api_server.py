@@ -1,6 +1,6 @@
 """A Kubernetes API server as far as racks need it, on loopback: TLS by a CA of its own, tokens, rules, pods and nodes.
 
-It speaks the API's JSON for the paths that are used, and answers what is wrong with a `Status` in the real one's words.
+It speaks the API's JSON for the paths that are used, and answers errors with a `Status` as the real one does.
 """
 
 from __future__ import annotations
@@ -154,10 +154,10 @@ def _handler(api: ApiServer) -> type[BaseHTTPRequestHandler]:
             try:
                 super().handle()
             except (ssl.SSLError, ConnectionError):
-                self.close_connection = True  # somebody who does not trust this server
+                self.close_connection = True  # the client does not trust this server
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's own name
-            """Nothing."""
+            """Log nothing."""
 
     return Handler
 
@@ -191,7 +191,7 @@ def _status(code: int, message: str) -> tuple[int, dict[str, Any]]:
 
 
 def certify(folder: Path) -> Path:
-    """A CA, and a certificate of it for loopback, in this folder; the answer is the folder."""
+    """Make a CA and its certificate for loopback in this folder, and return the folder."""
     curve = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     ca = ["-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2"]
     (folder / "names").write_text(f"subjectAltName=IP:{HOST}", encoding="utf-8")

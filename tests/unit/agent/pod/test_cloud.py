@@ -1,4 +1,4 @@
-"""The zone from a cloud's instance metadata, asked of a server on loopback that answers as the provider's does."""
+"""The zone from a cloud's instance metadata, on a loopback server that answers as the provider's does."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Answers = Callable[[str, str, Mapping[str, str]], tuple[int, str]]
 
 @contextmanager
 def metadata(answers: Answers) -> Iterator[str]:
-    """A metadata service; its address."""
+    """The address of a metadata service."""
 
     class Handler(BaseHTTPRequestHandler):
         def _answer(self) -> None:
             status, text = answers(self.command, self.path, dict(self.headers))
-            with suppress(BrokenPipeError):  # who asked waits no longer
+            with suppress(BrokenPipeError):  # the client may have stopped waiting
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(text)))
                 self.end_headers()
@@ -34,7 +34,7 @@ def metadata(answers: Answers) -> Iterator[str]:
         do_GET = do_PUT = _answer  # noqa: N815 - the library's own names
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's own name
-            """Nothing."""
+            """Log nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
@@ -48,7 +48,7 @@ def metadata(answers: Answers) -> Iterator[str]:
 
 
 def aws(method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str]:
-    """Amazon's, version 2: nothing without a token, which only PUT gives."""
+    """Amazon's, version 2: no data without a token, which only PUT gives."""
     place = "/latest/meta-data/placement/availability-zone"
     if (method, path) == ("PUT", "/latest/api/token"):
         lifetime = headers.get("X-aws-ec2-metadata-token-ttl-seconds", "")
@@ -59,7 +59,7 @@ def aws(method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str]:
 
 
 def google(method: str, path: str, headers: Mapping[str, str]) -> tuple[int, str]:
-    """Google's: refuses who does not say that it knows whom it asks."""
+    """Google's: refuses a request without the header that names it."""
     if method != "GET" or path != "/computeMetadata/v1/instance/zone":
         return 404, ""
     return (200, "projects/123/zones/us-central1-f") if headers.get("Metadata-Flavor") == "Google" else (403, "")
@@ -78,7 +78,7 @@ def azure(zone: str) -> Answers:
 
 
 def found(answers: Answers, **settings: object) -> OwnRack:
-    """What is found where this service answers."""
+    """The rack that is found with this service."""
     with metadata(answers) as url:
         return own_rack(PodSettings.model_validate({"sources": ["cloud"], "cloud_url": url, **settings}), {})
 
@@ -89,13 +89,13 @@ def found(answers: Answers, **settings: object) -> OwnRack:
     [("aws", aws, "us-east-1a"), ("google-cloud", google, "us-central1-f"), ("azure", azure("2"), "westeurope-2")],
 )
 def test_each_provider_tells_the_zone(cloud: str, provider: str, answers: Answers, rack: str) -> None:
-    """As Kubernetes labels its nodes there; whose service it is need not be said."""
+    """The zone is that of Kubernetes' node labels there, and the provider does not have to be set."""
     own = found(answers, cloud=provider if cloud == "named" else "auto")
     assert (own.rack, own.source, own.answers[0].detail) == (rack, "cloud", f"instance metadata of {provider}")
 
 
 def test_aws_has_two_names_for_a_zone() -> None:
-    """The id is the rack where it is asked for, and either may stand in the table."""
+    """The id is the rack if the setting says so, and either name may be in the table."""
     assert found(aws, cloud_zone="id").rack == "use1-az4"
     assert found(aws, zones={"use1-az4": "rack-a"}).rack == "rack-a"
     assert found(aws, zones={"us-east-1a": "rack-b"}, cloud_zone="id").rack == "rack-b"
@@ -113,14 +113,14 @@ def test_aws_has_two_names_for_a_zone() -> None:
     ],
 )
 def test_what_is_no_zone_is_said(answers: Answers, cloud: str, reason: str) -> None:
-    """No rack, and why."""
+    """There is no rack, and the answer says why."""
     own = found(answers, cloud=cloud)
     assert own.rack is None
     assert reason in own.answers[0].detail
 
 
 def test_a_service_that_hangs_costs_a_moment() -> None:
-    """The time limit holds, and nothing fails."""
+    """The time limit ends the request, and nothing fails."""
     hang = threading.Event()
 
     def answers(*_: object) -> tuple[int, str]:
@@ -134,5 +134,5 @@ def test_a_service_that_hangs_costs_a_moment() -> None:
 
 
 def test_nobody_is_asked_unless_switched_on() -> None:
-    """Neither the cloud nor the Kubernetes API is among the sources by default."""
+    """Neither the cloud nor the Kubernetes API is a source by default."""
     assert PodSettings().sources == ("env", "file", "label")

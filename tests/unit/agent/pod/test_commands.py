@@ -23,20 +23,20 @@ NOWHERE = ["-s", "pod.label_file=/nowhere/labels"]
 
 
 def run(*arguments: str, **environment: str) -> Result:
-    """The command's end, in an environment that says nothing else of racks."""
+    """Run the command in an environment without other variables for racks."""
     clean = dict.fromkeys([name for name in os.environ if name.startswith(("CLIENT_RACK", "POD_", "SAMERACK_"))])
     return CliRunner().invoke(app, list(arguments), env={**clean, **environment})  # type: ignore[return-value]  # typer's click
 
 
 def test_the_rack_alone_is_on_standard_output() -> None:
-    """A script can take it; how it was found is beside it on standard error."""
+    """Only the rack is on standard output, for scripts; its source is on standard error."""
     done = run("rack", *NOWHERE, "-s", "pod.zones={z: rack-a}", CLIENT_RACK="z")
     assert (done.exit_code, done.stdout) == (0, "rack-a\n")
     assert done.stderr == "samerack: rack rack-a from env: the variable CLIENT_RACK: z\n"
 
 
 def test_it_is_written_where_applications_read_it(tmp_path: Path) -> None:
-    """A plain file, an environment file and Java properties, in one go; any user may read them."""
+    """One command writes a plain file, an environment file and Java properties, which any user may read."""
     files = [tmp_path / name for name in ("rack", "env", "client.properties")]
     options = ["--write", str(files[0]), "--env-file", str(files[1]), "--properties-file", str(files[2])]
     assert run("rack", *options, CLIENT_RACK="rack-a").exit_code == 0
@@ -50,7 +50,7 @@ def test_it_is_written_where_applications_read_it(tmp_path: Path) -> None:
 
 
 def test_a_shell_reads_back_what_was_written(tmp_path: Path) -> None:
-    """Whatever a rack is called: nothing of it is run."""
+    """A shell reads back any name of a rack, and runs nothing of it."""
     file = tmp_path / "env"
     odd = "rack $(touch ran) 'a' \"b\" `c`; d"
     assert run("rack", "--env-file", str(file), CLIENT_RACK=odd).exit_code == 0
@@ -61,12 +61,12 @@ def test_a_shell_reads_back_what_was_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("rack", "line"), [("a\\b", "k=a\\u005cb\n"), ("Zürich", "k=Z\\u00fcrich\n"), ("", "k=\n")])
 def test_properties_are_written_as_java_reads_them(rack: str, line: str) -> None:
-    """Backslashes and what is not ASCII are escaped."""
+    """Backslashes and characters outside ASCII are escaped."""
     assert property_line("k", rack) == line
 
 
 def test_nothing_found_ends_with_one_and_the_cure(tmp_path: Path) -> None:
-    """No file is written; with --or-empty an empty rack is, and the application starts anyway."""
+    """Without a rack no file is written; with --or-empty an empty rack is, so that the application starts."""
     file = tmp_path / "env"
     done = run("rack", *NOWHERE, "--env-file", str(file))
     assert (done.exit_code, done.stdout, file.exists()) == (1, "", False)
@@ -80,7 +80,7 @@ def test_nothing_found_ends_with_one_and_the_cure(tmp_path: Path) -> None:
 
 
 def test_why_shows_every_source() -> None:
-    """Those after the one that counts, too; as JSON with everything that was said."""
+    """All sources are shown, also those after the one that counts; JSON has all their answers."""
     done = run("rack", "--why", *NOWHERE, CLIENT_RACK="rack-a", POD_ZONE="zone-1")
     assert done.stdout.splitlines() == [
         "env: rack-a (the variable CLIENT_RACK)",
@@ -102,14 +102,14 @@ def test_why_shows_every_source() -> None:
     ],
 )
 def test_wrong_options_are_named(options: list[str], code: int, said: str) -> None:
-    """Exit code 2 for what was typed, 1 for what the machine refuses."""
+    """Wrong options have exit code 2, errors of the machine exit code 1."""
     done = run("rack", *options, CLIENT_RACK="a")
     assert done.exit_code == code
     assert said in done.stderr
 
 
 def test_health_is_what_the_agent_says() -> None:
-    """Exit code 0 while it is well, 1 with the parts that are not, or where nobody answers."""
+    """The exit code is 0 while the agent is well, and 1 with the parts that are not, or without an answer."""
     wrong: dict[str, str] = {}
     server = WebServer(application(Metrics(), healthy=dict, ready=lambda: wrong), host="127.0.0.1", port=0)
     server.start()
@@ -129,7 +129,7 @@ def test_health_is_what_the_agent_says() -> None:
 
 
 def test_a_probe_of_an_agent_that_is_well_is_answered_at_once(tmp_path: Path) -> None:
-    """Where it listens is taken from file and environment; whatever is not plain yes is left to the command."""
+    """The probe reads the address from file and environment, and leaves everything but a yes to the command."""
     wrong: dict[str, str] = {}
     server = WebServer(application(Metrics(), healthy=dict, ready=lambda: wrong), host="127.0.0.1", port=0)
     server.start()
@@ -153,7 +153,7 @@ def test_a_probe_of_an_agent_that_is_well_is_answered_at_once(tmp_path: Path) ->
 
 
 def test_probes_load_next_to_nothing() -> None:
-    """What is called every few seconds starts with the least; what an init container calls, without clients."""
+    """A probe, called every few seconds, loads a minimum; the command of an init container loads no clients."""
     program = (
         "import sys; from agent.cli import start; start.is_well([], {'SAMERACK_WEB__PORT': '1'}); "
         "print([name for name in ('typer', 'pydantic', 'yaml') if name in sys.modules]); "

@@ -1,4 +1,4 @@
-"""The pages on racks and on the image are true: commands work, the init container runs, manifests and rules hold."""
+"""The pages on racks and on the image are true: commands, the init container, manifests and rules are checked."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tests.unit.agent.pod.api_server import ApiServer
 
 
 def examples(page: str = "racks.md") -> list[Any]:
-    """What a page's YAML blocks say."""
+    """The YAML blocks of a page."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     return [yaml.safe_load(block.partition("```")[0]) for block in text.split("```yaml\n")[1:]]
 
 
 @pytest.mark.parametrize("command", [c for c in blocks() if c.words[:2] == ("samerack", "rack")], ids=str)
 def test_a_command_of_the_page_works(command: Command) -> None:
-    """Where there is a rack it is printed."""
+    """The command prints the rack if there is one."""
     done = CliRunner().invoke(app, list(command.words[1:]), env={"CLIENT_RACK": "rack-a"})
     assert done.exit_code == 0
     assert "rack-a" in done.stdout
 
 
 def test_the_init_container_of_the_page_runs(tmp_path: Path) -> None:
-    """With its arguments and variables, and a zone where the downward API puts it."""
+    """The init container runs with its arguments and variables, with a zone set as the downward API does."""
     (container,) = next(one["initContainers"] for one in examples() if "initContainers" in one)
     mounted = container["volumeMounts"][0]["mountPath"]
     arguments = [word.replace(mounted, str(tmp_path)) for word in container["args"]]
@@ -42,7 +42,7 @@ def test_the_init_container_of_the_page_runs(tmp_path: Path) -> None:
 
 
 def test_the_variables_of_the_page_are_those_of_the_settings() -> None:
-    """The label and the variables in its examples are the defaults."""
+    """The label and the variables of its examples are the defaults."""
     fields = [
         (entry["name"], entry["valueFrom"]["fieldRef"]["fieldPath"])
         for one in examples()
@@ -54,7 +54,7 @@ def test_the_variables_of_the_page_are_those_of_the_settings() -> None:
 
 
 def test_the_rules_of_the_page_are_enough(api: ApiServer) -> None:
-    """They are exactly what the API server of these tests allows, but for looking a pod up by its name."""
+    """The rules are what the API server of these tests allows, except reading a pod by its name."""
     granted = {
         (verb, resource, "" if one["kind"] == "ClusterRole" else "shop")
         for one in examples()
@@ -85,12 +85,12 @@ def manifests() -> list[Any]:
 
 @pytest.mark.parametrize("manifest", manifests(), ids=lambda one: str(one["kind"]))
 def test_manifests_of_the_pages_are_valid(manifest: Any) -> None:
-    """Held strictly against Kubernetes' own schemas."""
+    """The manifests are validated strictly with Kubernetes' own schemas."""
     kubernetes_validate.validate(manifest, "1.34", strict=True)
 
 
 def test_the_agents_variables_of_the_page_are_settings() -> None:
-    """The container of the image's page starts with them."""
+    """The settings load with the variables of the container on the image's page."""
     (one,) = examples("image.md")
     environment = {entry["name"]: entry["value"] for entry in one["containers"][0]["env"]}
     settings = load(environment=environment)

@@ -1,4 +1,4 @@
-"""A pod's rack by the Kubernetes API, asked over TLS on loopback: what is asked, what is needed, what goes wrong."""
+"""A pod's rack by the Kubernetes API, over TLS on loopback: requests, permissions and errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NODE = {"NODE_NAME": "node-1"}
 
 
 def said(api: ApiServer, environment: dict[str, str], **more: Any) -> str:
-    """What the source answers where it knows nothing."""
+    """The answer of the source if it does not know the rack."""
     found = own_rack(api.settings(**more), environment)
     assert found.rack is None
     return found.answers[0].detail
@@ -41,21 +41,21 @@ def said(api: ApiServer, environment: dict[str, str], **more: Any) -> str:
     ],
 )
 def test_two_questions_at_most(api: ApiServer, environment: dict[str, str], questions: list[str]) -> None:
-    """Node name, pod name or address: whatever the downward API gives leads to the node's zone."""
+    """Node name, pod name or address, as the downward API gives it, leads to the node's zone in two requests."""
     found = own_rack(api.settings(zones={"zone-1": "rack-a"}), environment)
     assert (found.rack, found.source) == ("rack-a", "kubernetes")
     assert api.asked == questions
 
 
 def test_a_pods_own_label_spares_the_node(api: ApiServer) -> None:
-    """From Kubernetes 1.35 on the pod has the label itself: no right on nodes is needed."""
+    """From Kubernetes 1.35 on the pod has the label itself, so that no permission on nodes is needed."""
     api.pods["shop", "orders-1"].labels[ZONE] = "zone-own"
     api.rules = {("get", "pods", "shop")}
     assert own_rack(api.settings(), {"POD_NAME": "orders-1"}).rack == "zone-own"
 
 
 def test_a_token_that_was_replaced_is_read_again(api: ApiServer) -> None:
-    """Kubernetes replaces tokens while the agent runs; an old one is refused, and the answer says so."""
+    """Kubernetes replaces tokens while the agent runs; the answer reports an old one, and a new one is read."""
     api.token = "second"  # noqa: S105 - of nothing real
     assert "does not know this service account (401): Unauthorized" in said(api, NODE)
     api.give_token("second")
@@ -81,7 +81,7 @@ def test_a_token_that_was_replaced_is_read_again(api: ApiServer) -> None:
 def test_a_refusal_names_the_rule_that_is_missing(
     api: ApiServer, rules: tuple[tuple[str, str, str], ...], environment: dict[str, str], needed: str
 ) -> None:
-    """What the server says, and what to grant."""
+    """A refusal has the server's message and the rule to grant."""
     api.rules = set(rules)
     answer = said(api, environment)
     assert "(403)" in answer
@@ -90,7 +90,7 @@ def test_a_refusal_names_the_rule_that_is_missing(
 
 
 def test_what_goes_wrong_is_said(api: ApiServer) -> None:
-    """No such pod or node, no label, no server, no account, no cluster: one line each, with the cure."""
+    """A missing pod, node, label, server, account or cluster gives one line with the cure."""
     assert "there is no pod shop/gone; let the downward API give NODE_NAME" in said(api, {"POD_NAME": "gone"})
     assert "there is no node 'gone'" in said(api, {"NODE_NAME": "gone"})
     assert said(api, {"NODE_NAME": "bare"}) == f"node bare has no label {ZONE}"
@@ -100,7 +100,7 @@ def test_what_goes_wrong_is_said(api: ApiServer) -> None:
 
 
 def test_only_the_clusters_own_ca_is_trusted(api: ApiServer, tmp_path: Path) -> None:
-    """Another CA's server gets no token."""
+    """A server with the certificate of another CA gets no token."""
     with ApiServer(tmp_path, certify(tmp_path)) as other:
         answer = said(api, NODE, kubernetes_url=other.url)
         assert "its certificate is not trusted" in answer
@@ -108,7 +108,7 @@ def test_only_the_clusters_own_ca_is_trusted(api: ApiServer, tmp_path: Path) -> 
 
 
 def test_in_a_pod_the_server_is_where_kubernetes_says(api: ApiServer) -> None:
-    """KUBERNETES_SERVICE_HOST and its port name it."""
+    """KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT give the server's address."""
     host, _, port = api.url.removeprefix("https://").partition(":")
     environment = {**NODE, "KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": port}
     assert own_rack(api.settings(kubernetes_url=""), environment).rack == "zone-1"
@@ -118,13 +118,13 @@ def test_in_a_pod_the_server_is_where_kubernetes_says(api: ApiServer) -> None:
 
 
 def asking(api: ApiServer, outcomes: list[str] | None = None, **more: Any) -> PodRacks:
-    """The racks of pods, not started: tests say when to look."""
+    """The racks of pods, not started: tests poll."""
     told = outcomes if outcomes is not None else []
     return PodRacks(api.settings(**more), asked=told.append, environment={})
 
 
 def test_addresses_are_asked_for_after_they_are_wanted(api: ApiServer) -> None:
-    """An answer is from memory; the next look asks, each node only once, and the version tells of a change."""
+    """An answer is from memory; the next poll asks, each node once, and the version changes with an answer."""
     api.pods["shop", "orders-3"] = PodObject(node="node-1", address="10.0.0.3")
     outcomes: list[str] = []
     racks = asking(api, outcomes, zones={"zone-1": "rack-a"})
@@ -142,7 +142,7 @@ def test_addresses_are_asked_for_after_they_are_wanted(api: ApiServer) -> None:
 
 
 def test_a_pod_that_has_ended_does_not_keep_its_address(api: ApiServer) -> None:
-    """The address belongs to the one that runs."""
+    """An address belongs to the pod that runs, not to one that has ended."""
     api.pods = {
         ("shop", "done"): PodObject(node="node-1", address="10.0.0.7", phase="Succeeded"),
         ("shop", "pending"): PodObject(node="", address="10.0.0.7", phase="Pending"),
@@ -155,7 +155,7 @@ def test_a_pod_that_has_ended_does_not_keep_its_address(api: ApiServer) -> None:
 
 
 def test_answers_age_and_unwanted_ones_are_forgotten(api: ApiServer) -> None:
-    """After the refresh time an address is asked for anew; one that nobody wants any more is not."""
+    """An address is asked for again after the refresh time, unless it is not wanted any more."""
     racks = asking(api, kubernetes_refresh_seconds=60)
     now = time.monotonic()
     racks.rack_of("10.0.0.1")
@@ -171,7 +171,7 @@ def test_answers_age_and_unwanted_ones_are_forgotten(api: ApiServer) -> None:
 
 
 def test_what_was_known_counts_while_the_api_refuses(api: ApiServer) -> None:
-    """A right that is taken away makes no member lose its rack."""
+    """A permission that is revoked takes no known rack from a member."""
     racks = asking(api, kubernetes_refresh_seconds=60)
     racks.rack_of("10.0.0.1")
     racks.look(time.monotonic())
@@ -182,7 +182,7 @@ def test_what_was_known_counts_while_the_api_refuses(api: ApiServer) -> None:
 
 
 def test_a_node_that_has_gone_keeps_nobody_waiting(api: ApiServer) -> None:
-    """Its pods have no rack; those of the others are found."""
+    """Pods of a node that does not exist have no rack; pods of other nodes do."""
     api.pods["shop", "orders-1"].node = "gone"
     racks = asking(api)
     for host in ("10.0.0.1", "10.0.0.2"):
@@ -192,7 +192,7 @@ def test_a_node_that_has_gone_keeps_nobody_waiting(api: ApiServer) -> None:
 
 
 def test_all_namespaces_need_a_cluster_role(api: ApiServer) -> None:
-    """`*` asks for pods of the whole cluster; several namespaces are asked one after the other."""
+    """`*` asks for the pods of the whole cluster; several namespaces are asked one after the other."""
     api.pods["bank", "ledger"] = PodObject(node="node-2", address="10.0.0.9")
     racks = asking(api, kubernetes_namespaces=("*",))
     racks.rack_of("10.0.0.9")
@@ -208,7 +208,7 @@ def test_all_namespaces_need_a_cluster_role(api: ApiServer) -> None:
 
 
 def test_one_look_asks_a_bounded_number(api: ApiServer) -> None:
-    """A group of many members is asked for in portions."""
+    """One poll asks for a bounded number of addresses, the next poll for more."""
     racks = asking(api)
     for number in range(members.MOST_QUESTIONS + 10):
         racks.rack_of(f"10.1.0.{number}")
@@ -219,7 +219,7 @@ def test_one_look_asks_a_bounded_number(api: ApiServer) -> None:
 
 
 def test_the_thread_asks_by_itself(api: ApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Started, it finds what is wanted, and it ends when it is told to."""
+    """The thread finds wanted addresses, and ends when it is stopped."""
     monkeypatch.setattr(members, "_PAUSE_SECONDS", 0.01)
     racks = asking(api)
     racks.start()

@@ -1,4 +1,4 @@
-"""A pod's rack from what is in the pod: a variable, a file, the downward API's label; the first that knows counts."""
+"""A pod's rack from the pod itself: a variable, a file, the downward API's label; the first that knows it counts."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ pod-template-hash="5c6f7"
 
 @pytest.fixture
 def settings(tmp_path: Path) -> PodSettings:
-    """Files for the rack and the labels, neither of which is there yet."""
+    """Paths for the rack and the labels, without the files."""
     return PodSettings(rack_file=str(tmp_path / "rack"), label_file=str(tmp_path / "labels"))
 
 
 def test_the_first_source_that_knows_counts(settings: PodSettings) -> None:
-    """The variable comes before the file, the file before the label; those after are asked only to show them."""
+    """The variable comes before the file, the file before the label; later sources are only asked to be shown."""
     Path(settings.label_file).write_text(_LABELS, encoding="utf-8")
     found = own_rack(settings, {})
     assert (found.rack, found.source, len(found.answers)) == ("eu-west-1b", "label", 3)
@@ -40,7 +40,7 @@ def test_the_first_source_that_knows_counts(settings: PodSettings) -> None:
 
 
 def test_a_label_comes_as_a_variable_too() -> None:
-    """The downward API fills a variable from one label; an empty one means that the pod has no such label."""
+    """The downward API sets a variable from one label; an empty one means that the pod has no such label."""
     settings = PodSettings(sources=("label",), label_file="/nowhere/labels")
     assert own_rack(settings, {"POD_ZONE": "zone-1"}).rack == "zone-1"
     (answer,) = own_rack(settings, {"POD_ZONE": ""}).answers
@@ -69,13 +69,13 @@ def test_labels_are_read_line_by_line(text: str, found: str | None) -> None:
 
 @pytest.mark.parametrize("wrong", ["", "\n", "a\tb", "\x1b[31m", "z" * 300])
 def test_what_is_no_name_is_no_rack(settings: PodSettings, wrong: str) -> None:
-    """What cannot stand on one line of a file for applications is not taken from anybody."""
+    """A value that does not fit on one line of a file is refused from any source."""
     Path(settings.rack_file).write_text(wrong, encoding="utf-8")
     assert own_rack(settings, {"CLIENT_RACK": ""}).rack is None
 
 
 def test_files_that_cannot_be_read_say_why(settings: PodSettings) -> None:
-    """A folder, bytes that are no text, a file that is not there: an answer each, and no failure."""
+    """A folder, bytes that are no text, and a missing file each give an answer, and no failure."""
     Path(settings.rack_file).mkdir()
     Path(settings.label_file).write_bytes(b"\xff\xfe")
     said = [answer.detail for answer in own_rack(settings, {}).answers]
@@ -88,12 +88,12 @@ def test_files_that_cannot_be_read_say_why(settings: PodSettings) -> None:
     [(("zone-1",), "rack-a"), (("zone-9",), "zone-9"), (("zone-9", "use1-az1"), "rack-b"), ((), None)],
 )
 def test_a_table_turns_zones_into_racks(zones: tuple[str, ...], rack: str | None) -> None:
-    """Any name of a zone may stand in the table; a zone that does not is the rack."""
+    """Any name of a zone may be in the table; a zone that is not in it is the rack."""
     assert rack_of(zones, {"zone-1": "rack-a", "use1-az1": "rack-b"}) == rack
 
 
 def test_the_rack_becomes_the_agents_own() -> None:
-    """Samples are read from a near replica, unless the settings say from where."""
+    """Samples are read from a replica in that rack, unless the settings name another rack."""
     found = own_rack(PodSettings(zones={"z": "rack-a"}), {"CLIENT_RACK": "z"})
     kafka = {"bootstrap.servers": "h:1"}
     assert with_own_rack(Settings(kafka=kafka), found).traffic.rack == "rack-a"
@@ -103,6 +103,6 @@ def test_the_rack_becomes_the_agents_own() -> None:
 
 
 def test_a_source_stands_once() -> None:
-    """Asking twice makes nothing better."""
+    """A source that is named twice is refused."""
     with pytest.raises(ValueError, match="names a source twice"):
         PodSettings(sources=("env", "env"))

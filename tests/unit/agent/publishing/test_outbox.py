@@ -1,4 +1,4 @@
-"""The buffer of what Kafka has not acknowledged: bounds, order, and what goes first."""
+"""The buffer of records that Kafka has not acknowledged: bounds, order, and which record is dropped first."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 
 
 def record(number: int, kind: Kind = Kind.SAMPLE, *, size: int = 10) -> OutgoingRecord:
-    """A record of so many bytes."""
+    """A record of this size."""
     return OutgoingRecord(number=number, kind=kind, topic=kind.value, key=b"", value=bytes(size), group="orders")
 
 
 def numbers(records: list[OutgoingRecord]) -> list[int]:
-    """Which they are."""
+    """The numbers of the records."""
     return [one.number for one in records]
 
 
 def test_the_oldest_state_goes_before_any_sample() -> None:
-    """The next state tells the same; a sample's bytes are told nowhere else."""
+    """The next state has the same content; a sample's bytes are in no other record."""
     box = Outbox(most_records=3, most_bytes=1_000)
     for number, kind in enumerate((Kind.SAMPLE, Kind.STATE, Kind.STATE)):
         assert box.add(record(number, kind)) == []
@@ -27,7 +27,7 @@ def test_the_oldest_state_goes_before_any_sample() -> None:
 
 
 def test_bytes_are_bounded_too() -> None:
-    """A large record makes room for itself; one that is larger than all of the room goes itself."""
+    """Older records are dropped for a large one; one that is larger than the buffer is dropped itself."""
     box = Outbox(most_records=100, most_bytes=50)
     for number in range(5):
         box.add(record(number))
@@ -37,7 +37,7 @@ def test_bytes_are_bounded_too() -> None:
 
 
 def test_what_is_on_its_way_stays() -> None:
-    """Nobody can take back what was sent, so the rest makes room."""
+    """Records in flight cannot be dropped, so others are."""
     box = Outbox(most_records=2, most_bytes=1_000)
     box.add(record(0))
     sent = box.take(Kind.SAMPLE, 10)
@@ -50,7 +50,7 @@ def test_what_is_on_its_way_stays() -> None:
 
 
 def test_what_did_not_arrive_is_sent_again_in_its_place() -> None:
-    """Order is that of numbers, however failures come back."""
+    """The order is by number, in whatever order records fail."""
     box = Outbox(most_records=10, most_bytes=1_000)
     for number in range(4):
         box.add(record(number))

@@ -1,4 +1,4 @@
-"""The publishing thread: records of what the board publishes, settings, and documents that hold what it does."""
+"""The publishing thread: records of the board's publications, settings, and the documents that describe them."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ TOPICS = {"traffic_topic": "samples", "states_topic": "states"}
 
 
 def settings(**publishing: Any) -> Settings:
-    """An agent that may publish."""
+    """Settings of an agent that publishes."""
     kafka = {"bootstrap.servers": "127.0.0.1:1"}
     return load(flags={"kafka": kafka, "groups": ["orders"], "publishing": {**TOPICS, **publishing}}, environment={})
 
 
 def publisher(given: Settings, *, cluster_id: str = "id-of-cluster") -> Publisher:
-    """One that is not started."""
+    """A publisher that is not started."""
 
     def ask() -> str:
         if not cluster_id:
@@ -47,12 +47,12 @@ def publisher(given: Settings, *, cluster_id: str = "id-of-cluster") -> Publishe
 
 
 def written(one: Publisher) -> list[dict[str, Any]]:
-    """The records that wait."""
+    """The records that wait in the outbox."""
     return [json.loads(letter.value) for letter in one._outbox.empty()]
 
 
 def told(one: Publisher, *, looks: int = 1) -> None:
-    """A minute of one group, published so many times."""
+    """Publish a minute of one group this many times."""
     board = TrafficBoard()
     board.listen(one._write)
     for _ in range(looks):
@@ -60,7 +60,7 @@ def told(one: Publisher, *, looks: int = 1) -> None:
 
 
 def test_a_publication_becomes_records() -> None:
-    """The state at once; the samples when their window is over, or at the end; ids are the run's and a number."""
+    """The state is a record at once, samples when their window or the run ends; an id is the run's and a number."""
     one = publisher(settings(cluster="eu"))
     told(one, looks=2)
     (state,) = [GroupState.model_validate(record) for record in written(one)]
@@ -78,7 +78,7 @@ def test_a_publication_becomes_records() -> None:
 
 
 def test_what_happened_becomes_records() -> None:
-    """Rebalances of groups that this agent answers for, and all that it did itself, once the cluster has a name."""
+    """Rebalances of groups that this agent owns, and all its actions, become records once the cluster has a name."""
     given = load(
         flags={
             "kafka": {"bootstrap.servers": "127.0.0.1:1"},
@@ -106,7 +106,7 @@ def test_what_happened_becomes_records() -> None:
 
 
 def test_events_have_a_topic_of_their_own() -> None:
-    """Readers of one kind do not know the other."""
+    """Events may not share a topic with another kind, because its readers do not know them."""
     given = load(
         flags={
             "kafka": {"bootstrap.servers": "127.0.0.1:1"},
@@ -121,7 +121,7 @@ def test_events_have_a_topic_of_their_own() -> None:
 
 
 def test_the_clusters_id_is_its_name_unless_it_has_one() -> None:
-    """While nobody tells it, what was counted waits."""
+    """Without a configured name the cluster's id is used; until it is known, what was counted waits."""
     given = settings()
     named = publisher(given)
     told(named)
@@ -135,7 +135,7 @@ def test_the_clusters_id_is_its_name_unless_it_has_one() -> None:
 
 
 def test_a_topic_that_is_not_named_has_no_records() -> None:
-    """Each kind alone."""
+    """Each kind of record is written only if its topic is set."""
     samples = publisher(settings(states_topic=""))
     told(samples)
     assert written(samples) == []
@@ -146,7 +146,7 @@ def test_a_topic_that_is_not_named_has_no_records() -> None:
 
 
 def test_nothing_measured_is_nothing_to_publish() -> None:
-    """Whoever asks for both is told."""
+    """Publishing without measuring traffic is refused."""
     given = load(
         flags={"kafka": {"bootstrap.servers": "x"}, "traffic": {"enabled": False}, "publishing": TOPICS}, environment={}
     )
@@ -165,20 +165,20 @@ def test_nothing_measured_is_nothing_to_publish() -> None:
     ],
 )
 def test_wrong_settings_are_named(wrong: dict[str, Any], message: str) -> None:
-    """With what would be right, and without secrets."""
+    """The message for a wrong setting says what is expected, and shows no secret."""
     with pytest.raises(SettingsError, match=message) as raised:
         settings(**wrong)
     assert "secret" not in str(raised.value)
 
 
 def test_the_producers_settings_have_dots_in_the_environment_too() -> None:
-    """As those of `kafka`."""
+    """Underscores become dots in the producer's variables, as in those of `kafka`."""
     names = {"SAMERACK_PUBLISHING__KAFKA__BOOTSTRAP_SERVERS": "fleet:9092", "SAMERACK_KAFKA__BOOTSTRAP_SERVERS": "x"}
     assert load(environment=names).publishing.kafka == {"bootstrap.servers": "fleet:9092"}
 
 
 def test_the_settings_of_the_page_are_right() -> None:
-    """docs/publishing.md shows keys that exist."""
+    """docs/publishing.md shows settings that exist."""
     shown = load(
         flags={**yaml.safe_load(yaml_of("publishing.md")), "kafka": {"bootstrap.servers": "x"}}, environment={}
     )
@@ -186,7 +186,7 @@ def test_the_settings_of_the_page_are_right() -> None:
 
 
 def test_the_page_names_every_field_of_a_sample() -> None:
-    """docs/publishing.md tells what a reader of the topic finds."""
+    """docs/publishing.md names every field of a sample."""
     page = (ROOT / "docs" / "publishing.md").read_text(encoding="utf-8")
     names = {info.alias or name for name, info in TrafficSample.model_fields.items()}
     assert {name for name in names if f"`{name}`" not in page} == set()

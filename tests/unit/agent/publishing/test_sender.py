@@ -1,4 +1,4 @@
-"""The sender against librdkafka's own mock broker, and against a producer that fails as no broker can be made to."""
+"""The sender against librdkafka's mock broker, and against a producer with failures that no broker can cause."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FATAL = KafkaError(KafkaError._FATAL, "no way back", True)  # noqa: FBT003 - lib
 
 
 class Fake:
-    """A producer that does what a test says."""
+    """A producer whose answers the test sets."""
 
     def __init__(self, config: dict[str, Any]) -> None:
         self.config = config
@@ -33,20 +33,20 @@ class Fake:
         self.fails: KafkaError | None = None
 
     def list_topics(self, topic: str, timeout: float) -> Any:
-        """Every topic is there, unless it refuses."""
+        """Show every topic, unless it refuses."""
         assert timeout < 5
         answer = type("Answer", (), {"error": self.refuses})
         return type("Topics", (), {"topics": {topic: answer}})
 
     def produce(self, topic: str, value: bytes, *, key: bytes, on_delivery: Any) -> None:
-        """Remember it."""
+        """Store the record."""
         assert (topic in TOPICS.values(), key) == (True, b"k")
         if self.raises is not None:
             raise KafkaException(self.raises)
         self.sent.append((value, on_delivery))
 
     def poll(self, _seconds: float) -> None:
-        """Answer what was sent, with `answers` first and success after; or fail for good."""
+        """Answer what was sent, with `answers` first and success after; or raise `fails`."""
         if self.fails is not None:
             raise KafkaException(self.fails)
         sent, self.sent = self.sent, []
@@ -54,7 +54,7 @@ class Fake:
             told(self.answers.pop(0) if self.answers else None, None)
 
     def purge(self) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
 
 class Setting:
@@ -76,7 +76,7 @@ class Setting:
 
     @property
     def producer(self) -> Fake:
-        """The latest."""
+        """The latest producer."""
         return self.made[-1]
 
     def _make(self, config: dict[str, Any]) -> Fake:
@@ -84,7 +84,7 @@ class Setting:
         return self.made[-1]
 
     def add(self, *numbers: int, kind: Kind = Kind.SAMPLE) -> None:
-        """Let records wait."""
+        """Add records to the outbox."""
         for number in numbers:
             self.outbox.add(
                 OutgoingRecord(number=number, kind=kind, topic=TOPICS[kind], key=b"k", value=b"%d" % number, group="g")
@@ -95,19 +95,19 @@ class Setting:
         return self.registry.get_sample_value(f"samerack_{name}", labels)
 
     def turns(self, count: int) -> None:
-        """So many turns."""
+        """Run this many turns."""
         for _ in range(count):
             self.sender.turn()
 
 
 @pytest.fixture
 def setting() -> Setting:
-    """A sender whose producer takes everything."""
+    """A sender whose producer accepts everything."""
     return Setting()
 
 
 def test_records_arrive_and_are_counted(setting: Setting) -> None:
-    """Nothing is left, and both kinds are counted."""
+    """Records that arrive leave the outbox, and both kinds are counted."""
     setting.add(1, 2)
     setting.add(3, kind=Kind.STATE)
     setting.turns(1)
@@ -119,7 +119,7 @@ def test_records_arrive_and_are_counted(setting: Setting) -> None:
 
 
 def test_a_refusal_is_left_alone_and_then_asked_with_one_record(setting: Setting) -> None:
-    """No storm: for half a minute nothing is sent, then one record, and the rest after it has arrived."""
+    """After a refusal nothing is sent for half a minute, then one record, and the rest once that has arrived."""
     setting.add(1, 2, 3)
     setting.turns(1)
     setting.producer.answers = [KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)] * 3
@@ -141,7 +141,7 @@ def test_a_refusal_is_left_alone_and_then_asked_with_one_record(setting: Setting
 
 
 def test_a_missing_topic_does_not_keep_the_other_from_records(setting: Setting) -> None:
-    """Each topic stands for itself."""
+    """A missing topic does not stop the records of the other one."""
     setting.producer.refuses = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
     setting.add(1)
     setting.turns(1)
@@ -155,7 +155,7 @@ def test_a_missing_topic_does_not_keep_the_other_from_records(setting: Setting) 
 
 
 def test_a_fatal_error_makes_another_producer(setting: Setting) -> None:
-    """What was on its way is sent again by it, as it was; what the former one says then is not heard."""
+    """Records in flight are sent again by the next producer; late answers of the former one are ignored."""
     setting.add(1, 2)
     setting.turns(1)
     former, late = setting.producer, setting.producer.sent[1][1]
@@ -177,7 +177,7 @@ def test_a_fatal_error_makes_another_producer(setting: Setting) -> None:
 
 
 def test_a_fatal_error_is_heard_without_any_record(setting: Setting) -> None:
-    """A producer that may not be idempotent says so at once; it is not made anew more often than others are asked."""
+    """A producer that may not be idempotent reports it at once; the next one is made after the usual pause."""
     setting.producer.fails = KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED, "", True)  # noqa: FBT003
     setting.turns(20)
     assert len(setting.made) == 1
@@ -188,7 +188,7 @@ def test_a_fatal_error_is_heard_without_any_record(setting: Setting) -> None:
 
 
 def test_a_record_that_is_too_large_goes(setting: Setting) -> None:
-    """The producer's own limit; the others are sent."""
+    """A record above the producer's limit is dropped, and the others are sent."""
     setting.producer.raises = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
     setting.add(1)
     setting.turns(1)
@@ -200,7 +200,7 @@ def test_a_record_that_is_too_large_goes(setting: Setting) -> None:
 
 
 def test_a_request_that_is_too_large_is_sent_in_pieces(setting: Setting) -> None:
-    """The topic's limit is for requests: each of its records is sent alone, and only what is refused alone goes."""
+    """After a request above the topic's limit each record is sent alone; only what is refused alone is dropped."""
     setting.add(1, 2, 3)
     setting.turns(1)
     large = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE)
@@ -212,7 +212,7 @@ def test_a_request_that_is_too_large_is_sent_in_pieces(setting: Setting) -> None
 
 
 def test_what_is_left_at_the_end_is_counted(setting: Setting) -> None:
-    """Nobody waits for a topic that refuses."""
+    """Records that are left at the end are counted as dropped: a topic that refuses is not waited for."""
     setting.producer.refuses = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART)
     setting.add(1, 2)
     setting.sender.close(1.0)
@@ -221,7 +221,7 @@ def test_what_is_left_at_the_end_is_counted(setting: Setting) -> None:
 
 
 def test_a_wrong_setting_is_named() -> None:
-    """As an unknown key of `kafka` is."""
+    """A wrong setting of the producer is named, as an unknown key of `kafka` is."""
     with pytest.raises(SettingsError, match=r'publishing\.kafka: No such configuration property: "bootstrap.server"'):
         Sender(
             {"bootstrap.server": "here:9092", "log_level": "0"},
@@ -232,7 +232,7 @@ def test_a_wrong_setting_is_named() -> None:
 
 
 def test_the_producers_own_settings_win() -> None:
-    """Over those of the agent and over what suits us, but for being idempotent."""
+    """The producer's settings override those of the agent and the defaults, except idempotence."""
     config = producer_config(
         {"bootstrap.servers": "here", "sasl.username": "agent"},
         {"bootstrap.servers": "fleet", "compression.type": "lz4", "enable.idempotence": "false"},
@@ -247,7 +247,7 @@ def test_the_producers_own_settings_win() -> None:
 
 
 def test_librdkafka_takes_what_we_send() -> None:
-    """Its own mock broker, which makes topics for whoever asks, acknowledges every record."""
+    """The mock broker of librdkafka, which creates topics on demand, acknowledges every record."""
     registry, outbox = CollectorRegistry(), Outbox(most_records=10, most_bytes=10_000)
     sender = Sender(
         producer_config(
@@ -270,7 +270,7 @@ def test_librdkafka_takes_what_we_send() -> None:
 
 
 def test_another_login_of_the_producer_needs_no_token_of_the_agents() -> None:
-    """Where the fleet's cluster wants a password, librdkafka would wait in vain for somebody to ask for a token."""
+    """A producer that logs in with a password has no token callback: librdkafka would wait for a token for ever."""
     msk = {
         "bootstrap.servers": "b-1.kafka.eu-west-1.amazonaws.com:9098",
         "security.protocol": "SASL_SSL",
@@ -282,7 +282,7 @@ def test_another_login_of_the_producer_needs_no_token_of_the_agents() -> None:
 
 
 def test_a_producer_waits_for_its_token(setting: Setting) -> None:
-    """A successor of a producer that failed for good is made once there is a token for it; until then topics refuse."""
+    """After a fatal error a producer is made once there is a token for it; until then topics refuse."""
     tokens: list[str] = []
 
     def token(_: str) -> str:
@@ -307,7 +307,7 @@ def test_a_producer_waits_for_its_token(setting: Setting) -> None:
 
 
 def test_a_first_token_that_is_not_to_be_had() -> None:
-    """The agent does not start, and says why, as with a password that is wrong."""
+    """Without a first token the agent does not start, and says why, as with a wrong password."""
 
     def token(_: str) -> str:
         raise TokenError("nobody gives a token; ask them")

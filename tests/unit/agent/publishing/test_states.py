@@ -1,4 +1,4 @@
-"""States of groups: what they say, and when one is due."""
+"""States of groups: their content, and when one is due."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ AT = 1_800_000_000.0
 
 
 def due(told: LastPublished, seen: TrafficSnapshot, after: float, *, interval: bool = False) -> list[str]:
-    """Names of the groups that are due so many seconds after the first look."""
+    """Names of the groups that are due so many seconds after the first poll."""
     return [one.group for one in told.due(seen.groups, seen.cluster, at=AT + after, interval=interval)]
 
 
 def test_a_group_is_pictured_by_index() -> None:
-    """Racks of brokers come first, the leader's replica first, owners and rates by partition."""
+    """Racks of brokers are first, the leader's replica is first, and owners and rates are by partition."""
     one = group(members={"m1": A, "m2": "elsewhere", "m3": None})
     placed = ((3, 1), (2,), (9,), (1, 2), (2,), (3,))
     seen = state_record(one, snapshot(one, replicas=placed).cluster)
@@ -36,7 +36,7 @@ def test_a_group_is_pictured_by_index() -> None:
 
 
 def test_unknown_rates_and_owners_are_left_out() -> None:
-    """A topic without any rate has none; a partition that nobody owns has no owner."""
+    """A topic without rates has none, and a partition without an owner has none."""
     one = group()
     unread = tuple(replace(part, member=None, bytes_per_second=None) for part in one.partitions[:5])
     (topic,) = state_record(replace(one, partitions=unread), snapshot(one).cluster).topics
@@ -46,7 +46,7 @@ def test_unknown_rates_and_owners_are_left_out() -> None:
 
 
 def test_a_state_is_due_at_first_and_at_each_interval() -> None:
-    """Nothing new in between."""
+    """Between intervals an unchanged group is not due."""
     told, seen = LastPublished(), snapshot(group("orders"), group("payments"))
     assert due(told, seen, 0) == ["orders", "payments"]
     assert due(told, seen, 30) == []
@@ -54,7 +54,7 @@ def test_a_state_is_due_at_first_and_at_each_interval() -> None:
 
 
 def test_members_assignment_and_replica_racks_are_told_at_once() -> None:
-    """Each of them alone; rates are not."""
+    """Each of these changes alone makes the group due; changed rates do not."""
     told, first = LastPublished(), group()
     due(told, snapshot(first), 0)
     faster = replace(first, partitions=tuple(replace(one, bytes_per_second=9.0) for one in first.partitions))
@@ -70,7 +70,7 @@ def test_members_assignment_and_replica_racks_are_told_at_once() -> None:
 
 
 def test_a_group_is_not_told_twice_in_some_seconds() -> None:
-    """What changes again and again is told by its end."""
+    """A group that changes again and again is due once, after some seconds."""
     told, first = LastPublished(), group()
     due(told, snapshot(first), 0)
     for second in range(1, 5):
@@ -80,7 +80,7 @@ def test_a_group_is_not_told_twice_in_some_seconds() -> None:
 
 
 def test_a_rebalance_is_told_when_it_is_over() -> None:
-    """While members do not show what they own, only the interval tells the group."""
+    """While members do not show what they own, a group is due at the interval only."""
     told, first = LastPublished(), group()
     due(told, snapshot(first), 0)
     busy = replace(first, problem=None, state="PreparingRebalance", partitions=())
@@ -91,7 +91,7 @@ def test_a_rebalance_is_told_when_it_is_over() -> None:
 
 
 def test_a_group_that_went_is_new_when_it_comes_back() -> None:
-    """Nothing is remembered of it."""
+    """A group that is gone is forgotten."""
     told = LastPublished()
     due(told, snapshot(group()), 0)
     assert due(told, snapshot(), 1) == []

@@ -1,4 +1,4 @@
-"""Windows of samples: each byte once, within a minute, whatever clocks and looks do."""
+"""Windows of samples: each byte is in one window, within a minute, for any clocks and polls."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def totals(wire_bytes: int, records: int = 0) -> dict[FlowKey, Volume]:
 
 
 def shown(found: list[Counted]) -> list[tuple[int, int, int, int]]:
-    """Begin and end in milliseconds after noon, bytes and records."""
+    """Start and end in milliseconds after noon, bytes and records."""
     return [
         (one.begin - NOON * 1000, one.end - NOON * 1000, one.volume.wire_bytes, one.volume.records) for one in found
     ]
 
 
 def test_a_window_is_told_once_it_is_over() -> None:
-    """Differences add up in their window; what was counted before the first look is of that moment."""
+    """Differences are summed in their window; what was counted before the first poll is at that time."""
     windows = Windows(60)
     windows.add(totals(100), NOON)
     windows.add(totals(150), NOON + 30)
@@ -38,7 +38,7 @@ def test_a_window_is_told_once_it_is_over() -> None:
 
 
 def test_what_lies_on_both_sides_of_a_boundary_is_divided_by_time() -> None:
-    """Two of five seconds are in the minute before; whole bytes, and none lost."""
+    """Two of five seconds are in the minute before; bytes are whole, and none is lost."""
     windows = Windows(60)
     windows.add({}, NOON + 58)
     windows.add(totals(101, 11), NOON + 63)
@@ -47,7 +47,7 @@ def test_what_lies_on_both_sides_of_a_boundary_is_divided_by_time() -> None:
 
 
 def test_short_windows_are_parts_of_a_minute() -> None:
-    """A look over several windows leaves its share in each."""
+    """A poll over several windows adds its share to each."""
     windows = Windows(2)
     windows.add({}, NOON + 59)
     windows.add(totals(100), NOON + 64)
@@ -59,7 +59,7 @@ def test_short_windows_are_parts_of_a_minute() -> None:
 
 
 def test_what_was_read_in_a_long_pause_counts_at_its_end() -> None:
-    """A machine that slept does not know when."""
+    """After a machine's sleep the time of the reads is unknown."""
     windows = Windows(60)
     windows.add({}, NOON)
     windows.add(totals(100), NOON + 3_605)
@@ -67,7 +67,7 @@ def test_what_was_read_in_a_long_pause_counts_at_its_end() -> None:
 
 
 def test_a_clock_that_was_set_back_takes_nothing_back() -> None:
-    """What is counted then is of that moment."""
+    """What is counted after the step is at the new time."""
     windows = Windows(60)
     windows.add(totals(100), NOON + 60)
     assert windows.closed() == []
@@ -82,7 +82,7 @@ def test_a_clock_that_was_set_back_takes_nothing_back() -> None:
     seconds=st.sampled_from([1, 5, 15, 60]),
 )
 def test_every_byte_is_in_exactly_one_window(looks: list[tuple[float, int, int]], seconds: int) -> None:
-    """Whatever the clock does, the sum of the samples is the total, none is negative, and none spans two minutes."""
+    """For any clock the samples add up to the total, none is negative, and none spans two minutes."""
     windows = Windows(seconds)
     at, grown = float(NOON), {KEY: Volume(), OTHER: Volume()}
     found: list[Counted] = []

@@ -1,4 +1,4 @@
-"""A supervisor for programs of tests: it ends at its worker's first death, and prints why that died."""
+"""A supervisor for programs of tests: it ends at its worker's first death, and prints the reason."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from common.settings import SupervisorSettings
 
 
 def run_until_death(work: Work) -> int:
-    """Supervise this work until it dies, and return the exit code; in a process of its own: forks take no threads."""
+    """Supervise this work until it dies, and return the exit code; in a process of its own: forks copy no threads."""
     supervisor = Supervisor(SupervisorSettings(), work=work, leave=lambda _gone: None)
 
     def handle_worker_exit(reason: str) -> None:

@@ -1,4 +1,4 @@
-"""When a supervisor ends: told to, it leaves groups also for a worker that died shortly before; or for a refusal."""
+"""When a supervisor ends: on SIGTERM, leaving groups also for a worker that died shortly before; or on a refusal."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ ALIVE = frozenset({MemberIdentity(group="orders", member_id="samerack-2", instan
 
 
 def _idle(_line: socket.socket, /, *, observing: bool, why: str) -> None:
-    """What is never called here."""
+    """Never called here."""
 
 
 def _worker(present: frozenset[MemberIdentity] | None, code: int) -> Any:
-    """One that has ended."""
+    """A worker that has ended."""
     process = SimpleNamespace(exitcode=code, terminate=lambda: None)
     return SimpleNamespace(present=present, process=process, listen=lambda: None)
 
@@ -40,7 +40,7 @@ def test_nobody_is_left_behind(
     code: int,
     left: frozenset[MemberIdentity] | None,
 ) -> None:
-    """A successor that was in no group yet has not taken the place of the dead one up: that place is left, too."""
+    """A successor that was in no group has not taken over the dead worker's place, so that place is left too."""
     supervisor = Supervisor(SupervisorSettings(), work=_idle, leave=lambda _gone: None)
     supervisor._known = DEAD
     asked: list[frozenset[MemberIdentity]] = []
@@ -50,7 +50,7 @@ def test_nobody_is_left_behind(
 
 
 def test_what_no_successor_can_take_up_is_left_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A membership without instance id kept a group in JoinGroup, or an empty one from being empty, for its session."""
+    """A membership without instance id kept a group in JoinGroup, or an empty group non-empty, for its session."""
     dynamic = MemberIdentity(group="payments", member_id="samerack-3")
     pending = MemberIdentity(group="payments", member_id="samerack-4", pending=True)
     supervisor = Supervisor(SupervisorSettings(), work=_idle, leave=lambda _gone: None)
@@ -63,7 +63,7 @@ def test_what_no_successor_can_take_up_is_left_at_once(monkeypatch: pytest.Monke
 
 
 def test_a_worker_that_does_not_end_is_left_for_before_it_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGTERM promises five seconds, also where the worker hangs: LeaveGroup does not wait for its end."""
+    """SIGTERM promises five seconds, also if the worker hangs: LeaveGroup does not wait for the worker's end."""
     monkeypatch.setattr(watchdog, "_OVERDUE_SECONDS", 0.1)
     monkeypatch.setattr(watchdog, "_STOP_SECONDS", 0.4)
     supervisor = Supervisor(SupervisorSettings(), work=_idle, leave=lambda _gone: None)
@@ -93,29 +93,29 @@ def work(line, /, *, observing, why):
 
 sys.exit(run_until_death(work))
 """
-"""A supervisor whose worker lives for a while, tells how brokers received it, and ends with an exit code, or stays."""
+"""A supervisor whose worker lives for a while, reports how brokers received it, and exits with a code or stays."""
 
 
 def _supervised(code: int, *received: str) -> subprocess.CompletedProcess[str]:
-    """Such a supervisor in a process of its own, for a fork takes no threads along."""
+    """Run such a supervisor in a process of its own, because a fork copies no threads."""
     line = [sys.executable, "-c", _PROGRAM, str(code), *received]
     return subprocess.run(line, capture_output=True, text=True, timeout=30, check=False)
 
 
 def test_a_refusal_from_the_start_ends_it() -> None:
-    """However long the worker lived, it is ended, and what brokers said is the error."""
+    """However long the worker has lived, it is ended, and the brokers' message is the error."""
     ended = _supervised(0, "who are you?")
     assert ended.returncode == 1
     assert ended.stderr.splitlines()[-1] == "common.errors.AgentError: who are you?"
 
 
 def test_a_worker_that_fails_before_it_was_let_in_ends_it() -> None:
-    """Its exit code is the supervisor's: it has said why."""
+    """The exit code of the worker is the supervisor's: the worker has said why."""
     ended = _supervised(3)
     assert (ended.returncode, ended.stdout) == (3, "")
 
 
 def test_once_let_in_it_goes_on() -> None:
-    """Whatever brokers say then: the worker is not ended for it, and is replaced when it dies."""
+    """A refusal after a successful login does not end the worker, which is replaced when it dies."""
     ended = _supervised(3, "", "who are you?")
     assert (ended.returncode, ended.stdout) == (0, "died: exit code 3\n")

@@ -1,4 +1,4 @@
-"""Workers are forks of the supervisor: a successor is there at once, and nothing is running that a fork would lose."""
+"""Workers are forks of the supervisor: a successor starts at once, and no thread runs that a fork would lose."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ sys.exit(Supervisor(SupervisorSettings(), work=work, leave=lambda gone: None).ru
 
 @pytest.fixture
 def supervisor(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A supervisor whose workers tell that they work and why, and give signs of life."""
+    """A supervisor whose workers write a file with the reason of their start, and send signs of life."""
     with subprocess.Popen([sys.executable, "-c", _SUPERVISOR, str(tmp_path)]) as process:
         yield process
         process.kill()
 
 
 def _worker(folder: Path, *, but: int = 0) -> int:
-    """The process that works, another than `but`; waited for."""
+    """The process id of a worker other than `but`; waits for it."""
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
         for path in folder.glob("works-*"):
@@ -81,7 +81,7 @@ def _worker(folder: Path, *, but: int = 0) -> int:
 
 @pytest.mark.usefixtures("supervisor")
 def test_a_successor_takes_the_place_of_a_worker_that_died(tmp_path: Path) -> None:
-    """It is told why."""
+    """The successor gets the reason."""
     worker = _worker(tmp_path)
     assert (tmp_path / f"works-{worker}").read_text(encoding="utf-8") == ""
     os.kill(worker, signal.SIGKILL)
@@ -90,7 +90,7 @@ def test_a_successor_takes_the_place_of_a_worker_that_died(tmp_path: Path) -> No
 
 
 def test_ctrl_c_is_the_supervisors(supervisor: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    """A worker disregards it, and is ended by the supervisor, in order."""
+    """A worker ignores SIGINT, and the supervisor ends it in order."""
     worker = _worker(tmp_path)
     os.kill(worker, signal.SIGINT)
     time.sleep(0.3)
@@ -102,7 +102,7 @@ def test_ctrl_c_is_the_supervisors(supervisor: subprocess.Popen[bytes], tmp_path
 
 
 def test_a_worker_hears_that_its_supervisor_is_gone(supervisor: subprocess.Popen[bytes], tmp_path: Path) -> None:
-    """It holds no copy of the supervisor's end of the line."""
+    """The worker has no copy of the supervisor's end of the socket, so it sees the end."""
     worker = psutil.Process(_worker(tmp_path))
     supervisor.kill()
     supervisor.wait()
@@ -110,7 +110,7 @@ def test_a_worker_hears_that_its_supervisor_is_gone(supervisor: subprocess.Popen
 
 
 def test_no_thread_runs_where_workers_are_forked() -> None:
-    """With all loaded that a worker needs: solvers, clients, the web server."""
+    """All that a worker needs is loaded then: solvers, clients, the web server."""
     environment = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
     told = subprocess.run(
         [sys.executable, "-c", _LOADED], capture_output=True, text=True, timeout=60, check=False, env=environment
@@ -119,7 +119,7 @@ def test_no_thread_runs_where_workers_are_forked() -> None:
 
 
 def test_sigterm_while_it_loads_ends_it() -> None:
-    """In order, since nothing has begun: also as process 1 of a container, which hears no signal without a handler."""
+    """SIGTERM ends it with exit code 0, also as process 1 of a container, which needs a handler for that."""
     with subprocess.Popen([sys.executable, "-c", _LOADING], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"loading\n"

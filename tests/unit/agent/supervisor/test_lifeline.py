@@ -1,4 +1,4 @@
-"""What the working process tells its supervisor: everything that is new in one go, else a sign of life."""
+"""What the worker reports to its supervisor: everything that is new in one message, else a sign of life."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PLACE = MemberIdentity(group="orders", member_id="samerack-1", instance_id="same
 
 
 def test_news_are_told_at_once_and_together() -> None:
-    """Whoever tells a place before a step that may hold a group up must not have it wait for another news."""
+    """A place reported before a step that may delay a group must not wait for another report."""
     present: frozenset[MemberIdentity] = frozenset()
     received: str | None = None
     ours, theirs = socket.socketpair()
@@ -30,7 +30,7 @@ def test_news_are_told_at_once_and_together() -> None:
 
 
 def test_a_supervisor_that_is_slow_is_not_gone() -> None:
-    """The line fills up while it does not read; it hears whole lines when it reads on."""
+    """The socket fills up while the supervisor does not read; it gets whole lines when it reads again."""
     present: frozenset[MemberIdentity] = frozenset()
     lost = threading.Event()
     ours, theirs = socket.socketpair()

@@ -1,4 +1,4 @@
-"""A worker that nobody lets run is waited for; one that does not run is replaced, also on a busy machine."""
+"""A worker without processor time is waited for; one that does not run is replaced, also on a busy machine."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ run_until_death(work)
 """
 """A supervisor whose worker needs 20 ms of a processor for a sign of life, at a priority that gives it 60 in 20 s."""
 _STARVES_SECONDS = 3.0
-"""Three times what a worker may be silent that is let run."""
+"""Three times the silence allowed for a worker that has processor time."""
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def busy_processor() -> Iterator[int]:
 
 
 def _lines(stream: IO[str]) -> queue.Queue[str]:
-    """What a process prints, as it comes."""
+    """The lines that a process prints, as they arrive."""
     lines: queue.Queue[str] = queue.Queue()
 
     def read() -> None:
@@ -63,7 +63,7 @@ def _lines(stream: IO[str]) -> queue.Queue[str]:
 
 
 def test_a_starved_worker_is_waited_for_and_a_stopped_one_is_not(busy_processor: int) -> None:
-    """At a load of fifty, workers were killed four in a row, and each successor starved as they had."""
+    """At a load of fifty, four workers in a row were killed, since each successor had no processor time either."""
     line = [sys.executable, "-c", _SUPERVISOR, str(busy_processor)]
     with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as supervisor:
         try:

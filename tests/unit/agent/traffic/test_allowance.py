@@ -1,4 +1,4 @@
-"""What a client says of itself is held to what brokers say of the logs, whatever it says and however often."""
+"""What a client reports is bounded by the logs as brokers show them, whatever it reports and how often."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ T0: Final = ("t", 0)
 
 
 def log(size_bytes: int, records: int, *, start: int = 0, before: Curve | None = None) -> Curve:
-    """A log of so many bytes that ends at this offset."""
+    """A log of this size that ends at this offset."""
     look = LogLook(start=start, end=records, size_bytes=size_bytes, leader=1)
     return begin(look) if before is None else extend(before, look)
 
 
 def said(wire_bytes: int, records: int = 0, *, client: str = "c#1", age: float = 5) -> Counters:
-    """What a client that reads t-0 from broker 1 says."""
+    """The counters of a client that reads t-0 from broker 1."""
     return Counters(
         client=client,
         client_id="c",
@@ -47,7 +47,7 @@ def said(wire_bytes: int, records: int = 0, *, client: str = "c#1", age: float =
 
 
 class Watched:
-    """An agent that sees one member that owns t-0, and the log of t-0; the member's client began with the agent."""
+    """An agent that sees one member that owns t-0, and the log of t-0; the member's client starts with the agent."""
 
     def __init__(self, curve: Curve, *, known: bool = True) -> None:
         self.exact = ExactReads(began_at=100.0)
@@ -55,7 +55,7 @@ class Watched:
         self.look(curve, known=known)
 
     def look(self, curve: Curve, *, seconds: float = 5.0, rewound: bool = False, known: bool = True) -> float:
-        """One look; the answer is what is counted of the member."""
+        """Poll once and return the bytes counted for the member."""
         self.now += seconds
         seen = group(member("m1", "c", 0))
         if not known:
@@ -65,7 +65,7 @@ class Watched:
         return sum(collected(self.exact).values())
 
     def post(self, counters: Counters) -> None:
-        """A post between two looks."""
+        """Post counters between two polls."""
         self.exact.post("g", counters, now=self.now + 1.0)
 
     @property
@@ -75,7 +75,7 @@ class Watched:
 
 
 def test_what_the_logs_can_explain_counts() -> None:
-    """A client reads what was there when it began, and then what is written."""
+    """A client's reads count if they fit the log at its start and what is written since."""
     curve = log(50 * MB, 50_000)
     watched = Watched(curve)
     watched.post(said(51 * MB, 50_000))
@@ -89,7 +89,7 @@ def test_what_the_logs_can_explain_counts() -> None:
 
 @pytest.mark.parametrize("lie", [said(2**62, 10), said(500 * MB, 10), said(MB, 10**12)], ids=["EB", "MB", "records"])
 def test_what_no_log_can_explain_is_never_counted(lie: Counters) -> None:
-    """The member is estimated again, and the agent says why; so does the answer to whoever posts for it."""
+    """The member is estimated again, with a reason in the report and in the answer to its next post."""
     curve = log(50 * MB, 50_000)
     watched = Watched(curve)
     watched.post(lie)
@@ -108,7 +108,7 @@ def test_what_no_log_can_explain_is_never_counted(lie: Counters) -> None:
 
 
 def test_what_was_written_during_the_look_is_no_lie() -> None:
-    """A post that is ahead of the look waits for the next one."""
+    """A post that is ahead of the poll is counted at the next one."""
     watched = Watched(log(0, 0))
     watched.post(said(90 * MB, 90_000))
     assert watched.look(log(0, 0)) == 0.0
@@ -117,7 +117,7 @@ def test_what_was_written_during_the_look_is_no_lie() -> None:
 
 
 def test_nothing_is_judged_while_nobody_knows_what_a_member_owns() -> None:
-    """What is told during a rebalance counts after it."""
+    """Posts during a rebalance count after it."""
     curve = log(50 * MB, 50_000)
     watched = Watched(curve, known=False)
     for turn in range(1, 4):
@@ -127,7 +127,7 @@ def test_nothing_is_judged_while_nobody_knows_what_a_member_owns() -> None:
 
 
 def test_a_rewind_allows_what_was_read_once_more() -> None:
-    """Where the group's commits go back; without that a log counts for two passes, however often it is told."""
+    """A rewind of the group's commits allows another read; without it a log counts at most twice."""
     curve = log(50 * MB, 50_000)
     for rewound, passes in ((True, 10), (False, 2)):
         watched = Watched(curve)
@@ -141,7 +141,7 @@ def test_a_rewind_allows_what_was_read_once_more() -> None:
 
 
 def test_a_log_in_tiers_counts_by_its_records() -> None:
-    """Brokers tell the size of what lies on their own disks only."""
+    """Tiered logs are bounded by records, since brokers give the size of local segments only."""
     curve = log(10 * MB, 1_000_000, start=0)
     curve = log(11 * MB, 1_001_000, before=curve)
     watched = Watched(curve)
@@ -161,7 +161,7 @@ def test_a_log_in_tiers_counts_by_its_records() -> None:
     )
 )
 def test_no_posts_count_beyond_the_logs(posts: list[tuple[int, int, str, int]]) -> None:
-    """Under any names, in any order: never more than the log twice, what was written twice, and the envelopes."""
+    """Posts under any names and in any order never exceed twice the log, twice what is written, and envelopes."""
     size = 20 * MB
     curve = log(size, size // 1000)
     watched = Watched(curve)
@@ -180,7 +180,7 @@ def test_no_posts_count_beyond_the_logs(posts: list[tuple[int, int, str, int]]) 
 
 
 def test_one_member_has_few_clients() -> None:
-    """A new name for each post would else be remembered each time."""
+    """A member has a bounded number of clients, because each new name is stored."""
     watched = Watched(log(MB, 1000))
     for number in range(MOST_CLIENTS):
         watched.post(said(1, client=f"c#{number}"))
@@ -190,7 +190,7 @@ def test_one_member_has_few_clients() -> None:
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over all clients together."""
+    """The number of stored partitions is bounded over all clients."""
     monkeypatch.setattr(exact_module, "MOST_PARTITIONS", 3)
     exact = ExactReads(began_at=100.0)
     exact.see({"g": group(member("m1", "c", 0), member("m2", "d", 1))}, {"t": 4}, {})
@@ -201,14 +201,14 @@ def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Logs(Seeing):
-    """The same group, and the logs of its partitions."""
+    """The same group, with the logs of its partitions."""
 
     def __init__(self) -> None:
         super().__init__()
         self.state.cluster = look(t=[partition(1), partition(2)])
 
     def look(self, *, now: float, rack_aware: bool) -> Poll:
-        """Ten records of 1000 bytes more in each partition."""
+        """Poll the group and add ten records of 1000 bytes to each partition."""
         seen = super().look(now=now, rack_aware=rack_aware)
         for key in (T0, ("t", 1)):
             before = self.state.curves.get(key)
@@ -218,7 +218,7 @@ class Logs(Seeing):
 
 @pytest.mark.parametrize("lie", [0, 10**15])
 def test_a_lie_changes_neither_page_nor_plans(lie: int) -> None:
-    """Two posts once made bytes of a month and the share of a group: what is shown and what weighs stay measured."""
+    """Posts with false bytes, which once made a month's bytes and a group's share, change neither page nor plans."""
     board, weights, exact = TrafficBoard(), WeightBook(), ExactReads(began_at=0.0)
     cycle = Cycle(SETTINGS, wire=Wire({}), board=board, exact=exact, weights=weights)
     cycle._poller = Logs()

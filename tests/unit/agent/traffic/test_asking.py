@@ -1,4 +1,4 @@
-"""How much is asked and kept at a time: one question a broker, one key a partition."""
+"""How much is asked and kept at a time: one request per broker, one key per partition."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from agent.traffic.wire import Answer, Question, Wire
 
 
 class Recorded(Wire):
-    """Answers each question with what it is about, and remembers what was asked at a time."""
+    """Answers each request with its subject, and stores which brokers were asked together."""
 
     def __init__(self) -> None:
         super().__init__({})
         self.asked: list[list[int]] = []
 
     def ask(self, questions: Sequence[Question], timeout: float = 10.0) -> list[Answer]:  # noqa: ARG002 - as in the original
-        """Nobody is asked."""
+        """Answer without a broker."""
         self.asked.append([question.broker for question in questions])
         return [Answer(question=question, response=question.about) for question in questions]
 
 
 def test_many_questions_go_out_in_turns() -> None:
-    """Each broker gets one at a time, all brokers at once, and every question is answered once."""
+    """Each broker has one request at a time, all brokers in parallel, and every request is answered once."""
     wire = Recorded()
     questions = [
         Question(broker=broker, request=ApiVersionsRequest(), about=number)
@@ -39,7 +39,7 @@ def test_many_questions_go_out_in_turns() -> None:
 
 
 def test_agents_own_groups_are_not_listed() -> None:
-    """However many of them a pattern matches: they read nothing."""
+    """The agents' own groups are left out even if a pattern matches, because they read nothing."""
 
     class Listing(Recorded):
         def ask(self, questions: Sequence[Question], timeout: float = 10.0) -> list[Answer]:  # noqa: ARG002 - see above
@@ -60,7 +60,7 @@ def test_agents_own_groups_are_not_listed() -> None:
 
 
 def test_a_partition_has_one_key() -> None:
-    """The same object each time; partitions that are gone are forgotten once they are the greater part."""
+    """The same object is returned each time; partitions that are gone are forgotten once they are the majority."""
     keys = Keys()
     topic = "".join(["t", "opic"])  # not the same text as below
     first = keys(topic, 1)

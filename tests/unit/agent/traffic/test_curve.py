@@ -1,4 +1,4 @@
-"""The offset -> bytes curve: exact where looks were, refused where a look cannot be right, never falling."""
+"""The offset -> bytes curve: exact at polls, without polls that cannot be right, never falling."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from agent.traffic.curve import Curve, LogLook, begin, bytes_between, extend
 
 
 def look(end: int, size: int, *, start: int = 0, leader: int = 1) -> LogLook:
-    """A look at a log of one leader."""
+    """A poll of the log of one leader."""
     return LogLook(start=start, end=end, size_bytes=size, leader=leader)
 
 
 def curve_of(*looks: LogLook) -> Curve:
-    """The curve after several looks."""
+    """The curve after several polls."""
     curve = begin(looks[0])
     for one in looks[1:]:
         curve = extend(curve, one)
@@ -25,7 +25,7 @@ def curve_of(*looks: LogLook) -> Curve:
 
 
 def test_changing_record_sizes_are_told_apart() -> None:
-    """Each stretch between two looks has its own density, where an average would be wrong for both."""
+    """Each range between two polls has its own density; an average would be wrong for both."""
     curve = curve_of(look(0, 0), look(100, 10_000), look(200, 210_000))
     assert bytes_between(curve, 0, 100) == 10_000
     assert bytes_between(curve, 100, 200) == 200_000
@@ -33,7 +33,7 @@ def test_changing_record_sizes_are_told_apart() -> None:
 
 
 def test_what_lay_there_before_has_the_average_density() -> None:
-    """Offsets below the end at the first look share its size evenly."""
+    """Offsets below the end at the first poll share its size evenly."""
     curve = begin(look(300, 30_000, start=200))
     assert bytes_between(curve, 200, 250) == 15_000
     assert curve.known_from == 300
@@ -48,14 +48,14 @@ def test_offsets_below_the_log_start_have_no_bytes() -> None:
 
 
 def test_deleted_segments_do_not_hide_growth() -> None:
-    """When the start moved the size says nothing of the growth: the usual density stands in."""
+    """If the start has moved, the size does not show the growth, and the usual density is used."""
     curve = curve_of(look(0, 0), look(100, 1_000), look(200, 2_000), look(300, 700, start=230))
     assert bytes_between(curve, 200, 300) == pytest.approx(700)  # 30 of the 100 are deleted already
     assert extend(curve, look(400, 1_700, start=230)).densities[-1] == 10
 
 
 def test_compaction_does_not_hide_growth() -> None:
-    """A log that shrinks without losing its start is compacted: the growth is refused, and the curve says so."""
+    """A log that shrinks with the same start is compacted: its growth is not used, and the curve says so."""
     curve = curve_of(look(0, 0), look(100, 1_000), look(200, 2_000), look(300, 1_200))
     assert bytes_between(curve, 200, 300) == pytest.approx(1_000)
     assert curve.hidden
@@ -70,7 +70,7 @@ def test_another_leader_has_another_size() -> None:
 
 
 def test_records_that_stay_small_are_believed_in_the_end() -> None:
-    """A density far below the usual is refused three times, then it is the truth."""
+    """A density far below the usual is ignored three times, then it is used."""
     curve = curve_of(look(0, 0), look(100, 100_000))
     sizes = [100_100, 100_200, 100_300, 100_400]
     for number, size in enumerate(sizes):
@@ -79,12 +79,12 @@ def test_records_that_stay_small_are_believed_in_the_end() -> None:
 
 
 def test_a_topic_made_anew_begins_anew() -> None:
-    """An end that went back belongs to another log."""
+    """An end offset that went back belongs to another log."""
     assert extend(curve_of(look(0, 0), look(100, 1_000)), look(10, 50)) == begin(look(10, 50))
 
 
 def test_an_idle_partition_costs_nothing() -> None:
-    """The same look gives the same object, and steady growth keeps few points."""
+    """An equal poll gives the same object, and steady growth keeps few points."""
     curve = curve_of(look(0, 0), look(100, 1_000))
     assert extend(curve, look(100, 1_000)) is curve
     for number in range(2, 500):
@@ -93,13 +93,13 @@ def test_an_idle_partition_costs_nothing() -> None:
 
 
 def test_offsets_committed_since_the_look_are_extrapolated() -> None:
-    """A commit beyond the last look counts by the usual density."""
+    """A commit beyond the last poll counts by the usual density."""
     assert bytes_between(curve_of(look(0, 0), look(100, 1_000)), 100, 110) == pytest.approx(100)
 
 
 @given(st.lists(st.tuples(st.integers(0, 1_000), st.integers(-5_000, 100_000), st.integers(0, 300)), max_size=300))
 def test_curves_never_fall_and_stay_small(steps: list[tuple[int, int, int]]) -> None:
-    """Whatever the looks say, bytes never go down with offsets, and memory is bounded."""
+    """For any polls, bytes never fall with offsets, and memory is bounded."""
     start = end = size = 0
     curve = begin(look(0, 0))
     for records, growth, removed in steps:
@@ -117,7 +117,7 @@ def test_curves_never_fall_and_stay_small(steps: list[tuple[int, int, int]]) -> 
     st.lists(st.floats(0, 1), min_size=1, max_size=5),
 )
 def test_bytes_add_up(steps: list[tuple[int, int]], cuts: list[float]) -> None:
-    """However a range is cut by commits, its parts add up to the whole."""
+    """The parts of a range that commits cut add up to the whole."""
     end = size = 0
     curve = begin(look(0, 0))
     for records, density in steps:

@@ -1,4 +1,4 @@
-"""What an agent counts of what it sees, from look to look, as elections come and go."""
+"""What an agent counts from poll to poll, as elections change its claims."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def active(term: int, *elsewhere: Told) -> Claims:
 
 
 class Seeing(BrokerPoller):
-    """A looker to which a group of two members, with a partition each, always looks the same but for its commits."""
+    """A poller of one group with two members, a partition each, in which only the commits change."""
 
     def __init__(self) -> None:
         super().__init__(SETTINGS, Wire({}))
         self.committed = 0
 
     def look(self, *, now: float, rack_aware: bool) -> Poll:  # noqa: ARG002 - those of a real one
-        """Ten records more in each partition."""
+        """Poll with ten more records in each partition."""
         self.committed += 10
         seen = group(member("m1", "c", 0), member("m2", "d", 1))
         commits: dict[Partition, int] = {("t", 0): self.committed, ("t", 1): self.committed}
@@ -67,7 +67,7 @@ class Seeing(BrokerPoller):
     ],
 )
 def test_what_is_counted(claims: list[Claims | None], records: list[int]) -> None:
-    """A span counts if it was this agent's to count when it began and when it ended."""
+    """A span counts if the agent had the claim to it at its start and at its end."""
     standing, board = Elected(None), TrafficBoard()
     cycle = Cycle(
         SETTINGS,

@@ -1,4 +1,4 @@
-"""Whose counters are whose, and that nothing counts twice."""
+"""Which member a client's counters belong to, and that nothing counts twice."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def group(*members: ObservedMember) -> ObservedGroup:
 
 
 def counters(received: int, *, client: str = "c#1", client_id: str = "c", number: int = 0, age: float = 5) -> Counters:
-    """What a client that reads one partition from broker 1 counted."""
+    """Counters of a client that reads one partition from broker 1."""
     return Counters(
         client=client,
         client_id=client_id,
@@ -52,18 +52,18 @@ def reads(*members: ObservedMember) -> ExactReads:
 
 
 class Elected(Alone):
-    """An agent with some claims; None while it is not sure of them."""
+    """An agent with some claims; None while they are not certain."""
 
     def __init__(self, claims: Claims | None) -> None:
         self.now = claims
 
     def sure_claims(self) -> Claims | None:
-        """Those."""
+        """The claims."""
         return self.now
 
 
 def told(member_id: str, *, term: int = 1) -> Claims:
-    """A claim to what one member of group g tells."""
+    """A claim to the statistics of one member of group g."""
     return Claims({("g", member_id): Claim(what=("g", member_id), term=term, since=0.0)})
 
 
@@ -73,7 +73,7 @@ def collected(exact: ExactReads) -> dict[tuple[str, str], float]:
 
 
 def test_a_member_is_found_by_its_client_id() -> None:
-    """One member with the client id: that is it; the first post of a young client counts whole."""
+    """The only member with the client id is the one; the first post of a young client counts fully."""
     exact = reads(member("m1", "c", 0), member("m2", "d", 1))
     assert exact.post("g", counters(500), now=110.0).id == "m1"
     exact.post("g", counters(700), now=111.0)
@@ -83,7 +83,7 @@ def test_a_member_is_found_by_its_client_id() -> None:
 
 
 def test_members_with_one_client_id_are_told_apart_by_what_they_own() -> None:
-    """Deployments give all replicas one client id."""
+    """Replicas of a deployment share a client id, and are distinguished by what they own."""
     exact = reads(member("m1", "c", 0), member("m2", "c", 1))
     assert exact.post("g", counters(500, number=1), now=110.0).id == "m2"
     with pytest.raises(StatisticsError, match="2 members"):
@@ -92,7 +92,7 @@ def test_members_with_one_client_id_are_told_apart_by_what_they_own() -> None:
 
 
 def test_an_old_client_counts_from_its_first_post() -> None:
-    """What it received before the agent began is not this agent's to count."""
+    """Bytes that a client received before the agent started are not counted."""
     exact = reads(member("m1", "c", 0))
     exact.post("g", counters(10_000, age=1000), now=110.0)
     exact.post("g", counters(10_300, age=1001), now=111.0)
@@ -100,7 +100,7 @@ def test_an_old_client_counts_from_its_first_post() -> None:
 
 
 def test_what_was_estimated_is_taken_off() -> None:
-    """The first post covers a time in which the member was estimated already."""
+    """The estimate for the time before the first post is subtracted from it."""
     exact = reads(member("m1", "c", 0))
     exact.estimated(("g", "m1"), 400.0)
     exact.post("g", counters(500), now=110.0)
@@ -108,14 +108,14 @@ def test_what_was_estimated_is_taken_off() -> None:
 
 
 def test_silence_brings_the_estimate_back() -> None:
-    """A client that stopped posting is not exact any more."""
+    """A client that has stopped posting is not exact any more."""
     exact = reads(member("m1", "c", 0))
     exact.post("g", counters(500), now=110.0)
     assert exact.members(now=110.0 + STALE_SECONDS) == frozenset()
 
 
 def test_a_standby_counts_what_it_is_told_from_the_election_on_that_says_so() -> None:
-    """Until then another agent estimates the member; between two posts both must be this agent's to count."""
+    """Until its election another agent estimates the member; two posts after it make a difference that counts."""
     standing = Elected(NOTHING)
     exact = ExactReads(began_at=100.0, standing=standing)
     exact.see({"g": group(member("m1", "c", 0))}, {"t": 4}, {})
@@ -131,7 +131,7 @@ def test_a_standby_counts_what_it_is_told_from_the_election_on_that_says_so() ->
 
 
 def test_what_is_told_while_an_election_may_be_under_way_is_counted_after_it() -> None:
-    """If the claim is the same then; otherwise another agent has counted it."""
+    """Posts during an election count after it if the claim is the same; else another agent has counted them."""
     for after, counted in ((told("m1"), 300.0), (told("m1", term=3), 0.0)):
         standing = Elected(told("m1"))
         exact = ExactReads(began_at=100.0, standing=standing)
@@ -145,7 +145,7 @@ def test_what_is_told_while_an_election_may_be_under_way_is_counted_after_it() -
 
 
 def test_a_young_client_is_whose_it_was_at_its_birth() -> None:
-    """What an agent that has just taken over did not see grow, the one before it may have estimated."""
+    """Bytes from before this agent's claim do not count: the agent before it may have estimated them."""
     claim = Claim(what="lead g", term=2, since=108.0)
     exact = ExactReads(began_at=100.0, standing=Elected(Claims({}, whole=claim)))
     exact.see({"g": group(member("m1", "c", 0))}, {"t": 4}, {})
@@ -163,7 +163,7 @@ def test_a_young_client_is_whose_it_was_at_its_birth() -> None:
     ],
 )
 def test_wrong_posts_change_nothing(name: str, posted: Counters, reason: str) -> None:
-    """They are refused with the reason."""
+    """Wrong posts are refused with the reason."""
     exact = reads(member("m1", "c", 0))
     with pytest.raises(StatisticsError, match=reason):
         exact.post(name, posted, now=110.0)

@@ -1,4 +1,4 @@
-"""Groups of every kind become one shape; described by the real messages of each kind."""
+"""Groups of every kind become one type, tested with the real messages of each kind."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def described(name: str, *pairs: tuple[str, int], rack: str | None = None, **fie
 
 
 def test_classic_groups_carry_the_consumer_protocol() -> None:
-    """Racks from the subscription or the settings, owners from the assignment; the agent itself is left out."""
+    """Racks are from the subscription or the settings, owners from the assignment; the agent is left out."""
     agent = Described(
         member_id="agent", group_instance_id="samerack", member_metadata=encode_subscription(Subscription(topics=()))
     )
@@ -64,34 +64,34 @@ def test_classic_groups_carry_the_consumer_protocol() -> None:
 
 
 def test_rebalancing_groups_do_not_show_owners() -> None:
-    """What members own is unknown until everybody has an assignment."""
+    """Owned partitions are unknown until every member has an assignment."""
     group = groups.classic(classic(Described(), state="PreparingRebalance"), racks=RACKS, agent="samerack")
     assert not group.owned_known
 
 
 def test_streams_on_the_classic_protocol_is_recognised() -> None:
-    """Kafka Streams names its assignor `stream`; its clients are Java's."""
+    """Kafka Streams has the assignor `stream`, and its clients are Java's."""
     group = groups.classic(classic(described("m", ("t", 0)), protocol="stream"), racks=RACKS, agent="samerack")
     assert group.kind == "streams-classic"
     assert group.members[0].sessions
 
 
 def test_other_protocol_types_are_shown_and_not_read() -> None:
-    """Connect's workers have no assignment of partitions."""
+    """Connect's workers have no assignment of partitions, so the group is shown with a note only."""
     group = groups.classic(classic(Described(), kind="connect"), racks=RACKS, agent="samerack")
     assert group.kind == "other"
     assert "connect" in group.note
 
 
 def test_unreadable_members_are_noted() -> None:
-    """A member whose bytes make no sense stays in the picture."""
+    """A member whose bytes cannot be decoded stays in the group, with a note."""
     group = groups.classic(classic(Described(member_metadata=b"\x00")), racks=RACKS, agent="samerack")
     assert len(group.members) == 1
     assert "subscription" in group.note
 
 
 def test_groups_of_the_new_protocol_are_described_by_brokers() -> None:
-    """KIP-848: rack, topics and the current assignment stand in fields."""
+    """KIP-848: rack, topics and the current assignment are fields of the description."""
     owned = consumer.TopicPartitions(topic_id=uuid.uuid4(), topic_name=TopicName("t"), partitions=(i32(0), i32(2)))
     raw = consumer.DescribedGroup(
         error_code=ErrorCode.none,
@@ -169,7 +169,7 @@ def streams_group() -> streams.DescribedGroup:
 
 
 def test_streams_tasks_are_partitions_of_their_sources() -> None:
-    """KIP-1071: an active task reads its partition of each source topic that has so many."""
+    """KIP-1071: an active task reads its partition of each source topic that has that many partitions."""
     raw = streams_group()
     assert groups.topics_of_streams(raw) == {"t", "inner"}
     group = groups.streams(raw, racks=RACKS, cluster=look(t=[partition(1), partition(2)], inner=[partition(1)]))
@@ -178,7 +178,7 @@ def test_streams_tasks_are_partitions_of_their_sources() -> None:
 
 
 def test_groups_that_cannot_be_described_are_shown_by_name() -> None:
-    """A share group, say."""
+    """A group that cannot be described, such as a share group, is shown by name with a note."""
     group = groups.only_listed(ListedGroup(group="s", coordinator=1, protocol_type="share", state="", type="share"))
     assert (group.kind, group.owned_known, group.members) == ("other", False, ())
     assert "share" in group.note
@@ -197,7 +197,7 @@ def streams_member(
 
 
 def test_streams_on_the_classic_protocol_tells_of_its_client() -> None:
-    """Process, end point, tags and tasks come from the info; the rack from the subscription, else from a tag."""
+    """Process, endpoint, tags and tasks are from the info; the rack is from the subscription, else from a tag."""
     process = uuid.uuid4()
     task = StreamsTask(subtopology=0, partition=1)
     kept = StreamsTask(subtopology=1, partition=0)
@@ -245,14 +245,14 @@ def assigned(tasks: Sequence[tuple[int, int]], *pairs: tuple[str, int]) -> Descr
     [(((0, 0), (0, 1), (0, 0), (0, 1)), True), (((0, 0), (0, 1), (1, 0), (1, 1)), False)],
 )
 def test_topics_of_one_subtopology_are_assigned_together(tasks: Sequence[tuple[int, int]], together: bool) -> None:  # noqa: FBT001 - a table
-    """Two topics that one subtopology reads are one task each partition; those of two subtopologies are not."""
+    """Two topics of one subtopology give one task per partition; topics of two subtopologies do not."""
     member = assigned(tasks, ("u", 1), ("u", 0), ("t", 0), ("t", 1))
     group = groups.classic(classic(member, protocol="stream"), racks=RACKS, agent="samerack")
     assert (group.together, group.note) == (together, "")
 
 
 def test_infos_that_cannot_be_read_are_noted() -> None:
-    """A newer version hides the process; bytes that are none leave the member without client, and say why."""
+    """A newer version hides the process; invalid bytes leave the member without client, and a note says why."""
     old = streams_member("old", SubscriptionInfo(version=1, process_id=uuid.uuid4()))
     future = Described(
         member_id="new",

@@ -1,4 +1,4 @@
-"""Weights from rates: few, and unmoved by noise."""
+"""Weights from rates: few different ones, and stable under noise."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RATES = st.floats(1, 1e9)
 
 @given(RATES, st.lists(st.floats(2**-0.25, 2**0.25), max_size=50))
 def test_noise_keeps_a_level(rate: float, noise: list[float]) -> None:
-    """A rate that wavers by a fifth around any value keeps the level that it had."""
+    """A rate that varies by a fifth around any value keeps its level."""
     level = level_of(rate, None, phase=0.0)
     for factor in noise:
         assert level_of(rate * factor, level, phase=0.0) == level
@@ -30,14 +30,14 @@ def test_a_changed_rate_changes_its_level(before: float, after: float, phase: fl
 
 @given(st.floats(1_000, 1e9), st.lists(st.floats(0.85, 1.15), min_size=2, max_size=50))
 def test_first_rates_that_are_nearly_alike_weigh_alike(rate: float, noise: list[float]) -> None:
-    """Also about a border between two powers of two: a plan made of them would move partitions for nothing."""
+    """Rates that differ little weigh alike, also near a power of two: a plan must not move partitions for noise."""
     weights = weights_of_rates({("t", number): rate * factor for number, factor in enumerate(noise)})
     assert weights is not None
     assert set(weights["t"]) == {1 << LEVELS}
 
 
 def test_the_rates_that_count_most_lie_amid_a_level() -> None:
-    """Rates of nothing have no part in it."""
+    """The phase is that of the greatest rates; rates near zero do not count."""
     assert phase_of([0.0, 0.5, 2**10.25, 2**10.25, 1.0]) == pytest.approx(0.25)
     assert phase_of([]) == 0.0
 
@@ -53,13 +53,13 @@ def test_weights_are_few_and_in_order(levels: list[int | None]) -> None:
 
 
 def test_smoothing_forgets_slowly() -> None:
-    """A minute takes two thirds of the way to a new rate."""
+    """In a minute the smoothed rate goes two thirds of the way to a new rate."""
     assert smooth(None, 5.0, 1.0, 0.0) == 5.0
     assert 0.6 < smooth(0.0, 1.0, 60.0, 600.0) < 0.7
 
 
 def test_first_looks_count_alike() -> None:
-    """A commit that the first look sees, or does not, counts no longer than any other."""
+    """The first poll has the same weight as the next ones, whether or not it sees a commit."""
     for first in (0.0, 30.0):
         rate = smooth(None, first, 5.0, 0.0)
         for age in (5.0, 10.0, 15.0):
@@ -68,19 +68,19 @@ def test_first_looks_count_alike() -> None:
 
 
 def test_weights_fit_topics_that_grew() -> None:
-    """A new partition has the usual weight of its topic, topics that are gone are left out."""
+    """A new partition has the usual weight of its topic, and topics that are gone are left out."""
     assert fitted({"t": (1, 4, 4), "gone": (2,)}, {"t": 5}) == {"t": (1, 4, 4, 4, 4)}
     assert fitted({"t": (1, 4, 4)}, {"t": 2}) == {"t": (1, 4)}
 
 
 def part(number: int, wire_bytes: float) -> Part:
-    """Bytes read of one partition."""
+    """Bytes read from one partition."""
     return Part(partition=("t", number), member=None, broker=1, wire_bytes=wire_bytes, records=1)
 
 
 @given(st.lists(st.lists(st.floats(0.9, 1.1), min_size=3, max_size=3), min_size=20, max_size=40))
 def test_a_noisy_group_keeps_one_weights_object(noise: list[list[float]]) -> None:
-    """Once rates are known the weights are the same object for as long as only noise moves them."""
+    """Once rates are known, the weights stay the same object under noise."""
     book = WeightBook()
     owned = [("t", number) for number in range(3)]
     for factors in noise[:10]:
@@ -94,7 +94,7 @@ def test_a_noisy_group_keeps_one_weights_object(noise: list[list[float]]) -> Non
 
 
 def test_rates_need_time_and_traffic() -> None:
-    """There are no weights before commits could come in thrice, nor while nothing is read."""
+    """There are no weights before commits may have arrived three times, nor while nothing is read."""
     book = WeightBook()
     book.measured("g", [part(0, 10_000)], [("t", 0)], 5.0)
     assert (book.weights("g"), book.rates("g")) == (None, None)

@@ -29,14 +29,14 @@ def test_gaps_of_compaction_count_as_offsets() -> None:
 
 
 def test_a_cut_batch_still_tells_its_size() -> None:
-    """The answer's last batch may be cut; its header suffices."""
+    """The last batch of an answer may be cut; its header is enough."""
     stretch = read_stretch(batch(0, 10, 1000)[:40], 0, 1000)
     assert stretch == Stretch(first=0, end=10, size_bytes=1000, batches=1)
     assert read_stretch(batch(0, 10, 1000)[:20], 0, 1000) is None
 
 
 def test_what_lies_behind_is_left_out() -> None:
-    """Batches that begin behind the range do not count."""
+    """Batches that start after the range do not count."""
     stretch = read_stretch(batch(0, 10, 1000) + batch(10, 10, 9000), 0, 10)
     assert stretch is not None
     assert stretch.size_bytes == 1000
@@ -44,7 +44,7 @@ def test_what_lies_behind_is_left_out() -> None:
 
 @given(st.integers(0, 10**9), st.integers(1, 10**6))
 def test_places_are_few_and_in_the_range(first: int, length: int) -> None:
-    """At most nine places, ascending, within the range, beginning with its first offset."""
+    """At most nine places, ascending, within the range, and the first one is its first offset."""
     found = places(first, first + length)
     assert 1 <= len(found) <= 9
     assert found[0] == first
@@ -53,7 +53,7 @@ def test_places_are_few_and_in_the_range(first: int, length: int) -> None:
 
 
 def test_each_place_stands_for_what_follows() -> None:
-    """Densities are weighed by the offsets up to the next place."""
+    """Densities are weighted by the offsets up to the next place."""
     stretches = [
         Stretch(first=0, end=10, size_bytes=100, batches=1),
         Stretch(first=60, end=70, size_bytes=1000, batches=1),
@@ -64,6 +64,6 @@ def test_each_place_stands_for_what_follows() -> None:
 
 @given(st.binary(max_size=200), st.integers(0, 100), st.integers(0, 200))
 def test_nonsense_does_not_break(data: bytes, asked: int, until: int) -> None:
-    """Bytes that are no batches give something or nothing, never an error."""
+    """Bytes that are no batches never raise an error."""
     stretch = read_stretch(data, asked, until)
     assert stretch is None or stretch.end > stretch.first

@@ -9,7 +9,7 @@ VIEW = partition(1, 2, 3, in_sync=(1, 2))
 
 
 def test_the_rule_without_permission() -> None:
-    """An in-sync replica in the rack where brokers select by rack, else the leader."""
+    """An in-sync replica in the reader's rack serves if brokers select by rack, else the leader."""
     cluster = look(t=[VIEW])
     assert guess(cluster, VIEW, "b", rack_aware=True) == 2
     assert guess(cluster, VIEW, "c", rack_aware=True) == 1, "its replica fell behind"
@@ -19,13 +19,13 @@ def test_the_rule_without_permission() -> None:
 
 
 def test_the_leader_serves_its_own_rack() -> None:
-    """Of several near replicas the leader is taken."""
+    """Of several near replicas the leader serves."""
     view = partition(4, 1)
     assert guess(look(brokers={1: "a", 4: "a"}, t=[view]), view, "a", rack_aware=True) == 4
 
 
 def test_readers_are_asked_for_when_something_changed() -> None:
-    """A new reader, another leader or in-sync set, or an old answer; never while there is no leader."""
+    """A new reader, another leader or in-sync set, and an old answer are asked for, but not without a leader."""
     reader = (("t", 0), "b")
     cluster = look(t=[VIEW])
     known = {reader: Served(broker=2, view=VIEW, at=100.0, seconds=60.0)}
@@ -38,7 +38,7 @@ def test_readers_are_asked_for_when_something_changed() -> None:
 
 
 def test_an_unexpected_answer_is_asked_for_again_soon() -> None:
-    """The leader of a new topic names itself until it knows its followers; where it keeps to that, it is asked less."""
+    """A new topic's leader names itself until it knows its followers; if that stays so, the pause doubles."""
     reader = (("t", 0), "b")
     cluster = look(t=[VIEW])
 

@@ -1,4 +1,4 @@
-"""What a group's picture says that its figures cannot know."""
+"""What the view of a group reports as missing in its figures."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NOTHING = Spans(spans=(), rewound=frozenset(), uncommitted=frozenset())
 
 
 def seen(spans: Spans = NOTHING, *, exact: bool = True, **changed: object) -> GroupObservation:
-    """A group of one member, which owns one partition and is known exactly."""
+    """A group of one member, which owns one partition and has exact figures."""
     one = replace(member("m", "c", 0), **changed)  # type: ignore[arg-type]  # fields by name
     return GroupObservation(
         group=group(one),
@@ -46,25 +46,25 @@ def seen(spans: Spans = NOTHING, *, exact: bool = True, **changed: object) -> Gr
 
 
 def builder() -> SnapshotBuilder:
-    """A fresh one."""
+    """A new builder."""
     return SnapshotBuilder(
         load(flags={"kafka": {"bootstrap.servers": "b:1"}, "groups": ["g"]}, environment={}), WeightBook()
     )
 
 
 def spots(what: GroupObservation, scene: ClusterContext = SCENE) -> set[BlindSpot]:
-    """The blind spots of one picture."""
+    """The blind spots of one view."""
     return set(builder().build(what, scene).blind_spots)
 
 
 def test_an_exact_group_with_racks_has_none() -> None:
-    """Nothing is said without need."""
+    """An exact group with racks has no blind spots."""
     assert spots(seen()) == set()
     assert spots(seen(streams=CLIENT)) == set()
 
 
 def test_each_cause_has_its_sentence() -> None:
-    """Estimates, missing racks, commits, sizes, probes, and state of Streams."""
+    """The causes are estimates, missing racks, commits, sizes, probes, and state of Streams."""
     assert spots(seen(exact=False)) == {BlindSpot.PREFETCHED}
     assert spots(seen(rack=NOWHERE)) == {BlindSpot.RACKS_UNKNOWN}
     assert spots(seen(replace(NOTHING, uncommitted=frozenset({("t", 0)})))) == {BlindSpot.NO_COMMITS}
@@ -74,7 +74,7 @@ def test_each_cause_has_its_sentence() -> None:
 
 
 def test_a_rewind_is_remembered() -> None:
-    """What was read twice stays unknown for as long as the figures are shown."""
+    """Bytes that were read twice are unknown as long as the figures are shown."""
     one = builder()
     assert one.build(seen(replace(NOTHING, rewound=frozenset({("t", 0)}))), SCENE).blind_spots == (BlindSpot.REWOUND,)
     assert one.build(seen(), SCENE).blind_spots == (BlindSpot.REWOUND,)

@@ -1,4 +1,4 @@
-"""librdkafka's statistics: wire bytes of brokers split by messages, and nothing taken that makes no sense."""
+"""librdkafka's statistics: wire bytes of brokers are split by messages, and invalid statistics are refused."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from agent.traffic.statistics import MOST_BYTES, Counters, StatisticsError, pars
 
 
 def posted(**changes: Any) -> dict[str, Any]:
-    """What librdkafka writes, as far as it is read; `rxbytes` of partitions is a trap."""
+    """What librdkafka writes, as far as it is read; `rxbytes` of partitions must be ignored."""
     return {
         "name": "rdkafka#consumer-1",
         "client_id": "orders-a",
@@ -40,12 +40,12 @@ def posted(**changes: Any) -> dict[str, Any]:
 
 
 def body(**changes: Any) -> bytes:
-    """The same as a body."""
+    """The same statistics as a body."""
     return json.dumps(posted(**changes)).encode()
 
 
 def test_counters_are_read() -> None:
-    """Bytes by broker, and which replica serves: broker, not leader."""
+    """Bytes are by broker, and the serving replica is `broker`, not `leader`."""
     assert parse(body()) == Counters(
         client="rdkafka#consumer-1",
         client_id="orders-a",
@@ -57,13 +57,13 @@ def test_counters_are_read() -> None:
 
 
 def test_bytes_are_split_by_messages() -> None:
-    """A broker's wire bytes go to the partitions that it serves, by messages; one that serves none counts for none."""
+    """A broker's wire bytes are split over its partitions by messages; without partitions they do not count."""
     found = {read.partition: (read.broker, read.wire_bytes, read.records) for read in reads(None, parse(body()), {})}
     assert found == {("t", 0): (1, 750.0, 30), ("t", 1): (1, 250.0, 10)}
 
 
 def test_only_growth_counts() -> None:
-    """Of the next post only what came since counts; without messages all partitions of the broker share alike."""
+    """A post counts what is new since the last; without messages the broker's partitions get equal shares."""
     brokers = {"b": {"nodeid": 1, "rxbytes": 1_100}}
     found = reads(parse(body()), parse(body(brokers=brokers)), {})
     assert [(read.wire_bytes, read.records) for read in found] == [(50.0, 0), (50.0, 0)]
@@ -76,7 +76,7 @@ def test_a_client_that_began_anew_counts_from_zero() -> None:
 
 
 def test_clients_that_do_not_tell_are_split_by_who_serves() -> None:
-    """Java's counters name nodes only; the probe knows which partitions each serves."""
+    """Java's counters name nodes only, and the probe gives the partitions that each node serves."""
     java = Counters(client="c", client_id="c", age_seconds=None, received={1: 100}, served_by=None, messages={})
     assert [read.partition for read in reads(None, java, {("t", 4): 1, ("t", 5): 2})] == [("t", 4)]
 
@@ -112,7 +112,7 @@ def test_what_is_no_object_is_refused(data: bytes) -> None:
 
 
 def test_large_bodies_are_not_even_read() -> None:
-    """The limit is one mebibyte."""
+    """A body above one mebibyte is refused without being parsed."""
     with pytest.raises(StatisticsError, match=str(MOST_BYTES)):
         parse(b" " * (MOST_BYTES + 1))
 
@@ -126,6 +126,6 @@ JSON = st.recursive(
 
 @given(st.sampled_from(["name", "client_id", "type", "age", "brokers", "topics"]), JSON)
 def test_any_json_is_read_or_refused(key: str, value: Any) -> None:
-    """No other error escapes, whatever stands at a key."""
+    """Any value at a key is read or refused with a StatisticsError."""
     with suppress(StatisticsError):
         parse(body(**{key: value}))

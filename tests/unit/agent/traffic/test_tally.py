@@ -1,4 +1,4 @@
-"""From parts to flows: exact replaces estimated, calibration, rounding that loses nothing."""
+"""From parts to flows: exact replaces estimated, calibration, and rounding without loss."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def key(replica_rack: str = "a", client_rack: str = "a", method: str = "estimate
 
 
 def test_parts_are_summed_by_racks() -> None:
-    """Unknown racks and partitions without a reader are counted, apart."""
+    """Unknown racks and partitions without a reader are counted separately."""
     one = count(
         Tally(),
         "g",
@@ -54,7 +54,7 @@ def test_parts_are_summed_by_racks() -> None:
 
 
 def test_exact_replaces_the_estimate_of_that_member() -> None:
-    """The estimate of a member that posts does not count, those of the others do."""
+    """The estimate of a member that posts does not count; those of the others do."""
     one, other = member("m1", "c"), member("m2", "d")
     read = Read(partition=("t", 0), broker=2, wire_bytes=90.0, records=4)
     counted = count(
@@ -68,7 +68,7 @@ def test_exact_replaces_the_estimate_of_that_member() -> None:
 
 
 def test_exact_members_calibrate_the_rest() -> None:
-    """Once enough is known both ways, the others' estimates are corrected by the ratio."""
+    """Once enough bytes are both exact and estimated, the others' estimates are corrected by the ratio."""
     tally, one, other = Tally(), member("m1", "c"), member("m2", "d")
     read = Read(partition=("t", 0), broker=1, wire_bytes=11e6, records=4)
     estimates = []
@@ -82,7 +82,7 @@ def test_exact_members_calibrate_the_rest() -> None:
 
 
 def test_few_commits_do_not_calibrate() -> None:
-    """Where half of what was told last is much of all that was told, the ratio would be that half's."""
+    """While the latest bytes are a large part of all bytes, their ratio could be wrong, and is not used."""
     calibration = Calibration()
     calibration.add(0.0, 20e3, committed=True)
     calibration.add(1.1e6, 1.0e6, committed=True)
@@ -97,7 +97,7 @@ def test_few_commits_do_not_calibrate() -> None:
 
 
 def test_a_burst_leaves_the_calibration_as_it_was() -> None:
-    """It is not given up while a burst makes it unsure."""
+    """A burst makes the ratio uncertain, but does not remove the calibration."""
     calibration = Calibration()
     for _ in range(60):
         calibration.add(1.1e6, 1e6, committed=True)
@@ -107,7 +107,7 @@ def test_a_burst_leaves_the_calibration_as_it_was() -> None:
 
 
 def test_a_ratio_that_cannot_be_is_not_believed() -> None:
-    """Far off means another cause than the estimate's error."""
+    """A ratio far from 1 has another cause than the estimate's error, and is not used."""
     calibration = Calibration()
     for _ in range(3):
         calibration.add(100e6, 10e6, committed=True)
@@ -115,9 +115,9 @@ def test_a_ratio_that_cannot_be_is_not_believed() -> None:
 
 
 def test_exact_bytes_wait_for_the_commit() -> None:
-    """Received at once, estimated with the commit: the ratio is that of the same bytes, not of the same moment."""
+    """Bytes are exact at once and estimated at the commit: the ratio is of the same bytes, not of the same time."""
     calibration = Calibration()
-    for number in range(20):  # 10 MB a look; each third look finds a commit of what came until the middle of it
+    for number in range(20):  # 10 MB a poll; each third poll finds a commit of what came until the middle of it
         calibration.add(10e6, 0.0, committed=False)
         calibration.add(10e6, 0.0, committed=False)
         calibration.add(10e6, 30e6 / 1.1, committed=True)
@@ -125,7 +125,7 @@ def test_exact_bytes_wait_for_the_commit() -> None:
 
 
 def test_rounding_loses_nothing() -> None:
-    """A third of a byte a cycle is a byte after three."""
+    """A third of a byte per cycle is a byte after three cycles."""
     tally = Tally()
     sums = 0
     for _ in range(300):
@@ -135,7 +135,7 @@ def test_rounding_loses_nothing() -> None:
 
 
 def test_a_window_forgets() -> None:
-    """Steps that began before the window are let go."""
+    """Steps that started before the window are removed."""
     window = Window(60.0)
     for number in range(20):
         flow = Flow(key=key(), volume=Volume(wire_bytes=10, records=1))

@@ -1,4 +1,4 @@
-"""The port for statistics, the scrape of Java clients, and the metrics, each against what others would send or read."""
+"""The endpoint for statistics, the scrape of Java clients, and the metrics, with real input and output."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ kafka_consumer_fetch_manager_metrics_bytes_consumed_total{client_id="c1",topic="
 
 @pytest.fixture
 def port() -> Iterator[tuple[int, list[tuple[str, str | None]]]]:
-    """The agent's port with the route, and what it took."""
+    """The port of an agent with the route, and the statistics that it accepted."""
     taken: list[tuple[str, str | None]] = []
 
     def take(group: str, content: bytes, member_id: str | None) -> ObservedMember:
@@ -54,7 +54,7 @@ def port() -> Iterator[tuple[int, list[tuple[str, str | None]]]]:
 
 
 def post(port: int, path: str, content: bytes, **headers: str) -> tuple[int, str]:
-    """Status and text of the answer; `headers` beside that of JSON."""
+    """Status and text of the answer; `headers` are sent in addition to that of JSON."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
     try:
         connection.request("POST", path, content, {"Content-Type": "application/json", **headers})
@@ -65,7 +65,7 @@ def post(port: int, path: str, content: bytes, **headers: str) -> tuple[int, str
 
 
 def test_statistics_are_taken_or_refused(port: tuple[int, list[tuple[str, str | None]]]) -> None:
-    """A good post names its member; a bad one gets the reason and is not taken."""
+    """A valid post names its member; an invalid one gets the reason and is ignored."""
     number, taken = port
     assert post(number, "/v1/statistics?group=orders&member=m1", body()) == (200, '{"member":"m1","rack":"a"}')
     assert taken == [("orders", "m1")]
@@ -86,7 +86,7 @@ def test_statistics_are_taken_or_refused(port: tuple[int, list[tuple[str, str | 
 def test_statistics_of_pages_are_refused(
     port: tuple[int, list[tuple[str, str | None]]], headers: dict[str, str]
 ) -> None:
-    """Any page could else change what is shown in bytes and dollars."""
+    """Statistics from web pages are refused, since a page could otherwise change the bytes and dollars shown."""
     number, taken = port
     assert post(number, "/v1/statistics?group=orders", body(), **headers)[0] == 403
     assert taken == []
@@ -94,7 +94,7 @@ def test_statistics_of_pages_are_refused(
 
 @pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain; charset=utf-8", ""])
 def test_statistics_are_json_by_their_content_type(port: tuple[int, list[tuple[str, str | None]]], kind: str) -> None:
-    """A form of a page, or a program that posts something else, does not send that by accident."""
+    """A post without the content type of JSON is refused, as from a web form."""
     number, taken = port
     status, text = post(number, "/v1/statistics?group=orders", body(), **{"Content-Type": kind})
     assert (status, json.loads(text)["error"]) == (415, "content-type: expected application/json")
@@ -102,7 +102,7 @@ def test_statistics_are_json_by_their_content_type(port: tuple[int, list[tuple[s
 
 
 def test_javas_bytes_are_read_by_node() -> None:
-    """Coordinator and bootstrap connections are left out, payload bytes are never read."""
+    """Bytes are counted by node without coordinator and bootstrap connections; payload bytes are never read."""
     assert received_by_client(JAVA) == {"c1": {1: 1000}, "c2": {3: 7}}
     assert pick({"c1": 0, "c2": 0}, "c2") == "c2"
     assert pick({"c1": 0, "c2": 0}, "") is None
@@ -121,7 +121,7 @@ def test_javas_bytes_are_read_by_node() -> None:
     ],
 )
 def test_every_exporters_name_is_known(name: str) -> None:
-    """Exporters keep, drop or double the suffix; rates and averages of the same family are another thing."""
+    """Exporters keep, drop or double the suffix; rates of the same family are not read."""
     page = "".join(
         f'{one}{{client_id="c",node_id="node-2"}} {value}\n'
         for one, value in ((name, 9.0), ("kafka_consumer_node_metrics_incoming_byte_rate", 5.0))
@@ -130,7 +130,7 @@ def test_every_exporters_name_is_known(name: str) -> None:
 
 
 def test_pages_are_scraped() -> None:
-    """Over http only, and with a message where nobody answers."""
+    """A page is scraped over http only, and an error says that no server answers."""
 
     class Page(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -139,7 +139,7 @@ def test_pages_are_scraped() -> None:
             self.wfile.write(JAVA.encode())
 
         def log_message(self, *_: object) -> None:
-            """Quiet."""
+            """Log nothing."""
 
     with HTTPServer(("127.0.0.1", 0), Page) as server:
         thread = threading.Thread(target=server.handle_request)
@@ -155,7 +155,7 @@ def test_pages_are_scraped() -> None:
 
 @pytest.mark.parametrize("status", [302, 404])
 def test_pages_are_scraped_directly(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither by way of a proxy nor where a redirect points to: clients are near, and others are not to be asked."""
+    """A page is scraped without a proxy and without redirects: clients are near, and no other server is asked."""
     asked: list[str] = []
 
     class Page(BaseHTTPRequestHandler):
@@ -166,7 +166,7 @@ def test_pages_are_scraped_directly(status: int, monkeypatch: pytest.MonkeyPatch
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Quiet."""
+            """Log nothing."""
 
     for variable in ("http_proxy", "HTTP_PROXY", "all_proxy"):
         monkeypatch.setenv(variable, "http://127.0.0.1:1")
@@ -180,7 +180,7 @@ def test_pages_are_scraped_directly(status: int, monkeypatch: pytest.MonkeyPatch
 
 
 def snapshot() -> TrafficSnapshot:
-    """One group, and a refused question."""
+    """One group, and one refused request."""
     group = GroupTraffic(
         group="orders",
         kind="classic",
@@ -199,7 +199,7 @@ def flow(topic: str, wire_bytes: int) -> Flow:
 
 
 def test_metrics_show_one_publication() -> None:
-    """Counters have all labels and only grow, shares stand beside each other, permissions are counted by family."""
+    """Counters have all labels and only grow, shares are separate metrics, and gaps are counted by family."""
     registry, board = CollectorRegistry(auto_describe=True), TrafficBoard()
     metrics = TrafficMetrics(registry)
     registry.register(TrafficCollector(board, max_series=1))
@@ -229,7 +229,7 @@ def test_metrics_show_one_publication() -> None:
 
 
 def test_the_board_reads_without_waiting() -> None:
-    """Before anything is measured there is an empty snapshot; listeners hear of each publication."""
+    """Before the first publication the snapshot is empty; listeners get each publication."""
     board, heard = TrafficBoard(), []
     board.listen(lambda published: heard.append(published.snapshot.cycle))
     assert board.latest().cycle == 0
@@ -240,7 +240,7 @@ def test_the_board_reads_without_waiting() -> None:
 
 
 def test_what_passes_by_itself_is_no_gap() -> None:
-    """A moved leader is asked anew in the next cycle; a refusal and a failure are told once each."""
+    """A moved leader is no gap, since the next cycle asks again; a refusal and a failure are reported once each."""
     assert refused(Family.END_OFFSETS, "t", 6) == []
     assert refused(Family.END_OFFSETS, "t", 0) == []
     (gap,) = merged([*refused(Family.PROBE, "t", 29), *refused(Family.PROBE, "t", 29)])
@@ -250,6 +250,6 @@ def test_what_passes_by_itself_is_no_gap() -> None:
 
 
 def test_racks_of_members_are_values() -> None:
-    """A member's rack is compared by value, so that unchanged groups keep what was worked out for them."""
+    """Racks of members are compared by value, so that results for unchanged groups are kept."""
     assert member("m", "c", 0) == member("m", "c", 0)
     assert member("m", "c", 0).rack == MemberRack(rack="a", source="subscription", fetches_with_rack=True)
