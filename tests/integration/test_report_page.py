@@ -69,6 +69,8 @@ def test_it_is_one_file(browser: Browser, file: Path) -> None:
 def test_plots_and_tables_have_names(browser: Browser, file: Path) -> None:
     """Each plot has a text label, and each table has a caption or is in a named region."""
     browser.open(file.as_uri())
-    assert all(browser.run("return [...document.querySelectorAll('[role=img]')].map(e => e.ariaLabel)"))
+    names = browser.run("return [...document.querySelectorAll('[role=img]')].map(e => e.ariaLabel)")
+    assert names
+    assert all(names)
     nameless = "t => !t.caption && !t.closest('[aria-labelledby], [aria-label]')"
     assert browser.run(f"return [...document.querySelectorAll('table')].filter({nameless}).length") == 0

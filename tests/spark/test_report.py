@@ -123,6 +123,7 @@ def test_one_id_for_many_states_makes_no_more_chapters(spark: SparkSession) -> N
     states += [state(0, **{**LED, **same, "agent": "agent@host"})]
     found = tables(spark, minutes(1), states)
     rows = chapters.picked(found.states.where(F.col("id") == "same")).collect()
+    assert rows
     assert len(rows) == len({json.loads(row["value"])["role"] for row in rows})
 
 

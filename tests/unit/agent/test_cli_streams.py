@@ -145,6 +145,7 @@ def test_without_lines_there_is_nothing_to_do(command: str) -> None:
     """The commands for programs require --lines."""
     result = run(command)
     assert result.exit_code == 2
+    assert "--lines" in result.output
 
 
 def written(tmp_path: Path, question: dict[str, Any]) -> str:
