@@ -120,7 +120,7 @@ def test_a_static_member_gets_a_new_place_without_a_rebalance(enter: Enter) -> N
     plans, generation = len(leader.asked), leader.membership.generation_id
     ids = {agent.membership.member_id}
     for _ in range(5):
-        agent.membership.roll()
+        agent.membership.rejoin_for_position()
         assert agent.membership.join(10.0)
         ids.add(agent.membership.member_id)
         assert {agent.membership.generation_id, leader.membership.generation_id} == {generation}

@@ -236,7 +236,7 @@ def test_without_permission_the_agent_goes_on_and_counts_what_it_drops(tmp_path:
             "sasl.password": "secret",
         }
         fleet = Fleet(bootstrap=secured.bootstrap, traffic=topic, groups="")
-        settings = {**fleet.settings(1), "publishing__kafka": own, "publishing__most_buffered_records": 5}
+        settings = {**fleet.settings(1), "publishing__kafka": own, "publishing__max_buffered_records": 5}
         agent = scene.waiting_agent(**settings, election__group="")
         reading(scene)
         agent.wait(lambda: dropped(agent)["sample", "buffer-full"] > 20, "records are dropped", timeout=60)

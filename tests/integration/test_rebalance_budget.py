@@ -85,7 +85,7 @@ def test_outside_of_its_windows_a_rebalance_waits(scene: Scene) -> None:
 def test_no_restart_gets_around_the_cap(scene: Scene, tmp_path: Path) -> None:
     """The agent does not trigger a second rebalance in the hour, nor after it is killed and restarted."""
     settings: dict[str, Any] = {
-        "policy__most_per_hour": 1,
+        "policy__max_per_hour": 1,
         "leading__session_timeout_seconds": 20,
         "election__identity": "same",
         "events__path": str(tmp_path / "events.db"),

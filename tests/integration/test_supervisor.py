@@ -84,7 +84,7 @@ def test_killed_in_a_rebalance_costs_no_session(scene: Scene) -> None:
 
 def test_one_that_dies_again_and_again_only_observes(scene: Scene) -> None:
     """After too many deaths the supervisor leaves the groups by member id; a worker that joins none still measures."""
-    agent = _led(scene, web__port=_free_port(), supervisor__most_deaths=2, supervisor__calm_seconds=600)
+    agent = _led(scene, web__port=_free_port(), supervisor__max_restarts=2, supervisor__restart_window_seconds=600)
     for deaths in (1, 2):
         _worker(agent).kill()
         wait_until(lambda: len(agent.events("worker-died")) == deaths, "the death is seen")  # noqa: B023 - waited for here

@@ -22,7 +22,7 @@ def test_a_deploy_hands_over_the_lead(scene: Scene, assignor: str, clients: tupl
     for client, rack in zip(clients, (A, B, C), strict=True):
         scene.join(client, rack, assignor=assignor)
     scene.wait_settled()
-    agent = scene.agent(leading__roll_seconds=1)
+    agent = scene.agent(leading__position_retry_seconds=1)
     agent.wait_role("following")
     scene.wait_settled()
     deploys = 0
