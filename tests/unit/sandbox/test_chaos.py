@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from sandbox.chaos import guests
 from sandbox.chaos.fault import Drawn
 from sandbox.chaos.judging import as_json, judge
 from sandbox.chaos.means import Means
@@ -190,3 +194,20 @@ def test_what_kafkajs_waits_by_its_own_choice_is_no_stop() -> None:
     read = history([wrote(1.0, T0, 0, 0), wrote(1.5, T0, 1, 1)], one=[ran(1.1, T0, 0, 0), said, ran(20.0, T0, 1, 1)])
     assert own_waits(read) == [(2 * second, 14_390_000_000)]
     assert longest(read, 0, 0, 30 * second) == pytest.approx(18.5 - 12.39)
+
+
+@pytest.mark.parametrize(("client", "violations"), [("kafka-go-2-rack-b", 0), ("java-1-rack-a", 1)])
+def test_a_member_of_kafka_go_that_stays_is_waited_for(client: str, violations: int) -> None:
+    """It leaves when its session has ended, with agents and without; any other member that stays is a violation."""
+    state = iter([("STABLE", [client])] * (1_000 if violations else 4))
+
+    class Leaving:
+        name = "go"
+
+        def describe(self) -> SimpleNamespace:
+            name, members = next(state, ("EMPTY", []))
+            found = [SimpleNamespace(client_id=one) for one in members]
+            return SimpleNamespace(state=SimpleNamespace(name=name), members=found)
+
+    group: Any = Leaving()
+    assert len(guests.wait_empty(group, time.monotonic() - 10, seconds=2.0)) == violations
