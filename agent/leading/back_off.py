@@ -191,12 +191,12 @@ class BackOffState:
         return pause.seconds if pause is not None else 0.0
 
 
-def backed_off(standing: BackOffState, cause: Cause, now: float) -> BackOffState:
+def backed_off(state: BackOffState, cause: Cause, now: float) -> BackOffState:
     """Returns the state after a cause has occurred, for the first time or again."""
-    rule, last = RULES[cause], standing.pauses.get(cause)
+    rule, last = RULES[cause], state.pauses.get(cause)
     again = last is not None and now - last.until < max(CALM_SECONDS, last.seconds)
     seconds = min(rule.most_seconds, 2 * last.seconds) if last is not None and again else rule.first_seconds
-    return BackOffState(pauses={**standing.pauses, cause: Pause(seconds=seconds, until=now + seconds)}, last=cause)
+    return BackOffState(pauses={**state.pauses, cause: Pause(seconds=seconds, until=now + seconds)}, last=cause)
 
 
 # what a group does with the agent's plans
@@ -255,9 +255,9 @@ class PlanHealth:
         return Cause.EVICTED if len(self.lost) >= MOST_LOST else None
 
 
-def planned(course: PlanHealth, sent: PlanRecord) -> PlanHealth:
+def planned(health: PlanHealth, sent: PlanRecord) -> PlanHealth:
     """Returns the health after a plan."""
-    last = course.last
+    last = health.last
     rejected = (
         last is not None
         and not last.withheld
@@ -265,24 +265,24 @@ def planned(course: PlanHealth, sent: PlanRecord) -> PlanHealth:
         and sent.subscriptions == last.subscriptions
         and sent.at - last.at < SOON_SECONDS
     )
-    expected, until = course.expected, course.expected_until
+    expected, until = health.expected, health.expected_until
     if sent.changed:
         expected, until = len(sent.subscriptions), sent.at + REFRESH_SECONDS
     if rejected and expected and sent.at < until:
         rejected, expected = False, expected - 1
     return replace(
-        course,
-        failed=course.failed + 1 if sent.failed else 0,
-        rejected=course.rejected + 1 if rejected else 0,
+        health,
+        failed=health.failed + 1 if sent.failed else 0,
+        rejected=health.rejected + 1 if rejected else 0,
         expected=expected,
         expected_until=until,
         last=sent,
     )
 
 
-def lost(course: PlanHealth, now: float) -> PlanHealth:
+def lost(health: PlanHealth, now: float) -> PlanHealth:
     """Returns the health after the membership was lost although the agent did not leave."""
-    return replace(course, lost=(*(one for one in course.lost if now - one < LOST_SECONDS), now))
+    return replace(health, lost=(*(one for one in health.lost if now - one < LOST_SECONDS), now))
 
 
 # both together, for one group
@@ -298,32 +298,32 @@ class BackOff:
             clock: Seconds, monotonic.
         """
         self._clock = clock
-        self._standing = BackOffState()
-        self._course = PlanHealth()
+        self._state = BackOffState()
+        self._health = PlanHealth()
         self.reason = ""
         """Why the agent is out, or was last."""
 
     @property
     def is_out(self) -> bool:
         """Whether a pause is in effect."""
-        return self._standing.is_out(self._clock())
+        return self._state.is_out(self._clock())
 
     @property
     def is_wary(self) -> bool:
         """Whether the agent last backed off because of a foreign agent, so that it stays out while there is one."""
-        return self._standing.last is Cause.FOREIGN_AGENT
+        return self._state.last is Cause.FOREIGN_AGENT
 
     @property
     def waits_for_topics(self) -> bool:
         """Whether the agent last left because topics were unknown, so that it stays out until they are known."""
-        return self._standing.last is Cause.TOPICS_UNKNOWN
+        return self._state.last is Cause.TOPICS_UNKNOWN
 
     def start(self, cause: Cause, reason: str) -> float:
         """Starts a pause for this cause; returns its length in seconds."""
-        self._standing = backed_off(self._standing, cause, self._clock())
-        self._course = replace(self._course, failed=0, rejected=0, expected=0, last=None, lost=self._course.lost[1:])
+        self._state = backed_off(self._state, cause, self._clock())
+        self._health = replace(self._health, failed=0, rejected=0, expected=0, last=None, lost=self._health.lost[1:])
         self.reason = reason
-        return self._standing.seconds(cause)
+        return self._state.seconds(cause)
 
     def planned(self, sent: PlanRecord) -> None:
         """Records a plan that was sent to the group.
@@ -331,7 +331,7 @@ class BackOff:
         Raises:
             BackOffError: Too many plans in a row failed or were rejected.
         """
-        self._heed(planned(self._course, sent))
+        self._heed(planned(self._health, sent))
 
     def lost(self) -> None:
         """Records that the membership was lost although the agent did not leave.
@@ -339,9 +339,9 @@ class BackOff:
         Raises:
             BackOffError: That happened too often.
         """
-        self._heed(lost(self._course, self._clock()))
+        self._heed(lost(self._health, self._clock()))
 
-    def _heed(self, course: PlanHealth) -> None:
-        self._course = course
-        if course.cause is not None:
-            raise BackOffError(course.cause)
+    def _heed(self, health: PlanHealth) -> None:
+        self._health = health
+        if health.cause is not None:
+            raise BackOffError(health.cause)

@@ -74,12 +74,12 @@ def standing_of(member: Member) -> TakeoverParties:
     return TakeoverParties(me=member.member_id, leader=member.leader_id, static=member.is_static)
 
 
-def refusal(look: GroupView, standing: TakeoverParties, leading: LeadingSettings) -> str:
+def refusal(look: GroupView, parties: TakeoverParties, leading: LeadingSettings) -> str:
     """Returns why a clean takeover of this group is not possible from any position; empty if it is.
 
     Args:
         look: the group as its brokers describe it.
-        standing: the agent and the leader.
+        parties: the agent and the leader.
         leading: which protocols are cooperative, and the agent's instance id.
     """
     if not look.stable:
@@ -91,7 +91,7 @@ def refusal(look: GroupView, standing: TakeoverParties, leading: LeadingSettings
         )
     if look.protocol not in EAGER:
         return f"whether members give up everything before they join is not known of protocol {look.protocol!r}"
-    leader = member_of(look, standing.leader)
+    leader = member_of(look, parties.leader)
     if leader is None:
         return "its leader is not among its members; try again when it has settled"
     if leader.instance_id is not None:
@@ -99,25 +99,25 @@ def refusal(look: GroupView, standing: TakeoverParties, leading: LeadingSettings
             f"its leader {leader.client_id} is a static member ({leader.instance_id}), which is never evicted and "
             "keeps the lead when it restarts; stop it for longer than its session timeout"
         )
-    return foreign(replace(look, members=others(look, standing.me)), leading)
+    return foreign(replace(look, members=others(look, parties.me)), leading)
 
 
-def outlook_refusal(look: GroupView, standing: TakeoverParties) -> str:
+def outlook_refusal(look: GroupView, parties: TakeoverParties) -> str:
     """Returns why the agent cannot become the leader from any position that it can take; empty if it can.
 
     A static member may take another position without a rebalance (`agent.leading.join_position`); a dynamic one must
     keep its position.
     """
-    if not standing.static or not ahead(look, standing.me, standing.leader):
-        return place_refusal(look, standing)
-    if MAX_REJOINS * places_share(look, standing.me, standing.leader, MOST_AHEAD) < _LEAST_CHANCES:
+    if not parties.static or not ahead(look, parties.me, parties.leader):
+        return place_refusal(look, parties)
+    if MAX_REJOINS * places_share(look, parties.me, parties.leader, MOST_AHEAD) < _LEAST_CHANCES:
         return f"more than {MOST_AHEAD} members would lead rather than the agent in nearly every place; {_LATER}"
     return ""
 
 
-def place_refusal(look: GroupView, standing: TakeoverParties) -> str:
+def place_refusal(look: GroupView, parties: TakeoverParties) -> str:
     """Returns why evicting the leader and the members ahead cannot make the agent the leader; empty if it can."""
-    before = ahead(look, standing.me, standing.leader)
+    before = ahead(look, parties.me, parties.leader)
     if static := [f"{one.client_id} ({one.instance_id})" for one in before if one.instance_id is not None]:
         return f"static members would lead next, and are never evicted: {', '.join(sorted(static))}"
     if len(before) > MOST_AHEAD:
@@ -164,13 +164,13 @@ class Verdict:
     trouble: str = ""
 
 
-def may_evict(before: GroupView, look: GroupView, standing: TakeoverParties) -> Verdict:
+def may_evict(before: GroupView, look: GroupView, parties: TakeoverParties) -> Verdict:
     """Returns whether no member owns partitions any more, so that the leader may be evicted.
 
     Args:
         before: the group when it was stable.
         look: the group now, held by the pending member.
-        standing: the agent and the leader now.
+        parties: the agent and the leader now.
     """
     if look.state in _ON_THE_WAY:
         return Verdict()
@@ -182,7 +182,7 @@ def may_evict(before: GroupView, look: GroupView, standing: TakeoverParties) -> 
         return Verdict(trouble=f"members left meanwhile: {_names(before, gone)}")
     if come := {one.id for one in look.members} - {one.id for one in before.members}:
         return Verdict(trouble=f"members came meanwhile: {_names(look, come)}")
-    if place := place_refusal(look, standing):
+    if place := place_refusal(look, parties):
         return Verdict(trouble=place)
     return Verdict(go=True)
 
