@@ -40,11 +40,12 @@ COPY protocol protocol
 COPY assignors assignors
 COPY common common
 COPY plugins plugins
-# Of the sandbox only its members, which the tests run in containers.
-COPY sandbox/__init__.py sandbox/errors.py sandbox/py.typed sandbox/
-COPY sandbox/members sandbox/members
 COPY pipeline pipeline
+COPY planning planning
+COPY offline offline
 COPY agent agent
+COPY cli cli
+COPY src src
 ARG SOURCE_DATE_EPOCH=0
 RUN python3 -m pip --python /opt/build/bin/python wheel --quiet --no-index --no-build-isolation --no-deps --wheel-dir /wheel . \
  && python3 -m pip --python /opt/samerack/bin/python install --quiet --no-index --no-deps --no-compile --root /own /wheel/*.whl \

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from common.errors import AgentError
+from samerack.common.errors import AgentError
 
 Value = TypeVar("Value")
 

@@ -12,14 +12,14 @@ from typing import Final
 
 import numpy as np
 
-from agent.events.model import Event
-from agent.leading.measured import Rates, share_of_owners
-from agent.leading.policy import share
-from agent.traffic.model import GroupTraffic
-from assignors.consumer.curve import curve
-from assignors.consumer.own import own_plan
-from assignors.evaluate import evaluate
-from assignors.model import AssignmentError, BoolArray, Problem
+from samerack.agent.events.model import Event
+from samerack.agent.leading.measured import Rates, share_of_owners
+from samerack.agent.leading.policy import share
+from samerack.agent.traffic.model import GroupTraffic
+from samerack.assignors.consumer.curve import curve
+from samerack.assignors.consumer.own import own_plan
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import AssignmentError, BoolArray, Problem
 
 _MOST_PARTITIONS: Final = 20_000
 """Larger groups get no curve on a page: computing its dozen plans would delay the page for seconds."""

@@ -17,8 +17,8 @@ from kafka import errors as kafka_errors
 from kafka.future import Future
 from kafka.net.manager import KafkaConnectionManager
 
-from agent.errors import RefusedError
-from agent.refusals import NotAcceptedError, next_pause, refusal
+from samerack.agent.errors import RefusedError
+from samerack.agent.refusals import NotAcceptedError, next_pause, refusal
 
 Identity: TypeAlias = tuple[tuple[str, str], ...]
 _IDENTIFYING: Final = ("bootstrap_servers", "security_protocol", "sasl_", "ssl_")

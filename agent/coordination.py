@@ -19,10 +19,10 @@ from kafka.net.selector import NetworkSelector
 from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kafka.structs import MemberState
 
-from agent.attempts import Attempts
-from agent.connections import Connections, Refusals, identity_of
-from agent.refusals import refusal
-from common.errors import AgentError
+from samerack.agent.attempts import Attempts
+from samerack.agent.connections import Connections, Refusals, identity_of
+from samerack.agent.refusals import refusal
+from samerack.common.errors import AgentError
 
 JOIN_VERSION: Final = 9
 """JoinGroup v9 tells a restarted static leader that it still leads; since v8 the request carries the reason."""

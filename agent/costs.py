@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
-from agent.baseline import own_share
-from agent.report import Gap, GroupCost, PairCost, Report, TopicCost
-from agent.traffic.model import Flow, GroupTraffic, TrafficSnapshot
-from common.money import SECONDS_PER_MONTH, PriceTable
-from common.records import LEADING
+from samerack.agent.baseline import own_share
+from samerack.agent.report import Gap, GroupCost, PairCost, Report, TopicCost
+from samerack.agent.traffic.model import Flow, GroupTraffic, TrafficSnapshot
+from samerack.common.money import SECONDS_PER_MONTH, PriceTable
+from samerack.common.records import LEADING
 
 _Key = TypeVar("_Key")
 

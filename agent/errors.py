@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common.errors import AgentError
+from samerack.common.errors import AgentError
 
 
 class NotAllowedError(AgentError):

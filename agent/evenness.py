@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from common import words
+from samerack.common import words
 
 _SEVERAL: Final = 2
 """A topic needs at least this many partitions and readers to be shared."""

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from protocol.consumer import decode_assignment, decode_subscription
-from protocol.errors import ProtocolError
-from protocol.model import NO_PARTITIONS, Subscription, TopicPartitions
+from samerack.protocol.consumer import decode_assignment, decode_subscription
+from samerack.protocol.errors import ProtocolError
+from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions
 
 CONSUMER: Final = "consumer"
 """The protocol type of consumer groups; Connect and others use other types."""

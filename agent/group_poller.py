@@ -18,11 +18,11 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from agent.errors import RefusedError
-from agent.group import DESCRIBE_VERSION, EMPTY_STATES, GroupView, view_group
-from agent.refusals import next_pause
-from agent.traffic.wire import ANY_BROKER, Question, Wire
-from common.errors import AgentError
+from samerack.agent.errors import RefusedError
+from samerack.agent.group import DESCRIBE_VERSION, EMPTY_STATES, GroupView, view_group
+from samerack.agent.refusals import next_pause
+from samerack.agent.traffic.wire import ANY_BROKER, Question, Wire
+from samerack.common.errors import AgentError
 
 log = structlog.get_logger("group-poller")
 

@@ -11,8 +11,8 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from agent.answers import read
-from agent.racks import Hosts, MemberRack
+from samerack.agent.answers import read
+from samerack.agent.racks import Hosts, MemberRack
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

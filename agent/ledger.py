@@ -8,11 +8,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 
-from agent.costs import summed
-from agent.traffic.board import Published
-from agent.traffic.model import GroupTraffic
-from common.money import PriceTable
-from common.records import LEADING
+from samerack.agent.costs import summed
+from samerack.agent.traffic.board import Published
+from samerack.agent.traffic.model import GroupTraffic
+from samerack.common.money import PriceTable
+from samerack.common.records import LEADING
 
 
 class Ledger:

@@ -6,14 +6,14 @@ import time
 from types import TracebackType
 from typing import Final, Self
 
-from agent.events import EventLog
-from agent.report_service import ReportService
-from agent.traffic.board import TrafficBoard
-from agent.traffic.metrics import TrafficMetrics
-from agent.traffic.watch import RackAware, TrafficWatch
-from agent.watch import ask_selector
-from common.money import price_table
-from common.settings import Settings
+from samerack.agent.events import EventLog
+from samerack.agent.report_service import ReportService
+from samerack.agent.traffic.board import TrafficBoard
+from samerack.agent.traffic.metrics import TrafficMetrics
+from samerack.agent.traffic.watch import RackAware, TrafficWatch
+from samerack.agent.watch import ask_selector
+from samerack.common.money import price_table
+from samerack.common.settings import Settings
 
 _EVERY_GROUP: Final = ("*",)
 _LEAST_TURNS: Final = 4

@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from agent.leading.back_off import Cause
-from agent.leading.policy import EXEMPT, Reason
-from agent.supervisor.memory import resident_bytes
+from samerack.agent.leading.back_off import Cause
+from samerack.agent.leading.policy import EXEMPT, Reason
+from samerack.agent.supervisor.memory import resident_bytes
 
 FOLLOWED = (
     *sorted(EXEMPT, key=lambda reason: reason.value),

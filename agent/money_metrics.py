@@ -9,13 +9,13 @@ from typing import Final, TypeAlias
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from agent.cluster import NoRack
-from agent.findings import Code
-from agent.ledger import Ledger
-from agent.report import Report
-from agent.report_service import ReportService
-from agent.traffic.metrics import OTHER
-from agent.traffic.model import FlowKey
+from samerack.agent.cluster import NoRack
+from samerack.agent.findings import Code
+from samerack.agent.ledger import Ledger
+from samerack.agent.report import Report
+from samerack.agent.report_service import ReportService
+from samerack.agent.traffic.metrics import OTHER
+from samerack.agent.traffic.model import FlowKey
 
 _VERDICT_SECONDS: Final = 60.0
 """Findings of a scrape may be this old: a verdict over thousands of groups takes longer than a scrape should."""

@@ -16,51 +16,51 @@ from zlib import crc32
 
 import structlog
 
-from agent import web_api, web_page, web_takeover
-from agent.cluster import SettlingTimes
-from agent.coordination import close, connect, reception
-from agent.election.addresses import of_this_host
-from agent.election.election import Election
-from agent.election.leadership_state import Alone, LeadershipState
-from agent.election.metrics import ElectionCollector
-from agent.election.model import Advertisement, lead, observe
-from agent.errors import RefusedError
-from agent.events import EventLog
-from agent.events.event_writer import writer_of
-from agent.events.metrics import EventMetrics
-from agent.events.place import path_of
-from agent.events.rebalance_tracker import RebalanceTracker
-from agent.group_poller import GroupPoller
-from agent.leading import planner
-from agent.leading.assigning import unweighed
-from agent.leading.foreign_protocols import ForeignProtocols
-from agent.leading.leader import GroupLeader
-from agent.leading.measured import UNMEASURED, check_min_savings, measured
-from agent.leading.takeover_controller import TakeoverLock
-from agent.ledger import Ledger
-from agent.metrics import Metrics
-from agent.money_metrics import MoneyCollector
-from agent.pod.members import PodRacks
-from agent.pod.own import own_rack, with_own_rack
-from agent.publishing.metrics import PublishingMetrics
-from agent.publishing.publisher import Publisher, ask_cluster_id, topics_of
-from agent.racks import NO_HOSTS, Hosts
-from agent.report import Gap
-from agent.report_service import ReportService
-from agent.supervisor.lifeline import Lifeline
-from agent.supervisor.line import MemberIdentity as Membership
-from agent.traffic import web as traffic_web
-from agent.traffic.board import TrafficBoard
-from agent.traffic.metrics import TrafficCollector, TrafficMetrics
-from agent.traffic.watch import TrafficWatch
-from agent.traffic.wire import Wire
-from agent.version_watch import VersionWatch
-from agent.watch import ClusterWatch, find_group_type, open_admin
-from agent.web import WebServer, application
-from common.errors import AgentError, SettingsError
-from common.kafka_config import for_kafka_python
-from common.money import price_table
-from common.settings import Settings
+from samerack.agent import web_api, web_page, web_takeover
+from samerack.agent.cluster import SettlingTimes
+from samerack.agent.coordination import close, connect, reception
+from samerack.agent.election.addresses import of_this_host
+from samerack.agent.election.election import Election
+from samerack.agent.election.leadership_state import Alone, LeadershipState
+from samerack.agent.election.metrics import ElectionCollector
+from samerack.agent.election.model import Advertisement, lead, observe
+from samerack.agent.errors import RefusedError
+from samerack.agent.events import EventLog
+from samerack.agent.events.event_writer import writer_of
+from samerack.agent.events.metrics import EventMetrics
+from samerack.agent.events.place import path_of
+from samerack.agent.events.rebalance_tracker import RebalanceTracker
+from samerack.agent.group_poller import GroupPoller
+from samerack.agent.leading import planner
+from samerack.agent.leading.assigning import unweighed
+from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.leader import GroupLeader
+from samerack.agent.leading.measured import UNMEASURED, check_min_savings, measured
+from samerack.agent.leading.takeover_controller import TakeoverLock
+from samerack.agent.ledger import Ledger
+from samerack.agent.metrics import Metrics
+from samerack.agent.money_metrics import MoneyCollector
+from samerack.agent.pod.members import PodRacks
+from samerack.agent.pod.own import own_rack, with_own_rack
+from samerack.agent.publishing.metrics import PublishingMetrics
+from samerack.agent.publishing.publisher import Publisher, ask_cluster_id, topics_of
+from samerack.agent.racks import NO_HOSTS, Hosts
+from samerack.agent.report import Gap
+from samerack.agent.report_service import ReportService
+from samerack.agent.supervisor.lifeline import Lifeline
+from samerack.agent.supervisor.line import MemberIdentity as Membership
+from samerack.agent.traffic import web as traffic_web
+from samerack.agent.traffic.board import TrafficBoard
+from samerack.agent.traffic.metrics import TrafficCollector, TrafficMetrics
+from samerack.agent.traffic.watch import TrafficWatch
+from samerack.agent.traffic.wire import Wire
+from samerack.agent.version_watch import VersionWatch
+from samerack.agent.watch import ClusterWatch, find_group_type, open_admin
+from samerack.agent.web import WebServer, application
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.money import price_table
+from samerack.common.settings import Settings
 
 log = structlog.get_logger("agent")
 

@@ -13,8 +13,8 @@ from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final, Literal
 
-from common.settings import RackSettings
-from protocol.model import Subscription
+from samerack.common.settings import RackSettings
+from samerack.protocol.model import Subscription
 
 Source = Literal["subscription", "agent", "client-tag", "client-id", "network", "kubernetes", "none"]
 _GENERATED_SUFFIX: Final = re.compile(r"-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")

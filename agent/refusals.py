@@ -11,9 +11,9 @@ from typing import Any, Final
 
 from kafka import errors as kafka_errors
 
-from agent.errors import NotAllowedError, RefusedError
-from common.bearer import TokenError
-from common.errors import AgentError
+from samerack.agent.errors import NotAllowedError, RefusedError
+from samerack.common.bearer import TokenError
+from samerack.common.errors import AgentError
 
 LEAST_SECONDS: Final = 2.0
 MOST_SECONDS: Final = 60.0

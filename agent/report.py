@@ -10,9 +10,9 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from agent.answers import read
-from agent.evenness import BusiestMember, TopicShare
-from common.money import PriceTable
+from samerack.agent.answers import read
+from samerack.agent.evenness import BusiestMember, TopicShare
+from samerack.common.money import PriceTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

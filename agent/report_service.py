@@ -11,16 +11,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from agent import costs, verify
-from agent.baseline import CurvePoint, curve_of, own_share, seen_share
-from agent.events import EventLog
-from agent.findings import Verdict
-from agent.metrics import GroupStatus
-from agent.report import Gap, Report
-from agent.traffic.board import TrafficBoard
-from agent.traffic.model import GroupTraffic, TrafficSnapshot
-from common.money import PriceTable
-from common.settings import LeadingSettings
+from samerack.agent import costs, verify
+from samerack.agent.baseline import CurvePoint, curve_of, own_share, seen_share
+from samerack.agent.events import EventLog
+from samerack.agent.findings import Verdict
+from samerack.agent.metrics import GroupStatus
+from samerack.agent.report import Gap, Report
+from samerack.agent.traffic.board import TrafficBoard
+from samerack.agent.traffic.model import GroupTraffic, TrafficSnapshot
+from samerack.common.money import PriceTable
+from samerack.common.settings import LeadingSettings
 
 _OWN_SECONDS: Final = 60.0
 """A group's own assignor is run again after this time: traffic changes slowly, and a run computes a plan."""

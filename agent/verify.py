@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from agent.cluster import NoRack
-from agent.costs import broker_racks
-from agent.findings import Code, Finding, Verdict
-from agent.report import GroupCost, Report
-from agent.traffic.model import GroupTraffic, TrafficSnapshot
-from agent.verify_racks import rack_names
-from agent.verify_replicas import share_with_every_replica, worst_topics
-from common.money import SECONDS_PER_MONTH
-from common.settings import LeadingSettings
+from samerack.agent.cluster import NoRack
+from samerack.agent.costs import broker_racks
+from samerack.agent.findings import Code, Finding, Verdict
+from samerack.agent.report import GroupCost, Report
+from samerack.agent.traffic.model import GroupTraffic, TrafficSnapshot
+from samerack.agent.verify_racks import rack_names
+from samerack.agent.verify_replicas import share_with_every_replica, worst_topics
+from samerack.common.money import SECONDS_PER_MONTH
+from samerack.common.settings import LeadingSettings
 
 LEAST_SHARE: Final = 0.05
 """Shares that differ by less than this are treated as equal: five points, the default of `policy.min_saving`."""

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
-from agent.findings import Code
+from samerack.agent.findings import Code
 
 _SCHEMES: Final = (
     ("zone ids of AWS", re.compile(r"[a-z]{2,5}\d-(?:[a-z]+\d-)?az\d+")),  # use1-az1, usw2-lax1-az1

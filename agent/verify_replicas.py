@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from agent.leading.policy import share
-from assignors.consumer import optimal
-from assignors.evaluate import evaluate
-from assignors.model import NOBODY, AssignmentError, Problem
+from samerack.agent.leading.policy import share
+from samerack.assignors.consumer import optimal
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import NOBODY, AssignmentError, Problem
 
 
 def share_with_every_replica(problem: Problem) -> float | None:

@@ -15,10 +15,10 @@ from kafka.net.compat import KafkaNetClient
 from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from agent.coordination import close, connect
-from agent.versions import FEATURES, FLOOR, TESTED, Ranges, Versions, versions_of
-from common.errors import AgentError
-from common.kafka_config import for_kafka_python
+from samerack.agent.coordination import close, connect
+from samerack.agent.versions import FEATURES, FLOOR, TESTED, Ranges, Versions, versions_of
+from samerack.common.errors import AgentError
+from samerack.common.kafka_config import for_kafka_python
 
 log = structlog.get_logger("versions")
 

@@ -19,7 +19,7 @@ import structlog
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]  # exported in fact
 
-from agent.cluster import (
+from samerack.agent.cluster import (
     NO_LEADER,
     ClusterView,
     NoRack,
@@ -30,13 +30,13 @@ from agent.cluster import (
     SettlingTimes,
     settle,
 )
-from agent.coordination import close, connect
-from agent.errors import CoordinatorMovesError, NotAllowedError, RefusedError
-from agent.refusals import next_pause
-from common.bearer import TokenError
-from common.errors import AgentError, SettingsError
-from common.kafka_config import for_kafka_python, for_librdkafka, get_token, nearest
-from common.settings import Settings
+from samerack.agent.coordination import close, connect
+from samerack.agent.errors import CoordinatorMovesError, NotAllowedError, RefusedError
+from samerack.agent.refusals import next_pause
+from samerack.common.bearer import TokenError
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.kafka_config import for_kafka_python, for_librdkafka, get_token, nearest
+from samerack.common.settings import Settings
 
 log = structlog.get_logger("watch")
 

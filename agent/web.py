@@ -19,9 +19,9 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from agent.metrics import Metrics
-from agent.web_guard import KnownHosts
-from common.errors import AgentError
+from samerack.agent.metrics import Metrics
+from samerack.agent.web_guard import KnownHosts
+from samerack.common.errors import AgentError
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 HEAD_SECONDS: Final = 10.0

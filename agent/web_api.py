@@ -12,11 +12,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agent import findings, host_racks, report
-from agent.events import MOST_ASKED, Kind
-from agent.events.model import all_to_json
-from agent.report_service import ReportService
-from agent.web_body import JSON, refusal
+from samerack.agent import findings, host_racks, report
+from samerack.agent.events import MOST_ASKED, Kind
+from samerack.agent.events.model import all_to_json
+from samerack.agent.report_service import ReportService
+from samerack.agent.web_body import JSON, refusal
 
 POLICY: Final = (
     "group",

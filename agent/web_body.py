@@ -14,7 +14,7 @@ from typing import Final
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from common.words import plain
+from samerack.common.words import plain
 
 JSON: Final = "application/json"
 _SECONDS: Final = 5.0

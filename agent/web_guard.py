@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agent.web_body import refusal
+from samerack.agent.web_body import refusal
 
 _LOCAL: Final = "localhost"
 _CLUSTER: Final = (".svc", ".cluster.local", ".localhost")

@@ -15,12 +15,12 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from agent.events.words import duration, happened, reason
-from agent.leading.policy import Reason
-from agent.report import PairCost, Report
-from agent.report_service import ReportService
-from common import pages, words
-from common.money import SECONDS_PER_MONTH
+from samerack.agent.events.words import duration, happened, reason
+from samerack.agent.leading.policy import Reason
+from samerack.agent.report import PairCost, Report
+from samerack.agent.report_service import ReportService
+from samerack.common import pages, words
+from samerack.common.money import SECONDS_PER_MONTH
 
 _WAITS: Final[Mapping[str, str]] = {
     Reason.BELOW_LEAST_SAVING.value: "what a rebalance would save is not worth it by the least savings",

@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from agent.leading.progress import Outcome, Progress, to_json
-from agent.web_body import JSON, BodyReader, RequestError, refusal
-from agent.web_guard import refused_change
+from samerack.agent.leading.progress import Outcome, Progress, to_json
+from samerack.agent.web_body import JSON, BodyReader, RequestError, refusal
+from samerack.agent.web_guard import refused_change
 
 PATH: Final = "/v1/takeover"
 _MOST_BYTES: Final = 4096

@@ -15,9 +15,9 @@ from typing import Final
 
 import numpy as np
 
-from assignors.arrays import dense_rank, ranges, stable_order
-from assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array
-from assignors.solvers import Network, residual_closure, solve
+from samerack.assignors.arrays import dense_rank, ranges, stable_order
+from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array
+from samerack.assignors.solvers import Network, residual_closure, solve
 
 ROUNDS_AT_MEAN: Final = 4
 """Rounds that cut bands at their mean, which settles most groups in two; later rounds halve, to bound their number."""

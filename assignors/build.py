@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from assignors.arrays import starts_of
-from assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.arrays import starts_of
+from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from assignors.balance import Spread, Ways, least_unequal_loads
-from assignors.model import NOBODY, Int64Array
-from assignors.solvers import Network, reduced_costs, solve
+from samerack.assignors.balance import Spread, Ways, least_unequal_loads
+from samerack.assignors.model import NOBODY, Int64Array
+from samerack.assignors.solvers import Network, reduced_costs, solve
 
 
 def cheapest_spread(ways: Ways, cost: Int64Array, *, portable: bool = False) -> Spread:

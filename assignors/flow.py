@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from assignors.arrays import IntArray, combine, dense_rank, ranges, stable_order
-from assignors.deal import Arcs, Classes, hand_out
-from assignors.model import BoolArray, Int32Array, Int64Array
-from assignors.solvers import Network, fold, node_prices, solve
+from samerack.assignors.arrays import IntArray, combine, dense_rank, ranges, stable_order
+from samerack.assignors.deal import Arcs, Classes, hand_out
+from samerack.assignors.model import BoolArray, Int32Array, Int64Array
+from samerack.assignors.solvers import Network, fold, node_prices, solve
 
 OBJECTIVE = ("price", "toll", "moves", "cost")
 """Levels of a placement's cost, the most important first; demands on the seats come before all. With a move price the

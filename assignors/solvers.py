@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from assignors.model import AssignmentError, BoolArray, Int32Array, Int64Array
+from samerack.assignors.model import AssignmentError, BoolArray, Int32Array, Int64Array
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,14 +13,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from assignors.consumer.registry import ASSIGNORS, DEFAULTS
-from assignors.evaluate import evaluate
-from assignors.model import NOBODY
 from benchmarks.consumers_page import page, plot
 from benchmarks.grid import FRANZ, GREATEST, Cell, Group, grid, make
 from benchmarks.report import machine
 from benchmarks.rivals import FRANZ_VERSION, Answer, Franz, ask_java, owners
-from protocol.consumer import encode_assignments
+from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import NOBODY
+from samerack.protocol.consumer import encode_assignments
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -20,10 +20,10 @@ from typing import Any, Final
 import structlog
 from kafka.net.manager import KafkaConnectionManager
 
-from agent.election.election import Election
-from agent.election.model import Advertisement, lead
 from benchmarks.election_outside import Connection, WaitingAgent
-from common.settings import Settings, load
+from samerack.agent.election.election import Election
+from samerack.agent.election.model import Advertisement, lead
+from samerack.common.settings import Settings, load
 
 _RACKS: Final = ("rack-a", "rack-b", "rack-c")
 _sent: Counter[str] = Counter()

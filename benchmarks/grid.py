@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
-from assignors.build import MemberInput, build_problem
-from assignors.consumer import optimal
-from assignors.model import NOBODY, Int32Array, Problem
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.consumer import optimal
+from samerack.assignors.model import NOBODY, Int32Array, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

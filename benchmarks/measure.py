@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from assignors.evaluate import evaluate
-from protocol.consumer import encode_assignments
+from samerack.assignors.evaluate import evaluate
+from samerack.protocol.consumer import encode_assignments
 
 if TYPE_CHECKING:
     from benchmarks.scenarios import Scenario

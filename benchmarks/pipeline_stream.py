@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.process_tree import run_watched
-from common.settings import load
-from pipeline.simulate import Kind, messages
-from pipeline.simulate_cast import Fleet
-from pipeline.simulate_faults import Faults, with_faults
-from pipeline.simulate_sinks import kafka
+from samerack.common.settings import load
+from samerack.pipeline.simulate import Kind, messages
+from samerack.pipeline.simulate_cast import Fleet
+from samerack.pipeline.simulate_faults import Faults, with_faults
+from samerack.pipeline.simulate_sinks import kafka
 from sandbox.admin import Admin
 from sandbox.cluster import Cluster
 
@@ -91,7 +91,7 @@ def _run(name: str, bootstrap: str, folder: Path) -> dict[str, Any]:
 
 def main(way: str, bootstrap: str, folder: str) -> None:
     """Read all records once in one way; prints one line of JSON for each batch."""
-    from pipeline import session, stream_run  # noqa: PLC0415 - the parent process does without PySpark
+    from samerack.pipeline import session, stream_run  # noqa: PLC0415 - the parent process does without PySpark
 
     settings = load(
         flags={
@@ -109,8 +109,8 @@ def main(way: str, bootstrap: str, folder: str) -> None:
 
 def _added_up(spark: Any, settings: Any, _writer: Any, *, to_the_end: bool) -> Any:
     """Start a query that reads, parses, checks and aggregates; no ids are remembered, no tables written."""
-    from pipeline import stream_run  # noqa: PLC0415 - see above
-    from pipeline.stream import by_minute, parsed  # noqa: PLC0415 - see above
+    from samerack.pipeline import stream_run  # noqa: PLC0415 - see above
+    from samerack.pipeline.stream import by_minute, parsed  # noqa: PLC0415 - see above
 
     records = parsed(stream_run.source(spark, settings), settings.pipeline)
     sink = records.writeStream.foreachBatch(

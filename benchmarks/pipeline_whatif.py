@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.process_tree import run_watched
-from pipeline.simulate import messages
-from pipeline.simulate_cast import Fleet
-from pipeline.simulate_sinks import folder
+from samerack.pipeline.simulate import messages
+from samerack.pipeline.simulate_cast import Fleet
+from samerack.pipeline.simulate_sinks import folder
 
 GROUPS: Final = (1_000, 10_000)
 PARTITIONS: Final = 50
@@ -56,10 +56,10 @@ def _fleet(groups: int) -> dict[str, Any]:
 
 def main(place: str) -> None:
     """Compute one fleet; prints the seconds of each step as a line of JSON."""
-    from common.money import shipped  # noqa: PLC0415 - the parent process does without PySpark
-    from common.settings.pipeline import PipelineSettings  # noqa: PLC0415 - see above
-    from pipeline import session, whatif  # noqa: PLC0415 - see above
-    from pipeline.whatif_group import Questions  # noqa: PLC0415 - see above
+    from samerack.common.money import shipped  # noqa: PLC0415 - the parent process does without PySpark
+    from samerack.common.settings.pipeline import PipelineSettings  # noqa: PLC0415 - see above
+    from samerack.pipeline import session, whatif  # noqa: PLC0415 - see above
+    from samerack.pipeline.whatif_group import Questions  # noqa: PLC0415 - see above
 
     begun = time.perf_counter()
     with session.opened(PipelineSettings(master=f"local[{CORES}]"), name="benchmark") as spark:

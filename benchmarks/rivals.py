@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from assignors.model import NOBODY, Int32Array, Problem
+from samerack.assignors.model import NOBODY, Int32Array, Problem
 from tests.parity.peer import Peer
 
 FRANZ: Final = "github.com/twmb/franz-go"

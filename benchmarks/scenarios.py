@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from assignors.consumer import optimal
-from assignors.consumer import range as range_assignor
-from assignors.model import NOBODY, Int32Array, Problem
+from samerack.assignors.consumer import optimal
+from samerack.assignors.consumer import range as range_assignor
+from samerack.assignors.model import NOBODY, Int32Array, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from agent.cli.streams_answers import OPTIMIZE, answer_line
-from assignors.streams.active import ActiveTasks, Costs, optimize_active, remote_rows
 from benchmarks.report import machine
+from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active, remote_rows
+from samerack.offline.streams_answers import OPTIMIZE, answer_line
 from tests.parity.peer import Peer
 
 BESIDE_JAVA: Final = ((100, 10), (200, 10), (500, 10), (1_000, 10))

@@ -20,13 +20,13 @@ from typing import Any, Final
 from confluent_kafka import Producer
 from starlette.applications import Starlette
 
-from agent.traffic import web as traffic_web
-from agent.traffic.board import TrafficBoard
-from agent.traffic.metrics import TrafficMetrics
-from agent.traffic.model import FlowKey
-from agent.traffic.watch import TrafficWatch
-from agent.web import WebServer
-from common.settings import load
+from samerack.agent.traffic import web as traffic_web
+from samerack.agent.traffic.board import TrafficBoard
+from samerack.agent.traffic.metrics import TrafficMetrics
+from samerack.agent.traffic.model import FlowKey
+from samerack.agent.traffic.watch import TrafficWatch
+from samerack.agent.web import WebServer
+from samerack.common.settings import load
 from sandbox.admin import Admin
 from sandbox.cluster import Cluster
 from sandbox.processes import end, spawn

@@ -16,9 +16,9 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode
 from urllib.request import HTTPSHandler, OpenerDirector, Request, build_opener
 
-from common import identities
-from common.bearer import Token, TokenError
-from common.identities import ClientCredentials
+from samerack.common import identities
+from samerack.common.bearer import Token, TokenError
+from samerack.common.identities import ClientCredentials
 
 CURE: Final = (
     "check that issuer, audience, scope and signing keys of the token are what the brokers expect, and the clocks"

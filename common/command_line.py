@@ -8,8 +8,8 @@ from __future__ import annotations
 import typer
 from typer.core import TyperGroup
 
-from common.errors import AgentError, SettingsError
-from common.words import plain
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.words import plain
 
 
 def tell(error: SettingsError | AgentError) -> int:

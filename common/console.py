@@ -11,7 +11,7 @@ from typing import Any
 import rich.console
 from rich.text import Text
 
-from common.words import plain
+from samerack.common.words import plain
 
 
 class Console(rich.console.Console):

@@ -14,7 +14,7 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Final, Protocol
 from urllib.parse import urlsplit
 
-from common.errors import AgentError
+from samerack.common.errors import AgentError
 
 MOST_BYTES: Final = 4 << 20
 _PART_BYTES: Final = 1 << 16

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 from urllib.parse import urlencode
 
-from common.errors import SettingsError
+from samerack.common.errors import SettingsError
 
 AWS_MSK_IAM: Final = "AWS_MSK_IAM"
 OAUTHBEARER: Final = "OAUTHBEARER"

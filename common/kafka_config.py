@@ -11,11 +11,11 @@ from collections.abc import Callable, Mapping
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
-from common import identities
-from common.errors import SettingsError
+from samerack.common import identities
+from samerack.common.errors import SettingsError
 
 if TYPE_CHECKING:
-    from common.tokens import Tokens
+    from samerack.common.tokens import Tokens
 
 MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", identities.OAUTHBEARER, identities.AWS_MSK_IAM)
 """Values of `sasl.mechanism`; the last is a name of the settings only, both clients get OAUTHBEARER for it."""
@@ -199,7 +199,7 @@ def _provider(kafka: Mapping[str, str]) -> Tokens:
     Raises:
         SettingsError: The settings of the token source are missing or wrong.
     """
-    from common.tokens import tokens  # noqa: PLC0415 - imports the whole client, and few use tokens
+    from samerack.common.tokens import tokens  # noqa: PLC0415 - imports the whole client, and few use tokens
 
     who = identities.identity(kafka)
     if who is None:

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import yaml
 
-from common.errors import SettingsError
-from common.settings import MoneySettings
+from samerack.common.errors import SettingsError
+from samerack.common.settings import MoneySettings
 
 SECONDS_PER_MONTH: Final = 730 * 3600.0
 """A month as providers count it: 730 hours."""
@@ -66,7 +66,7 @@ class PriceTable:
 
 def names() -> tuple[str, ...]:
     """Returns the names of the tables that are shipped with the program."""
-    folder = resources.files("common").joinpath("prices")
+    folder = resources.files("samerack.common").joinpath("prices")
     return tuple(sorted(entry.name.removesuffix(".yaml") for entry in folder.iterdir() if entry.name.endswith(".yaml")))
 
 
@@ -78,7 +78,7 @@ def shipped(name: str) -> PriceTable:
     """
     if name not in names():
         raise SettingsError(f"money.prices: {name!r} is no price table; tables are {', '.join(names())} and custom")
-    text = resources.files("common").joinpath("prices", f"{name}.yaml").read_text(encoding="utf-8")
+    text = resources.files("samerack.common").joinpath("prices", f"{name}.yaml").read_text(encoding="utf-8")
     entries: Mapping[str, Any] = yaml.safe_load(text)
     return PriceTable(
         provider=str(entries["provider"]),

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from common.errors import SettingsError
+from samerack.common.errors import SettingsError
 
 if TYPE_CHECKING:
-    from common.settings import Settings
+    from samerack.common.settings import Settings
 
 ConfigOption = Annotated[
     Path | None,
@@ -48,8 +48,8 @@ def settings_from(
     Raises:
         SettingsError: As `common.settings.load`, or an assignment is not KEY=VALUE.
     """
-    from common.settings import load  # noqa: PLC0415 - see above
-    from common.sources import parse_text  # noqa: PLC0415 - see above
+    from samerack.common.settings import load  # noqa: PLC0415 - see above
+    from samerack.common.sources import parse_text  # noqa: PLC0415 - see above
 
     merged: dict[str, Any] = {key: value for key, value in flags.items() if value is not None}
     for assignment in assignments or ():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
-from common import words
+from samerack.common import words
 
 
 def environment(room: str) -> Environment:
     """Returns an environment with the package's templates and the common ones; all values are escaped."""
     made = Environment(
-        loader=ChoiceLoader([PackageLoader(room), PackageLoader("common")]),
+        loader=ChoiceLoader([PackageLoader(f"samerack.{room}"), PackageLoader("samerack.common")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

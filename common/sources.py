@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import yaml
 
-from common.errors import SettingsError
-from common.kafka_config import KNOWN
+from samerack.common.errors import SettingsError
+from samerack.common.kafka_config import KNOWN
 
 ENV_PREFIX: Final = "SAMERACK_"
 CONFIG_VARIABLE: Final = "SAMERACK_CONFIG"

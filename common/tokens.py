@@ -14,10 +14,10 @@ from typing import Any, Final
 
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
-from common import client_credentials
-from common.bearer import Token, TokenError
-from common.clouds import aws, azure, google
-from common.identities import (
+from samerack.common import client_credentials
+from samerack.common.bearer import Token, TokenError
+from samerack.common.clouds import aws, azure, google
+from samerack.common.identities import (
     AwsIdentity,
     AzureManagedIdentity,
     AzureWorkloadIdentity,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from common.command_line import OneLineErrors
-from pipeline.cli import commands
+from samerack.common.command_line import OneLineErrors
+from samerack.pipeline.cli import commands
 
 app = typer.Typer(cls=OneLineErrors, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
 commands(app)

@@ -13,9 +13,9 @@ from datetime import date, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from common.settings.pipeline import PipelineSettings
-from pipeline import tables
-from pipeline.schema import TABLES
+from samerack.common.settings.pipeline import PipelineSettings
+from samerack.pipeline import tables
+from samerack.pipeline.schema import TABLES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

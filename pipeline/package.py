@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from common.errors import SettingsError
+from samerack.common.errors import SettingsError
 
 ROOMS: Final = ("assignors", "common", "pipeline")
 ZIP: Final = "samerack-pipeline.zip"
 PROGRAM: Final = "samerack_pipeline.py"
 _LINES: Final = '''"""Runs samerack's pipeline under spark-submit; the zip beside it holds the code."""
 
-from pipeline.job import main
+from samerack.pipeline.job import main
 
 main()
 '''
@@ -29,10 +29,11 @@ def write(folder: Path) -> tuple[Path, Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with ZipFile(folder / ZIP, "w", ZIP_DEFLATED) as archive:
+            archive.write(home / "__init__.py", "samerack/__init__.py")
             for room in ROOMS:
                 for path in sorted((home / room).rglob("*")):
                     if path.is_file() and "__pycache__" not in path.parts:
-                        archive.write(path, path.relative_to(home))
+                        archive.write(path, "samerack" / path.relative_to(home))
         (folder / PROGRAM).write_text(_LINES, encoding="utf-8")
     except OSError as error:
         raise SettingsError(f"{folder}: cannot be written ({error.strerror}); name another folder") from None

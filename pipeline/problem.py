@@ -11,14 +11,14 @@ from typing import Final
 
 import numpy as np
 
-from assignors.build import MemberInput, build_problem
-from assignors.consumer.optimal import Options
-from assignors.consumer.optimal import assign as assign_optimal
-from assignors.consumer.own import own_plan
-from assignors.evaluate import cross_rack_mask
-from assignors.model import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array, Problem
-from common.errors import AgentError
-from common.records import UNKNOWN, GroupState
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.consumer.optimal import Options
+from samerack.assignors.consumer.optimal import assign as assign_optimal
+from samerack.assignors.consumer.own import own_plan
+from samerack.assignors.evaluate import cross_rack_mask
+from samerack.assignors.model import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array, Problem
+from samerack.common.errors import AgentError
+from samerack.common.records import UNKNOWN, GroupState
 
 LEADABLE: Final = frozenset({"classic", "consumer"})
 """Kinds of groups that an agent leads, or could if the group used the classic protocol."""

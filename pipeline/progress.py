@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from common.console import Console
+from samerack.common.console import Console
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

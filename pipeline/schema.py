@@ -23,7 +23,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pipeline.sums import FULL
+from samerack.pipeline.sums import FULL
 
 KEPT_BYTES: Final = 65_536
 """How much is kept of a bad record; its topic, partition and offset identify the rest."""

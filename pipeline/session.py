@@ -21,9 +21,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from common.errors import AgentError, SettingsError
-from common.settings.pipeline import PipelineSettings
-from pipeline import jars
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.settings.pipeline import PipelineSettings
+from samerack.pipeline import jars
 
 LEAST_JAVA: Final = 17
 REDACTED: Final = (

@@ -14,11 +14,11 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from assignors.consumer.own import own_plan
-from assignors.model import Int32Array
-from common.records import LEADING, SCHEMA, UNKNOWN, GroupState, MemberState, TopicState, encode
-from pipeline.problem import group_of, led_plan
-from pipeline.simulate_cast import DAY, Fleet, Group, cast_of
+from samerack.assignors.consumer.own import own_plan
+from samerack.assignors.model import Int32Array
+from samerack.common.records import LEADING, SCHEMA, UNKNOWN, GroupState, MemberState, TopicState, encode
+from samerack.pipeline.problem import group_of, led_plan
+from samerack.pipeline.simulate_cast import DAY, Fleet, Group, cast_of
 
 Kind: TypeAlias = Literal["sample", "state"]
 

@@ -11,7 +11,7 @@ from random import Random
 from typing import Final, TypeVar
 from uuid import UUID
 
-from common.errors import SettingsError
+from samerack.common.errors import SettingsError
 
 _Value = TypeVar("_Value")
 

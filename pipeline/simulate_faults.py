@@ -13,8 +13,8 @@ from random import Random
 from types import MappingProxyType
 from typing import Any, Final
 
-from common.errors import SettingsError
-from pipeline.simulate import Message
+from samerack.common.errors import SettingsError
+from samerack.pipeline.simulate import Message
 
 _LATER: Final = 1000
 """A duplicate or malformed record follows its original within so many records."""

@@ -10,8 +10,8 @@ from typing import Any, Final, TypeAlias
 
 from confluent_kafka import KafkaException, Producer
 
-from common.errors import AgentError, SettingsError
-from pipeline.simulate import Kind, Message
+from samerack.common.errors import AgentError, SettingsError
+from samerack.pipeline.simulate import Kind, Message
 
 Sink: TypeAlias = Callable[[Message], None]
 

@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.streaming.query import StreamingQuery
 
-from common.errors import AgentError
-from common.settings import Settings
-from common.settings.pipeline import PipelineSettings
-from pipeline import tables
-from pipeline.quarantine import quarantined
-from pipeline.stream import BAD, SAMPLE, STATE, by_minute, once, parsed, states
-from pipeline.stream_kafka import source_options
+from samerack.common.errors import AgentError
+from samerack.common.settings import Settings
+from samerack.common.settings.pipeline import PipelineSettings
+from samerack.pipeline import tables
+from samerack.pipeline.quarantine import quarantined
+from samerack.pipeline.stream import BAD, SAMPLE, STATE, by_minute, once, parsed, states
+from samerack.pipeline.stream_kafka import source_options
 
 _LOOK_SECONDS: Final = 0.2
 _MINUTE: Final = "yyyy-MM-dd HH:mm"

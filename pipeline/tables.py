@@ -15,10 +15,10 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from common.errors import AgentError
-from common.settings.pipeline import PipelineSettings
-from pipeline.schema import KEY, TABLES
-from pipeline.sums import FULL
+from samerack.common.errors import AgentError
+from samerack.common.settings.pipeline import PipelineSettings
+from samerack.pipeline.schema import KEY, TABLES
+from samerack.pipeline.sums import FULL
 
 _TRIES: Final = 10
 _PAUSE_SECONDS: Final = 0.5

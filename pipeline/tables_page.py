@@ -1,4 +1,4 @@
-"""Writes docs/pipeline-tables.md from the schemas: `python -m pipeline.tables_page > docs/pipeline-tables.md`."""
+"""Writes the text of docs/pipeline-tables.md from the schemas: `python -m samerack.pipeline.tables_page`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from pyspark.sql.types import StructType
 
-from pipeline.schema import TABLES
+from samerack.pipeline.schema import TABLES
 
 _OPENING: Final = """# The pipeline's tables
 

@@ -25,14 +25,14 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from assignors.model import AssignmentError
-from common.errors import SettingsError
-from common.money import SECONDS_PER_MONTH, PriceTable
-from common.records import GroupState
-from pipeline.problem import StateError
-from pipeline.schema import GROUP_STATE
-from pipeline.simulate_sinks import FILES
-from pipeline.whatif_group import COPIES, LEAD, NEAR, NEAR_LEAD, PRESENT, Outcome, Questions, outcomes
+from samerack.assignors.model import AssignmentError
+from samerack.common.errors import SettingsError
+from samerack.common.money import SECONDS_PER_MONTH, PriceTable
+from samerack.common.records import GroupState
+from samerack.pipeline.problem import StateError
+from samerack.pipeline.schema import GROUP_STATE
+from samerack.pipeline.simulate_sinks import FILES
+from samerack.pipeline.whatif_group import COPIES, LEAD, NEAR, NEAR_LEAD, PRESENT, Outcome, Questions, outcomes
 
 LEAST_DOLLARS: Final = 0.01
 """The smallest saving a month that is shown."""

@@ -11,15 +11,15 @@ from typing import Final
 
 import numpy as np
 
-from assignors.consumer import optimal
-from assignors.consumer import range as range_assignor
-from assignors.consumer.own import own_plan
-from assignors.evaluate import cross_rack_mask
-from assignors.model import NOBODY, Int32Array
-from common.errors import SettingsError
-from common.records import LEADING, GroupState
-from pipeline import whatif_worlds as worlds
-from pipeline.problem import LEADABLE, Crossing, Group, crossing, group_of, led_plan
+from samerack.assignors.consumer import optimal
+from samerack.assignors.consumer import range as range_assignor
+from samerack.assignors.consumer.own import own_plan
+from samerack.assignors.evaluate import cross_rack_mask
+from samerack.assignors.model import NOBODY, Int32Array
+from samerack.common.errors import SettingsError
+from samerack.common.records import LEADING, GroupState
+from samerack.pipeline import whatif_worlds as worlds
+from samerack.pipeline.problem import LEADABLE, Crossing, Group, crossing, group_of, led_plan
 
 PRESENT: Final = "present"
 OWN: Final = "own"

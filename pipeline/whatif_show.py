@@ -10,10 +10,10 @@ from rich import box
 from rich.console import Console, Group
 from rich.table import Table
 
-from common import words
-from common.money import PriceTable
-from pipeline.whatif_group import Questions
-from pipeline.whatif_words import Change, cure, title, why
+from samerack.common import words
+from samerack.common.money import PriceTable
+from samerack.pipeline.whatif_group import Questions
+from samerack.pipeline.whatif_words import Change, cure, title, why
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

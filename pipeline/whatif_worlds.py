@@ -10,9 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from assignors.model import NOBODY, BoolArray, FloatArray, Int32Array
-from common.errors import SettingsError
-from pipeline.problem import Group
+from samerack.assignors.model import NOBODY, BoolArray, FloatArray, Int32Array
+from samerack.common.errors import SettingsError
+from samerack.pipeline.problem import Group
 
 
 def leaders_only(group: Group) -> Group:

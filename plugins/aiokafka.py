@@ -15,11 +15,20 @@ from typing import TYPE_CHECKING, Any
 from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.protocol import ConsumerProtocol, ConsumerProtocolMemberMetadata
 
-from assignors.consumer.registry import Options
-from assignors.model import AssignmentError
-from plugins.planning import EAGER, NOTHING, MemberConfig, Owned, Replicas, plan, racks_of_replicas, subscription_of
-from protocol.consumer import decode_subscription
-from protocol.model import from_pairs
+from samerack.assignors.consumer.registry import Options
+from samerack.assignors.model import AssignmentError
+from samerack.plugins.planning import (
+    EAGER,
+    NOTHING,
+    MemberConfig,
+    Owned,
+    Replicas,
+    plan,
+    racks_of_replicas,
+    subscription_of,
+)
+from samerack.protocol.consumer import decode_subscription
+from samerack.protocol.model import from_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -10,10 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
 
-from assignors.consumer.registry import Options
-from plugins.planning import EAGER, NOTHING, MemberConfig, Owned, Replicas, plan, racks_of_replicas, subscription_of
-from protocol.consumer import decode_subscription
-from protocol.model import from_pairs
+from samerack.assignors.consumer.registry import Options
+from samerack.plugins.planning import (
+    EAGER,
+    NOTHING,
+    MemberConfig,
+    Owned,
+    Replicas,
+    plan,
+    racks_of_replicas,
+    subscription_of,
+)
+from samerack.protocol.consumer import decode_subscription
+from samerack.protocol.model import from_pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

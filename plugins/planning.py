@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from assignors.build import MemberInput, build_problem
-from assignors.check import check
-from assignors.consumer.registry import ASSIGNORS, Options
-from assignors.model import AssignmentError, Int32Array
-from assignors.transfer import withhold
-from protocol.claims import COOPERATIVE_STICKY, STICKY, claims
-from protocol.consumer import NO_GENERATION, encode_assignments, encode_subscription
-from protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
-from protocol.sticky import encode_cooperative_sticky, encode_sticky
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.consumer.registry import ASSIGNORS, Options
+from samerack.assignors.model import AssignmentError, Int32Array
+from samerack.planning.group import assign_problem
+from samerack.protocol.claims import COOPERATIVE_STICKY, STICKY, claims
+from samerack.protocol.consumer import NO_GENERATION, encode_assignments, encode_subscription
+from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
+from samerack.protocol.sticky import encode_cooperative_sticky, encode_sticky
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,25 +59,25 @@ class Owned:
     generation: int = NO_GENERATION
 
 
-def subscription_of(wishes: MemberConfig, topics: Iterable[str], owned: Owned) -> bytes:
+def subscription_of(config: MemberConfig, topics: Iterable[str], owned: Owned) -> bytes:
     """Encodes a member's subscription: version 3, with its rack, and its owned partitions if the assignor uses them.
 
     User data is in Kafka's format, so that a leader of any client can read it (KIP-54, "Proposed Changes"); `sticky`
     puts its owned partitions there.
     """
     user_data = None
-    if wishes.name == STICKY and owned is not NOTHING:
+    if config.name == STICKY and owned is not NOTHING:
         user_data = encode_sticky(owned.partitions, owned.generation)
-    elif wishes.name == COOPERATIVE_STICKY:
+    elif config.name == COOPERATIVE_STICKY:
         user_data = encode_cooperative_sticky(owned.generation)
     return encode_subscription(
         Subscription(
             version=MAX_VERSION,
             topics=tuple(topics),
             user_data=user_data,
-            owned=owned.partitions if ASSIGNORS[wishes.name].asks_claims else NO_PARTITIONS,
+            owned=owned.partitions if ASSIGNORS[config.name].asks_claims else NO_PARTITIONS,
             generation=owned.generation,
-            rack=wishes.rack,
+            rack=config.rack,
         )
     )
 
@@ -102,14 +101,14 @@ def racks_of_replicas(
 
 
 def plan(
-    wishes: MemberConfig,
+    config: MemberConfig,
     members: Sequence[tuple[str, str | None, Subscription]],
     replicas_of: Callable[[str], Replicas | None],
 ) -> dict[str, bytes]:
     """Computes the encoded assignment of every member, in the newest version that all of them know.
 
     Args:
-        wishes: configuration of the leader.
+        config: configuration of the leader.
         members: member id, group instance id and subscription of each.
         replicas_of: returns the replicas of a topic in the leader's metadata; None for other topics, which are left
             out.
@@ -117,16 +116,12 @@ def plan(
     Raises:
         AssignmentError: there is no plan that may be sent.
     """
-    assignor = ASSIGNORS[wishes.name]
     found = {topic: replicas_of(topic) for _, _, sent in members for topic in sent.topics}
     problem = build_problem(
         topics={topic: replicas for topic, replicas in found.items() if replicas is not None},
-        members=[_member(wishes, member_id, instance, sent) for member_id, instance, sent in members],
+        members=[_member(config, member_id, instance, sent) for member_id, instance, sent in members],
     )
-    owner = assignor.assign(problem, wishes.options)
-    if assignor.cooperative:
-        owner = withhold(problem, owner)
-    check(problem, owner, cooperative=assignor.cooperative)
+    owner = assign_problem(problem, config.name, config.options)
     encoded = encode_assignments(
         topics=problem.topics,
         topic_of=problem.topic_of,
@@ -141,8 +136,8 @@ def plan(
 NOTHING: Final = Owned()
 
 
-def _member(wishes: MemberConfig, member_id: str, instance_id: str | None, sent: Subscription) -> MemberInput:
-    owned, generation = claims(sent, wishes.name)
+def _member(config: MemberConfig, member_id: str, instance_id: str | None, sent: Subscription) -> MemberInput:
+    owned, generation = claims(sent, config.name)
     by_topic: dict[str, Int32Array] = {}
     for topic, numbers in zip(owned.topics, owned.numbers, strict=True):
         by_topic[topic] = np.concatenate((by_topic[topic], numbers)) if topic in by_topic else numbers
@@ -151,7 +146,7 @@ def _member(wishes: MemberConfig, member_id: str, instance_id: str | None, sent:
         instance_id=instance_id,
         topics=sent.topics,
         rack=sent.rack,
-        reads_any_replica=wishes.follower_fetching,
+        reads_any_replica=config.follower_fetching,
         owned=by_topic,
         generation=generation,
     )

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from protocol.consumer import GENERATION_SINCE, NO_GENERATION
-from protocol.model import Subscription, TopicPartitions
-from protocol.sticky import decode_cooperative_sticky, decode_sticky
+from samerack.protocol.consumer import GENERATION_SINCE, NO_GENERATION
+from samerack.protocol.model import Subscription, TopicPartitions
+from samerack.protocol.sticky import decode_cooperative_sticky, decode_sticky
 
 STICKY: Final = "sticky"
 COOPERATIVE_STICKY: Final = "cooperative-sticky"

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from protocol.errors import ProtocolError
-from protocol.model import MAX_VERSION, NO_PARTITIONS, Assignment, Int32Array, Subscription, TopicPartitions
-from protocol.wire import (
+from samerack.protocol.errors import ProtocolError
+from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, Assignment, Int32Array, Subscription, TopicPartitions
+from samerack.protocol.wire import (
     BIG_INT32,
     INT16,
     INT32,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from protocol.errors import ProtocolError
+from samerack.protocol.errors import ProtocolError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

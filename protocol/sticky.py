@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from protocol.errors import ProtocolError
-from protocol.java import computed_order, string_hash
-from protocol.model import NO_PARTITIONS, StickyUserData, TopicPartitions
-from protocol.wire import INT32, read_integer, read_runs, write_integer, write_runs
+from samerack.protocol.errors import ProtocolError
+from samerack.protocol.java import computed_order, string_hash
+from samerack.protocol.model import NO_PARTITIONS, StickyUserData, TopicPartitions
+from samerack.protocol.wire import INT32, read_integer, read_runs, write_integer, write_runs
 
 if TYPE_CHECKING:
-    from protocol.model import Int32Array
+    from samerack.protocol.model import Int32Array
 
 UNKNOWN_GENERATION: Final = -1
 """Kafka's DEFAULT_GENERATION: written by an assignor without a generation, and assumed for unreadable user data."""

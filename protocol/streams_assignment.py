@@ -10,10 +10,10 @@ from struct import Struct
 from struct import error as struct_error
 from typing import TYPE_CHECKING, Final
 
-from protocol.errors import ProtocolError
-from protocol.java import list_hash, put_order, string_hash
-from protocol.streams_model import MAX_VERSION, NEVER, UNKNOWN_VERSION, AssignmentInfo, Pairs, StreamsTask
-from protocol.wire import INT32, read_count, read_integer, write_integer
+from samerack.protocol.errors import ProtocolError
+from samerack.protocol.java import list_hash, put_order, string_hash
+from samerack.protocol.streams_model import MAX_VERSION, NEVER, UNKNOWN_VERSION, AssignmentInfo, Pairs, StreamsTask
+from samerack.protocol.wire import INT32, read_count, read_integer, write_integer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,9 +10,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
-from protocol.errors import ProtocolError
-from protocol.java import computed_order, list_hash, put_order
-from protocol.streams_model import (
+from samerack.protocol.errors import ProtocolError
+from samerack.protocol.java import computed_order, list_hash, put_order
+from samerack.protocol.streams_model import (
     LATEST_OFFSET,
     MAX_VERSION,
     UNKNOWN_OFFSET_SUM,
@@ -20,7 +20,7 @@ from protocol.streams_model import (
     StreamsTask,
     SubscriptionInfo,
 )
-from protocol.wire import (
+from samerack.protocol.wire import (
     INT16,
     INT32,
     read_count,

@@ -115,7 +115,9 @@ class Admin:
         asked = {TopicPartition(*partition): latest for partition in self.replicas(topics)}
 
         def answers() -> dict[tuple[str, int], int]:
-            found = self._client.list_offsets(asked, request_timeout=_ANSWER_SECONDS)
+            # a new client each time: librdkafka keeps the leader epochs that it knows, also when brokers refuse them
+            client = _client(",".join(self._addresses()))
+            found = client.list_offsets(asked, request_timeout=_ANSWER_SECONDS)
             return {(one.topic, one.partition): int(future.result().offset) for one, future in found.items()}
 
         told: dict[tuple[str, int], int] = self._ask(answers)

@@ -66,7 +66,7 @@ class AgentProcess:
             "events.path": str(log.with_suffix(".events.db")),
             **(settings or {}),
         }
-        line = [*prefix, sys.executable, "-m", "agent.cli.main", "run", "-b", bootstrap]
+        line = [*prefix, sys.executable, "-m", "samerack.cli.main", "run", "-b", bootstrap]
         line += ["--config", str(config)] if config is not None else []
         line += [part for group in groups for part in ("-g", group)]
         line += [part for key, value in given.items() for part in ("-s", f"{key}={_text(value)}")]

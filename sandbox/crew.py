@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
 
-from assignors.build import MemberInput, build_problem
-from assignors.consumer import optimal
-from assignors.evaluate import evaluate
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.consumer import optimal
+from samerack.assignors.evaluate import evaluate
 from sandbox.admin import Admin, Replicas, wait_until
 from sandbox.feeder import VALUE_BYTES
 from sandbox.members.ledger import longest_pauses

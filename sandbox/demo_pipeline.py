@@ -93,7 +93,7 @@ def _samerack(*arguments: str, log: Path) -> bytes:
     Raises:
         SandboxError: It fails, or takes too long.
     """
-    line: Sequence[str] = (sys.executable, "-m", "agent.cli.main", "pipeline", *arguments)
+    line: Sequence[str] = (sys.executable, "-m", "samerack.cli.main", "pipeline", *arguments)
     out = log.with_suffix(".out")
     with out.open("wb") as said, log.open("wb") as complaints:
         process = spawn(line, stdout=said, stderr=complaints)

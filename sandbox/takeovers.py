@@ -212,7 +212,7 @@ def _one(bootstrap: str, group: Group, log: Path) -> tuple[dict[str, Any], dict[
 
 def _lead(group: Group, *options: str) -> dict[str, Any]:
     """Returns the answer of `samerack lead`."""
-    line = [sys.executable, "-m", "agent.cli.main", "lead", group.name, "--takeover", "clean", "--json", *options]
+    line = [sys.executable, "-m", "samerack.cli.main", "lead", group.name, "--takeover", "clean", "--json", *options]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - ourselves
     if not done.stdout:
         raise SandboxError(f"samerack lead: {done.stderr}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Final
 
-from common.records import GroupState, MemberState, TopicState, TrafficSample
+from samerack.common.records import GroupState, MemberState, TopicState, TrafficSample
 
 MINUTE: Final = 60_000
 START: Final = int(datetime(2025, 11, 1, 12, tzinfo=UTC).timestamp() * 1000)

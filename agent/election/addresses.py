@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from agent.election.model import is_told
+from samerack.agent.election.model import is_told
 
 
 def of_this_host(bootstrap: str) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from kafka.net.compat import KafkaNetClient
 from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from agent.group import DESCRIBE_VERSION, STABLE
+from samerack.agent.group import DESCRIBE_VERSION, STABLE
 
 _GROUP: Final = 0
 """FindCoordinator's key type."""

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from zlib import crc32
 
-from agent.election.model import NO_TOLD, Advertisement, Told, Verdict, is_told, lead, led_by, observed_by
-from agent.election.places import ROOM, surplus
+from samerack.agent.election.model import NO_TOLD, Advertisement, Told, Verdict, is_told, lead, led_by, observed_by
+from samerack.agent.election.places import ROOM, surplus
 
 
 def choose(present: Mapping[str, Advertisement], term: int) -> dict[str, Verdict]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from agent.election.model import Told, lead, observe, observed_by
+from samerack.agent.election.model import Told, lead, observe, observed_by
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

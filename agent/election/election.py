@@ -18,19 +18,19 @@ import structlog
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
-from agent.coordination import close, connect
-from agent.election.counting import EVERYTHING, Claims
-from agent.election.member import ElectionMember
-from agent.election.model import NO_TOLD, Advertisement, Told, Verdict
-from agent.election.outcome import Outcome
-from agent.election.places import ROOM, UNREGISTERED_ROOM
-from agent.election.reader import RegistryReader
-from agent.election.waiting import Waiting
-from agent.errors import RefusedError
-from agent.refusals import next_pause
-from common.errors import AgentError
-from common.kafka_config import for_kafka_python
-from common.settings import Settings
+from samerack.agent.coordination import close, connect
+from samerack.agent.election.counting import EVERYTHING, Claims
+from samerack.agent.election.member import ElectionMember
+from samerack.agent.election.model import NO_TOLD, Advertisement, Told, Verdict
+from samerack.agent.election.outcome import Outcome
+from samerack.agent.election.places import ROOM, UNREGISTERED_ROOM
+from samerack.agent.election.reader import RegistryReader
+from samerack.agent.election.waiting import Waiting
+from samerack.agent.errors import RefusedError
+from samerack.agent.refusals import next_pause
+from samerack.common.errors import AgentError
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import Settings
 
 log = structlog.get_logger("election")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from agent.election.counting import EVERYTHING, Claims
-from agent.election.model import Told
+from samerack.agent.election.counting import EVERYTHING, Claims
+from samerack.agent.election.model import Told
 
 
 class LeadershipState(Protocol):

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from kafka.net.compat import KafkaNetClient
 
-from agent.coordination import GroupMember, Joined
-from agent.election.choice import choose
-from agent.election.model import (
+from samerack.agent.coordination import GroupMember, Joined
+from samerack.agent.election.choice import choose
+from samerack.agent.election.model import (
     NO_TOLD,
     PROTOCOL,
     PROTOCOL_TYPE,
@@ -27,8 +27,8 @@ from agent.election.model import (
     decode_verdict,
     encode,
 )
-from agent.election.places import waiting_group, waiting_instance
-from common.settings import ElectionSettings
+from samerack.agent.election.places import waiting_group, waiting_instance
+from samerack.common.settings import ElectionSettings
 
 WAITING_SESSION_SECONDS: Final = 30.0
 WAITING_HEARTBEAT_SECONDS: Final = 5.0

@@ -11,8 +11,8 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from agent.election.election import Election
-from agent.election.model import led_by, observed_by
+from samerack.agent.election.election import Election
+from samerack.agent.election.model import led_by, observed_by
 
 _KINDS: Final = {"lead": led_by, "observe": observed_by}
 

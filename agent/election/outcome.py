@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from agent.election.choice import told_of_others
-from agent.election.counting import NOTHING, Claim, Claims
-from agent.election.model import NO_TOLD, Told, Verdict
-from agent.election.registry import Registry
+from samerack.agent.election.choice import told_of_others
+from samerack.agent.election.counting import NOTHING, Claim, Claims
+from samerack.agent.election.model import NO_TOLD, Told, Verdict
+from samerack.agent.election.registry import Registry
 
 _NO_RACKS: Final[Mapping[str, str]] = MappingProxyType({})
 _NO_TERM: Final = -1

@@ -14,8 +14,8 @@ from hashlib import sha256
 from typing import Final
 from zlib import crc32
 
-from agent.election.asking import DescribedAgents
-from agent.election.model import Advertisement, decode_presence
+from samerack.agent.election.asking import DescribedAgents
+from samerack.agent.election.model import Advertisement, decode_presence
 
 ROOM: Final = 16
 """This many agents take part whatever they can do; in a smaller fleet none waits outside."""

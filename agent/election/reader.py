@@ -14,16 +14,16 @@ from typing import Final
 import structlog
 from kafka import errors as kafka_errors
 
-from agent.coordination import close, connect
-from agent.election.asking import Answer, GroupAsker
-from agent.election.places import ROOM, waiting_groups
-from agent.election.registry import Registry
-from agent.election.waiting import LEASE_SECONDS
-from agent.errors import RefusedError
-from agent.refusals import next_pause
-from common.errors import AgentError
-from common.kafka_config import for_kafka_python
-from common.settings import Settings
+from samerack.agent.coordination import close, connect
+from samerack.agent.election.asking import Answer, GroupAsker
+from samerack.agent.election.places import ROOM, waiting_groups
+from samerack.agent.election.registry import Registry
+from samerack.agent.election.waiting import LEASE_SECONDS
+from samerack.agent.errors import RefusedError
+from samerack.agent.refusals import next_pause
+from samerack.common.errors import AgentError
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import Settings
 
 log = structlog.get_logger("election")
 

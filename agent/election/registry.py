@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from agent.election.asking import DescribedAgents
-from agent.election.model import NO_TOLD, Advertisement, Told, decode_presence, is_told
+from samerack.agent.election.asking import DescribedAgents
+from samerack.agent.election.model import NO_TOLD, Advertisement, Told, decode_presence, is_told
 
 KEPT_SECONDS: Final = 30.0
 """How long an address keeps its rack after its agent was last seen."""

@@ -16,11 +16,11 @@ import structlog
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
-from agent.election.asking import DescribedAgents, GroupAsker
-from agent.election.counting import Claim
-from agent.election.member import WaitingMember
-from agent.election.model import Advertisement, Told
-from agent.election.places import (
+from samerack.agent.election.asking import DescribedAgents, GroupAsker
+from samerack.agent.election.counting import Claim
+from samerack.agent.election.member import WaitingMember
+from samerack.agent.election.model import Advertisement, Told
+from samerack.agent.election.places import (
     ROOM,
     UNREGISTERED_ROOM,
     Place,
@@ -29,7 +29,7 @@ from agent.election.places import (
     waiting_group,
     waiting_instance,
 )
-from common.settings import ElectionSettings
+from samerack.common.settings import ElectionSettings
 
 log = structlog.get_logger("election")
 

@@ -4,7 +4,7 @@
 file, `rebalances` and `cause` how a rebalance and its cause are found.
 """
 
-from agent.events.event_log import EventLog
-from agent.events.model import MOST_ASKED, Cause, Event, Kind
+from samerack.agent.events.event_log import EventLog
+from samerack.agent.events.model import MOST_ASKED, Cause, Event, Kind
 
 __all__ = ["MOST_ASKED", "Cause", "Event", "EventLog", "Kind"]

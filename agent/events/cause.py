@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from agent.events.model import Cause
+from samerack.agent.events.model import Cause
 
 Partition: TypeAlias = tuple[str, int]
 

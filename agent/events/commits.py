@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from agent.events.cause import Partition, Signs
-from agent.traffic.model import PartitionTraffic
+from samerack.agent.events.cause import Partition, Signs
+from samerack.agent.traffic.model import PartitionTraffic
 
 _LEAST_SECONDS: Final = 4.0
 """Brokers allow no session shorter than 6 s by default, and a poll may come a moment late."""

@@ -12,8 +12,8 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
-from agent.events.metrics import EventMetrics
-from agent.events.model import MOST_ASKED, Event, Kind
+from samerack.agent.events.metrics import EventMetrics
+from samerack.agent.events.model import MOST_ASKED, Event, Kind
 
 _SECONDS_PER_DAY: Final = 86_400.0
 

@@ -14,13 +14,13 @@ from typing import Final
 
 import structlog
 
-from agent.events.event_log import EventLog
-from agent.events.metrics import EventMetrics
-from agent.events.model import Event
-from agent.events.place import path_of
-from agent.events.store import CorruptError, Store, StoreError, set_aside
-from agent.report import Gap
-from common.settings import Settings
+from samerack.agent.events.event_log import EventLog
+from samerack.agent.events.metrics import EventMetrics
+from samerack.agent.events.model import Event
+from samerack.agent.events.place import path_of
+from samerack.agent.events.store import CorruptError, Store, StoreError, set_aside
+from samerack.agent.report import Gap
+from samerack.common.settings import Settings
 
 log = structlog.get_logger("events")
 

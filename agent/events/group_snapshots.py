@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from agent.events.cause import GroupSnapshot, MemberSeen, Partition
-from agent.group import GroupView, MemberView
-from agent.racks import client_id_of
-from agent.traffic.model import GroupTraffic
-from assignors.evaluate import evaluate
-from assignors.model import NOBODY, Int32Array, Problem
-from protocol.model import TopicPartitions
+from samerack.agent.events.cause import GroupSnapshot, MemberSeen, Partition
+from samerack.agent.group import GroupView, MemberView
+from samerack.agent.racks import client_id_of
+from samerack.agent.traffic.model import GroupTraffic
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import NOBODY, Int32Array, Problem
+from samerack.protocol.model import TopicPartitions
 
 
 def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mapping[str, int]) -> GroupSnapshot:

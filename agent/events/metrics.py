@@ -6,7 +6,7 @@ from typing import get_args
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from agent.events.model import Kind
+from samerack.agent.events.model import Kind
 
 
 class EventMetrics:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 from zlib import crc32
 
-from common.settings import Settings
+from samerack.common.settings import Settings
 
 _NOWHERE: Final = "memory"
 _HOMELESS: Final = Path("/var/lib")

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from agent.events.commits import Commits
-from agent.events.event_log import EventLog
-from agent.events.group_snapshots import of_traffic, share_of
-from agent.events.model import Event
-from agent.events.rebalances import Rebalances
-from agent.group import EMPTY_STATES, STABLE
-from agent.traffic.board import Published
-from agent.traffic.model import GroupTraffic
+from samerack.agent.events.commits import Commits
+from samerack.agent.events.event_log import EventLog
+from samerack.agent.events.group_snapshots import of_traffic, share_of
+from samerack.agent.events.model import Event
+from samerack.agent.events.rebalances import Rebalances
+from samerack.agent.group import EMPTY_STATES, STABLE
+from samerack.agent.traffic.board import Published
+from samerack.agent.traffic.model import GroupTraffic
 
 _GONE_SECONDS: Final = 600.0
 _SETTLED: Final = EMPTY_STATES | {STABLE}

@@ -11,8 +11,18 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agent.events.cause import GroupSnapshot, Known, Partition, Released, Signs, cause_of, moved, pause, release
-from agent.events.model import Event
+from samerack.agent.events.cause import (
+    GroupSnapshot,
+    Known,
+    Partition,
+    Released,
+    Signs,
+    cause_of,
+    moved,
+    pause,
+    release,
+)
+from samerack.agent.events.model import Event
 
 _LOOKS_FOR_SHARE: Final = 2
 """After this many polls a rebalance is recorded even without the cross-rack share of its outcome."""

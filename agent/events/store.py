@@ -15,9 +15,9 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
-from agent.events.model import Event, from_json, to_json
-from agent.events.mounts import network_file_system
-from common.errors import AgentError
+from samerack.agent.events.model import Event, from_json, to_json
+from samerack.agent.events.mounts import network_file_system
+from samerack.common.errors import AgentError
 
 _BUSY_SECONDS: Final = 2.0
 _WAL_BYTES: Final = 4 << 20

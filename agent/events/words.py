@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from agent.events.model import Cause, Event
-from common import words
+from samerack.agent.events.model import Cause, Event
+from samerack.common import words
 
 CAUSES: Final[Mapping[Cause, str]] = {
     "": "",

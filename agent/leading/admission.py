@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from agent.group import CONSUMER, EMPTY_STATES, GroupView, endangers, topics_of
-from agent.leading.back_off import BackOff
-from agent.leading.coverage import blind, illegible, owned_topics, unlooked
-from agent.leading.foreign_protocols import ForeignProtocols
-from agent.leading.group_reporter import OBSERVING, GroupReporter
-from agent.leading.order import SOUND_PROTOCOLS, UNSOUND_PROTOCOLS, offers_safe_place
-from agent.watch import ClusterWatch
-from common.settings import LeadingSettings
-from common.settings.leading import STREAMS_PROTOCOLS
+from samerack.agent.group import CONSUMER, EMPTY_STATES, GroupView, endangers, topics_of
+from samerack.agent.leading.back_off import BackOff
+from samerack.agent.leading.coverage import blind, illegible, owned_topics, unlooked
+from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.group_reporter import OBSERVING, GroupReporter
+from samerack.agent.leading.order import SOUND_PROTOCOLS, UNSOUND_PROTOCOLS, offers_safe_place
+from samerack.agent.watch import ClusterWatch
+from samerack.common.settings import LeadingSettings
+from samerack.common.settings.leading import STREAMS_PROTOCOLS
 
 NO_PLACE: Final = "its leader would give partitions to a member without topics, whatever its place"
 """Why the agent stays out of a group with a sticky assignor until its members have other ids."""

@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from common.errors import AgentError
+from samerack.common.errors import AgentError
 
 CALM_SECONDS: Final = 600.0
 """After this time since the last pause, or the length of that pause if longer, pauses have the first length again."""

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from agent.cluster import SettledCluster
-from agent.group import GroupView, topics_of
-from agent.leading.planner import Mode, Plan
-from assignors.model import NOBODY
-from protocol.model import Subscription, TopicPartitions
+from samerack.agent.cluster import SettledCluster
+from samerack.agent.group import GroupView, topics_of
+from samerack.agent.leading.planner import Mode, Plan
+from samerack.assignors.model import NOBODY
+from samerack.protocol.model import Subscription, TopicPartitions
 
 
 def coverage(subscriptions: Iterable[Subscription], cluster: SettledCluster) -> dict[str, int]:

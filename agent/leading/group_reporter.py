@@ -9,22 +9,22 @@ from typing import Final
 
 import structlog
 
-from agent.cluster import SettledCluster
-from agent.events import EventLog
-from agent.events.rebalance_tracker import RebalanceTracker
-from agent.events.rebalances import Rebalances
-from agent.group import GroupView
-from agent.leading import planner
-from agent.leading.assigning import Sent
-from agent.leading.back_off import BackOffError, Cause
-from agent.leading.policy import Action, Decision, GroupCondition, Reason, share
-from agent.leading.rebalance_evaluator import Outlook
-from agent.leading.rebalance_observer import RebalanceObserver
-from agent.metrics import GroupStatus, Metrics
-from agent.racks import Hosts, rack_warnings
-from agent.refusals import explained
-from common.settings import Settings
-from common.words import when
+from samerack.agent.cluster import SettledCluster
+from samerack.agent.events import EventLog
+from samerack.agent.events.rebalance_tracker import RebalanceTracker
+from samerack.agent.events.rebalances import Rebalances
+from samerack.agent.group import GroupView
+from samerack.agent.leading import planner
+from samerack.agent.leading.assigning import Sent
+from samerack.agent.leading.back_off import BackOffError, Cause
+from samerack.agent.leading.policy import Action, Decision, GroupCondition, Reason, share
+from samerack.agent.leading.rebalance_evaluator import Outlook
+from samerack.agent.leading.rebalance_observer import RebalanceObserver
+from samerack.agent.metrics import GroupStatus, Metrics
+from samerack.agent.racks import Hosts, rack_warnings
+from samerack.agent.refusals import explained
+from samerack.common.settings import Settings
+from samerack.common.words import when
 
 OUTSIDE: Final = "outside"
 STANDBY: Final = "standby"

@@ -12,10 +12,10 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from agent.group import GroupView
-from agent.leading.back_off import BackOffError, Cause
-from agent.leading.member import Member
-from agent.leading.order import (
+from samerack.agent.group import GroupView
+from samerack.agent.leading.back_off import BackOffError, Cause
+from samerack.agent.leading.member import Member
+from samerack.agent.leading.order import (
     SOUND_PROTOCOLS,
     ahead,
     front_is_free,
@@ -24,7 +24,7 @@ from agent.leading.order import (
     is_well_behind,
     members_before,
 )
-from agent.metrics import Metrics
+from samerack.agent.metrics import Metrics
 
 _MAX_REJOINS: Final = 64
 _REJOINS_FOR_EACH: Final = 24

@@ -17,37 +17,37 @@ from typing import Final
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
-from agent.attempts import Attempts
-from agent.coordination import EndedError, close, connect
-from agent.election.leadership_state import Alone, LeadershipState
-from agent.election.model import lead
-from agent.events import EventLog
-from agent.events.rebalances import Rebalances
-from agent.group import EMPTY_STATES, GroupView, MemberView, is_agent
-from agent.group_poller import GroupPoll, GroupPoller
-from agent.leading.admission import Admission, no_reason
-from agent.leading.assigning import Assigning, NoConsumersError, Weigh, unweighed
-from agent.leading.back_off import BackOffError, Cause
-from agent.leading.foreign_protocols import ForeignProtocols
-from agent.leading.group_reporter import FENCED, INSIDE, OUTSIDE, STANDBY, WAITING, GroupReporter
-from agent.leading.join_position import JoinPosition
-from agent.leading.measured import UNMEASURED, Measured
-from agent.leading.member import Member
-from agent.leading.membership import Membership
-from agent.leading.policy import EXEMPT, Action
-from agent.leading.progress import Progress
-from agent.leading.rebalance_evaluator import RebalanceEvaluator
-from agent.leading.session import TURN_SECONDS, Parts, Session
-from agent.leading.takeover_controller import TakeoverController, TakeoverLock
-from agent.metrics import Metrics
-from agent.racks import NO_HOSTS, Hosts
-from agent.refusals import explained, is_refusal
-from agent.supervisor.line import MemberIdentity
-from agent.watch import ClusterWatch
-from assignors.model import AssignmentError
-from common.errors import AgentError
-from common.kafka_config import client_id, for_kafka_python
-from common.settings import Settings
+from samerack.agent.attempts import Attempts
+from samerack.agent.coordination import EndedError, close, connect
+from samerack.agent.election.leadership_state import Alone, LeadershipState
+from samerack.agent.election.model import lead
+from samerack.agent.events import EventLog
+from samerack.agent.events.rebalances import Rebalances
+from samerack.agent.group import EMPTY_STATES, GroupView, MemberView, is_agent
+from samerack.agent.group_poller import GroupPoll, GroupPoller
+from samerack.agent.leading.admission import Admission, no_reason
+from samerack.agent.leading.assigning import Assigning, NoConsumersError, Weigh, unweighed
+from samerack.agent.leading.back_off import BackOffError, Cause
+from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.group_reporter import FENCED, INSIDE, OUTSIDE, STANDBY, WAITING, GroupReporter
+from samerack.agent.leading.join_position import JoinPosition
+from samerack.agent.leading.measured import UNMEASURED, Measured
+from samerack.agent.leading.member import Member
+from samerack.agent.leading.membership import Membership
+from samerack.agent.leading.policy import EXEMPT, Action
+from samerack.agent.leading.progress import Progress
+from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
+from samerack.agent.leading.session import TURN_SECONDS, Parts, Session
+from samerack.agent.leading.takeover_controller import TakeoverController, TakeoverLock
+from samerack.agent.metrics import Metrics
+from samerack.agent.racks import NO_HOSTS, Hosts
+from samerack.agent.refusals import explained, is_refusal
+from samerack.agent.supervisor.line import MemberIdentity
+from samerack.agent.watch import ClusterWatch
+from samerack.assignors.model import AssignmentError
+from samerack.common.errors import AgentError
+from samerack.common.kafka_config import client_id, for_kafka_python
+from samerack.common.settings import Settings
 
 _RETRY_SECONDS: Final = 2.0
 _OVERDUE_SECONDS: Final = 1.0

@@ -11,16 +11,16 @@ from typing import TypeAlias
 
 import numpy as np
 
-from agent.leading.planner import Plan
-from agent.leading.policy import ByteRates, Crossing, share
-from agent.traffic.board import TrafficBoard
-from agent.traffic.collect import Partition
-from agent.traffic.weights import WeightBook
-from assignors.evaluate import cross_rack_mask, evaluate
-from assignors.model import Cost, FloatArray, Int32Array, Problem
-from common.errors import SettingsError
-from common.money import PriceTable
-from common.settings import Settings
+from samerack.agent.leading.planner import Plan
+from samerack.agent.leading.policy import ByteRates, Crossing, share
+from samerack.agent.traffic.board import TrafficBoard
+from samerack.agent.traffic.collect import Partition
+from samerack.agent.traffic.weights import WeightBook
+from samerack.assignors.evaluate import cross_rack_mask, evaluate
+from samerack.assignors.model import Cost, FloatArray, Int32Array, Problem
+from samerack.common.errors import SettingsError
+from samerack.common.money import PriceTable
+from samerack.common.settings import Settings
 
 Rates: TypeAlias = Mapping[Partition, float]
 """Wire bytes per second by partition."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol
 
-from agent.group import GroupView
-from protocol.model import TopicPartitions
+from samerack.agent.group import GroupView
+from samerack.protocol.model import TopicPartitions
 
 
 class Hold(Enum):

@@ -18,16 +18,16 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import DEFAULT_GENERATION_ID
 from kafka.structs import MemberState
 
-from agent.coordination import LEAVE_SECONDS, LEFT, Assign, GroupMember, left_error
-from agent.group import CONSUMER, DESCRIBE_VERSION, GroupView, view_group
-from agent.leading.back_off import BackOffError, Cause
-from agent.leading.member import Hold
-from common.errors import AgentError
-from common.settings import LeadingSettings
-from protocol.claims import COOPERATIVE_STICKY
-from protocol.consumer import NO_GENERATION, decode_assignment, encode_subscription
-from protocol.model import NO_PARTITIONS, Subscription
-from protocol.sticky import encode_cooperative_sticky, encode_sticky
+from samerack.agent.coordination import LEAVE_SECONDS, LEFT, Assign, GroupMember, left_error
+from samerack.agent.group import CONSUMER, DESCRIBE_VERSION, GroupView, view_group
+from samerack.agent.leading.back_off import BackOffError, Cause
+from samerack.agent.leading.member import Hold
+from samerack.common.errors import AgentError
+from samerack.common.settings import LeadingSettings
+from samerack.protocol.claims import COOPERATIVE_STICKY
+from samerack.protocol.consumer import NO_GENERATION, decode_assignment, encode_subscription
+from samerack.protocol.model import NO_PARTITIONS, Subscription
+from samerack.protocol.sticky import encode_cooperative_sticky, encode_sticky
 
 RESERVE_SECONDS: Final = 2.0
 RESERVED_SECONDS: Final = 6.0

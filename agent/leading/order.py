@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from agent.group import GroupView, MemberView
-from protocol.java import FIRST_TABLE, buckets_for, spread_hash
+from samerack.agent.group import GroupView, MemberView
+from samerack.protocol.java import FIRST_TABLE, buckets_for, spread_hash
 
 SOUND_PROTOCOLS: Final = frozenset({"range", "roundrobin"})
 """Assignors whose Java version gives nothing to a member without topics, whatever its position."""

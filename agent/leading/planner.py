@@ -1,7 +1,7 @@
 """Builds a group's assignment problem, solves it, checks the plan, falls back if needed, and encodes it.
 
 This runs between JoinGroup and SyncGroup, while every member of the group waits: it must do no I/O, and there must be
-a plan within the deadline (`agent.leading.deadline`).
+a plan within the deadline (`planning.deadline`).
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from typing import Final, Literal
 
 import numpy as np
 
-from agent.cluster import SettledCluster, SettledPartition, replica_racks
-from agent.group import GroupView, topics_of
-from agent.leading.deadline import DEADLINE_SECONDS, assign_in_time, fall_back
-from agent.racks import NO_HOSTS, Hosts, MemberRack, client_id_of, member_rack
-from agent.traffic.rates import fitted
-from assignors.build import MemberInput, build_problem
-from assignors.check import check
-from assignors.consumer.registry import Options
-from assignors.evaluate import evaluate
-from assignors.model import NOBODY, BoolArray, Cost, Int32Array, Problem
-from assignors.transfer import withhold
-from common.settings import LeadingSettings, RackSettings
-from protocol.claims import COOPERATIVE_STICKY, STICKY, claims
-from protocol.consumer import encode_assignments
-from protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
+from samerack.agent.cluster import SettledCluster, SettledPartition, replica_racks
+from samerack.agent.group import GroupView, topics_of
+from samerack.agent.racks import NO_HOSTS, Hosts, MemberRack, client_id_of, member_rack
+from samerack.agent.traffic.rates import fitted
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.check import check
+from samerack.assignors.consumer.registry import Options
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import NOBODY, BoolArray, Cost, Int32Array, Problem
+from samerack.assignors.transfer import withhold
+from samerack.common.settings import LeadingSettings, RackSettings
+from samerack.planning.deadline import DEADLINE_SECONDS, assign_in_time, fall_back
+from samerack.protocol.claims import COOPERATIVE_STICKY, STICKY, claims
+from samerack.protocol.consumer import encode_assignments
+from samerack.protocol.model import MAX_VERSION, NO_PARTITIONS, Subscription, TopicPartitions
 
 AssignorName = Literal["optimal", "range"]
 NO_GENERATION: Final = -1

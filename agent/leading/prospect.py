@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from agent.group import GroupView
-from agent.leading.admission import refusal
-from agent.leading.order import SOUND_PROTOCOLS
-from agent.leading.takeover import EAGER
-from common.settings import LeadingSettings
+from samerack.agent.group import GroupView
+from samerack.agent.leading.admission import refusal
+from samerack.agent.leading.order import SOUND_PROTOCOLS
+from samerack.agent.leading.takeover import EAGER
+from samerack.common.settings import LeadingSettings
 
 _BIRTH: Final = "with its first consumers once all have been stopped"
 

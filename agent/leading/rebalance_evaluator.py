@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from agent.cluster import SettledCluster, topics_differ
-from agent.group import GroupView, topics_of
-from agent.leading import planner
-from agent.leading.assigning import Assigning, Sent
-from agent.leading.coverage import owned_counts
-from agent.leading.measured import UNMEASURED, Measured, byte_rates
-from agent.leading.policy import (
+from samerack.agent.cluster import SettledCluster, topics_differ
+from samerack.agent.group import GroupView, topics_of
+from samerack.agent.leading import planner
+from samerack.agent.leading.assigning import Assigning, Sent
+from samerack.agent.leading.coverage import owned_counts
+from samerack.agent.leading.measured import UNMEASURED, Measured, byte_rates
+from samerack.agent.leading.policy import (
     SECONDS_PER_DAY,
     Action,
     Breaker,
@@ -28,11 +28,11 @@ from agent.leading.policy import (
     remembering,
     rules_of,
 )
-from agent.racks import Hosts
-from agent.traffic.weights import Weights
-from agent.watch import ClusterWatch
-from common.money import price_table
-from common.settings import Settings
+from samerack.agent.racks import Hosts
+from samerack.agent.traffic.weights import Weights
+from samerack.agent.watch import ClusterWatch
+from samerack.common.money import price_table
+from samerack.common.settings import Settings
 
 _RATES_SECONDS: Final = 5.0
 """Rates of all partitions are summed again after this time: that takes a loop over all partitions."""

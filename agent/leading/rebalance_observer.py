@@ -6,13 +6,13 @@ import sys
 import time
 from collections.abc import Callable
 
-from agent.cluster import SettledCluster
-from agent.events.group_snapshots import clients_of, of_plan, of_view
-from agent.events.rebalances import Plan, Rebalances
-from agent.group import EMPTY_STATES, GroupView
-from agent.leading.assigning import Sent
-from agent.leading.policy import GroupCondition, share
-from common.settings import LeadingSettings
+from samerack.agent.cluster import SettledCluster
+from samerack.agent.events.group_snapshots import clients_of, of_plan, of_view
+from samerack.agent.events.rebalances import Plan, Rebalances
+from samerack.agent.group import EMPTY_STATES, GroupView
+from samerack.agent.leading.assigning import Sent
+from samerack.agent.leading.policy import GroupCondition, share
+from samerack.common.settings import LeadingSettings
 
 
 class RebalanceObserver:

@@ -13,26 +13,26 @@ from typing import Final
 
 from kafka import errors as kafka_errors
 
-from agent.cluster import topics_differ
-from agent.coordination import EndedError
-from agent.group import EMPTY_STATES, GroupView, is_agent
-from agent.leading.admission import Admission, foreign, unsound
-from agent.leading.assigning import Assigning, Sent
-from agent.leading.back_off import BackOffError, Cause, PlanRecord
-from agent.leading.birth import Birth, earliest_eviction, is_forming, safe_until
-from agent.leading.coverage import blind, illegible
-from agent.leading.group_reporter import FOLLOWING, INSIDE, LEADING, OBSERVING, GroupReporter
-from agent.leading.join_position import JoinPosition
-from agent.leading.member import Member
-from agent.leading.order import is_first, is_led_unawares
-from agent.leading.policy import Action
-from agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
-from agent.leading.takeover_controller import TakeoverController
-from agent.racks import NO_HOSTS, Hosts
-from agent.refusals import is_refusal
-from agent.watch import ClusterWatch
-from common.kafka_config import client_id
-from common.settings import Settings
+from samerack.agent.cluster import topics_differ
+from samerack.agent.coordination import EndedError
+from samerack.agent.group import EMPTY_STATES, GroupView, is_agent
+from samerack.agent.leading.admission import Admission, foreign, unsound
+from samerack.agent.leading.assigning import Assigning, Sent
+from samerack.agent.leading.back_off import BackOffError, Cause, PlanRecord
+from samerack.agent.leading.birth import Birth, earliest_eviction, is_forming, safe_until
+from samerack.agent.leading.coverage import blind, illegible
+from samerack.agent.leading.group_reporter import FOLLOWING, INSIDE, LEADING, OBSERVING, GroupReporter
+from samerack.agent.leading.join_position import JoinPosition
+from samerack.agent.leading.member import Member
+from samerack.agent.leading.order import is_first, is_led_unawares
+from samerack.agent.leading.policy import Action
+from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
+from samerack.agent.leading.takeover_controller import TakeoverController
+from samerack.agent.racks import NO_HOSTS, Hosts
+from samerack.agent.refusals import is_refusal
+from samerack.agent.watch import ClusterWatch
+from samerack.common.kafka_config import client_id
+from samerack.common.settings import Settings
 
 TURN_SECONDS: Final = 0.2
 _PARKED_SECONDS: Final = 0.15

@@ -15,11 +15,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from agent.group import GroupView, MemberView
-from agent.leading.admission import foreign
-from agent.leading.member import Member
-from agent.leading.order import ahead, places_share
-from common.settings import LeadingSettings
+from samerack.agent.group import GroupView, MemberView
+from samerack.agent.leading.admission import foreign
+from samerack.agent.leading.member import Member
+from samerack.agent.leading.order import ahead, places_share
+from samerack.common.settings import LeadingSettings
 
 PREPARING: Final = "PreparingRebalance"
 _ON_THE_WAY: Final = frozenset({"CompletingRebalance", "Stable"})

@@ -12,12 +12,20 @@ from typing import Final
 
 from kafka import errors as kafka_errors
 
-from agent.group import GroupView
-from agent.leading.group_reporter import GroupReporter
-from agent.leading.member import Hold, Member
-from agent.leading.order import ahead
-from agent.leading.progress import Did, Outcome, Progress
-from agent.leading.takeover import BACK_SECONDS, HELD_SECONDS, MOST_TRIES, Step, is_back, may_evict, standing_of
+from samerack.agent.group import GroupView
+from samerack.agent.leading.group_reporter import GroupReporter
+from samerack.agent.leading.member import Hold, Member
+from samerack.agent.leading.order import ahead
+from samerack.agent.leading.progress import Did, Outcome, Progress
+from samerack.agent.leading.takeover import (
+    BACK_SECONDS,
+    HELD_SECONDS,
+    MOST_TRIES,
+    Step,
+    is_back,
+    may_evict,
+    standing_of,
+)
 
 _LEAD_SECONDS: Final = 10.0
 

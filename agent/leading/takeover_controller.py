@@ -16,16 +16,16 @@ from typing import Final
 
 from kafka import errors as kafka_errors
 
-from agent.group import GroupView
-from agent.leading.group_reporter import FOLLOWING, LEADING, WAITING, GroupReporter
-from agent.leading.join_position import JoinPosition
-from agent.leading.measured import weighed_shares
-from agent.leading.member import Member
-from agent.leading.order import ahead
-from agent.leading.policy import Action
-from agent.leading.progress import UNDER_WAY, Gain, Outcome, Progress
-from agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
-from agent.leading.takeover import (
+from samerack.agent.group import GroupView
+from samerack.agent.leading.group_reporter import FOLLOWING, LEADING, WAITING, GroupReporter
+from samerack.agent.leading.join_position import JoinPosition
+from samerack.agent.leading.measured import weighed_shares
+from samerack.agent.leading.member import Member
+from samerack.agent.leading.order import ahead
+from samerack.agent.leading.policy import Action
+from samerack.agent.leading.progress import UNDER_WAY, Gain, Outcome, Progress
+from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
+from samerack.agent.leading.takeover import (
     HELD_SECONDS,
     MAX_REJOINS,
     MOST_AHEAD,
@@ -36,8 +36,8 @@ from agent.leading.takeover import (
     slow_refusal,
     standing_of,
 )
-from agent.leading.takeover_attempt import TakeoverAttempt
-from common.settings import LeadingSettings
+from samerack.agent.leading.takeover_attempt import TakeoverAttempt
+from samerack.common.settings import LeadingSettings
 
 _ASKED_SECONDS: Final = 5.0
 """A request that the group's thread has not started by then is refused."""

@@ -9,9 +9,9 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from agent.pod.model import Answer
-from common.fetching import HttpAnswer, NoAnswerError, ask
-from common.settings import PodSettings
+from samerack.agent.pod.model import Answer
+from samerack.common.fetching import HttpAnswer, NoAnswerError, ask
+from samerack.common.settings import PodSettings
 
 _LINK_LOCAL: Final = "http://169.254.169.254"
 _GOOGLE: Final = "http://metadata.google.internal"

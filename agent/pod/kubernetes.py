@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from agent.pod.model import Answer
-from common.errors import AgentError
-from common.fetching import NoAnswerError, ask
-from common.settings import PodSettings
+from samerack.agent.pod.model import Answer
+from samerack.common.errors import AgentError
+from samerack.common.fetching import NoAnswerError, ask
+from samerack.common.settings import PodSettings
 
 EVERY_NAMESPACE: Final = "*"
 _MOST_PODS: Final = 5

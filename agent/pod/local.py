@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from agent.pod.model import Answer
-from common.settings import PodSettings
+from samerack.agent.pod.model import Answer
+from samerack.common.settings import PodSettings
 
 _MOST_BYTES: Final = 1 << 20
 _LABEL_LINE: Final = re.compile(r'(?P<key>[^=\s]+)="(?P<value>[^"\\]*)"')

@@ -16,10 +16,10 @@ from typing import Final, Literal
 
 import structlog
 
-from agent.pod.kubernetes import Api, KubernetesError, NoSuchNodeError
-from agent.pod.model import rack_of
-from agent.racks import Hosts
-from common.settings import PodSettings
+from samerack.agent.pod.kubernetes import Api, KubernetesError, NoSuchNodeError
+from samerack.agent.pod.model import rack_of
+from samerack.agent.racks import Hosts
+from samerack.common.settings import PodSettings
 
 log = structlog.get_logger("pod")
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from common.errors import AgentError, SettingsError
+from samerack.common.errors import AgentError, SettingsError
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _KEY: Final = re.compile(r"[A-Za-z0-9_.-]+")

@@ -7,7 +7,7 @@ from enum import Enum
 
 from prometheus_client import CollectorRegistry, Counter, Gauge
 
-from agent.publishing.outbox import Kind
+from samerack.agent.publishing.outbox import Kind
 
 
 class Loss(Enum):

@@ -20,19 +20,19 @@ from typing import Final
 import structlog
 from confluent_kafka import KafkaException
 
-from agent.events import Event
-from agent.publishing.metrics import Loss, PublishingMetrics
-from agent.publishing.outbox import Kind, Outbox, OutgoingRecord
-from agent.publishing.sender import Sender, producer_config
-from agent.publishing.states import LastPublished, state_record
-from agent.publishing.windows import Counted, Windows
-from agent.report import Gap
-from agent.traffic.board import Published
-from agent.traffic.model import GroupTraffic, TrafficSnapshot
-from agent.watch import open_admin
-from common.errors import AgentError, SettingsError
-from common.records import GroupEvent, GroupState, Record, TrafficSample, encode
-from common.settings import Settings
+from samerack.agent.events import Event
+from samerack.agent.publishing.metrics import Loss, PublishingMetrics
+from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
+from samerack.agent.publishing.sender import Sender, producer_config
+from samerack.agent.publishing.states import LastPublished, state_record
+from samerack.agent.publishing.windows import Counted, Windows
+from samerack.agent.report import Gap
+from samerack.agent.traffic.board import Published
+from samerack.agent.traffic.model import GroupTraffic, TrafficSnapshot
+from samerack.agent.watch import open_admin
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.records import GroupEvent, GroupState, Record, TrafficSample, encode
+from samerack.common.settings import Settings
 
 log = structlog.get_logger("publishing")
 

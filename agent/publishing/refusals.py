@@ -7,8 +7,8 @@ from typing import Final
 
 from confluent_kafka import KafkaError
 
-from agent.publishing.metrics import Refusal
-from agent.report import Gap
+from samerack.agent.publishing.metrics import Refusal
+from samerack.agent.report import Gap
 
 REFUSED_SECONDS: Final = 30.0
 """An operator has to act: trying more often only fills the brokers' logs."""

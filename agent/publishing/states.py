@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from agent.cluster import ClusterView, PartitionView, Rack
-from agent.traffic.model import GroupTraffic, MemberTraffic, PartitionTraffic
-from assignors.model import Problem
-from common.records import UNKNOWN, MemberState, TopicState
+from samerack.agent.cluster import ClusterView, PartitionView, Rack
+from samerack.agent.traffic.model import GroupTraffic, MemberTraffic, PartitionTraffic
+from samerack.assignors.model import Problem
+from samerack.common.records import UNKNOWN, MemberState, TopicState
 
 LEAST_SECONDS: Final = 5.0
 """Between two states of one group."""

@@ -12,12 +12,12 @@ from typing import Final
 
 from kafka.errors import KafkaError, RetriableError
 
-from agent.coordination import close, connect
-from agent.leading.membership import Membership
-from agent.supervisor.line import MemberIdentity
-from common.errors import AgentError
-from common.kafka_config import for_kafka_python
-from common.settings import LeadingSettings
+from samerack.agent.coordination import close, connect
+from samerack.agent.leading.membership import Membership
+from samerack.agent.supervisor.line import MemberIdentity
+from samerack.common.errors import AgentError
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import LeadingSettings
 
 _PATIENCE_SECONDS: Final = 5.0
 _AGAIN_SECONDS: Final = 0.2

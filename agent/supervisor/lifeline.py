@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from agent.supervisor.line import ALIVE, MemberIdentity, encode, encode_reception
+from samerack.agent.supervisor.line import ALIVE, MemberIdentity, encode, encode_reception
 
 BEAT_SECONDS: Final = 0.2
 _MOST_HEARD: Final = 4096

@@ -18,10 +18,10 @@ from typing import Final, Protocol
 
 import structlog
 
-from agent.supervisor.line import MemberIdentity
-from agent.supervisor.worker import Worker, fork
-from common.errors import AgentError
-from common.settings import SupervisorSettings
+from samerack.agent.supervisor.line import MemberIdentity
+from samerack.agent.supervisor.worker import Worker, fork
+from samerack.common.errors import AgentError
+from samerack.common.settings import SupervisorSettings
 
 log = structlog.get_logger("supervisor")
 

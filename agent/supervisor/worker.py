@@ -14,9 +14,9 @@ from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from typing import Final
 
-from agent.supervisor import memory
-from agent.supervisor.line import MemberIdentity, decode
-from agent.supervisor.silence import Silence
+from samerack.agent.supervisor import memory
+from samerack.agent.supervisor.line import MemberIdentity, decode
+from samerack.agent.supervisor.silence import Silence
 
 _FORKING: Final = multiprocessing.get_context("fork")
 _HANDLED: Final = (signal.SIGTERM, signal.SIGINT)

@@ -11,11 +11,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from agent.traffic.collect import Partition
-from agent.traffic.curve import Curve, bytes_between
-from agent.traffic.overhead import overhead_bytes
-from agent.traffic.statistics import Read
-from common.words import size
+from samerack.agent.traffic.collect import Partition
+from samerack.agent.traffic.curve import Curve, bytes_between
+from samerack.agent.traffic.overhead import overhead_bytes
+from samerack.agent.traffic.statistics import Read
+from samerack.common.words import size
 
 MemberKey: TypeAlias = tuple[str, str]
 """Group and member id."""

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from agent.traffic.collect import Offsets, Partition
-from agent.traffic.groups import ObservedMember
-from agent.traffic.overhead import USUAL_BATCH_BYTES, overhead_bytes
+from samerack.agent.traffic.collect import Offsets, Partition
+from samerack.agent.traffic.groups import ObservedMember
+from samerack.agent.traffic.overhead import USUAL_BATCH_BYTES, overhead_bytes
 
 NOBODY: Final = ""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-from agent.traffic.model import Flow, FlowKey, GroupTraffic, Totals, TrafficSnapshot, Volume
+from samerack.agent.traffic.model import Flow, FlowKey, GroupTraffic, Totals, TrafficSnapshot, Volume
 
 _NOTHING: Final = Volume()
 

@@ -10,19 +10,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from agent.cluster import ClusterView, NoRack
-from agent.racks import NO_HOSTS, Hosts
-from agent.traffic import collect, describe, groups, probe
-from agent.traffic.attribute import Spans, spans_of
-from agent.traffic.collect import Keys, Offsets, Partition
-from agent.traffic.curve import Curve, LogLook, extend
-from agent.traffic.groups import ListedGroup, ObservedGroup, ObservedMember
-from agent.traffic.model import Gap
-from agent.traffic.probe import Reader, Served
-from agent.traffic.sample import Sampler
-from agent.traffic.sizes import Sizes
-from agent.traffic.wire import Wire
-from common.settings import Settings
+from samerack.agent.cluster import ClusterView, NoRack
+from samerack.agent.racks import NO_HOSTS, Hosts
+from samerack.agent.traffic import collect, describe, groups, probe
+from samerack.agent.traffic.attribute import Spans, spans_of
+from samerack.agent.traffic.collect import Keys, Offsets, Partition
+from samerack.agent.traffic.curve import Curve, LogLook, extend
+from samerack.agent.traffic.groups import ListedGroup, ObservedGroup, ObservedMember
+from samerack.agent.traffic.model import Gap
+from samerack.agent.traffic.probe import Reader, Served
+from samerack.agent.traffic.sample import Sampler
+from samerack.agent.traffic.sizes import Sizes
+from samerack.agent.traffic.wire import Wire
+from samerack.common.settings import Settings
 
 _POLICIES_SECONDS: Final = 300.0
 

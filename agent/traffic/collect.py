@@ -16,10 +16,10 @@ from kafka.protocol.admin.configs import DescribeConfigsRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.protocol.metadata import MetadataRequest
 
-from agent.cluster import ClusterView, NoRack, PartitionView, Rack
-from agent.traffic.gaps import failed, refused
-from agent.traffic.model import Family, Gap
-from agent.traffic.wire import ANY_BROKER, Question, Wire
+from samerack.agent.cluster import ClusterView, NoRack, PartitionView, Rack
+from samerack.agent.traffic.gaps import failed, refused
+from samerack.agent.traffic.model import Family, Gap
+from samerack.agent.traffic.wire import ANY_BROKER, Question, Wire
 
 Partition: TypeAlias = tuple[str, int]
 

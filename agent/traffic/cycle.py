@@ -7,25 +7,25 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from agent.election.counting import Claim, Claims
-from agent.election.leadership_state import Alone, LeadershipState
-from agent.racks import NO_HOSTS, Hosts
-from agent.traffic.allowance import MemberKey
-from agent.traffic.attribute import Part, Spans, parts_of, with_overhead
-from agent.traffic.board import TrafficBoard
-from agent.traffic.broker_poller import BrokerPoller, Poll
-from agent.traffic.collect import Partition
-from agent.traffic.exact import ExactReads
-from agent.traffic.gaps import merged
-from agent.traffic.groups import ObservedMember
-from agent.traffic.model import Gap, TrafficSnapshot
-from agent.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
-from agent.traffic.statistics import Read
-from agent.traffic.tally import Count, Tally, count, everybody
-from agent.traffic.weights import WeightBook
-from agent.traffic.window import Window
-from agent.traffic.wire import Wire
-from common.settings import Settings
+from samerack.agent.election.counting import Claim, Claims
+from samerack.agent.election.leadership_state import Alone, LeadershipState
+from samerack.agent.racks import NO_HOSTS, Hosts
+from samerack.agent.traffic.allowance import MemberKey
+from samerack.agent.traffic.attribute import Part, Spans, parts_of, with_overhead
+from samerack.agent.traffic.board import TrafficBoard
+from samerack.agent.traffic.broker_poller import BrokerPoller, Poll
+from samerack.agent.traffic.collect import Partition
+from samerack.agent.traffic.exact import ExactReads
+from samerack.agent.traffic.gaps import merged
+from samerack.agent.traffic.groups import ObservedMember
+from samerack.agent.traffic.model import Gap, TrafficSnapshot
+from samerack.agent.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
+from samerack.agent.traffic.statistics import Read
+from samerack.agent.traffic.tally import Count, Tally, count, everybody
+from samerack.agent.traffic.weights import WeightBook
+from samerack.agent.traffic.window import Window
+from samerack.agent.traffic.wire import Wire
+from samerack.common.settings import Settings
 
 _LONGEST_STEP_SECONDS: Final = 120.0
 """After a longer pause (a suspended machine) envelopes and rates of the time between are not estimated."""

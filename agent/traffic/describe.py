@@ -18,13 +18,13 @@ from kio.schema.streams_group_describe.v0.request import StreamsGroupDescribeReq
 from kio.schema.streams_group_describe.v0.response import StreamsGroupDescribeResponse
 from kio.schema.types import GroupId
 
-from agent.election.model import PROTOCOL_TYPE
-from agent.group import DESCRIBE_VERSION
-from agent.traffic.collect import KeyOf, Partition
-from agent.traffic.gaps import failed, refused
-from agent.traffic.groups import ListedGroup, ObservedGroup
-from agent.traffic.model import Family, Gap
-from agent.traffic.wire import KioRequest, Question, Wire
+from samerack.agent.election.model import PROTOCOL_TYPE
+from samerack.agent.group import DESCRIBE_VERSION
+from samerack.agent.traffic.collect import KeyOf, Partition
+from samerack.agent.traffic.gaps import failed, refused
+from samerack.agent.traffic.groups import ListedGroup, ObservedGroup
+from samerack.agent.traffic.model import Family, Gap
+from samerack.agent.traffic.wire import KioRequest, Question, Wire
 
 _AT_ONCE: Final = 200
 

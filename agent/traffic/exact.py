@@ -15,15 +15,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from agent.election.counting import Claim
-from agent.election.leadership_state import Alone, LeadershipState
-from agent.traffic.allowance import Allowances, MemberKey
-from agent.traffic.collect import Partition
-from agent.traffic.curve import Curve
-from agent.traffic.gaps import CONSEQUENCES
-from agent.traffic.groups import ObservedGroup, ObservedMember
-from agent.traffic.model import Family, Gap
-from agent.traffic.statistics import Counters, Read, StatisticsError, reads
+from samerack.agent.election.counting import Claim
+from samerack.agent.election.leadership_state import Alone, LeadershipState
+from samerack.agent.traffic.allowance import Allowances, MemberKey
+from samerack.agent.traffic.collect import Partition
+from samerack.agent.traffic.curve import Curve
+from samerack.agent.traffic.gaps import CONSEQUENCES
+from samerack.agent.traffic.groups import ObservedGroup, ObservedMember
+from samerack.agent.traffic.model import Family, Gap
+from samerack.agent.traffic.statistics import Counters, Read, StatisticsError, reads
 
 STALE_SECONDS: Final = 60.0
 """A client that has not posted for this long is estimated again."""

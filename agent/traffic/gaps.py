@@ -6,7 +6,7 @@ from typing import Final
 
 from kafka import errors as kafka_errors
 
-from agent.traffic.model import Family, Gap
+from samerack.agent.traffic.model import Family, Gap
 
 CONSEQUENCES: Final = {
     Family.METADATA: "topics are not seen; allow DESCRIBE on the topics",

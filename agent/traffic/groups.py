@@ -10,16 +10,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agent.cluster import ClusterView
-from agent.group import CONSUMER, MemberView, view_member
-from agent.racks import NO_HOSTS, Hosts, MemberRack, member_rack
-from agent.traffic import streams_client
-from agent.traffic.collect import KeyOf, Partition, plain_key
-from agent.traffic.model import GroupKind
-from agent.traffic.streams_client import StreamsClient
-from common.settings import RackSettings
-from protocol.errors import ProtocolError
-from protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
+from samerack.agent.cluster import ClusterView
+from samerack.agent.group import CONSUMER, MemberView, view_member
+from samerack.agent.racks import NO_HOSTS, Hosts, MemberRack, member_rack
+from samerack.agent.traffic import streams_client
+from samerack.agent.traffic.collect import KeyOf, Partition, plain_key
+from samerack.agent.traffic.model import GroupKind
+from samerack.agent.traffic.streams_client import StreamsClient
+from samerack.common.settings import RackSettings
+from samerack.protocol.errors import ProtocolError
+from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
 
 STREAMS_ASSIGNOR: Final = "stream"
 """The protocol name that Kafka Streams gives its assignor on the classic protocol."""

@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from agent.traffic.board import TrafficBoard
-from agent.traffic.model import Family, FlowKey, GroupTraffic, Totals, TrafficSnapshot, Volume
+from samerack.agent.traffic.board import TrafficBoard
+from samerack.agent.traffic.model import Family, FlowKey, GroupTraffic, Totals, TrafficSnapshot, Volume
 
 OTHER: Final = "(other)"
 """The topic under which series beyond the bound are added up; no topic can have this name."""

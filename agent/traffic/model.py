@@ -12,11 +12,11 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Literal, TypeAlias
 
-from agent.cluster import ClusterView
-from agent.evenness import BusiestMember, TopicShare
-from agent.racks import MemberRack
-from agent.traffic.streams_client import StreamsClient
-from assignors.model import Problem
+from samerack.agent.cluster import ClusterView
+from samerack.agent.evenness import BusiestMember, TopicShare
+from samerack.agent.racks import MemberRack
+from samerack.agent.traffic.streams_client import StreamsClient
+from samerack.assignors.model import Problem
 
 Method: TypeAlias = Literal["estimated", "exact"]
 """`exact`: the client itself counted the bytes of its connections; `estimated`: offsets on a curve of log sizes."""

@@ -14,11 +14,11 @@ from typing import Any, Final, TypeAlias
 from kafka import errors as kafka_errors
 from kafka.protocol.consumer.fetch import FetchRequest
 
-from agent.cluster import ClusterView, PartitionView
-from agent.traffic.collect import Offsets, Partition
-from agent.traffic.gaps import failed, refused
-from agent.traffic.model import Family, Gap
-from agent.traffic.wire import Question, Wire
+from samerack.agent.cluster import ClusterView, PartitionView
+from samerack.agent.traffic.collect import Offsets, Partition
+from samerack.agent.traffic.gaps import failed, refused
+from samerack.agent.traffic.model import Family, Gap
+from samerack.agent.traffic.wire import Question, Wire
 
 Reader: TypeAlias = tuple[Partition, str]
 """A partition and the rack that a member fetches it with."""

@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from struct import Struct
 from typing import Final
 
-from agent.traffic.collect import Partition
-from agent.traffic.gaps import failed, refused
-from agent.traffic.model import Family, Gap
-from agent.traffic.probe import raw_fetch
-from agent.traffic.wire import Question, Wire
+from samerack.agent.traffic.collect import Partition
+from samerack.agent.traffic.gaps import failed, refused
+from samerack.agent.traffic.model import Family, Gap
+from samerack.agent.traffic.probe import raw_fetch
+from samerack.agent.traffic.wire import Question, Wire
 
 PLACE_BYTES: Final = 65_536
 MOST_PLACES: Final = 9

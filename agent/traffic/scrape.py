@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from common.fetching import NoAnswerError, ask
+from samerack.common.fetching import NoAnswerError, ask
 
 MOST_BYTES: Final = 8 << 20
 _SECONDS: Final = 2.0

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from agent.cluster import ClusterView, NoRack, SettledCluster, SettledPartition
-from agent.leading import planner
-from agent.leading.policy import share
-from agent.traffic.groups import ObservedGroup
-from agent.traffic.model import Flow, PartitionTraffic, Shares
-from assignors.consumer import optimal
-from assignors.evaluate import evaluate
-from assignors.model import AssignmentError, Problem
-from common.settings import LeadingSettings
-from protocol.model import Subscription
+from samerack.agent.cluster import ClusterView, NoRack, SettledCluster, SettledPartition
+from samerack.agent.leading import planner
+from samerack.agent.leading.policy import share
+from samerack.agent.traffic.groups import ObservedGroup
+from samerack.agent.traffic.model import Flow, PartitionTraffic, Shares
+from samerack.assignors.consumer import optimal
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import AssignmentError, Problem
+from samerack.common.settings import LeadingSettings
+from samerack.protocol.model import Subscription
 
 
 def settled(cluster: ClusterView) -> SettledCluster:

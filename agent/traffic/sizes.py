@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
-from agent.cluster import ClusterView
-from agent.traffic.attribute import Span
-from agent.traffic.collect import Partition
-from agent.traffic.curve import Curve, bytes_between
-from agent.traffic.model import Gap
-from agent.traffic.probe import guess
-from agent.traffic.sample import Place, Sampler, bytes_of, places
+from samerack.agent.cluster import ClusterView
+from samerack.agent.traffic.attribute import Span
+from samerack.agent.traffic.collect import Partition
+from samerack.agent.traffic.curve import Curve, bytes_between
+from samerack.agent.traffic.model import Gap
+from samerack.agent.traffic.probe import guess
+from samerack.agent.traffic.sample import Place, Sampler, bytes_of, places
 
 _BATCH_TOPICS: Final = 64
 """This many topics per cycle are sampled for the size of their batches."""

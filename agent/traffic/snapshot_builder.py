@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from agent.cluster import ClusterView, SettledCluster
-from agent.evenness import busiest, topic_share
-from agent.traffic import shares
-from agent.traffic.attribute import Serving, Spans
-from agent.traffic.collect import Offsets, Partition
-from agent.traffic.groups import ObservedGroup, ObservedMember
-from agent.traffic.model import (
+from samerack.agent.cluster import ClusterView, SettledCluster
+from samerack.agent.evenness import busiest, topic_share
+from samerack.agent.traffic import shares
+from samerack.agent.traffic.attribute import Serving, Spans
+from samerack.agent.traffic.collect import Offsets, Partition
+from samerack.agent.traffic.groups import ObservedGroup, ObservedMember
+from samerack.agent.traffic.model import (
     BlindSpot,
     Flow,
     GroupTraffic,
@@ -25,10 +25,10 @@ from agent.traffic.model import (
     PartitionTraffic,
     Shares,
 )
-from agent.traffic.probe import Reader
-from agent.traffic.weights import WeightBook, Weights
-from assignors.model import Problem
-from common.settings import Settings
+from samerack.agent.traffic.probe import Reader
+from samerack.agent.traffic.weights import WeightBook, Weights
+from samerack.assignors.model import Problem
+from samerack.common.settings import Settings
 
 _SOLVING_SECONDS: Final = 1.0
 """One cycle spends no more on best shares; with thousands of new groups the rest follows in the next cycles."""

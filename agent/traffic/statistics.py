@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from agent.traffic.collect import Partition
+from samerack.agent.traffic.collect import Partition
 
 MOST_BYTES: Final = 1 << 20
 """The largest post that is read."""

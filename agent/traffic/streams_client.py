@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from protocol.consumer import decode_assignment
-from protocol.errors import ProtocolError
-from protocol.model import to_pairs
-from protocol.streams_assignment import decode_assignment_info
-from protocol.streams_model import MAX_VERSION
-from protocol.streams_subscription import decode_subscription_info
+from samerack.protocol.consumer import decode_assignment
+from samerack.protocol.errors import ProtocolError
+from samerack.protocol.model import to_pairs
+from samerack.protocol.streams_assignment import decode_assignment_info
+from samerack.protocol.streams_model import MAX_VERSION
+from samerack.protocol.streams_subscription import decode_subscription_info
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from agent.traffic.attribute import Part
-from agent.traffic.groups import ObservedMember
-from agent.traffic.model import Flow, FlowKey, Method, Volume
-from agent.traffic.statistics import Read
+from samerack.agent.traffic.attribute import Part
+from samerack.agent.traffic.groups import ObservedMember
+from samerack.agent.traffic.model import Flow, FlowKey, Method, Volume
+from samerack.agent.traffic.statistics import Read
 
 _ENOUGH_BYTES: Final = 1 << 20
 """A calibration needs this many bytes before it sets a factor."""

@@ -13,25 +13,25 @@ from typing import Final
 
 import structlog
 
-from agent.election.leadership_state import Alone, LeadershipState
-from agent.errors import RefusedError
-from agent.racks import NO_HOSTS, Hosts
-from agent.refusals import next_pause
-from agent.traffic.board import TrafficBoard
-from agent.traffic.cycle import Cycle
-from agent.traffic.exact import ExactReads
-from agent.traffic.gaps import CONSEQUENCES, failed
-from agent.traffic.groups import ObservedMember
-from agent.traffic.metrics import TrafficMetrics
-from agent.traffic.model import Family, Gap, TrafficSnapshot
-from agent.traffic.scrape import ScrapeError, pick, received_by_client, scrape
-from agent.traffic.statistics import Counters, StatisticsError, parse
-from agent.traffic.weights import WeightBook
-from agent.traffic.wire import Wire
-from agent.watch import ask_selector
-from common.errors import AgentError
-from common.kafka_config import for_kafka_python
-from common.settings import ClientEndpoint, Settings
+from samerack.agent.election.leadership_state import Alone, LeadershipState
+from samerack.agent.errors import RefusedError
+from samerack.agent.racks import NO_HOSTS, Hosts
+from samerack.agent.refusals import next_pause
+from samerack.agent.traffic.board import TrafficBoard
+from samerack.agent.traffic.cycle import Cycle
+from samerack.agent.traffic.exact import ExactReads
+from samerack.agent.traffic.gaps import CONSEQUENCES, failed
+from samerack.agent.traffic.groups import ObservedMember
+from samerack.agent.traffic.metrics import TrafficMetrics
+from samerack.agent.traffic.model import Family, Gap, TrafficSnapshot
+from samerack.agent.traffic.scrape import ScrapeError, pick, received_by_client, scrape
+from samerack.agent.traffic.statistics import Counters, StatisticsError, parse
+from samerack.agent.traffic.weights import WeightBook
+from samerack.agent.traffic.wire import Wire
+from samerack.agent.watch import ask_selector
+from samerack.common.errors import AgentError
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import ClientEndpoint, Settings
 
 log = structlog.get_logger("traffic")
 

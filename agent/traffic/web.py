@@ -13,10 +13,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from agent.traffic.groups import ObservedMember
-from agent.traffic.statistics import MOST_BYTES, StatisticsError
-from agent.web_body import BodyReader, RequestError, refusal
-from agent.web_guard import refused_change
+from samerack.agent.traffic.groups import ObservedMember
+from samerack.agent.traffic.statistics import MOST_BYTES, StatisticsError
+from samerack.agent.web_body import BodyReader, RequestError, refusal
+from samerack.agent.web_guard import refused_change
 
 Take = Callable[[str, bytes, str | None], ObservedMember]
 """Takes the group, the body and a member id or instance id, and returns the member of the statistics."""

@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, TypeAlias
 
-from agent.traffic.attribute import Part
-from agent.traffic.collect import Partition
-from agent.traffic.rates import level_of, phase_of, smooth, weights_of
+from samerack.agent.traffic.attribute import Part
+from samerack.agent.traffic.collect import Partition
+from samerack.agent.traffic.rates import level_of, phase_of, smooth, weights_of
 
 Weights: TypeAlias = Mapping[str, tuple[int, ...]]
 _LEAST_SECONDS: Final = 15.0

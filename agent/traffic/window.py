@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from agent.traffic.model import Flow, FlowKey, Volume
+from samerack.agent.traffic.model import Flow, FlowKey, Volume
 
 
 class Window:

@@ -19,10 +19,10 @@ from kafka.protocol.api_header import RequestHeader, ResponseHeader
 from kafka.protocol.metadata import ApiVersionsRequest
 from kio.serial import entity_reader, entity_writer
 
-from agent.coordination import close, connect
-from agent.errors import RefusedError
-from agent.refusals import MOST_SECONDS, NotAcceptedError
-from common.errors import AgentError
+from samerack.agent.coordination import close, connect
+from samerack.agent.errors import RefusedError
+from samerack.agent.refusals import MOST_SECONDS, NotAcceptedError
+from samerack.common.errors import AgentError
 
 ANY_BROKER: Final = -1
 ANSWER_SECONDS: Final = 10.0

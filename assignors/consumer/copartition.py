@@ -19,12 +19,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.arrays import combine, dense_rank, first_of_each, row_codes, starts_of
-from assignors.balance import Spread, Ways, least_unequal
-from assignors.cheapest import cheapest_spread
-from assignors.consumer.locality import Locality, locality
-from assignors.flow import Claims, Seats, Units, place
-from assignors.model import NOBODY, Int32Array, Int64Array, Problem
+from samerack.assignors.arrays import combine, dense_rank, first_of_each, row_codes, starts_of
+from samerack.assignors.balance import Spread, Ways, least_unequal
+from samerack.assignors.cheapest import cheapest_spread
+from samerack.assignors.consumer.locality import Locality, locality
+from samerack.assignors.flow import Claims, Seats, Units, place
+from samerack.assignors.model import NOBODY, Int32Array, Int64Array, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.arrays import combine, first_of_each, ranges
-from assignors.balance import Spread, Ways, least_unequal
-from assignors.cheapest import cheapest_spread
-from assignors.consumer.locality import Locality
-from assignors.model import Int32Array, Int64Array, Problem
+from samerack.assignors.arrays import combine, first_of_each, ranges
+from samerack.assignors.balance import Spread, Ways, least_unequal
+from samerack.assignors.cheapest import cheapest_spread
+from samerack.assignors.consumer.locality import Locality
+from samerack.assignors.model import Int32Array, Int64Array, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.arrays import combine, dense_rank, first_of_each, row_codes
-from assignors.build import check_weights
-from assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.arrays import combine, dense_rank, first_of_each, row_codes
+from samerack.assignors.build import check_weights
+from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

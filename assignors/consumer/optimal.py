@@ -27,16 +27,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assignors.arrays import combine, first_of_each, ranges, row_codes
-from assignors.balance import Spread
-from assignors.consumer.copartition import assign_bundles
-from assignors.consumer.loads import Group, fair_loads, skewed_loads
-from assignors.consumer.locality import locality
-from assignors.consumer.order import member_order
-from assignors.consumer.spread import spread_topics
-from assignors.consumer.spread_exact import Room, spread_exactly
-from assignors.flow import Claims, Seats, Units, place
-from assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.arrays import combine, first_of_each, ranges, row_codes
+from samerack.assignors.balance import Spread
+from samerack.assignors.consumer.copartition import assign_bundles
+from samerack.assignors.consumer.loads import Group, fair_loads, skewed_loads
+from samerack.assignors.consumer.locality import locality
+from samerack.assignors.consumer.order import member_order
+from samerack.assignors.consumer.spread import spread_topics
+from samerack.assignors.consumer.spread_exact import Room, spread_exactly
+from samerack.assignors.flow import Claims, Seats, Units, place
+from samerack.assignors.model import NOBODY, AssignmentError, BoolArray, Int32Array, Int64Array, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

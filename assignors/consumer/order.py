@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from assignors.model import Int32Array, Problem
+    from samerack.assignors.model import Int32Array, Problem
 
 
 def utf16_order(name: str) -> bytes:

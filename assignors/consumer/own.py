@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from assignors.consumer.registry import ASSIGNORS, Options
-from assignors.model import NOBODY, BoolArray, Int32Array, Problem
+from samerack.assignors.consumer.registry import ASSIGNORS, Options
+from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

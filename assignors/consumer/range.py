@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from assignors.arrays import starts_of
-from assignors.consumer.order import member_order
-from assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.arrays import starts_of
+from samerack.assignors.consumer.order import member_order
+from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from assignors.consumer import optimal, roundrobin
-from assignors.consumer import range as range_assignor
-from assignors.consumer.optimal import DEFAULTS, Options
+from samerack.assignors.consumer import optimal, roundrobin
+from samerack.assignors.consumer import range as range_assignor
+from samerack.assignors.consumer.optimal import DEFAULTS, Options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from assignors.model import Int32Array, Problem
+    from samerack.assignors.model import Int32Array, Problem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

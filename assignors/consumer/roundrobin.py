@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from assignors.arrays import starts_of
-from assignors.consumer.order import member_order, utf16_order
-from assignors.model import NOBODY, Int32Array, Problem
+from samerack.assignors.arrays import starts_of
+from samerack.assignors.consumer.order import member_order, utf16_order
+from samerack.assignors.model import NOBODY, Int32Array, Problem
 
 
 def assign(problem: Problem) -> Int32Array:

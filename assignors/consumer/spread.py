@@ -18,10 +18,10 @@ from typing import Final
 
 import numpy as np
 
-from assignors.arrays import combine, dense_rank, first_of_each, stable_order, starts_of
-from assignors.consumer.locality import Locality
-from assignors.consumer.spread_exact import count_cells
-from assignors.model import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array, Problem
+from samerack.assignors.arrays import combine, dense_rank, first_of_each, stable_order, starts_of
+from samerack.assignors.consumer.locality import Locality
+from samerack.assignors.consumer.spread_exact import count_cells
+from samerack.assignors.model import NOBODY, BoolArray, FloatArray, Int32Array, Int64Array, Problem
 
 _MAX_CELLS: Final = 1 << 23
 """Members times topics above which the counts would need too much memory."""

@@ -12,11 +12,11 @@ from typing import Final
 
 import numpy as np
 
-from assignors.arrays import combine, first_of_each, ranges
-from assignors.balance import Spread
-from assignors.consumer.locality import Locality
-from assignors.flow import Claims, Seats, Units, place
-from assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.arrays import combine, first_of_each, ranges
+from samerack.assignors.balance import Spread
+from samerack.assignors.consumer.locality import Locality
+from samerack.assignors.flow import Claims, Seats, Units, place
+from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
 
 _MOST_ARCS: Final = 8_192
 

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.arrays import combine, dense_rank, first_of_each
-from assignors.flow import Claims, Seats, Units, place
+from samerack.assignors.arrays import combine, dense_rank, first_of_each
+from samerack.assignors.flow import Claims, Seats, Units, place
 
 if TYPE_CHECKING:
-    from assignors.model import Int32Array, Int64Array
+    from samerack.assignors.model import Int32Array, Int64Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

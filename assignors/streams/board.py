@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assignors.model import AssignmentError
-from assignors.streams.model import KafkaStreamsAssignment, TaskType, assignment_of
+from samerack.assignors.model import AssignmentError
+from samerack.assignors.streams.model import KafkaStreamsAssignment, TaskType, assignment_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.streams.model import ApplicationState, KafkaStreamsState, ProcessId, TaskId
+    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsState, ProcessId, TaskId
 
 
 class Seat:

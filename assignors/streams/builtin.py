@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from assignors.streams.fallback import fallback_prior
-from assignors.streams.ha import high_availability
-from assignors.streams.registry import ASSIGNORS
-from assignors.streams.sticky import legacy_sticky, sticky
+from samerack.assignors.streams.fallback import fallback_prior
+from samerack.assignors.streams.ha import high_availability
+from samerack.assignors.streams.registry import ASSIGNORS
+from samerack.assignors.streams.sticky import legacy_sticky, sticky
 
 ASSIGNORS.update(
     {

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from assignors.model import AssignmentError
+from samerack.assignors.model import AssignmentError
 
 
 class Strategy(Enum):

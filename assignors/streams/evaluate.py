@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assignors.streams.model import TaskType
-from assignors.streams.rules import relevant_partitions
+from samerack.assignors.streams.model import TaskType
+from samerack.assignors.streams.rules import relevant_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from assignors.streams.active import Costs
-    from assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId
+    from samerack.assignors.streams.active import Costs
+    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 

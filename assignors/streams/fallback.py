@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from assignors.streams.rack_steps import enabled_together
-from assignors.streams.registry import Outcome, Request
-from assignors.streams.sticky import keep_prior
+from samerack.assignors.streams.rack_steps import enabled_together
+from samerack.assignors.streams.registry import Outcome, Request
+from samerack.assignors.streams.sticky import keep_prior
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from assignors.streams.model import ApplicationState
-    from assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription, TaskAssignment
+    from samerack.assignors.streams.model import ApplicationState
+    from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription, TaskAssignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from assignors.streams.lifecycle import assign_or_keep, keep_previous
-from assignors.streams.model import TaskType
-from assignors.streams.plugin import AssignmentError, GroupAssignment, TaskAssignment, validate_task_assignment
+from samerack.assignors.streams.lifecycle import assign_or_keep, keep_previous
+from samerack.assignors.streams.model import TaskType
+from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, TaskAssignment, validate_task_assignment
 
 if TYPE_CHECKING:
-    from assignors.streams.model import ApplicationState
-    from assignors.streams.plugin import GroupSubscription, TaskAssignor
+    from samerack.assignors.streams.model import ApplicationState
+    from samerack.assignors.streams.plugin import GroupSubscription, TaskAssignor
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

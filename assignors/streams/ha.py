@@ -14,24 +14,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from assignors.streams.active import Costs
-from assignors.streams.board import board_of
-from assignors.streams.default_standby import default_standby_task_assignment
-from assignors.streams.java_sets import tasks_in_java_order
-from assignors.streams.model import TaskType
-from assignors.streams.movements import Lags, Warmups, move_actives, move_standbys
-from assignors.streams.plugin import TaskAssignment
-from assignors.streams.rack_steps import STATELESS, RackSteps, configured_costs, enabled_together
-from assignors.streams.registry import Outcome, Request
-from assignors.streams.rules import tag_warnings
-from assignors.streams.threads import balance_over_threads, deal_by_active_load, deal_in_turn
+from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.board import board_of
+from samerack.assignors.streams.default_standby import default_standby_task_assignment
+from samerack.assignors.streams.java_sets import tasks_in_java_order
+from samerack.assignors.streams.model import TaskType
+from samerack.assignors.streams.movements import Lags, Warmups, move_actives, move_standbys
+from samerack.assignors.streams.plugin import TaskAssignment
+from samerack.assignors.streams.rack_steps import STATELESS, RackSteps, configured_costs, enabled_together
+from samerack.assignors.streams.registry import Outcome, Request
+from samerack.assignors.streams.rules import tag_warnings
+from samerack.assignors.streams.threads import balance_over_threads, deal_by_active_load, deal_in_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from assignors.streams.board import Board, Seat
-    from assignors.streams.model import ApplicationState
-    from assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
+    from samerack.assignors.streams.board import Board, Seat
+    from samerack.assignors.streams.model import ApplicationState
+    from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
 
 COSTS: Final = Costs(traffic=10, non_overlap=1)
 """Costs if none are configured: few reads across racks before few moves (KIP-925, 4.B.III)."""

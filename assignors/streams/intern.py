@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from assignors.arrays import combine, dense_rank, first_of_each
-from assignors.streams.active import remote_rows
-from assignors.streams.rules import relevant_partitions
+from samerack.assignors.arrays import combine, dense_rank, first_of_each
+from samerack.assignors.streams.active import remote_rows
+from samerack.assignors.streams.rules import relevant_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from assignors.model import Int32Array, Int64Array
-    from assignors.streams.model import ApplicationState, ProcessId, TaskId, TaskInfo, TaskType
+    from samerack.assignors.model import Int32Array, Int64Array
+    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId, TaskInfo, TaskType
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

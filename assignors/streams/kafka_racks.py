@@ -10,17 +10,17 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from assignors.streams.configs import Strategy
-from assignors.streams.kafka_network import KafkaNetwork
-from assignors.streams.model import TaskType
-from assignors.streams.rules import relevant_partitions
+from samerack.assignors.streams.configs import Strategy
+from samerack.assignors.streams.kafka_network import KafkaNetwork
+from samerack.assignors.streams.model import TaskType
+from samerack.assignors.streams.rules import relevant_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
-    from assignors.streams.active import Costs
-    from assignors.streams.board import Board, Seat
-    from assignors.streams.model import ApplicationState, TaskId
+    from samerack.assignors.streams.active import Costs
+    from samerack.assignors.streams.board import Board, Seat
+    from samerack.assignors.streams.model import ApplicationState, TaskId
 
     MoveRule = Callable[[Seat, Seat, TaskId], bool]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from assignors.streams.model import KafkaStreamsAssignment, TaskAssignmentError, assignment_of
-from assignors.streams.plugin import TaskAssignment
+from samerack.assignors.streams.model import KafkaStreamsAssignment, TaskAssignmentError, assignment_of
+from samerack.assignors.streams.plugin import TaskAssignment
 
 if TYPE_CHECKING:
-    from assignors.streams.model import ApplicationState, ProcessId, TaskId
-    from assignors.streams.plugin import TaskAssignor
+    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
+    from samerack.assignors.streams.plugin import TaskAssignor
 
 
 def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, KafkaStreamsAssignment]:

@@ -14,8 +14,8 @@ from functools import total_ordering
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from assignors.model import AssignmentError as InvalidError
-from assignors.streams.configs import AssignmentConfigs
+from samerack.assignors.model import AssignmentError as InvalidError
+from samerack.assignors.streams.configs import AssignmentConfigs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

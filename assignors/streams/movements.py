@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from assignors.model import AssignmentError
-from assignors.streams.java_sets import in_queue_order
-from assignors.streams.model import LATEST_OFFSET, TaskType
+from samerack.assignors.model import AssignmentError
+from samerack.assignors.streams.java_sets import in_queue_order
+from samerack.assignors.streams.model import LATEST_OFFSET, TaskType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from assignors.streams.board import Board, Seat
-    from assignors.streams.model import KafkaStreamsState, ProcessId, TaskId
+    from samerack.assignors.streams.board import Board, Seat
+    from samerack.assignors.streams.model import KafkaStreamsState, ProcessId, TaskId
 
 UNBOUNDED: Final = 2**63 - 1
 """An acceptable recovery lag that every client meets (`Long.MAX_VALUE`)."""

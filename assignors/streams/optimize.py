@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.model import AssignmentError
-from assignors.streams.active import ActiveTasks, Costs, optimize_active
-from assignors.streams.configs import Strategy
-from assignors.streams.intern import intern_clients, intern_subtopologies, intern_tasks
-from assignors.streams.model import KafkaStreamsAssignment, TaskType
-from assignors.streams.plans import complete, owners_of, standbys_of, with_moved_actives, with_moved_standbys
-from assignors.streams.rules import Obstacle, Reason, all_the_same, costs_of, missing_rack, strategy_of
-from assignors.streams.tags import Tagged, optimize_tagged
+from samerack.assignors.model import AssignmentError
+from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active
+from samerack.assignors.streams.configs import Strategy
+from samerack.assignors.streams.intern import intern_clients, intern_subtopologies, intern_tasks
+from samerack.assignors.streams.model import KafkaStreamsAssignment, TaskType
+from samerack.assignors.streams.plans import complete, owners_of, standbys_of, with_moved_actives, with_moved_standbys
+from samerack.assignors.streams.rules import Obstacle, Reason, all_the_same, costs_of, missing_rack, strategy_of
+from samerack.assignors.streams.tags import Tagged, optimize_tagged
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.streams.model import ProcessId, TaskId
-    from assignors.streams.params import RackAwareOptimizationParams
+    from samerack.assignors.streams.model import ProcessId, TaskId
+    from samerack.assignors.streams.params import RackAwareOptimizationParams
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from assignors.model import AssignmentError
+from samerack.assignors.model import AssignmentError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from assignors.streams.model import ApplicationState, TaskId
+    from samerack.assignors.streams.model import ApplicationState, TaskId
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

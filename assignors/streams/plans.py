@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.model import AssignmentError
-from assignors.streams.intern import intern_tasks
-from assignors.streams.model import KafkaStreamsAssignment, TaskType
-from assignors.streams.tags import unrestrained
+from samerack.assignors.model import AssignmentError
+from samerack.assignors.streams.intern import intern_tasks
+from samerack.assignors.streams.model import KafkaStreamsAssignment, TaskType
+from samerack.assignors.streams.tags import unrestrained
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from assignors.model import Int32Array
-    from assignors.streams.intern import Clients
-    from assignors.streams.model import ApplicationState, ProcessId, TaskId
-    from assignors.streams.standby import Standbys
+    from samerack.assignors.model import Int32Array
+    from samerack.assignors.streams.intern import Clients
+    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
+    from samerack.assignors.streams.standby import Standbys
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from assignors.streams.model import TaskType
+from samerack.assignors.streams.model import TaskType
 
 if TYPE_CHECKING:
-    from assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId
+    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId
 
 
 class AssignmentError(Enum):

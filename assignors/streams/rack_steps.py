@@ -9,21 +9,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from assignors.streams.active import Costs
-from assignors.streams.configs import Strategy
-from assignors.streams.evaluate import bill
-from assignors.streams.kafka_racks import MOST_ARCS, Question, optimize_actives, swap_standbys
-from assignors.streams.model import TaskType
-from assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
-from assignors.streams.params import RackAwareOptimizationParams
-from assignors.streams.rules import Obstacle, Reason, all_the_same, costs_of, missing_rack, strategy_of
+from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.configs import Strategy
+from samerack.assignors.streams.evaluate import bill
+from samerack.assignors.streams.kafka_racks import MOST_ARCS, Question, optimize_actives, swap_standbys
+from samerack.assignors.streams.model import TaskType
+from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
+from samerack.assignors.streams.params import RackAwareOptimizationParams
+from samerack.assignors.streams.rules import Obstacle, Reason, all_the_same, costs_of, missing_rack, strategy_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from assignors.streams.board import Board, Seat
-    from assignors.streams.kafka_racks import MoveRule
-    from assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId
+    from samerack.assignors.streams.board import Board, Seat
+    from samerack.assignors.streams.kafka_racks import MoveRule
+    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 

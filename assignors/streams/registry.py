@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from assignors.streams.active import Costs
-    from assignors.streams.model import ApplicationState
-    from assignors.streams.plugin import TaskAssignment
-    from assignors.streams.rules import Obstacle
+    from samerack.assignors.streams.active import Costs
+    from samerack.assignors.streams.model import ApplicationState
+    from samerack.assignors.streams.plugin import TaskAssignment
+    from samerack.assignors.streams.rules import Obstacle
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
-from assignors.streams.active import Costs
-from assignors.streams.configs import Strategy, strategy_named
-from assignors.streams.model import TaskType
+from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.configs import Strategy, strategy_named
+from samerack.assignors.streams.model import TaskType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from assignors.streams.model import ApplicationState, TaskInfo, TaskTopicPartition
-    from assignors.streams.params import RackAwareOptimizationParams
+    from samerack.assignors.streams.model import ApplicationState, TaskInfo, TaskTopicPartition
+    from samerack.assignors.streams.params import RackAwareOptimizationParams
 
 
 class Reason(Enum):

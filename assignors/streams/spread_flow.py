@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from assignors.solvers import Network, solve
+from samerack.assignors.solvers import Network, solve
 
 if TYPE_CHECKING:
-    from assignors.model import Int32Array, Int64Array
-    from assignors.streams.active import Costs
-    from assignors.streams.standby import Standbys
+    from samerack.assignors.model import Int32Array, Int64Array
+    from samerack.assignors.streams.active import Costs
+    from samerack.assignors.streams.standby import Standbys
 
 MOST_ARCS: Final = 4_000_000
 """Tasks * clients up to which the network is built: some seconds."""

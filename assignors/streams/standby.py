@@ -19,12 +19,12 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from assignors.streams.standby_deal import deal
-from assignors.streams.standby_flow import flow
+from samerack.assignors.streams.standby_deal import deal
+from samerack.assignors.streams.standby_flow import flow
 
 if TYPE_CHECKING:
-    from assignors.model import BoolArray, Int32Array, Int64Array
-    from assignors.streams.active import Costs
+    from samerack.assignors.model import BoolArray, Int32Array, Int64Array
+    from samerack.assignors.streams.active import Costs
 
 PATIENCE: Final = 6
 """Flows after which every task gets a node of its own: slower, but this flow is the last."""

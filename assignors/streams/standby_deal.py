@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from assignors.model import BoolArray, Int32Array, Int64Array
-    from assignors.streams.standby import Standbys
-    from assignors.streams.standby_flow import Answer
+    from samerack.assignors.model import BoolArray, Int32Array, Int64Array
+    from samerack.assignors.streams.standby import Standbys
+    from samerack.assignors.streams.standby_flow import Answer
 
 
 def deal(standbys: Standbys, alone: BoolArray, answer: Answer) -> tuple[Int32Array, Int64Array]:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from assignors.arrays import combine, first_of_each
-from assignors.solvers import Network, solve
+from samerack.assignors.arrays import combine, first_of_each
+from samerack.assignors.solvers import Network, solve
 
 if TYPE_CHECKING:
-    from assignors.model import BoolArray, Int32Array, Int64Array
-    from assignors.streams.active import Costs
-    from assignors.streams.standby import Standbys
+    from samerack.assignors.model import BoolArray, Int32Array, Int64Array
+    from samerack.assignors.streams.active import Costs
+    from samerack.assignors.streams.standby import Standbys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

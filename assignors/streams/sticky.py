@@ -18,16 +18,16 @@ from dataclasses import dataclass, replace
 from math import lcm
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from assignors.streams.active import Costs
-from assignors.streams.board import board_of
-from assignors.streams.configs import Strategy
-from assignors.streams.evaluate import remote_partitions
-from assignors.streams.java_sets import processes_in_java_order
-from assignors.streams.kafka_racks import MOST_ARCS
-from assignors.streams.lifecycle import identity_assignment
-from assignors.streams.model import KafkaStreamsAssignment, ProcessId, TaskType
-from assignors.streams.plugin import AssignmentError, TaskAssignment, validate_task_assignment
-from assignors.streams.rack_steps import (
+from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.board import board_of
+from samerack.assignors.streams.configs import Strategy
+from samerack.assignors.streams.evaluate import remote_partitions
+from samerack.assignors.streams.java_sets import processes_in_java_order
+from samerack.assignors.streams.kafka_racks import MOST_ARCS
+from samerack.assignors.streams.lifecycle import identity_assignment
+from samerack.assignors.streams.model import KafkaStreamsAssignment, ProcessId, TaskType
+from samerack.assignors.streams.plugin import AssignmentError, TaskAssignment, validate_task_assignment
+from samerack.assignors.streams.rack_steps import (
     NOT_ASKED,
     STATELESS,
     Gates,
@@ -36,15 +36,15 @@ from assignors.streams.rack_steps import (
     enabled_apart,
     enabled_together,
 )
-from assignors.streams.registry import Outcome, Request
-from assignors.streams.rules import tag_warnings
-from assignors.streams.sticky_deal import Deal, Manners
+from samerack.assignors.streams.registry import Outcome, Request
+from samerack.assignors.streams.rules import tag_warnings
+from samerack.assignors.streams.sticky_deal import Deal, Manners
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from assignors.streams.model import ApplicationState
-    from assignors.streams.plugin import GroupAssignment, GroupSubscription
+    from samerack.assignors.streams.model import ApplicationState
+    from samerack.assignors.streams.plugin import GroupAssignment, GroupSubscription
 
 Plan: TypeAlias = dict[ProcessId, KafkaStreamsAssignment]
 

@@ -12,20 +12,20 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from assignors.streams.java_sets import (
+from samerack.assignors.streams.java_sets import (
     in_java_order,
     info_hash,
     processes_in_java_order,
     tasks_at_once,
     tasks_in_java_order,
 )
-from assignors.streams.model import TaskType
+from samerack.assignors.streams.model import TaskType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from assignors.streams.board import Board, Seat
-    from assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId, TaskInfo
+    from samerack.assignors.streams.board import Board, Seat
+    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId, TaskInfo
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 

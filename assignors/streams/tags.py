@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from assignors.streams.spread_flow import MOST_ARCS, place_spread
-from assignors.streams.standby import Standbys, cost_of, optimize_standby
+from samerack.assignors.streams.spread_flow import MOST_ARCS, place_spread
+from samerack.assignors.streams.standby import Standbys, cost_of, optimize_standby
 
 if TYPE_CHECKING:
-    from assignors.model import BoolArray, Int32Array, Int64Array
-    from assignors.streams.active import Costs
+    from samerack.assignors.model import BoolArray, Int32Array, Int64Array
+    from samerack.assignors.streams.active import Costs
 
 TURNS: Final = 30
 """Maximum number of turns."""

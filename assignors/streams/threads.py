@@ -6,13 +6,13 @@ import heapq
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from assignors.streams.model import TaskType
+from samerack.assignors.streams.model import TaskType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from assignors.streams.board import Board, Seat
-    from assignors.streams.model import TaskId
+    from samerack.assignors.streams.board import Board, Seat
+    from samerack.assignors.streams.model import TaskId
 
 
 def deal_in_turn(board: Board, tasks: Iterable[TaskId]) -> None:

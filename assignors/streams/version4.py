@@ -13,19 +13,19 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from assignors.arrays import combine, first_of_each
-from assignors.streams.active import Costs
-from assignors.streams.intern import intern_clients
-from assignors.streams.model import TaskId, TaskType
-from assignors.streams.plans import complete, standbys_of, with_moved_standbys
-from assignors.streams.standby import optimize_standby
+from samerack.assignors.arrays import combine, first_of_each
+from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.intern import intern_clients
+from samerack.assignors.streams.model import TaskId, TaskType
+from samerack.assignors.streams.plans import complete, standbys_of, with_moved_standbys
+from samerack.assignors.streams.standby import optimize_standby
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from assignors.model import BoolArray, Int32Array
-    from assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId
-    from assignors.streams.standby import Standbys
+    from samerack.assignors.model import BoolArray, Int32Array
+    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId
+    from samerack.assignors.streams.standby import Standbys
 
 PER_PARTITION: Final = Costs(traffic=1, non_overlap=0)
 """KIP-925 version 4, "Design for rack aware assignment": one for each partition, whatever moves."""

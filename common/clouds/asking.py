@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from common.bearer import TokenError
-from common.fetching import HttpAnswer, NoAnswerError, ask
+from samerack.common.bearer import TokenError
+from samerack.common.fetching import HttpAnswer, NoAnswerError, ask
 
 METADATA_SECONDS: Final = 1.0
 """Timeout of a request to an address that is local to this machine."""

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
-from common.bearer import Token, TokenError
-from common.clouds import aws_credentials
-from common.clouds.aws_credentials import Place
-from common.clouds.sigv4 import Credentials, presigned, quoted
-from common.identities import AwsIdentity
+from samerack.common.bearer import Token, TokenError
+from samerack.common.clouds import aws_credentials
+from samerack.common.clouds.aws_credentials import Place
+from samerack.common.clouds.sigv4 import Credentials, presigned, quoted
+from samerack.common.identities import AwsIdentity
 
 CURE: Final = (
     "check that the role's IAM policy allows kafka-cluster:Connect on the cluster (docs/clouds.md), that the cluster "

@@ -16,8 +16,8 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 from xml.etree import ElementTree as ET
 
-from common.bearer import TokenError
-from common.clouds.asking import (
+from samerack.common.bearer import TokenError
+from samerack.common.clouds.asking import (
     METADATA_SECONDS,
     SECONDS,
     asked,
@@ -29,8 +29,8 @@ from common.clouds.asking import (
     secure,
     trust,
 )
-from common.clouds.sigv4 import Credentials
-from common.fetching import HttpAnswer
+from samerack.common.clouds.sigv4 import Credentials
+from samerack.common.fetching import HttpAnswer
 
 _ECS: Final = "169.254.170.2"
 _NEAR: Final = (_ECS, "169.254.170.23", "fd00:ec2::23")

@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from typing import Final
 from urllib.parse import quote, urlencode, urlsplit
 
-from common import identities
-from common.bearer import Token, TokenError
-from common.clouds.asking import (
+from samerack.common import identities
+from samerack.common.bearer import Token, TokenError
+from samerack.common.clouds.asking import (
     METADATA_SECONDS,
     SECONDS,
     asked,
@@ -26,7 +26,7 @@ from common.clouds.asking import (
     secure,
     trust,
 )
-from common.identities import AzureManagedIdentity, AzureWorkloadIdentity
+from samerack.common.identities import AzureManagedIdentity, AzureWorkloadIdentity
 
 CURE: Final = (
     f"check that the identity has a role for the data (docs/clouds.md), that kafka.{identities.SCOPE} is what the "

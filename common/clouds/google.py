@@ -13,10 +13,10 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from common.bearer import Token, TokenError
-from common.clouds.asking import METADATA_SECONDS, asked, bearer, check_clock, line, reason_of, secure
-from common.fetching import HttpAnswer
-from common.identities import GoogleIdentity
+from samerack.common.bearer import Token, TokenError
+from samerack.common.clouds.asking import METADATA_SECONDS, asked, bearer, check_clock, line, reason_of, secure
+from samerack.common.fetching import HttpAnswer
+from samerack.common.identities import GoogleIdentity
 
 CURE: Final = (
     "check that the service account has the role roles/managedkafka.client in the cluster's project, and the clocks"

@@ -3,18 +3,18 @@
 Each module here has one section or a few; `model` combines and loads them.
 """
 
-from common.settings.base import Section
-from common.settings.election import ElectionSettings
-from common.settings.events import EventSettings
-from common.settings.leading import LeadingSettings, RackSettings, WatchSettings
-from common.settings.measuring import ClientEndpoint, MoneySettings, TrafficSettings
-from common.settings.model import Settings, load, sections
-from common.settings.pipeline import PipelineSettings
-from common.settings.pod import PodSettings, RackSource
-from common.settings.policy import PolicyRules, PolicySettings, WindowSettings
-from common.settings.publishing import PublishingSettings
-from common.settings.showing import LogSettings, WebSettings
-from common.settings.supervisor import SupervisorSettings
+from samerack.common.settings.base import Section
+from samerack.common.settings.election import ElectionSettings
+from samerack.common.settings.events import EventSettings
+from samerack.common.settings.leading import LeadingSettings, RackSettings, WatchSettings
+from samerack.common.settings.measuring import ClientEndpoint, MoneySettings, TrafficSettings
+from samerack.common.settings.model import Settings, load, sections
+from samerack.common.settings.pipeline import PipelineSettings
+from samerack.common.settings.pod import PodSettings, RackSource
+from samerack.common.settings.policy import PolicyRules, PolicySettings, WindowSettings
+from samerack.common.settings.publishing import PublishingSettings
+from samerack.common.settings.showing import LogSettings, WebSettings
+from samerack.common.settings.supervisor import SupervisorSettings
 
 __all__ = [
     "ClientEndpoint",

@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 from pydantic import Field, field_validator
 
-from common.settings.base import Names, Seconds, Section
+from samerack.common.settings.base import Names, Seconds, Section
 
 
 class ElectionSettings(Section):

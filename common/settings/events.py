@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from common.settings.base import Section
+from samerack.common.settings.base import Section
 
 
 class EventSettings(Section):

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from pydantic import Field, field_validator
 
-from common.settings.base import Seconds, Section
+from samerack.common.settings.base import Seconds, Section
 
 STREAMS_PROTOCOLS: Final = frozenset({"stream"})
 """Protocol names of Kafka Streams (its StreamsPartitionAssignor): a Streams leader decodes every member's user data and

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from common.settings.base import Names, Seconds, Section
+from samerack.common.settings.base import Names, Seconds, Section
 
 
 class ClientEndpoint(Section):

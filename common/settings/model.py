@@ -17,20 +17,20 @@ from typing import Any, Final
 from pydantic import BaseModel, Field, ValidationError, field_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
-from common.errors import SettingsError
-from common.servers import wrong_servers
-from common.settings.base import Names
-from common.settings.election import ElectionSettings
-from common.settings.events import EventSettings
-from common.settings.leading import LeadingSettings, RackSettings, WatchSettings
-from common.settings.measuring import MoneySettings, TrafficSettings
-from common.settings.pipeline import PipelineSettings
-from common.settings.pod import PodSettings
-from common.settings.policy import PolicySettings
-from common.settings.publishing import PublishingSettings
-from common.settings.showing import LogSettings, WebSettings
-from common.settings.supervisor import SupervisorSettings
-from common.sources import CONFIG_VARIABLE, from_environment, from_file, is_utf8, under
+from samerack.common.errors import SettingsError
+from samerack.common.servers import wrong_servers
+from samerack.common.settings.base import Names
+from samerack.common.settings.election import ElectionSettings
+from samerack.common.settings.events import EventSettings
+from samerack.common.settings.leading import LeadingSettings, RackSettings, WatchSettings
+from samerack.common.settings.measuring import MoneySettings, TrafficSettings
+from samerack.common.settings.pipeline import PipelineSettings
+from samerack.common.settings.pod import PodSettings
+from samerack.common.settings.policy import PolicySettings
+from samerack.common.settings.publishing import PublishingSettings
+from samerack.common.settings.showing import LogSettings, WebSettings
+from samerack.common.settings.supervisor import SupervisorSettings
+from samerack.common.sources import CONFIG_VARIABLE, from_environment, from_file, is_utf8, under
 
 _SECRET: Final = (("kafka",), ("publishing", "kafka"), ("pipeline", "conf"))
 """Settings that may hold passwords: error messages do not repeat their values, nor values that contain them."""

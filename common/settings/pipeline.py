@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from common.errors import SettingsError
-from common.settings.base import Names, Seconds, Section
+from samerack.common.errors import SettingsError
+from samerack.common.settings.base import Names, Seconds, Section
 
 
 def _texts(value: object) -> object:

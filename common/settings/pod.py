@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator
 
-from common.settings.base import Seconds, Section
+from samerack.common.settings.base import Seconds, Section
 
 RackSource = Literal["env", "file", "label", "kubernetes", "cloud"]
 

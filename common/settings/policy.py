@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 from cronsim import CronSim, CronSimError
 from pydantic import Field, field_validator
 
-from common.settings.base import Seconds, Section
+from samerack.common.settings.base import Seconds, Section
 
 
 class WindowSettings(Section):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from common.settings.model import Settings
+from samerack.common.settings.model import Settings
 
 _SCALARS: Final = ["string", "number", "boolean"]
 _TEXTS: Final = (("Settings", "kafka"), ("PublishingSettings", "kafka"), ("PipelineSettings", "conf"))

@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from common.settings.base import Names, Section
+from samerack.common.settings.base import Names, Section
 
 
 class WebSettings(Section):

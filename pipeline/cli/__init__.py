@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from pipeline.cli import maintain, package, report, simulate, stream, whatif
+from samerack.pipeline.cli import maintain, package, report, simulate, stream, whatif
 
 
 def register(app: typer.Typer) -> None:

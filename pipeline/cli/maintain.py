@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from common.options import ConfigOption, SetOption, settings_from
-from pipeline.cli.spark import need_spark
+from samerack.common.options import ConfigOption, SetOption, settings_from
+from samerack.pipeline.cli.spark import need_spark
 
 if TYPE_CHECKING:
-    from pipeline.maintain import Kept
+    from samerack.pipeline.maintain import Kept
 
 
 def register(app: typer.Typer) -> None:
@@ -36,8 +36,8 @@ def maintain(
     Begin with: samerack pipeline maintain -s pipeline.tables=FOLDER
     """
     need_spark()
-    from pipeline import session  # noqa: PLC0415 - PySpark is imported only when a command runs
-    from pipeline.maintain import maintain as keep  # noqa: PLC0415 - see above
+    from samerack.pipeline import session  # noqa: PLC0415 - PySpark is imported only when a command runs
+    from samerack.pipeline.maintain import maintain as keep  # noqa: PLC0415 - see above
 
     settings = settings_from(config, None, assignments, needs_kafka=False).pipeline
     with session.opened(settings, name="maintain") as spark:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from pipeline import jars
-from pipeline import package as files
+from samerack.pipeline import jars
+from samerack.pipeline import package as files
 
 
 def register(app: typer.Typer) -> None:

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from common import words
-from common.console import Console
-from common.errors import AgentError, SettingsError
-from common.money import price_table
-from common.options import ConfigOption, SetOption, settings_from
-from pipeline.cli.spark import need_spark
+from samerack.common import words
+from samerack.common.console import Console
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.money import price_table
+from samerack.common.options import ConfigOption, SetOption, settings_from
+from samerack.pipeline.cli.spark import need_spark
 
 if TYPE_CHECKING:
-    from pipeline.report.model import Report
+    from samerack.pipeline.report.model import Report
 
 _DAYS = 30
 
@@ -63,10 +63,10 @@ def report(
     settings = settings_from(config, None, assignments, needs_kafka=False)
     prices = price_table(settings.money)
 
-    from pipeline import progress, session  # noqa: PLC0415 - PySpark is imported only when a command runs
-    from pipeline import tables as kept  # noqa: PLC0415 - see above
-    from pipeline.report import export, gather, page  # noqa: PLC0415 - see above
-    from pipeline.report.model import to_json  # noqa: PLC0415 - see above
+    from samerack.pipeline import progress, session  # noqa: PLC0415 - PySpark is imported only when a command runs
+    from samerack.pipeline import tables as kept  # noqa: PLC0415 - see above
+    from samerack.pipeline.report import export, gather, page  # noqa: PLC0415 - see above
+    from samerack.pipeline.report.model import to_json  # noqa: PLC0415 - see above
 
     with session.opened(settings.pipeline, name="report") as spark, _explained(settings.pipeline.tables):
         found = gather.Tables(
@@ -114,7 +114,7 @@ def _explained(place: str) -> Iterator[None]:
     from py4j.protocol import Py4JError  # noqa: PLC0415 - comes with PySpark
     from pyspark.errors import PySparkException  # noqa: PLC0415 - see above
 
-    from pipeline.tables import first_line  # noqa: PLC0415 - see above
+    from samerack.pipeline.tables import first_line  # noqa: PLC0415 - see above
 
     try:
         yield

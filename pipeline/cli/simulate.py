@@ -15,12 +15,12 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from common.console import Console
-from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
-from pipeline import simulate_sinks
-from pipeline.simulate import Kind, Message, messages
-from pipeline.simulate_cast import START, Fleet
-from pipeline.simulate_faults import SORTS, Faults, with_faults
+from samerack.common.console import Console
+from samerack.common.options import BootstrapOption, ConfigOption, SetOption, settings_from
+from samerack.pipeline import simulate_sinks
+from samerack.pipeline.simulate import Kind, Message, messages
+from samerack.pipeline.simulate_cast import START, Fleet
+from samerack.pipeline.simulate_faults import SORTS, Faults, with_faults
 
 _STANDARD_OUTPUT = "-"
 _KAFKA = "kafka"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from importlib.util import find_spec
 
-from common.errors import SettingsError
+from samerack.common.errors import SettingsError
 
 
 def need_spark() -> None:

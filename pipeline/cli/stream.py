@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from common.options import BootstrapOption, ConfigOption, SetOption, settings_from
-from pipeline.cli.spark import need_spark
-from pipeline.stream_kafka import check_topics, source_options, without_secrets
+from samerack.common.options import BootstrapOption, ConfigOption, SetOption, settings_from
+from samerack.pipeline.cli.spark import need_spark
+from samerack.pipeline.stream_kafka import check_topics, source_options, without_secrets
 
 if TYPE_CHECKING:
-    from pipeline.stream_run import Batch
+    from samerack.pipeline.stream_run import Batch
 
 
 def register(app: typer.Typer) -> None:
@@ -40,7 +40,7 @@ def stream(
     Begin with: samerack pipeline stream --once -b HOST:PORT -s pipeline.tables=FOLDER
     """
     need_spark()
-    from pipeline import session, stream_run  # noqa: PLC0415 - PySpark is imported only when a command runs
+    from samerack.pipeline import session, stream_run  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     settings = settings_from(config, bootstrap, assignments)
     source_options(settings.kafka)  # what is wrong there is told before Java starts

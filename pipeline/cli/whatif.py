@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from common.console import Console
-from common.errors import AgentError, SettingsError
-from common.money import price_table
-from common.options import ConfigOption, SetOption, settings_from
-from common.settings import Settings
-from pipeline.cli.spark import need_spark
-from pipeline.whatif_group import MOVE, Questions
-from pipeline.whatif_show import Answer, Failure, KindOfChange, Totals, show, to_json
-from pipeline.whatif_words import Change
+from samerack.common.console import Console
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.money import price_table
+from samerack.common.options import ConfigOption, SetOption, settings_from
+from samerack.common.settings import Settings
+from samerack.pipeline.cli.spark import need_spark
+from samerack.pipeline.whatif_group import MOVE, Questions
+from samerack.pipeline.whatif_show import Answer, Failure, KindOfChange, Totals, show, to_json
+from samerack.pipeline.whatif_words import Change
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,7 +81,7 @@ def whatif(
     Begin with: samerack pipeline simulate fleet --groups 50 --days 2; samerack pipeline whatif fleet
     """
     need_spark()
-    from pipeline import session  # noqa: PLC0415 - PySpark is imported only when a command runs
+    from samerack.pipeline import session  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     questions = Questions(max_skew=max_skew, copies=copies, shares=_shares(members))
     outputs = {kind: path for kind, path in (("csv", csv), ("parquet", parquet)) if path is not None}
@@ -131,7 +131,7 @@ def _asked(
         SettingsError: There are no such files.
         AgentError: There is no table, or no state in it.
     """
-    from pipeline import progress, tables, whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
+    from samerack.pipeline import progress, tables, whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     if source is None:
         states = whatif.states_in_table(tables.read(spark, settings.pipeline, "group_states"))
@@ -156,7 +156,7 @@ def _moment(when: datetime | None) -> int | None:
 
 
 def _answer(rows: DataFrame, settings: Settings, questions: Questions, *, top: int, begin: float) -> Answer:
-    from pipeline import whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
+    from samerack.pipeline import whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     found = whatif.changes(rows).persist()
     failed = rows.where(rows.error.isNotNull()).select("cluster", "group", "error").limit(_MOST_FAILURES)

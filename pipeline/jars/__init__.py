@@ -11,7 +11,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from common.errors import SettingsError
+from samerack.common.errors import SettingsError
 
 _FOLDER: Final = Path("samerack") / "spark-4.2.0"
 _CURE: Final = (

@@ -15,11 +15,11 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType, TimestampType
 
-from assignors.model import AssignmentError
-from common.records import LEADING, UNKNOWN, GroupState
-from pipeline.problem import LEADABLE, Crossing, Group, StateError, crossing, group_of, led_plan, own, present
-from pipeline.report.figures import GROUP, GROUP_DAY
-from pipeline.schema import GROUP_STATE
+from samerack.assignors.model import AssignmentError
+from samerack.common.records import LEADING, UNKNOWN, GroupState
+from samerack.pipeline.problem import LEADABLE, Crossing, Group, StateError, crossing, group_of, led_plan, own, present
+from samerack.pipeline.report.figures import GROUP, GROUP_DAY
+from samerack.pipeline.schema import GROUP_STATE
 
 _TASKS_PER_CORE: Final = 8
 """Groups differ in size: small tasks keep all cores busy to the end, and show progress."""

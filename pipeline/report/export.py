@@ -13,7 +13,7 @@ from pyarrow import csv, parquet
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from common.errors import AgentError
+from samerack.common.errors import AgentError
 
 Format: TypeAlias = Literal["csv", "parquet"]
 _WRITERS: Final[Mapping[Format, Callable[[Path, pa.Schema], AbstractContextManager[Any]]]] = {

@@ -8,8 +8,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from common.money import PriceTable
-from pipeline.sums import total
+from samerack.common.money import PriceTable
+from samerack.pipeline.sums import total
 
 GROUP: Final = ("cluster", "group")
 GROUP_DAY: Final = ("day", *GROUP)

@@ -11,11 +11,11 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from common.errors import AgentError
-from common.money import SECONDS_PER_MONTH, PriceTable
-from pipeline.report import chapters, figures, losses, once, savings, trends, values
-from pipeline.report.figures import GROUP, GROUP_DAY
-from pipeline.report.model import Period, Report
+from samerack.common.errors import AgentError
+from samerack.common.money import SECONDS_PER_MONTH, PriceTable
+from samerack.pipeline.report import chapters, figures, losses, once, savings, trends, values
+from samerack.pipeline.report.figures import GROUP, GROUP_DAY
+from samerack.pipeline.report.model import Period, Report
 
 _MINUTE: Final = 60.0
 _UNITS: Final = (("minute", 3 * 3600.0), ("hour", 4 * 86400.0), ("day", float("inf")))

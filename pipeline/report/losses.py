@@ -11,9 +11,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from common.money import SECONDS_PER_MONTH, PriceTable
-from common.records import LEADING
-from pipeline.report.figures import GROUP
+from samerack.common.money import SECONDS_PER_MONTH, PriceTable
+from samerack.common.records import LEADING
+from samerack.pipeline.report.figures import GROUP
 
 LEAST_RISE: Final = 0.05
 """Share of all bytes: smaller changes are normal variation."""

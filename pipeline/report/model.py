@@ -11,7 +11,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from common.money import PriceTable
+from samerack.common.money import PriceTable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

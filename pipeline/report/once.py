@@ -13,8 +13,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline.report.figures import GROUP, GROUP_DAY
-from pipeline.sums import total
+from samerack.pipeline.report.figures import GROUP, GROUP_DAY
+from samerack.pipeline.sums import total
 
 _MINUTE: Final = (*GROUP_DAY, "minute")
 _AT_ONCE: Final = 1.05

@@ -12,11 +12,11 @@ from typing import Final
 from jinja2 import Environment
 from markupsafe import Markup
 
-from common import words
-from common.money import SECONDS_PER_MONTH
-from common.pages import environment
-from pipeline.report import plots
-from pipeline.report.model import Pair, Report
+from samerack.common import words
+from samerack.common.money import SECONDS_PER_MONTH
+from samerack.common.pages import environment
+from samerack.pipeline.report import plots
+from samerack.pipeline.report.model import Pair, Report
 
 _HEATS: Final = 6
 _MOST_RACKS: Final = 12

@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from common import words
-from pipeline.report.model import GroupLine, Moment
+from samerack.common import words
+from samerack.pipeline.report.model import GroupLine, Moment
 
 _TEXT, _SOFT, _LINE, _ACROSS, _NEAR = "#010101", "#020202", "#030303", "#040404", "#050505"
 _VARIABLES: Final = {

@@ -12,10 +12,10 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from common.money import PriceTable
-from common.records import LEADING
-from pipeline.report.figures import COUNTS, GROUP, GROUP_DAY
-from pipeline.sums import total
+from samerack.common.money import PriceTable
+from samerack.common.records import LEADING
+from samerack.pipeline.report.figures import COUNTS, GROUP, GROUP_DAY
+from samerack.pipeline.sums import total
 
 _FACTS: Final = ("kind", "assignor", "role", "members", "rackless", "random", "present", "possible")
 """Facts of a group, from its last chapter."""

@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from pipeline.report.figures import GROUP
+from samerack.pipeline.report.figures import GROUP
 
 _MISSING: Final = timedelta(hours=1)
 """A complete day may lack this much at each end."""

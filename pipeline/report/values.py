@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from common.money import SECONDS_PER_MONTH
-from common.records import LEADING
-from pipeline.report import figures, trends
-from pipeline.report.figures import GROUP
-from pipeline.report.model import (
+from samerack.common.money import SECONDS_PER_MONTH
+from samerack.common.records import LEADING
+from samerack.pipeline.report import figures, trends
+from samerack.pipeline.report.figures import GROUP
+from samerack.pipeline.report.model import (
     Bad,
     Day,
     GroupLine,
@@ -27,7 +27,7 @@ from pipeline.report.model import (
     TopicLine,
     Trend,
 )
-from pipeline.sums import total
+from samerack.pipeline.sums import total
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

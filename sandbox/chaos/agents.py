@@ -15,7 +15,7 @@ from typing import Any, Final, Self
 
 import psutil
 
-from agent.leading.admission import NO_PLACE
+from samerack.agent.leading.admission import NO_PLACE
 from sandbox.agent_process import AgentProcess
 from sandbox.contract import RACKS
 from sandbox.errors import SandboxError

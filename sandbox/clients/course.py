@@ -219,7 +219,7 @@ class CourseOfGroup:
 
     def _lead(self, agent: AgentProcess) -> dict[str, Any]:
         url = str(agent.events("started")[-1]["url"]).removesuffix("/metrics")
-        line = [sys.executable, "-m", "agent.cli.main", "lead", self.group.name, "--takeover", "clean", "--json"]
+        line = [sys.executable, "-m", "samerack.cli.main", "lead", self.group.name, "--takeover", "clean", "--json"]
         done = subprocess.run(  # noqa: S603 - ourselves
             [*line, "--url", url], capture_output=True, text=True, timeout=90, check=False
         )

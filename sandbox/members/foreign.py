@@ -54,7 +54,7 @@ def _kafkajs(settings: MemberSettings) -> list[str]:
 
 def _kafka_python_2(settings: MemberSettings) -> list[str]:
     python = _built(cache_folder() / "clients" / "kafka-python-2" / "bin" / "python")
-    environment = ["env", f"PYTHONPATH={_ROOT}"]  # its own packages, and this project's
+    environment = ["env", f"PYTHONPATH={_ROOT}"]  # its own packages, and the sandbox
     return [*environment, str(python), "-m", "sandbox.members.kafka_python", *command_line(settings)]
 
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from agent.cli.main import app
-from common.settings import load
+from samerack.cli.main import app
+from samerack.common.settings import load
 from tests.helm.chart import KUBERNETES, consumer_copy, containers, environment, helm, one, render
 
 pytestmark = pytest.mark.helm

@@ -14,7 +14,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from common.settings import load
+from samerack.common.settings import load
 from tests.helm.chart import CHART, KUBERNETES, ROOT, consumer_copy, helm, one, render
 
 pytestmark = pytest.mark.helm

@@ -10,10 +10,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from agent.cli.main import app
-from common.fetching import address
-from common.options import settings_from
-from common.settings import load
+from samerack.cli.main import app
+from samerack.common.fetching import address
+from samerack.common.options import settings_from
+from samerack.common.settings import load
 from tests.helm.chart import (
     CHART,
     SCENARIOS,

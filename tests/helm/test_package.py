@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from common.kafka_config import KNOWN
+from samerack.common.kafka_config import KNOWN
 from tests.helm.chart import CHART, CONSUMER, ROOT, SCENARIOS, helm
 from tests.helm.schema import PATH, text, with_settings
 

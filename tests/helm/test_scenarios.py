@@ -7,7 +7,7 @@ from pathlib import Path
 import kubernetes_validate
 import pytest
 
-from common.settings import load
+from samerack.common.settings import load
 from tests.helm.chart import (
     CHART,
     KUBERNETES,

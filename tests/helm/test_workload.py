@@ -9,9 +9,9 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from agent.cli.main import app
-from agent.metrics import Metrics
-from agent.web import application
+from samerack.agent.metrics import Metrics
+from samerack.agent.web import application
+from samerack.cli.main import app
 from tests.helm.chart import (
     NAMESPACE,
     SCENARIOS,

@@ -10,7 +10,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from prometheus_client.parser import text_string_to_metric_families
 
-from common.records import GroupState, TrafficSample
+from samerack.common.records import GroupState, TrafficSample
 from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
 from tests.integration.scene import A, B, Scene

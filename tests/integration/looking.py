@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent.costs import report
-from agent.traffic.board import TrafficBoard
-from agent.traffic.metrics import TrafficMetrics
-from agent.traffic.model import GroupTraffic, TrafficSnapshot
-from agent.traffic.watch import TrafficWatch
-from common.money import price_table
-from common.settings import MoneySettings, Settings, load
+from samerack.agent.costs import report
+from samerack.agent.traffic.board import TrafficBoard
+from samerack.agent.traffic.metrics import TrafficMetrics
+from samerack.agent.traffic.model import GroupTraffic, TrafficSnapshot
+from samerack.agent.traffic.watch import TrafficWatch
+from samerack.common.money import price_table
+from samerack.common.settings import MoneySettings, Settings, load
 from sandbox.contract import KafkaCluster
 from sandbox.members.process import Member
 

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 from uuid import uuid4
@@ -19,6 +20,7 @@ from testcontainers.core.docker_client import DockerClient
 
 from sandbox.admin import wait_until
 from sandbox.errors import SandboxError
+from sandbox.members.lines import MemberSettings, command_line
 from tests.integration.cluster import ContainerCluster, _owner
 
 Container = Any
@@ -34,6 +36,7 @@ CONFINED: Final[Mapping[str, Any]] = {
     "pids_limit": 100,
 }
 _INNER_PORT: Final = 9093
+_SANDBOX: Final = Path(__file__).parents[2] / "sandbox"
 
 
 class Pods:
@@ -114,6 +117,29 @@ class Pods:
         self._started.append(container)
         container.start()
         return container
+
+    def start_member(
+        self, name: str, client: str, settings: MemberSettings, *options: str, beside: Container | None = None
+    ) -> Container:
+        """Starts a group member of the sandbox, with the image's Python and clients.
+
+        Args:
+            name: as for `start`.
+            client: its module in `sandbox.members`.
+            settings: its arguments.
+            options: further arguments.
+            beside: as for `start`.
+        """
+        mounted = "/tests/sandbox"
+        return self.start(
+            name,
+            entrypoint=PYTHON,
+            command=["-m", f"sandbox.members.{client}", *command_line(settings), *options],
+            environment={"PYTHONPATH": str(Path(mounted).parent)},
+            mounts=[{"Type": "bind", "Source": str(_SANDBOX), "Target": mounted, "ReadOnly": True}],
+            user=f"{os.getuid()}:{os.getgid()}",  # whoever may read the checkout
+            beside=beside,
+        )
 
     def run(self, name: str, **options: Any) -> str:
         """Starts a container without a network, waits for its end, and returns what it printed.

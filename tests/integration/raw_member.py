@@ -8,10 +8,10 @@ from typing import Final, Self
 
 from kafka import errors as kafka_errors
 
-from agent.coordination import GroupMember, Joined, close, connect
-from common.kafka_config import for_kafka_python
-from protocol.consumer import decode_assignment, encode_assignment
-from protocol.model import NO_PARTITIONS, Assignment, from_pairs, to_pairs
+from samerack.agent.coordination import GroupMember, Joined, close, connect
+from samerack.common.kafka_config import for_kafka_python
+from samerack.protocol.consumer import decode_assignment, encode_assignment
+from samerack.protocol.model import NO_PARTITIONS, Assignment, from_pairs, to_pairs
 from sandbox.members.lines import Partition
 
 _TURN_SECONDS: Final = 0.1

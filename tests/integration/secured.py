@@ -39,7 +39,7 @@ def member(cluster: Cluster, group: str, letter: str) -> Member:
 def run(bootstrap: str, settings: Mapping[str, str], *command: str) -> tuple[int, list[str]]:
     """Runs a command; returns its exit code and the lines of standard error."""
     given = [part for key, value in settings.items() for part in ("-s", f"{key}={value}")]
-    line = [sys.executable, "-m", "agent.cli.main", *command, "-b", bootstrap, *given]
+    line = [sys.executable, "-m", "samerack.cli.main", *command, "-b", bootstrap, *given]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
     return done.returncode, done.stderr.splitlines()
 

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from agent.coordination import close, connect
-from agent.leading.back_off import RULES, Cause
-from agent.leading.membership import Membership
-from common.kafka_config import for_kafka_python
-from common.settings import LeadingSettings
+from samerack.agent.coordination import close, connect
+from samerack.agent.leading.back_off import RULES, Cause
+from samerack.agent.leading.membership import Membership
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import LeadingSettings
 from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.jvm import BROKER_VERSION

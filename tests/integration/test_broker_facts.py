@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 from kafka.structs import MemberState
 
-from agent.coordination import Joined, close, connect
-from agent.leading.member import Hold
-from agent.leading.membership import Membership
-from agent.leading.order import is_first
-from common.kafka_config import for_kafka_python
-from common.settings import LeadingSettings
+from samerack.agent.coordination import Joined, close, connect
+from samerack.agent.leading.member import Hold
+from samerack.agent.leading.membership import Membership
+from samerack.agent.leading.order import is_first
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import LeadingSettings
 from sandbox.contract import KafkaCluster
 
 _EMPTY = b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"

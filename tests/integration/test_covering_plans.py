@@ -13,18 +13,18 @@ from typing import Any
 
 import pytest
 
-from agent import watch as watching
-from agent.cluster import ClusterView, SettlingTimes
-from agent.coordination import close, connect
-from agent.leading.assigning import Assigning
-from agent.leading.back_off import BackOffError, Cause
-from agent.leading.membership import Membership
-from agent.metrics import Metrics
-from agent.watch import ClusterWatch, open_admin
-from common.kafka_config import for_kafka_python
-from common.settings import Settings
-from protocol.consumer import encode_subscription
-from protocol.model import Subscription
+from samerack.agent import watch as watching
+from samerack.agent.cluster import ClusterView, SettlingTimes
+from samerack.agent.coordination import close, connect
+from samerack.agent.leading.assigning import Assigning
+from samerack.agent.leading.back_off import BackOffError, Cause
+from samerack.agent.leading.membership import Membership
+from samerack.agent.metrics import Metrics
+from samerack.agent.watch import ClusterWatch, open_admin
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import Settings
+from samerack.protocol.consumer import encode_subscription
+from samerack.protocol.model import Subscription
 from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
 from tests.integration.raw_member import RawMember

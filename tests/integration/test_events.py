@@ -19,7 +19,7 @@ import pytest
 from confluent_kafka import Consumer
 from kafka import KafkaConsumer
 
-from common.records import GroupEvent
+from samerack.common.records import GroupEvent
 from sandbox.admin import wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.members.process import Member
@@ -185,7 +185,7 @@ def test_each_generation_of_a_led_group_is_told_with_its_cause(scene: Scene, tmp
         [
             sys.executable,
             "-m",
-            "agent.cli.main",
+            "samerack.cli.main",
             "events",
             scene.group,
             "--store",

@@ -128,12 +128,12 @@ def test_the_image_has_what_it_needs_and_no_more(pods: Pods) -> None:
     """Each module of the agent loads, OR-Tools solves flows without pandas, and the image has neither Spark nor pip."""
     program = """
 import importlib, importlib.util, json, pkgutil, sys
-import agent, assignors, common, protocol
-for room in (agent, assignors, common, protocol):
+for name in ("agent", "assignors", "cli", "common", "offline", "planning", "protocol"):
+    room = importlib.import_module(f"samerack.{name}")
     for module in pkgutil.walk_packages(room.__path__, room.__name__ + "."):
-        if module.name != "agent.worker":
+        if module.name != "samerack.planning.worker":
             importlib.import_module(module.name)
-from assignors.solvers import MIN_COST_FLOW
+from samerack.assignors.solvers import MIN_COST_FLOW
 flow = MIN_COST_FLOW.SimpleMinCostFlow()
 flow.add_arc_with_capacity_and_unit_cost(0, 1, 3, 7)
 flow.set_node_supply(0, 3)

@@ -9,12 +9,12 @@ from uuid import uuid4
 
 import pytest
 
-from agent.election import reader, waiting
-from agent.election.election import Election
-from agent.election.model import Advertisement, lead
-from agent.election.places import ROOM
 from benchmarks.election import measure
-from common.settings import Settings, load
+from samerack.agent.election import reader, waiting
+from samerack.agent.election.election import Election
+from samerack.agent.election.model import Advertisement, lead
+from samerack.agent.election.places import ROOM
+from samerack.common.settings import Settings, load
 from sandbox.admin import wait_until
 from tests.integration.cluster import ContainerCluster
 from tests.integration.scene import holds_for

@@ -122,7 +122,7 @@ def test_promtool_accepts_the_rules(arguments: tuple[str, ...]) -> None:
 def test_cost_asks_the_running_agent(running: Running) -> None:
     """`samerack cost` finds the agent by its port, without a configured cluster, and shows both groups."""
     port = str(running.agent.events("started")[0]["url"]).rpartition(":")[2].partition("/")[0]
-    line = [sys.executable, "-m", "agent.cli.main", "cost", "--json", "-s", f"web.port={port}"]
+    line = [sys.executable, "-m", "samerack.cli.main", "cost", "--json", "-s", f"web.port={port}"]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=90)
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)

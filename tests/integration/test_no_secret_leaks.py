@@ -244,7 +244,7 @@ def _free_port() -> int:
 
 
 def _command(written: Written, config: Path, *command: str) -> int:
-    line = [sys.executable, "-m", "agent.cli.main", *command, "--config", str(config)]
+    line = [sys.executable, "-m", "samerack.cli.main", *command, "--config", str(config)]
     done = subprocess.run(line, capture_output=True, check=False, timeout=120)
     written.add(f"samerack {command[0]}", done.stdout + done.stderr)
     return done.returncode

@@ -13,10 +13,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from agent import web_api, web_page
-from agent.metrics import Metrics
-from agent.report_service import ReportService
-from agent.web import WebServer, application
+from samerack.agent import web_api, web_page
+from samerack.agent.metrics import Metrics
+from samerack.agent.report_service import ReportService
+from samerack.agent.web import WebServer, application
 from tests.integration.browser import ENTER, TAB, Browser
 from tests.unit.agent.measured import busy, busy_events, reports
 

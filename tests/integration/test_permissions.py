@@ -33,13 +33,13 @@ from kafka.admin import ACLOperation, ACLPermissionType, ACLResourcePatternType,
 from kafka.admin import ResourceType as Kind
 from kafka.protocol.admin.acl import DescribeAclsRequest
 
-from agent.coordination import close, connect
-from agent.election.asking import GroupAsker
-from agent.election.election import Election
-from agent.election.model import Advertisement, lead
-from agent.election.places import ROOM
-from common.kafka_config import for_kafka_python
-from common.settings import Settings, load
+from samerack.agent.coordination import close, connect
+from samerack.agent.election.asking import GroupAsker
+from samerack.agent.election.election import Election
+from samerack.agent.election.model import Advertisement, lead
+from samerack.agent.election.places import ROOM
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import Settings, load
 from sandbox.admin import Admin, wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.cluster import Cluster
@@ -229,7 +229,7 @@ class Seen:
 
 def _asked(command: str, *options: str) -> dict[str, Any]:
     """The JSON output of a command."""
-    line = [sys.executable, "-m", "agent.cli.main", command, "--json", *options]
+    line = [sys.executable, "-m", "samerack.cli.main", command, "--json", *options]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode in (0, 1), done.stderr
     answer: dict[str, Any] = json.loads(done.stdout)

@@ -14,7 +14,7 @@ from typing import Final
 import psutil
 import pytest
 
-from common import words
+from samerack.common import words
 from tests.docs import ROOT
 from tests.integration.browser import Browser
 

@@ -14,7 +14,18 @@ _RACKS = "racks.client_ids={'*-rack-a': rack-a, '*-rack-b': rack-b, '*-rack-c': 
 
 def _plan(scene: Scene, group: str, *options: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "agent.cli.main", "plan", group, "-b", scene.cluster.bootstrap, "-s", _RACKS, *options],
+        [
+            sys.executable,
+            "-m",
+            "samerack.cli.main",
+            "plan",
+            group,
+            "-b",
+            scene.cluster.bootstrap,
+            "-s",
+            _RACKS,
+            *options,
+        ],
         capture_output=True,
         text=True,
         timeout=60,

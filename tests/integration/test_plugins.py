@@ -9,7 +9,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from kafka import KafkaConsumer
 
-from plugins import aiokafka, kafka_python
+from samerack.plugins import aiokafka, kafka_python
 from sandbox.admin import Admin, wait_until
 from sandbox.contract import RACKS, KafkaCluster
 from sandbox.members.lines import MemberSettings

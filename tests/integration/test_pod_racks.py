@@ -13,10 +13,10 @@ from urllib.parse import urlsplit
 import pytest
 
 from sandbox.admin import wait_until
-from sandbox.members.lines import MemberSettings, command_line
+from sandbox.members.lines import MemberSettings
 from tests.integration.cluster import IMAGE as KAFKA_IMAGE
 from tests.integration.cluster import ContainerCluster
-from tests.integration.pods import PYTHON, Container, Pods
+from tests.integration.pods import Container, Pods
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 from tests.unit.agent.pod.api_server import ZONE, ApiServer, PodObject, certify
 
@@ -42,7 +42,7 @@ def sourced(pods: Pods, volumes: dict[str, str], text: str) -> str:
 def planned(scene: Scene, *options: str) -> list[tuple[str, str]]:
     """Rack and rack source of each member by `samerack plan`, from the brokers and from a running agent."""
     asked = ["plan", scene.group, "--json", "-b", scene.cluster.bootstrap, *options]
-    line = [sys.executable, "-m", "agent.cli.main", *asked]
+    line = [sys.executable, "-m", "samerack.cli.main", *asked]
     done = subprocess.run(line, capture_output=True, text=True, timeout=120, check=False)
     if done.returncode:
         return []  # the group has no members yet
@@ -60,8 +60,7 @@ def test_an_init_container_gives_applications_their_rack(pods: Pods, scene: Scen
 
     rack = sourced(pods, shared, "$CLIENT_RACK")
     settings = MemberSettings(bootstrap=pods.bootstrap, group=scene.group, topics=scene.topics, client_id="python")
-    command = ["-m", "sandbox.members.confluent", *command_line(settings), "--rack", rack]
-    pods.start("python", entrypoint=PYTHON, command=command)
+    pods.start_member("python", "confluent", settings, "--rack", rack)
     consume = ["--bootstrap-server", pods.bootstrap, "--topic", scene.topic, "--group", scene.group]
     pods.start(
         "java",
@@ -100,11 +99,7 @@ def test_the_api_server_tells_the_racks_of_members_that_do_not(pods: Pods, scene
             settings = MemberSettings(
                 bootstrap=pods.bootstrap, group=scene.group, topics=scene.topics, client_id=f"python-{number}"
             )
-            member = pods.start(
-                f"member-{number}",
-                entrypoint=PYTHON,
-                command=["-m", "sandbox.members.kafka_python", *command_line(settings)],
-            )
+            member = pods.start_member(f"member-{number}", "kafka_python", settings)
             api.nodes[f"node-{number}"] = {ZONE: zone}
             api.pods["shop", f"orders-{number}"] = PodObject(node=f"node-{number}", address=address(member, pods))
         agent.wait(lambda: bool(agent.events("pod-racks-unknown")), "it is refused", timeout=60)

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]  # exported in
     ResourceType,
 )
 
-from common.records import TrafficSample
+from samerack.common.records import TrafficSample
 from sandbox.admin import Admin, wait_until
 from sandbox.cluster import Cluster
 from sandbox.contract import KafkaCluster

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline.report.page import page
+from samerack.pipeline.report.page import page
 from tests.integration.browser import Browser
 from tests.unit.pipeline.reports import empty, report
 

@@ -6,9 +6,9 @@ from typing import Final
 import pytest
 
 from sandbox.admin import wait_until
-from sandbox.members.lines import MemberSettings, command_line
+from sandbox.members.lines import MemberSettings
 from tests.integration.cluster import ContainerCluster
-from tests.integration.pods import PYTHON, Container, Pods, shown, told, wait_ready
+from tests.integration.pods import Container, Pods, shown, told, wait_ready
 from tests.integration.scene import INTERLEAVED, A, B, C, Scene
 
 _NEAR: Final = {A: {0, 3}, B: {1, 4}, C: {2, 5}}
@@ -47,8 +47,7 @@ def _pod(pods: Pods, scene: Scene, client: str, rack: str, role: str) -> tuple[C
         assignors=("range",),
         properties={"heartbeat.interval.ms": "500", "session.timeout.ms": "10000"},  # a killed member is removed soon
     )
-    command = ["-m", f"sandbox.members.{client}", *command_line(settings)]
-    consumer = pods.start(f"{client} in {rack}", entrypoint=PYTHON, command=command, beside=sidecar)
+    consumer = pods.start_member(f"{client} in {rack}", client, settings, beside=sidecar)
     return sidecar, consumer
 
 

@@ -48,7 +48,7 @@ def _following(scene: Scene, *clients: str, assignor: str = "", **settings: Any)
 def _asking(scene: Scene, agent: AgentProcess, *options: str) -> subprocess.Popen[str]:
     """Starts `samerack lead GROUP --takeover clean --json`."""
     url = agent.events("started")[-1]["url"].removesuffix("/metrics")
-    line = [sys.executable, "-m", "agent.cli.main", "lead", scene.group, "--takeover", "clean", "--json"]
+    line = [sys.executable, "-m", "samerack.cli.main", "lead", scene.group, "--takeover", "clean", "--json"]
     return subprocess.Popen([*line, "--url", url, *options], stdout=subprocess.PIPE, text=True)
 
 

@@ -11,10 +11,10 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 from kafka.protocol.consumer.fetch import FetchRequest
 
-from agent.traffic.model import BlindSpot, Family
-from agent.traffic.statistics import StatisticsError
-from agent.traffic.watch import observe
-from agent.traffic.wire import Answer, Question, Wire
+from samerack.agent.traffic.model import BlindSpot, Family
+from samerack.agent.traffic.statistics import StatisticsError
+from samerack.agent.traffic.watch import observe
+from samerack.agent.traffic.wire import Answer, Question, Wire
 from sandbox.contract import KafkaCluster
 from sandbox.feeder import Feeder
 from sandbox.members.lines import MemberSettings

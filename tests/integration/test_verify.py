@@ -113,7 +113,7 @@ def verdict(sound: Cluster) -> dict[str, Any]:
 
 def verify(cluster: Cluster, groups: str, *settings: str) -> tuple[int, dict[str, Any]]:
     """Exit code and verdict over the groups of a pattern."""
-    line = [sys.executable, "-m", "agent.cli.main", "verify", "--json", "--measure", "-b", cluster.bootstrap]
+    line = [sys.executable, "-m", "samerack.cli.main", "verify", "--json", "--measure", "-b", cluster.bootstrap]
     line += ["--window", str(_WINDOW_SECONDS), "-s", f"traffic.groups={json.dumps([groups])}"]
     line += [part for setting in settings for part in ("-s", setting)]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120, env=_environment())
@@ -211,7 +211,7 @@ def test_replicas_that_prevent_locality(verdict: dict[str, Any]) -> None:
 
 def test_what_the_page_shows_is_text(sound: Cluster) -> None:
     """Without --json, the findings are printed as lines with causes and cures."""
-    line = [sys.executable, "-m", "agent.cli.main", "verify", "--measure", "-b", sound.bootstrap, "-w", "2"]
+    line = [sys.executable, "-m", "samerack.cli.main", "verify", "--measure", "-b", sound.bootstrap, "-w", "2"]
     line += ["-s", 'traffic.groups=["strangers"]']
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120, env=_environment())
     assert done.returncode == 1
@@ -254,7 +254,7 @@ def test_no_rack_aware_selector(broken: dict[str, Any]) -> None:
 
 def test_nobody_answers() -> None:
     """Without a broker, the command ends with exit code 1 and one line."""
-    line = [sys.executable, "-m", "agent.cli.main", "verify", "--measure", "-b", "127.0.0.1:1"]
+    line = [sys.executable, "-m", "samerack.cli.main", "verify", "--measure", "-b", "127.0.0.1:1"]
     done = subprocess.run(line, capture_output=True, text=True, check=False, timeout=120, env=_environment())
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("samerack: kafka: ")

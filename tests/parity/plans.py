@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent.cli.assign_json import Solution, parse, solve
-from agent.cli.assign_json import problem_of as problem_of_question
-from assignors.check import check
-from assignors.model import NOBODY, AssignmentError, Cost, Int32Array, Problem
+from samerack.assignors.check import check
+from samerack.assignors.model import NOBODY, AssignmentError, Cost, Int32Array, Problem
+from samerack.offline.assign_json import Solution, parse, solve
+from samerack.offline.assign_json import problem_of as problem_of_question
 
 if TYPE_CHECKING:
     from tests.parity.cases import Case

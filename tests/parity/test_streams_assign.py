@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.cli.streams_answers import ASSIGN, answer_line
+from samerack.offline.streams_answers import ASSIGN, answer_line
 from tests.parity.streams_cases import digest, random_case
 
 RECORDED = Path(__file__).parents[1] / "data" / "golden" / "streams-assign-random.json"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from agent.cli.streams_answers import DEFAULT_STANDBY, OPTIMIZE, answer_line, prices
-from agent.cli.streams_json import Application, Question
-from assignors.streams.evaluate import Bill, bill
-from assignors.streams.model import TaskType, assignment_of, task_id
+from samerack.assignors.streams.evaluate import Bill, bill
+from samerack.assignors.streams.model import TaskType, assignment_of, task_id
+from samerack.offline.streams_answers import DEFAULT_STANDBY, OPTIMIZE, answer_line, prices
+from samerack.offline.streams_json import Application, Question
 from tests.parity.peer import Peer
 from tests.unit.assignors.streams.questions import optimize_question, standby_question
 

@@ -22,16 +22,16 @@ from kafka import cluster, util
 from kafka.coordinator import base, heartbeat
 from kafka.net import connection, manager, selector
 
-from agent import connections, coordination, group_poller
-from agent.events import EventLog
-from agent.leading import assigning
-from agent.leading import leader as leader_module
-from agent.leading import membership as membership_module
-from agent.leading.back_off import Cause
-from agent.leading.foreign_protocols import ForeignProtocols
-from agent.leading.leader import GroupLeader
-from agent.metrics import Metrics
-from common.settings import Settings
+from samerack.agent import connections, coordination, group_poller
+from samerack.agent.events import EventLog
+from samerack.agent.leading import assigning
+from samerack.agent.leading import leader as leader_module
+from samerack.agent.leading import membership as membership_module
+from samerack.agent.leading.back_off import Cause
+from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.leader import GroupLeader
+from samerack.agent.metrics import Metrics
+from samerack.common.settings import Settings
 from tests.simulator.loop import VirtualLoop
 from tests.simulator.membership import ObservedMembership
 from tests.simulator.place import RACKS, Watch

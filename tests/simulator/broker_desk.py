@@ -13,8 +13,8 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from agent.coordination import close, connect
-from common.kafka_config import for_kafka_python
+from samerack.agent.coordination import close, connect
+from samerack.common.kafka_config import for_kafka_python
 from tests.simulator.desk import GIVES_ID, PARKED, PATIENCE, Line, Record, play, wrapped
 from tests.simulator.group import Described, DescribedMember, Error, Joined, Synced
 from tests.simulator.scenarios import LONG, RANGE, REBALANCE, Scenario

@@ -11,15 +11,15 @@ from functools import lru_cache
 from random import Random
 from typing import Final
 
-from assignors.build import MemberInput, build_problem
-from assignors.consumer.registry import ASSIGNORS, DEFAULTS
-from assignors.model import NOBODY
-from assignors.transfer import withhold
-from protocol.claims import COOPERATIVE_STICKY, claims
-from protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
-from protocol.errors import ProtocolError
-from protocol.java import put_order, string_hash
-from protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions, from_pairs, to_pairs
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS
+from samerack.assignors.model import NOBODY
+from samerack.assignors.transfer import withhold
+from samerack.protocol.claims import COOPERATIVE_STICKY, claims
+from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from samerack.protocol.errors import ProtocolError
+from samerack.protocol.java import put_order, string_hash
+from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions, from_pairs, to_pairs
 from tests.simulator.group import Error, Join, Joined, Protocols, Synced
 from tests.simulator.network import Host, Network
 from tests.simulator.place import Place

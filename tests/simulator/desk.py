@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Any
 
-from protocol.consumer import decode_subscription, encode_subscription
-from protocol.model import Subscription
+from samerack.protocol.consumer import decode_subscription, encode_subscription
+from samerack.protocol.model import Subscription
 from tests.simulator.coordinator import Coordinator
 from tests.simulator.group import Described, Error, Join, Joined, Protocols, Synced
 from tests.simulator.scenarios import LONG, RANGE, REBALANCE, Scenario

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from protocol.java import FIRST_TABLE, put_order, spread_hash, string_hash
+from samerack.protocol.java import FIRST_TABLE, put_order, spread_hash, string_hash
 
 AGENTS = "samerack"
 """`client.id` of all agents: the default."""

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from agent.cluster import SettledCluster, SettledPartition
-from agent.leading import planner
-from agent.leading.back_off import Cause
-from agent.leading.policy import share
-from agent.racks import member_rack
-from protocol.model import from_pairs
+from samerack.agent.cluster import SettledCluster, SettledPartition
+from samerack.agent.leading import planner
+from samerack.agent.leading.back_off import Cause
+from samerack.agent.leading.policy import share
+from samerack.agent.racks import member_rack
+from samerack.protocol.model import from_pairs
 from tests.simulator.consumers import pairs_of, read_subscription
 from tests.simulator.group import AGENTS, Described, Error, State
 from tests.simulator.guest import Guest

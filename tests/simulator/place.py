@@ -6,7 +6,15 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from agent.cluster import NO_LEADER, ClusterView, PartitionView, SettledCluster, Settling, SettlingTimes, settle
+from samerack.agent.cluster import (
+    NO_LEADER,
+    ClusterView,
+    PartitionView,
+    SettledCluster,
+    Settling,
+    SettlingTimes,
+    settle,
+)
 from tests.simulator.process import Process
 
 RACKS = ("a", "b", "c")

@@ -9,17 +9,17 @@ from importlib import import_module
 from typing import Any, Final
 from unittest import mock
 
-from agent import cluster, coordination
-from agent.attempts import Attempts
-from agent.coordination import Joined
-from agent.leading import admission, assigning, back_off, leader, membership, planner, session
-from agent.leading.assigning import Assigning, NoConsumersError
-from agent.leading.join_position import JoinPosition
-from agent.leading.membership import Membership
-from agent.leading.policy import budget
-from agent.leading.session import Session
-from protocol.consumer import encode_subscription
-from protocol.model import Subscription
+from samerack.agent import cluster, coordination
+from samerack.agent.attempts import Attempts
+from samerack.agent.coordination import Joined
+from samerack.agent.leading import admission, assigning, back_off, leader, membership, planner, session
+from samerack.agent.leading.assigning import Assigning, NoConsumersError
+from samerack.agent.leading.join_position import JoinPosition
+from samerack.agent.leading.membership import Membership
+from samerack.agent.leading.policy import budget
+from samerack.agent.leading.session import Session
+from samerack.protocol.consumer import encode_subscription
+from samerack.protocol.model import Subscription
 
 _VERSION_0: Final = encode_subscription(Subscription(version=0, topics=("t",)))
 
@@ -85,7 +85,7 @@ def joins_anything() -> Iterator[None]:
 @contextmanager
 def asleep() -> Iterator[None]:
     """The leader never finds a rebalance worthwhile."""
-    ladder = import_module("agent.leading.policy.decide")
+    ladder = import_module("samerack.agent.leading.policy.decide")
     with mock.patch.object(ladder, "TOLERANCE", 2.0):
         yield
 

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from agent.group_poller import GroupPoller
-from agent.traffic.wire import Answer, Question
+from samerack.agent.group_poller import GroupPoller
+from samerack.agent.traffic.wire import Answer, Question
 from tests.simulator.broker import describe, find
 from tests.simulator.process import Process
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from agent.supervisor.line import MemberIdentity
+from samerack.agent.supervisor.line import MemberIdentity
 from tests.simulator.fibers import Fiber
 from tests.simulator.network import Host, Network
 from tests.simulator.timeline import Timeline

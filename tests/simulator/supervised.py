@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from agent.leading.back_off import Cause
-from agent.leading.leader import GroupLeader
-from agent.supervisor.line import MemberIdentity
-from common.settings import SupervisorSettings
+from samerack.agent.leading.back_off import Cause
+from samerack.agent.leading.leader import GroupLeader
+from samerack.agent.supervisor.line import MemberIdentity
+from samerack.common.settings import SupervisorSettings
 from tests.simulator.agent import build, settings_of
 from tests.simulator.network import Host, Network
 from tests.simulator.place import Place, Watch

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import pytest
 from typer.testing import CliRunner, Result
 
-from agent.cli.main import app
-from common.settings.pipeline import PipelineSettings
+from samerack.cli.main import app
+from samerack.common.settings.pipeline import PipelineSettings
 from sandbox.cluster import Cluster
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _quick_java() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark(pipeline_settings: PipelineSettings) -> Iterator[SparkSession]:
     """The session of the whole test run."""
-    from pipeline.session import opened  # noqa: PLC0415 - PySpark is imported only when a test wants it
+    from samerack.pipeline.session import opened  # noqa: PLC0415 - PySpark is imported only when a test wants it
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the test's filters do not apply to fixtures
@@ -87,7 +87,7 @@ def bootstrap() -> Iterator[str]:
 @pytest.fixture
 def typed(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Typed:
     """Runs commands in this process and its session, because a new Java for each would take most of the time."""
-    from pipeline import session  # noqa: PLC0415 - as above
+    from samerack.pipeline import session  # noqa: PLC0415 - as above
 
     monkeypatch.setattr(session, "opened", lambda *_args, **_named: nullcontext(spark))
     return lambda *words: CliRunner().invoke(app, list(words))

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from confluent_kafka import Producer
 
-from pipeline.quarantine import BYTES_PER_SECOND
-from pipeline.sums import FULL
+from samerack.pipeline.quarantine import BYTES_PER_SECOND
+from samerack.pipeline.sums import FULL
 from tests.records import MINUTE
 from tests.spark import records
 from tests.spark.stream_process import Source

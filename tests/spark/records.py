@@ -6,8 +6,8 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from common.records import Record, encode
-from common.settings.pipeline import PipelineSettings
+from samerack.common.records import Record, encode
+from samerack.common.settings.pipeline import PipelineSettings
 from tests.records import SAMPLE, STATE
 
 if TYPE_CHECKING:

@@ -20,11 +20,11 @@ from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING, Any, Final
 
-from common.settings import load
-from pipeline.simulate import Kind, Message, messages
-from pipeline.simulate_cast import Fleet
-from pipeline.simulate_faults import Faults, with_faults
-from pipeline.simulate_sinks import kafka
+from samerack.common.settings import load
+from samerack.pipeline.simulate import Kind, Message, messages
+from samerack.pipeline.simulate_cast import Fleet
+from samerack.pipeline.simulate_faults import Faults, with_faults
+from samerack.pipeline.simulate_sinks import kafka
 from sandbox.admin import Admin
 from sandbox.processes import spawn, tail, wait_for_line
 from tests.records import MINUTE, START
@@ -142,7 +142,7 @@ def arguments(source: Source, folder: Path, *more: str, **settings: object) -> l
 
 def read_to_the_end(spark: SparkSession, source: Source, folder: Path) -> None:
     """Run the stream as `--once` does, but in the session of the tests."""
-    from pipeline import stream_run  # noqa: PLC0415 - PySpark is imported only when a test wants it
+    from samerack.pipeline import stream_run  # noqa: PLC0415 - PySpark is imported only when a test wants it
 
     flags = {"kafka": {"bootstrap.servers": source.bootstrap}, "pipeline": {"tables": str(folder), **source.flags()}}
     settings = load(flags=flags, environment={})

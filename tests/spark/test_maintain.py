@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 
-from common.settings.pipeline import PipelineSettings
-from pipeline import schema, tables
-from pipeline.maintain import maintain
+from samerack.common.settings.pipeline import PipelineSettings
+from samerack.pipeline import schema, tables
+from samerack.pipeline.maintain import maintain
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

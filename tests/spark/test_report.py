@@ -13,17 +13,17 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 
-from common.errors import AgentError
-from common.money import SECONDS_PER_MONTH, shipped
-from pipeline import stream
-from pipeline.quarantine import quarantined
-from pipeline.report import chapters, losses, savings
-from pipeline.report.chapters import CHAPTER
-from pipeline.report.gather import Asked, Tables, gathered
-from pipeline.report.model import Report
-from pipeline.simulate import messages
-from pipeline.simulate_cast import DAY, Fleet
-from pipeline.sums import FULL
+from samerack.common.errors import AgentError
+from samerack.common.money import SECONDS_PER_MONTH, shipped
+from samerack.pipeline import stream
+from samerack.pipeline.quarantine import quarantined
+from samerack.pipeline.report import chapters, losses, savings
+from samerack.pipeline.report.chapters import CHAPTER
+from samerack.pipeline.report.gather import Asked, Tables, gathered
+from samerack.pipeline.report.model import Report
+from samerack.pipeline.simulate import messages
+from samerack.pipeline.simulate_cast import DAY, Fleet
+from samerack.pipeline.sums import FULL
 from tests.records import MINUTE, START
 from tests.spark.records import SETTINGS, raw, sample, state
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from common.settings.pipeline import PipelineSettings
-from pipeline import tables
+from samerack.common.settings.pipeline import PipelineSettings
+from samerack.pipeline import tables
 from tests.spark.conftest import Typed
 from tests.spark.records import state
 from tests.spark.stream_process import command

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from common.errors import AgentError, SettingsError
-from common.settings.pipeline import PipelineSettings
-from pipeline import session
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.settings.pipeline import PipelineSettings
+from samerack.pipeline import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline.simulate_faults import Faults
+from samerack.pipeline.simulate_faults import Faults
 from tests.spark import standalone
 from tests.spark.stream_process import arguments, command, filled, in_tables, read_to_the_end, simulated, truth
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pipeline import stream
-from pipeline.quarantine import BYTES_PER_SECOND, LONGEST_NAME, quarantined
-from pipeline.simulate import messages
-from pipeline.simulate_cast import Fleet
-from pipeline.simulate_faults import Faults, with_faults
-from pipeline.stream import by_minute, states
-from pipeline.sums import FULL
+from samerack.pipeline import stream
+from samerack.pipeline.quarantine import BYTES_PER_SECOND, LONGEST_NAME, quarantined
+from samerack.pipeline.simulate import messages
+from samerack.pipeline.simulate_cast import Fleet
+from samerack.pipeline.simulate_faults import Faults, with_faults
+from samerack.pipeline.stream import by_minute, states
+from samerack.pipeline.sums import FULL
 from tests.records import MINUTE, START
 from tests.spark.records import EVER, SETTINGS, raw, sample, state
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from common.errors import AgentError
-from pipeline.stream_kafka import check_topics
+from samerack.common.errors import AgentError
+from samerack.pipeline.stream_kafka import check_topics
 from sandbox.admin import Admin
 from tests.spark.publishers import Publisher, Sent, publish
 from tests.spark.stream_process import Source, arguments, command, filled, read_to_the_end

@@ -13,11 +13,11 @@ from pydantic import BaseModel
 from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import ArrayType, DataType, StructType
 
-from common.errors import AgentError
-from common.records import GroupState, MemberState, TopicState, TrafficSample
-from common.settings.pipeline import PipelineSettings
-from pipeline import schema, stream, tables, tables_page
-from pipeline.sums import FULL
+from samerack.common.errors import AgentError
+from samerack.common.records import GroupState, MemberState, TopicState, TrafficSample
+from samerack.common.settings.pipeline import PipelineSettings
+from samerack.pipeline import schema, stream, tables, tables_page
+from samerack.pipeline.sums import FULL
 from tests.spark.records import SETTINGS, raw, state
 
 if TYPE_CHECKING:
@@ -170,7 +170,9 @@ def test_tables_with_rows_and_no_checkpoint_are_refused(spark: SparkSession, set
 def test_the_page_shows_the_tables_as_they_are() -> None:
     """The page docs/pipeline-tables.md equals the output for the current shapes."""
     page = Path(__file__).parents[2] / "docs" / "pipeline-tables.md"
-    assert page.read_text() == tables_page.page(), "run: python -m pipeline.tables_page > docs/pipeline-tables.md"
+    assert page.read_text() == tables_page.page(), (
+        "run: python -m samerack.pipeline.tables_page > docs/pipeline-tables.md"
+    )
 
 
 @pytest.mark.parametrize(

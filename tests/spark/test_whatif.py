@@ -9,13 +9,13 @@ import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation calls it
 
-from common.money import SECONDS_PER_MONTH, shipped
-from common.records import GroupState
-from pipeline import whatif
-from pipeline.schema import GROUP_STATE
-from pipeline.simulate import messages
-from pipeline.simulate_cast import START, Fleet
-from pipeline.whatif_group import COPIES, PRESENT, Questions, outcomes
+from samerack.common.money import SECONDS_PER_MONTH, shipped
+from samerack.common.records import GroupState
+from samerack.pipeline import whatif
+from samerack.pipeline.schema import GROUP_STATE
+from samerack.pipeline.simulate import messages
+from samerack.pipeline.simulate_cast import START, Fleet
+from samerack.pipeline.whatif_group import COPIES, PRESENT, Questions, outcomes
 
 PRICES = shipped("aws")
 STATES = [

@@ -11,12 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as Spark's own documentation calls it
 
-from common.settings.pipeline import PipelineSettings
-from pipeline import tables
-from pipeline.schema import GROUP_STATE
-from pipeline.simulate import messages
-from pipeline.simulate_cast import Fleet
-from pipeline.simulate_sinks import FILES, folder
+from samerack.common.settings.pipeline import PipelineSettings
+from samerack.pipeline import tables
+from samerack.pipeline.schema import GROUP_STATE
+from samerack.pipeline.simulate import messages
+from samerack.pipeline.simulate_cast import Fleet
+from samerack.pipeline.simulate_sinks import FILES, folder
 from tests.docs import blocks
 from tests.spark.conftest import Typed
 from tests.spark.stream_process import command

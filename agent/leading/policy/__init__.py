@@ -9,9 +9,9 @@ nothing round after round.
 allowed times, `breaker` the comparison of rebalances with their prediction.
 """
 
-from agent.leading.policy.breaker import Breaker
-from agent.leading.policy.decide import State, decide, fresh, remembering
-from agent.leading.policy.model import (
+from samerack.agent.leading.policy.breaker import Breaker
+from samerack.agent.leading.policy.decide import State, decide, fresh, remembering
+from samerack.agent.leading.policy.model import (
     EXEMPT,
     MOST_ROUNDS,
     SECONDS_PER_DAY,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from agent.leading.policy.model import TOLERANCE, Crossing, GroupCondition, Rules, share
+from samerack.agent.leading.policy.model import TOLERANCE, Crossing, GroupCondition, Rules, share
 
 CALM_SECONDS: Final = 60.0
 MOST_OTHERS: Final = 3

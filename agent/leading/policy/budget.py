@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from agent.leading.policy.model import Reason, Rules
+from samerack.agent.leading.policy.model import Reason, Rules
 
 HOUR_SECONDS: Final = 3600.0
 

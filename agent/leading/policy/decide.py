@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from agent.leading.policy import breaker as breakers
-from agent.leading.policy import budget as budgets
-from agent.leading.policy.breaker import Breaker
-from agent.leading.policy.budget import Budget
-from agent.leading.policy.model import TOLERANCE, Action, Decision, GroupCondition, Reason, Rules, share
-from agent.leading.policy.windows import next_opening
+from samerack.agent.leading.policy import breaker as breakers
+from samerack.agent.leading.policy import budget as budgets
+from samerack.agent.leading.policy.breaker import Breaker
+from samerack.agent.leading.policy.budget import Budget
+from samerack.agent.leading.policy.model import TOLERANCE, Action, Decision, GroupCondition, Reason, Rules, share
+from samerack.agent.leading.policy.windows import next_opening
 
 _Refusal: TypeAlias = tuple[Reason, float | None]
 """Why not, and until when (seconds since 1970), if known."""

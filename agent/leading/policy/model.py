@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final
 
-from assignors.model import Cost
-from common.settings import PolicyRules, WindowSettings
+from samerack.assignors.model import Cost
+from samerack.common.settings import PolicyRules, WindowSettings
 
 SECONDS_PER_DAY: Final = 86_400.0
 

@@ -36,8 +36,8 @@ from kafka.protocol.metadata import (
     MetadataResponse,
 )
 
-from protocol.consumer import encode_assignment, encode_subscription
-from protocol.model import Assignment, Subscription, from_pairs
+from samerack.protocol.consumer import encode_assignment, encode_subscription
+from samerack.protocol.model import Assignment, Subscription, from_pairs
 
 CONSUMER: Final = "consumer-1"
 TOPIC: Final = "t"

@@ -15,10 +15,10 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from agent.cli.main import app
-from agent.supervisor import watchdog
-from agent.supervisor.watchdog import Work
-from common.settings import SupervisorSettings, load, sections
+from samerack.agent.supervisor import watchdog
+from samerack.agent.supervisor.watchdog import Work
+from samerack.cli.main import app
+from samerack.common.settings import SupervisorSettings, load, sections
 
 COMMANDS = ("run", "plan", "verify", "cost", "top", "assign", "decode", "encode", "settings")
 DOCS = Path(__file__).parents[3] / "docs"
@@ -126,7 +126,7 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
 
 def test_wrong_settings_end_the_supervisor_too() -> None:
     """If the first worker refuses the settings, its message is the only output, and its exit code the command's."""
-    line = [sys.executable, "-m", "agent.cli.main", "run", "-b", "127.0.0.1:1"]
+    line = [sys.executable, "-m", "samerack.cli.main", "run", "-b", "127.0.0.1:1"]
     ended = subprocess.run(line, capture_output=True, text=True, timeout=50, check=False)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("samerack: groups: is empty; ")
@@ -135,7 +135,7 @@ def test_wrong_settings_end_the_supervisor_too() -> None:
 def test_the_first_worker_starts_before_settings_are_loaded() -> None:
     """The supervisor does not import what reads settings: that takes as long as its other imports together."""
     code = (
-        "import sys; from agent.cli import main, run; "
+        "import sys; from samerack.cli import main, run; "
         "print([name for name in ('pydantic', 'yaml', 'structlog', 'kafka', 'numpy') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -156,7 +156,7 @@ def test_a_taken_port_is_exit_code_1() -> None:
 def test_an_unreachable_broker_is_exit_code_1_in_bounded_time(closed_port: str) -> None:
     """`plan` ends after the time of one request and names the setting to check."""
     # a process of its own: kafka-python leaves sockets that were refused to the garbage collector
-    code = "from agent import watch; watch._REQUEST_SECONDS = 0.5; from agent.cli.main import app; app()"
+    code = "from samerack.agent import watch; watch._REQUEST_SECONDS = 0.5; from samerack.cli.main import app; app()"
     line = [sys.executable, "-c", code, "plan", "orders", "--bootstrap-servers", closed_port]
     ended = subprocess.run(line, capture_output=True, text=True, timeout=50, check=False)
     assert (ended.returncode, ended.stdout) == (1, "")
@@ -226,7 +226,7 @@ def test_names_of_streams_are_refused(key: str, closed_port: str) -> None:
     assert key in said
     assert "'stream' is Kafka Streams" in said
     whole = subprocess.run(
-        [sys.executable, "-m", "agent.cli.main", "run", *line], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "samerack.cli.main", "run", *line], capture_output=True, text=True, check=False
     )
     assert (whole.returncode, whole.stdout) == (2, "")
     assert "'stream' is Kafka Streams" in whole.stderr

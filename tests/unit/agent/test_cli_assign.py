@@ -9,9 +9,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from agent.cli import assign
-from protocol.model import from_pairs
-from protocol.sticky import encode_cooperative_sticky, encode_sticky
+from samerack.offline import assign
+from samerack.protocol.model import from_pairs
+from samerack.protocol.sticky import encode_cooperative_sticky, encode_sticky
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from agent.cli import codec
-from agent.cli.codec_json import LINES, answer_line
+from samerack.offline import codec
+from samerack.offline.codec_json import LINES, answer_line
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 SUBSCRIPTION = "0003000000020001610001620000000200ff000000010001610000000200000000000000010000000500027231"
@@ -34,7 +34,7 @@ codec.register(APP)
 
 PROGRAM = """
 import typer
-from agent.cli import codec
+from samerack.offline import codec
 app = typer.Typer()
 codec.register(app)
 app()

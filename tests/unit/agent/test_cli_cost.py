@@ -9,11 +9,11 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from agent import web_api
-from agent.cli.main import app
-from agent.cli.top import view
-from agent.metrics import Metrics
-from agent.web import WebServer, application
+from samerack.agent import web_api
+from samerack.agent.metrics import Metrics
+from samerack.agent.web import WebServer, application
+from samerack.cli.main import app
+from samerack.cli.top import view
 from tests.unit.agent.measured import busy, reports, snapshot
 
 SHOWN = reports(busy(), roles={"orders": "leading"})

@@ -9,10 +9,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from agent.cli import curve
-from agent.cli.curve import points_of
-from assignors.build import MemberInput, build_problem
-from assignors.consumer.registry import Options
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.consumer.registry import Options
+from samerack.cli import curve
+from samerack.cli.curve import points_of
 
 GROUP: dict[str, Any] = {
     "brokers": [{"id": 0, "rack": "a"}],

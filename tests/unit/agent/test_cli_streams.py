@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from agent.cli.main import app
-from agent.cli.streams_compare import ACTIVES, STANDBYS
-from agent.cli.streams_instances import instances
-from agent.cli.streams_page import page
+from samerack.cli.main import app
+from samerack.offline.streams_compare import ACTIVES, STANDBYS
+from samerack.offline.streams_instances import instances
+from samerack.offline.streams_page import page
 
 ROOT = Path(__file__).parents[3]
 

@@ -18,10 +18,10 @@ from kafka.net.connection import KafkaConnection
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.selector import NetworkSelector
 
-from agent.connections import Connections, Refusals
-from agent.coordination import connect
-from agent.errors import RefusedError
-from agent.refusals import NotAcceptedError, refusal
+from samerack.agent.connections import Connections, Refusals
+from samerack.agent.coordination import connect
+from samerack.agent.errors import RefusedError
+from samerack.agent.refusals import NotAcceptedError, refusal
 from sandbox.certificates import Authority
 
 CONFIG = {

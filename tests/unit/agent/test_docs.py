@@ -7,7 +7,7 @@ import os
 import pytest
 from typer.testing import CliRunner
 
-from agent.cli.main import app
+from samerack.cli.main import app
 from tests.docs import ROOT, Command, spans
 
 

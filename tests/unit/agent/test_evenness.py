@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.evenness import BusiestMember, TopicShare, busiest, topic_share
+from samerack.agent.evenness import BusiestMember, TopicShare, busiest, topic_share
 
 BOTH = {"m-1": ["a", "b"], "m-2": ["a", "b"]}
 

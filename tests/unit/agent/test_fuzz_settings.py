@@ -12,9 +12,9 @@ import yaml
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from common.errors import SettingsError
-from common.options import settings_from
-from common.settings import Settings, load, sections
+from samerack.common.errors import SettingsError
+from samerack.common.options import settings_from
+from samerack.common.settings import Settings, load, sections
 from tests.unit.agent.fuzzing import JSON, MANY, SECONDS, TEXT
 
 _NAMES: Final = sorted({name for model in sections().values() for name in model.model_fields} | {"x"})

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from agent.program import Agent
-from common.settings import load
+from samerack.agent.program import Agent
+from samerack.common.settings import load
 from tests.unit.agent.fuzzing import EXAMPLES_OF_A_PATH, JSON, MANY, SECONDS, TEXT
 from tests.unit.agent.measured import busy, publish
 from tests.unit.agent.traffic.test_exact import group, member

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from agent.group import MemberView, endangers, is_agent, topics_of, view_member
-from protocol.consumer import encode_assignment, encode_subscription
-from protocol.model import NO_PARTITIONS, Assignment, Subscription, from_pairs, to_pairs
+from samerack.agent.group import MemberView, endangers, is_agent, topics_of, view_member
+from samerack.protocol.consumer import encode_assignment, encode_subscription
+from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, from_pairs, to_pairs
 from tests.unit.agent.values import Described, group, member
 
 SUBSCRIPTION = Subscription(version=3, topics=("t",), rack="a")

@@ -10,8 +10,8 @@ import pytest
 from kafka import errors as kafka_errors
 from kafka.protocol.admin.groups import DescribeGroupsRequest
 
-from agent.group_poller import GroupPoller
-from agent.traffic.wire import Answer, Question
+from samerack.agent.group_poller import GroupPoller
+from samerack.agent.traffic.wire import Answer, Question
 
 
 class Brokers:

@@ -13,10 +13,10 @@ from confluent_kafka.admin import AdminClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.net.sasl import get_sasl_mechanism
 
-from agent.watch import open_admin
-from common.errors import SettingsError
-from common.identities import AWS_MSK_IAM, KEYS, identity
-from common.kafka_config import FOR_BOTH, KNOWN, MECHANISMS, for_kafka_python, for_librdkafka, nearest
+from samerack.agent.watch import open_admin
+from samerack.common.errors import SettingsError
+from samerack.common.identities import AWS_MSK_IAM, KEYS, identity
+from samerack.common.kafka_config import FOR_BOTH, KNOWN, MECHANISMS, for_kafka_python, for_librdkafka, nearest
 
 SAMPLES = {
     "bootstrap.servers": "127.0.0.1:9092",

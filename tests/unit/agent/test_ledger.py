@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from agent.ledger import Ledger
-from agent.report import PairCost
-from agent.traffic.board import TrafficBoard
-from agent.web_page import Cell, matrix
-from common import words
-from common.money import shipped
+from samerack.agent.ledger import Ledger
+from samerack.agent.report import PairCost
+from samerack.agent.traffic.board import TrafficBoard
+from samerack.agent.web_page import Cell, matrix
+from samerack.common import words
+from samerack.common.money import shipped
 from tests.unit.agent.measured import GB, A, B, busy, flow, group, publish, reports, snapshot
 
 PRICES = shipped("aws")

@@ -13,8 +13,8 @@ import pytest
 
 PROGRAM = """
 import logging, sys, structlog
-from agent import log
-from common.settings import Settings
+from samerack.agent import log
+from samerack.common.settings import Settings
 SECRETS = {{"sasl.password": 'pass"word', "sasl.oauthbearer.client.secret": "client-proof"}}
 log.configure(Settings(kafka={{"bootstrap.servers": "h:1", **SECRETS}}, log={{"level": {level!r}, "format": {form!r}}}))
 logger = structlog.get_logger("leader").bind(group="orders")
@@ -101,8 +101,8 @@ def test_a_terminal_gets_colours() -> None:
 
 THREADS = """
 import logging, threading, structlog
-from agent import log
-from common.settings import Settings
+from samerack.agent import log
+from samerack.common.settings import Settings
 log.configure(Settings(kafka={"bootstrap.servers": "h:1"}, log={"level": "debug", "format": "json"}))
 own, library = structlog.get_logger("leader"), logging.getLogger("kafka")
 def say(write):

@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from agent.supervisor.memory import Limit, anonymous_bytes, limits, overgrown, resident_bytes
+from samerack.agent.supervisor.memory import Limit, anonymous_bytes, limits, overgrown, resident_bytes
 
 MIB: Final = 1 << 20
 V2: Final = ("memory.max", "memory.current", "inactive_file")
@@ -100,9 +100,9 @@ _COMMAND: Final = """
 import os
 import sys
 from pathlib import Path
-from agent.cli.memory_bound import bounded
-from common.command_line import tell
-from common.errors import AgentError
+from samerack.cli.memory_bound import bounded
+from samerack.common.command_line import tell
+from samerack.common.errors import AgentError
 
 def command():
     if sys.argv[2] == "abort":
@@ -150,7 +150,7 @@ def test_the_console_script_bounds_what_runs_beside_an_agent(tmp_path: Path) -> 
     """Each command that loads much is bounded; the agent itself and probes are not."""
     program = (
         "import sys\n"
-        "from agent.cli import memory_bound, start\n"
+        "from samerack.cli import memory_bound, start\n"
         "memory_bound.bounded = lambda command: print('bounded')\n"
         "start.main()\n"
     )

@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from agent import costs, report
-from agent.baseline import own_share, seen_share
-from agent.events.model import Event
-from agent.traffic.model import Shares
-from common import money
-from common.errors import AgentError, SettingsError
-from common.money import SECONDS_PER_MONTH, price_table, shipped
-from common.settings import MoneySettings
+from samerack.agent import costs, report
+from samerack.agent.baseline import own_share, seen_share
+from samerack.agent.events.model import Event
+from samerack.agent.traffic.model import Shares
+from samerack.common import money
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.money import SECONDS_PER_MONTH, price_table, shipped
+from samerack.common.settings import MoneySettings
 from tests.unit.agent.measured import (
     GB,
     NEAR,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from assignors.consumer.registry import ASSIGNORS
+from samerack.assignors.consumer.registry import ASSIGNORS
 from tests.docs import ROOT, dead_links, named_tests, pages
 
 _CONFORMANCE = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from agent.metrics import GroupStatus
-from agent.program import Agent
-from common.errors import SettingsError
-from common.settings import load
+from samerack.agent.metrics import GroupStatus
+from samerack.agent.program import Agent
+from samerack.common.errors import SettingsError
+from samerack.common.settings import load
 
 
 def built(groups: tuple[str, ...]) -> Agent:
@@ -70,7 +70,7 @@ def test_sigterm_before_the_first_answer_ends_it_at_once() -> None:
     """An agent whose brokers did not answer its first request waited for them, and ended after 5.7 s."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
-        line = [sys.executable, "-m", "agent.cli.main", "run", "-g", "orders", "-b", address]
+        line = [sys.executable, "-m", "samerack.cli.main", "run", "-g", "orders", "-b", address]
         line += ["-s", "web.port=0", "-s", "log.format=json", "-s", "events.path="]
         with subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as agent:
             silent.settimeout(60)

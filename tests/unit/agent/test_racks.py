@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent.racks import Hosts, MemberRack, client_id_of, member_rack, rack_warnings
-from common.settings import RackSettings
-from protocol.model import Subscription
+from samerack.agent.racks import Hosts, MemberRack, client_id_of, member_rack, rack_warnings
+from samerack.common.settings import RackSettings
+from samerack.protocol.model import Subscription
 
 SETTINGS = RackSettings(
     client_ids={"orders-a-*": "rack-a", "orders-*": "rack-b", "pod-[0-9]": "rack-c"},

@@ -7,12 +7,12 @@ import ssl
 import pytest
 from kafka import errors as kafka_errors
 
-from agent.errors import CoordinatorMovesError, NotAllowedError, RefusedError
-from agent.refusals import MOST_SECONDS, NotAcceptedError, explained, is_refusal, next_pause, refusal
-from common.bearer import TokenError
-from common.errors import AgentError
-from common.identities import AwsIdentity
-from common.tokens import tokens
+from samerack.agent.errors import CoordinatorMovesError, NotAllowedError, RefusedError
+from samerack.agent.refusals import MOST_SECONDS, NotAcceptedError, explained, is_refusal, next_pause, refusal
+from samerack.common.bearer import TokenError
+from samerack.common.errors import AgentError
+from samerack.common.identities import AwsIdentity
+from samerack.common.tokens import tokens
 
 CONFIG = {"sasl_mechanism": "PLAIN"}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.metrics import GroupStatus, Metrics
+from samerack.agent.metrics import GroupStatus, Metrics
 
 
 @pytest.mark.parametrize(("role", "first"), [("fenced", False), ("outside", False), ("following", True)])

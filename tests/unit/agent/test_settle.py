@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from agent.cluster import (
+from samerack.agent.cluster import (
     NO_LEADER,
     Change,
     ClusterView,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.cluster import ClusterView, PartitionView, Rack, Settling, SettlingTimes, settle
+from samerack.agent.cluster import ClusterView, PartitionView, Rack, Settling, SettlingTimes, settle
 from tests.unit.agent.values import UNKNOWN, UNSET
 
 TIMES = SettlingTimes(change=1.0, leader=10.0)

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from agent import costs, findings
-from agent.cluster import NoRack
-from agent.findings import Code, Finding, Verdict
-from agent.traffic.model import Family, Gap, GroupKind, Shares, TrafficSnapshot
-from agent.verify import Evidence, verdict
-from agent.verify_racks import rack_names
-from common.errors import AgentError
-from common.money import shipped
-from common.settings import LeadingSettings
+from samerack.agent import costs, findings
+from samerack.agent.cluster import NoRack
+from samerack.agent.findings import Code, Finding, Verdict
+from samerack.agent.traffic.model import Family, Gap, GroupKind, Shares, TrafficSnapshot
+from samerack.agent.verify import Evidence, verdict
+from samerack.agent.verify_racks import rack_names
+from samerack.common.errors import AgentError
+from samerack.common.money import shipped
+from samerack.common.settings import LeadingSettings
 from tests.unit.agent.measured import GB, NEAR, RANGE, ROTATED, SPREAD, A, B, C, flow, group, problem, snapshot
 
 SOUND = Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, optimal_by="bytes", random=2 / 3)

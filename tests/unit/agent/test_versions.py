@@ -8,8 +8,8 @@ import pytest
 from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, BrokerVersionData
 from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
-from agent.coordination import JOIN_VERSION, SYNC_VERSION
-from agent.versions import FEATURES, FLOOR, TESTED, Feature, Ranges, versions_of
+from samerack.agent.coordination import JOIN_VERSION, SYNC_VERSION
+from samerack.agent.versions import FEATURES, FLOOR, TESTED, Feature, Ranges, versions_of
 from tests.docs import ROOT
 
 Release: TypeAlias = tuple[int, ...]

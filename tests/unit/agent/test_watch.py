@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from structlog.testing import capture_logs
 
-from agent import watch
-from agent.cluster import ClusterView, SettlingTimes
-from agent.errors import RefusedError
-from agent.watch import ClusterWatch
-from common.errors import AgentError
+from samerack.agent import watch
+from samerack.agent.cluster import ClusterView, SettlingTimes
+from samerack.agent.errors import RefusedError
+from samerack.agent.watch import ClusterWatch
+from samerack.common.errors import AgentError
 from tests.unit.agent.values import RACKS, UNSET, cluster, look, partition
 
 Look = Callable[[Any, Collection[str]], ClusterView]

@@ -8,10 +8,10 @@ from functools import partial
 
 import pytest
 
-from agent.cluster import SettlingTimes
-from agent.metrics import Metrics
-from agent.watch import ClusterWatch, open_admin
-from common.errors import AgentError
+from samerack.agent.cluster import SettlingTimes
+from samerack.agent.metrics import Metrics
+from samerack.agent.watch import ClusterWatch, open_admin
+from samerack.common.errors import AgentError
 
 
 class Paced(ClusterWatch):

@@ -13,9 +13,9 @@ from urllib.request import urlopen
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from agent.metrics import Metrics
-from agent.web import CONTENT_TYPE, WebServer, application
-from common.errors import AgentError
+from samerack.agent.metrics import Metrics
+from samerack.agent.web import CONTENT_TYPE, WebServer, application
+from samerack.common.errors import AgentError
 
 Check = Callable[[], dict[str, str]]
 

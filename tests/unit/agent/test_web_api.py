@@ -12,14 +12,14 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from agent import findings, host_racks, report, web_api, web_page
-from agent.cli import asking
-from agent.metrics import GroupStatus, Metrics
-from agent.racks import MemberRack
-from agent.web import WebServer, application
-from common.errors import AgentError
-from common.fetching import address as where_it_answers
-from common.settings import WebSettings
+from samerack.agent import findings, host_racks, report, web_api, web_page
+from samerack.agent.metrics import GroupStatus, Metrics
+from samerack.agent.racks import MemberRack
+from samerack.agent.web import WebServer, application
+from samerack.cli import asking
+from samerack.common.errors import AgentError
+from samerack.common.fetching import address as where_it_answers
+from samerack.common.settings import WebSettings
 from tests.unit.agent.measured import busy, busy_events, reports
 
 NAMED_BADLY = "reports <b>&amp;</b>"

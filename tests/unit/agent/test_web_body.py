@@ -17,12 +17,12 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from agent import web, web_takeover
-from agent.metrics import Metrics
-from agent.traffic import web as traffic_web
-from agent.traffic.groups import ObservedMember
-from agent.web import WebServer, application
-from agent.web_body import BodyReader, RequestError
+from samerack.agent import web, web_takeover
+from samerack.agent.metrics import Metrics
+from samerack.agent.traffic import web as traffic_web
+from samerack.agent.traffic.groups import ObservedMember
+from samerack.agent.web import WebServer, application
+from samerack.agent.web_body import BodyReader, RequestError
 from tests.unit.agent.test_web_takeover import Leader
 from tests.unit.agent.traffic.test_exact import member
 

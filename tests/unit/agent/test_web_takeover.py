@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from agent import web_takeover
-from agent.cli import lead
-from agent.leading.progress import Did, Gain, Outcome, Progress, from_json, to_json
-from agent.metrics import Metrics
-from agent.web import WebServer, application
-from common.errors import AgentError
+from samerack.agent import web_takeover
+from samerack.agent.leading.progress import Did, Gain, Outcome, Progress, from_json, to_json
+from samerack.agent.metrics import Metrics
+from samerack.agent.web import WebServer, application
+from samerack.cli import lead
+from samerack.common.errors import AgentError
 
 GAIN = Gain(
     members=3,

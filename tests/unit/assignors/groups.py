@@ -9,8 +9,8 @@ from enum import Enum
 import numpy as np
 from hypothesis import strategies as st
 
-from assignors.build import MemberInput, build_problem
-from assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.model import NOBODY, BoolArray, Int32Array, Int64Array, Problem
 
 RACKS = ("a", "b", "c")
 

@@ -8,8 +8,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.balance import Spread, least_unequal
-from assignors.model import BoolArray, Int64Array
+from samerack.assignors.balance import Spread, least_unequal
+from samerack.assignors.model import BoolArray, Int64Array
 
 
 @st.composite

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from assignors.build import MemberInput, build_problem
-from assignors.check import check
-from assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
-from assignors.model import NOBODY, AssignmentError, Problem
-from assignors.transfer import transferring, withhold
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.check import check
+from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
+from samerack.assignors.model import NOBODY, AssignmentError, Problem
+from samerack.assignors.transfer import transferring, withhold
 from tests.unit.assignors import groups
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from assignors.build import MemberInput, build_problem
-from assignors.consumer.optimal import DEFAULTS, Options, assign
-from assignors.consumer.registry import ASSIGNORS
-from assignors.evaluate import evaluate
-from assignors.model import Int32Array, Int64Array, Problem
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.consumer.optimal import DEFAULTS, Options, assign
+from samerack.assignors.consumer.registry import ASSIGNORS
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import Int32Array, Int64Array, Problem
 from tests.unit.assignors import groups
 from tests.unit.assignors.groups import RackConfig
 

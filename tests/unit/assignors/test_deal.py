@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignors import deal
+from samerack.assignors import deal
 
 
 @pytest.mark.parametrize("tile", [1, 4, deal._TILE])

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from assignors import balance
-from assignors.consumer.optimal import assign
-from assignors.evaluate import evaluate
-from assignors.model import NOBODY, Cost, Problem
+from samerack.assignors import balance
+from samerack.assignors.consumer.optimal import assign
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import NOBODY, Cost, Problem
 from tests.unit.assignors import groups
 
 

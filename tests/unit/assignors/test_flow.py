@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.arrays import dense_rank, first_of_each, ranges, stable_order
-from assignors.flow import Claims, Seats, Units, place
-from assignors.model import AssignmentError, Int32Array
+from samerack.assignors.arrays import dense_rank, first_of_each, ranges, stable_order
+from samerack.assignors.flow import Claims, Seats, Units, place
+from samerack.assignors.model import AssignmentError, Int32Array
 
 SEATS = 4
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.build import MemberInput, build_problem
-from assignors.check import check
-from assignors.consumer.optimal import Options, assign
-from assignors.evaluate import evaluate
-from assignors.model import NOBODY, Cost, Problem
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.check import check
+from samerack.assignors.consumer.optimal import Options, assign
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import NOBODY, Cost, Problem
 from tests.unit.assignors import groups
 from tests.unit.assignors.groups import RackConfig
 

@@ -6,10 +6,10 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from assignors.build import MemberInput, build_problem
-from assignors.consumer.optimal import assign
-from assignors.evaluate import evaluate
-from assignors.model import NOBODY, Cost, Problem
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.consumer.optimal import assign
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import NOBODY, Cost, Problem
 from tests.unit.assignors import groups
 
 RACKS = ("a", "b", "c", "d")

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.build import MemberInput, build_problem
-from assignors.check import check
-from assignors.consumer.optimal import assign
-from assignors.evaluate import cross_rack_mask, evaluate
-from assignors.model import NOBODY, AssignmentError, Int32Array, Problem
-from assignors.transfer import transferring, withhold
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.check import check
+from samerack.assignors.consumer.optimal import assign
+from samerack.assignors.evaluate import cross_rack_mask, evaluate
+from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Problem
+from samerack.assignors.transfer import transferring, withhold
 from tests.unit.assignors import groups
 
 

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from agent.cli.assign_json import answer_of, parse, solve
-from assignors.build import MemberInput, build_problem
-from assignors.check import check
-from assignors.consumer.order import member_order
-from assignors.consumer.range import assign
-from assignors.model import NOBODY, Problem
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.check import check
+from samerack.assignors.consumer.order import member_order
+from samerack.assignors.consumer.range import assign
+from samerack.assignors.model import NOBODY, Problem
+from samerack.offline.assign_json import answer_of, parse, solve
 from tests.unit.assignors import groups
 from tests.unit.assignors.groups import RackConfig
 

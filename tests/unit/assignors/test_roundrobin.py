@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 
-from agent.cli.assign_json import answer_of, parse, solve
-from assignors.build import MemberInput, build_problem
-from assignors.check import check
-from assignors.consumer.roundrobin import assign
-from assignors.model import NOBODY, Problem
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.check import check
+from samerack.assignors.consumer.roundrobin import assign
+from samerack.assignors.model import NOBODY, Problem
+from samerack.offline.assign_json import answer_of, parse, solve
 from tests.unit.assignors import groups
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden" / "consumer.jsonl"

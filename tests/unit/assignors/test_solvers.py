@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors import solvers
-from assignors.model import AssignmentError, Int64Array
-from assignors.solvers import Network, residual_closure, solve
+from samerack.assignors import solvers
+from samerack.assignors.model import AssignmentError, Int64Array
+from samerack.assignors.solvers import Network, residual_closure, solve
 
 
 def network(supply: list[int], arcs: list[tuple[int, int, int, list[int]]]) -> Network:

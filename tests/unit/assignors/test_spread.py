@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.consumer.optimal import Options, assign
-from assignors.evaluate import evaluate
-from assignors.model import NOBODY, Int32Array, Problem
+from samerack.assignors.consumer.optimal import Options, assign
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import NOBODY, Int32Array, Problem
 from tests.unit.assignors import groups
 from tests.unit.assignors.groups import RackConfig
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 import yaml
 
-from common.identities import identity
-from common.kafka_config import for_kafka_python, for_librdkafka
-from common.settings import load
+from samerack.common.identities import identity
+from samerack.common.kafka_config import for_kafka_python, for_librdkafka
+from samerack.common.settings import load
 from tests.docs import ROOT
 
 PAGE = (ROOT / "docs" / "clouds.md").read_text(encoding="utf-8")

@@ -11,7 +11,7 @@ from email.utils import formatdate, parsedate_to_datetime
 
 import pytest
 
-from common.fetching import NoAnswerError, ask
+from samerack.common.fetching import NoAnswerError, ask
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from common.errors import SettingsError
-from common.identities import (
+from samerack.common.errors import SettingsError
+from samerack.common.identities import (
     AwsIdentity,
     AzureManagedIdentity,
     AzureWorkloadIdentity,

@@ -7,7 +7,7 @@ import json
 import pytest
 from pydantic import ValidationError
 
-from common.records import SCHEMA, GroupState, TrafficSample, encode
+from samerack.common.records import SCHEMA, GroupState, TrafficSample, encode
 from tests.records import SAMPLE, STATE
 
 

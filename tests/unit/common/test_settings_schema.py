@@ -7,8 +7,8 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
-from agent.cli.main import app
-from common.settings.schema import json_schema
+from samerack.cli.main import app
+from samerack.common.settings.schema import json_schema
 
 _WHOLE = {
     "kafka": {"bootstrap.servers": ["a:9092", "b:9092"], "socket.keepalive.enable": True, "metadata.max.age.ms": 1000},

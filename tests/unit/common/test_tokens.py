@@ -13,10 +13,10 @@ from typing import ClassVar
 
 import pytest
 
-from common import client_credentials
-from common.bearer import Token, TokenError
-from common.identities import ClientCredentials
-from common.tokens import Tokens
+from samerack.common import client_credentials
+from samerack.common.bearer import Token, TokenError
+from samerack.common.identities import ClientCredentials
+from samerack.common.tokens import Tokens
 
 SECRET = "se cret/%"  # noqa: S105 - of this test
 
@@ -64,7 +64,7 @@ def provider_at(endpoint: str) -> Tokens:
 def test_a_token_is_kept_while_it_is_fresh(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A token is reused for three quarters of its lifetime; credentials are encoded as in RFC 6749."""
     now = [1000.0]
-    monkeypatch.setattr("common.tokens.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("samerack.common.tokens.time.monotonic", lambda: now[0])
     Endpoint.answers = [
         (200, {"access_token": "first", "expires_in": 100}),
         (200, {"access_token": "second", "expires_in": 100}),
@@ -88,7 +88,7 @@ def test_a_token_may_say_itself_when_it_ends(endpoint: str) -> None:
 def test_an_old_token_does_until_its_end(endpoint: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """While the endpoint fails, the token is used until its end; after that the failure is raised."""
     now = [1000.0]
-    monkeypatch.setattr("common.tokens.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("samerack.common.tokens.time.monotonic", lambda: now[0])
     Endpoint.answers = [(200, {"access_token": "first", "expires_in": 100}), (500, {})]
     provider = provider_at(endpoint)
     provider.token()
@@ -130,7 +130,7 @@ def test_nobody_at_the_endpoint() -> None:
 def test_librdkafka_gets_the_same_token(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both clients get one token; librdkafka also gets its end in wall-clock time, the principal and extensions."""
     now = [1000.0]
-    monkeypatch.setattr("common.tokens.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("samerack.common.tokens.time.monotonic", lambda: now[0])
     made = iter("abc")
     provider = Tokens(lambda: Token(text=next(made), seconds=100, principal="role"), extensions={"pool": "b"})
     before = time.time()
@@ -147,7 +147,7 @@ def test_librdkafka_gets_the_same_token(monkeypatch: pytest.MonkeyPatch) -> None
 def test_nobody_waits_while_a_token_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     """Other threads use the old token while one thread fetches the next."""
     now = [1000.0]
-    monkeypatch.setattr("common.tokens.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("samerack.common.tokens.time.monotonic", lambda: now[0])
     asked, answer = threading.Event(), threading.Event()
     texts = iter("ab")
 

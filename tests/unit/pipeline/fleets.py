@@ -6,7 +6,7 @@ from random import Random
 
 from hypothesis import strategies as st
 
-from common.records import UNKNOWN, GroupState, MemberState, TopicState
+from samerack.common.records import UNKNOWN, GroupState, MemberState, TopicState
 
 RACKS = ("rack-a", "rack-b", "rack-c", "rack-d")
 

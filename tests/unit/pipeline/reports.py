@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from common.money import shipped
-from pipeline.report import model
+from samerack.common.money import shipped
+from samerack.pipeline.report import model
 
 _FIRST = date(2026, 11, 1)
 _BEGIN = datetime(2026, 11, 1, tzinfo=UTC)

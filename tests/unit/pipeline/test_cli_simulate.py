@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from agent.cli.main import app
-from common.errors import AgentError
-from common.records import GroupState, TrafficSample
-from pipeline import simulate_sinks
-from pipeline.cli import simulate as simulate_command
-from pipeline.simulate import Kind, Message, messages
-from pipeline.simulate_cast import DAY, START, Fleet
+from samerack.cli.main import app
+from samerack.common.errors import AgentError
+from samerack.common.records import GroupState, TrafficSample
+from samerack.pipeline import simulate_sinks
+from samerack.pipeline.cli import simulate as simulate_command
+from samerack.pipeline.simulate import Kind, Message, messages
+from samerack.pipeline.simulate_cast import DAY, START, Fleet
 
 SMALL = ("--groups", "3", "--days", "0.01")
 

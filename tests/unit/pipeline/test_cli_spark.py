@@ -9,8 +9,8 @@ from zipfile import ZipFile
 import pytest
 from typer.testing import CliRunner
 
-from pipeline.cli import spark
-from pipeline.job import app
+from samerack.pipeline.cli import spark
+from samerack.pipeline.job import app
 
 
 @pytest.mark.parametrize("command", ["stream", "maintain"])
@@ -28,8 +28,10 @@ def test_the_package_holds_the_pipeline_and_what_it_stands_on(tmp_path: Path) ->
     done = CliRunner().invoke(app, ["package", str(folder), "--json"])
     files = json.loads(done.stdout)
     held = ZipFile(files["zip"]).namelist()
-    assert {name.partition("/")[0] for name in held} == {"assignors", "common", "pipeline"}
-    assert {"pipeline/job.py", "pipeline/jars/jars.lock", "common/prices/aws.yaml"} <= set(held)
+    assert {name.split("/")[1] for name in held} == {"__init__.py", "assignors", "common", "pipeline"}
+    assert {
+        f"samerack/{name}" for name in ("pipeline/job.py", "pipeline/jars/jars.lock", "common/prices/aws.yaml")
+    } <= set(held)
     assert not [name for name in held if "__pycache__" in name]
     assert (folder / "samerack_pipeline.py").read_text().endswith("main()\n")
     assert len(files["jars"]) == 11

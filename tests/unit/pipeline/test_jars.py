@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import SettingsError
-from pipeline import jars
+from samerack.common.errors import SettingsError
+from samerack.pipeline import jars
 
 
 def test_the_lock_has_the_jars_that_maven_is_asked_for() -> None:

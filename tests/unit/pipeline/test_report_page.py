@@ -7,8 +7,8 @@ from html.parser import HTMLParser
 
 import pytest
 
-from pipeline.report.model import Pair, to_json
-from pipeline.report.page import heat_map, page
+from samerack.pipeline.report.model import Pair, to_json
+from samerack.pipeline.report.page import heat_map, page
 from tests.unit.pipeline.reports import empty, report, unjudged
 
 _VOID = {"meta", "link", "br"}

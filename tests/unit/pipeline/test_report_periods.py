@@ -7,8 +7,8 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 from typer.testing import CliRunner
 
-from agent.cli.main import app
-from pipeline.report.trends import spans, whole
+from samerack.cli.main import app
+from samerack.pipeline.report.trends import spans, whole
 
 _FIRST = date(2026, 11, 1)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from common.errors import SettingsError
-from common.settings import load
+from samerack.common.errors import SettingsError
+from samerack.common.settings import load
 
 
 @pytest.mark.parametrize(

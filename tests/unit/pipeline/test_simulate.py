@@ -10,12 +10,12 @@ from itertools import islice, pairwise
 import pytest
 from pydantic import ValidationError
 
-from common.errors import SettingsError
-from common.records import UNKNOWN, GroupState, TrafficSample, encode
-from pipeline.problem import group_of, present
-from pipeline.simulate import Message, messages
-from pipeline.simulate_cast import START, Fleet, cast_of, rack_names
-from pipeline.simulate_faults import SORTS, Faults, with_faults
+from samerack.common.errors import SettingsError
+from samerack.common.records import UNKNOWN, GroupState, TrafficSample, encode
+from samerack.pipeline.problem import group_of, present
+from samerack.pipeline.simulate import Message, messages
+from samerack.pipeline.simulate_cast import START, Fleet, cast_of, rack_names
+from samerack.pipeline.simulate_faults import SORTS, Faults, with_faults
 
 FLEET = Fleet(groups=40, clusters=3, days=2, step_seconds=7200, state_seconds=7200, seed=11)
 RECORDS: dict[str, type[TrafficSample | GroupState]] = {"sample": TrafficSample, "state": GroupState}

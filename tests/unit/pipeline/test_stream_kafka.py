@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from common.errors import AgentError, SettingsError
-from pipeline import stream_kafka
-from pipeline.stream_kafka import check_topics, source_options, without_secrets
+from samerack.common.errors import AgentError, SettingsError
+from samerack.pipeline import stream_kafka
+from samerack.pipeline.stream_kafka import check_topics, source_options, without_secrets
 
 
 def test_a_secured_connection_is_told_in_javas_names(tmp_path: Path) -> None:

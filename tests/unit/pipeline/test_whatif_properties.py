@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.consumer import range as range_assignor
-from assignors.model import AssignmentError
-from common.records import GroupState, MemberState, TopicState
-from pipeline import whatif_worlds as worlds
-from pipeline.problem import Group, StateError, crossing, group_of, optimal, own, present
-from pipeline.whatif_group import COPIES, LEAD, NEAR, NEAR_LEAD, OPTIMAL, PRESENT, SKEW, Questions, outcomes
+from samerack.assignors.consumer import range as range_assignor
+from samerack.assignors.model import AssignmentError
+from samerack.common.records import GroupState, MemberState, TopicState
+from samerack.pipeline import whatif_worlds as worlds
+from samerack.pipeline.problem import Group, StateError, crossing, group_of, optimal, own, present
+from samerack.pipeline.whatif_group import COPIES, LEAD, NEAR, NEAR_LEAD, OPTIMAL, PRESENT, SKEW, Questions, outcomes
 from tests.records import STATE
 from tests.unit.pipeline.fleets import shuffled, states
 

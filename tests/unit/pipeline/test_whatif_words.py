@@ -10,11 +10,11 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from agent.cli.main import app
-from common.money import shipped
-from pipeline.whatif_group import COPIES, LEAD, MOVE, NEAR, NEAR_LEAD, SKEW, Questions
-from pipeline.whatif_show import Answer, Failure, KindOfChange, Totals, show, to_json
-from pipeline.whatif_words import Change, cure, title, why
+from samerack.cli.main import app
+from samerack.common.money import shipped
+from samerack.pipeline.whatif_group import COPIES, LEAD, MOVE, NEAR, NEAR_LEAD, SKEW, Questions
+from samerack.pipeline.whatif_show import Answer, Failure, KindOfChange, Totals, show, to_json
+from samerack.pipeline.whatif_words import Change, cure, title, why
 
 CHANGE = Change(
     scenario=LEAD,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from protocol.model import Assignment, Subscription, from_pairs
+from samerack.protocol.model import Assignment, Subscription, from_pairs
 
 INT32 = st.integers(-(2**31), 2**31 - 1)
 NAMES = st.one_of(

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.consumer import encode_assignment, encode_assignments
-from protocol.errors import ProtocolError
-from protocol.model import Assignment, Int32Array, from_pairs
+from samerack.protocol.consumer import encode_assignment, encode_assignments
+from samerack.protocol.errors import ProtocolError
+from samerack.protocol.model import Assignment, Int32Array, from_pairs
 from tests.unit.protocol.strategies import NAMES, USER_DATA, VERSIONS
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
-from protocol.errors import NOT_IN_BYTES, ProtocolError
-from protocol.model import NO_PARTITIONS, Assignment, Subscription, from_flat, from_pairs, to_pairs
+from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from samerack.protocol.errors import NOT_IN_BYTES, ProtocolError
+from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, from_flat, from_pairs, to_pairs
 from tests.unit.protocol.strategies import ASSIGNMENTS, SUBSCRIPTIONS
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
-from protocol.model import Assignment, Subscription, from_pairs, to_pairs
-from protocol.sticky import decode_cooperative_sticky, decode_sticky, encode_cooperative_sticky, encode_sticky
+from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from samerack.protocol.model import Assignment, Subscription, from_pairs, to_pairs
+from samerack.protocol.sticky import decode_cooperative_sticky, decode_sticky, encode_cooperative_sticky, encode_sticky
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
-from protocol.errors import ProtocolError
-from protocol.sticky import decode_cooperative_sticky, decode_sticky, encode_sticky
+from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from samerack.protocol.errors import ProtocolError
+from samerack.protocol.sticky import decode_cooperative_sticky, decode_sticky, encode_sticky
 from tests.unit.protocol.strategies import ASSIGNMENTS, PARTITIONS, SUBSCRIPTIONS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from protocol.model import Assignment, Subscription
+    from samerack.protocol.model import Assignment, Subscription
 
 MESSAGES = st.one_of(
     SUBSCRIPTIONS.map(encode_subscription),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from protocol.errors import ProtocolError
-from protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs, to_pairs
+from samerack.protocol.errors import ProtocolError
+from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs, to_pairs
 from tests.unit.protocol.strategies import pairs
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 from hypothesis import given, settings
 from kio.serial import entity_reader, entity_writer
 
-from protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
-from protocol.model import Assignment, Subscription, TopicPartitions, from_pairs, to_pairs
-from protocol.sticky import decode_sticky, encode_sticky
+from samerack.protocol.consumer import decode_assignment, decode_subscription, encode_assignment, encode_subscription
+from samerack.protocol.model import Assignment, Subscription, TopicPartitions, from_pairs, to_pairs
+from samerack.protocol.sticky import decode_sticky, encode_sticky
 from tests.unit.protocol.strategies import ASSIGNMENTS, INT32, SUBSCRIPTIONS, pairs
 
 with warnings.catch_warnings():

@@ -7,9 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from protocol.streams_assignment import decode_assignment_info, encode_assignment_info
-from protocol.streams_model import NEVER, AssignmentInfo, Pairs, StreamsTask, SubscriptionInfo
-from protocol.streams_subscription import decode_subscription_info, encode_subscription_info
+from samerack.protocol.streams_assignment import decode_assignment_info, encode_assignment_info
+from samerack.protocol.streams_model import NEVER, AssignmentInfo, Pairs, StreamsTask, SubscriptionInfo
+from samerack.protocol.streams_subscription import decode_subscription_info, encode_subscription_info
 from tests.unit.protocol.test_golden import golden
 
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protocol.errors import ProtocolError
-from protocol.java import computed_order, put_order, string_hash
-from protocol.streams_assignment import decode_assignment_info, encode_assignment_info
-from protocol.streams_model import (
+from samerack.protocol.errors import ProtocolError
+from samerack.protocol.java import computed_order, put_order, string_hash
+from samerack.protocol.streams_assignment import decode_assignment_info, encode_assignment_info
+from samerack.protocol.streams_model import (
     LATEST_OFFSET,
     UNKNOWN_OFFSET_SUM,
     UNKNOWN_VERSION,
@@ -20,7 +20,7 @@ from protocol.streams_model import (
     StreamsTask,
     SubscriptionInfo,
 )
-from protocol.streams_subscription import decode_subscription_info, encode_subscription_info
+from samerack.protocol.streams_subscription import decode_subscription_info, encode_subscription_info
 from tests.unit.protocol.strategies import INT32, NAMES
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ def _gone(pid: int) -> bool:
     return False
 
 
-def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+def test_a_child_ends_when_its_parent_is_killed() -> None:
     """After kill -9 of the program that started it, a child ends, even if an ended thread had started it."""
     program = """
 import subprocess, sys, threading, time
@@ -38,7 +38,7 @@ thread.start()
 thread.join()
 time.sleep(60)
 """
-    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, cwd=tmp_path) as parent:
+    with subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         time.sleep(0.2)

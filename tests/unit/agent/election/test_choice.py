@@ -7,9 +7,9 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.election.choice import choose, racks_by_address
-from agent.election.model import Advertisement, Verdict, decode_presence, decode_verdict, encode, lead, observe
-from agent.election.places import ROOM
+from samerack.agent.election.choice import choose, racks_by_address
+from samerack.agent.election.model import Advertisement, Verdict, decode_presence, decode_verdict, encode, lead, observe
+from samerack.agent.election.places import ROOM
 
 ORDERS, PAYMENTS = lead("orders"), lead("payments")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.election.choice import choose
-from agent.election.counting import EVERYTHING, NOTHING, Claim, Claims
-from agent.election.model import Advertisement, Told, Verdict, lead, observe
+from samerack.agent.election.choice import choose
+from samerack.agent.election.counting import EVERYTHING, NOTHING, Claim, Claims
+from samerack.agent.election.model import Advertisement, Told, Verdict, lead, observe
 
 GROUPS = ("orders", "orders-eu", "payments", "reports")
 DUTIES = (lead("orders"), lead("payments"), observe("*"), observe("orders*"), observe("pay*"))

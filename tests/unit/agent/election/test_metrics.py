@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry
 
-from agent.election.election import Election
-from agent.election.metrics import ElectionCollector
-from agent.election.model import Advertisement, Verdict, lead, observe
-from common.settings import load
+from samerack.agent.election.election import Election
+from samerack.agent.election.metrics import ElectionCollector
+from samerack.agent.election.model import Advertisement, Verdict, lead, observe
+from samerack.common.settings import load
 
 SETTINGS = load(flags={"kafka": {"bootstrap.servers": "127.0.0.1:1"}}, environment={})
 

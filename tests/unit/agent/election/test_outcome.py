@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from agent.election.asking import DescribedAgent, DescribedAgents
-from agent.election.model import Advertisement, Verdict, encode, lead, observe
-from agent.election.outcome import Outcome
-from agent.election.registry import Registry
+from samerack.agent.election.asking import DescribedAgent, DescribedAgents
+from samerack.agent.election.model import Advertisement, Verdict, encode, lead, observe
+from samerack.agent.election.outcome import Outcome
+from samerack.agent.election.registry import Registry
 
 OUTSIDE = "samerack-waiting-00"
 ACTIVE = Verdict(term=3, agents=2, active=frozenset({observe("*")}), counting=frozenset({observe("*")}))

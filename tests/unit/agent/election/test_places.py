@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.election.asking import DescribedAgent, DescribedAgents
-from agent.election.choice import choose
-from agent.election.model import Advertisement, encode, lead, observe
-from agent.election.places import (
+from samerack.agent.election.asking import DescribedAgent, DescribedAgents
+from samerack.agent.election.choice import choose
+from samerack.agent.election.model import Advertisement, encode, lead, observe
+from samerack.agent.election.places import (
     CANDIDATES,
     ROOM,
     WAITING_GROUPS,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from agent.election.asking import DescribedAgent, DescribedAgents
-from agent.election.model import Advertisement, Verdict, encode
-from agent.election.registry import KEPT_SECONDS, Registry
+from samerack.agent.election.asking import DescribedAgent, DescribedAgents
+from samerack.agent.election.model import Advertisement, Verdict, encode
+from samerack.agent.election.registry import KEPT_SECONDS, Registry
 
 A, B = "samerack-waiting-00", "samerack-waiting-01"
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.events.cause import (
+from samerack.agent.events.cause import (
     GroupSnapshot,
     Known,
     MemberSeen,
@@ -20,7 +20,7 @@ from agent.events.cause import (
     pause,
     release,
 )
-from agent.events.model import Cause
+from samerack.agent.events.model import Cause
 
 T = frozenset({"t"})
 A, B = frozenset({"a"}), frozenset({"b"})

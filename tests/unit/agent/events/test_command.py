@@ -13,17 +13,17 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from agent import web_api
-from agent.cli.events import local, moment
-from agent.cli.main import app
-from agent.events import EventLog
-from agent.events.place import path_of
-from agent.events.store import Store
-from agent.events.words import figures, happened, reason
-from agent.metrics import Metrics
-from agent.web import WebServer, application
-from common.errors import SettingsError
-from common.settings import Settings
+from samerack.agent import web_api
+from samerack.agent.events import EventLog
+from samerack.agent.events.place import path_of
+from samerack.agent.events.store import Store
+from samerack.agent.events.words import figures, happened, reason
+from samerack.agent.metrics import Metrics
+from samerack.agent.web import WebServer, application
+from samerack.cli.events import local, moment
+from samerack.cli.main import app
+from samerack.common.errors import SettingsError
+from samerack.common.settings import Settings
 from tests.docs import Command, blocks
 from tests.unit.agent.measured import busy, reports
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.events.group_snapshots import clients_of, of_plan, of_traffic, of_view, share_of
-from agent.group import GroupView, MemberView
-from agent.racks import client_id_of
-from agent.traffic.model import PartitionTraffic
-from protocol.model import Subscription, from_pairs
+from samerack.agent.events.group_snapshots import clients_of, of_plan, of_traffic, of_view, share_of
+from samerack.agent.group import GroupView, MemberView
+from samerack.agent.racks import client_id_of
+from samerack.agent.traffic.model import PartitionTraffic
+from samerack.protocol.model import Subscription, from_pairs
 from tests.unit.agent.measured import A, B, group, member, problem
 
 COUNTS = {"clicks": 3}

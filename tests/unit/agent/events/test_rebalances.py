@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from agent.events import Event, EventLog
-from agent.events.rebalance_tracker import RebalanceTracker
-from agent.events.rebalances import Plan, Rebalances
+from samerack.agent.events import Event, EventLog
+from samerack.agent.events.rebalance_tracker import RebalanceTracker
+from samerack.agent.events.rebalances import Plan, Rebalances
 from tests.unit.agent.events.test_cause import TWO, picture, seen
 
 ONE = picture(seen("a", 0, 1, 2, 3))

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from agent.events import Event, EventLog
-from agent.events.event_writer import EventWriter
-from agent.events.metrics import EventMetrics
-from agent.events.mounts import network_file_system
-from agent.events.store import STEPS, CorruptError, Store, StoreError, read
+from samerack.agent.events import Event, EventLog
+from samerack.agent.events.event_writer import EventWriter
+from samerack.agent.events.metrics import EventMetrics
+from samerack.agent.events.mounts import network_file_system
+from samerack.agent.events.store import STEPS, CorruptError, Store, StoreError, read
 
 DAYS = 30.0
 _MOUNTS = """21 1 0:20 / / rw,relatime - overlay overlay rw
@@ -226,8 +226,8 @@ def test_a_locked_file_is_waited_for(path: Path) -> None:
 _WRITER = """
 import sys, time
 from pathlib import Path
-from agent.events.model import Event
-from agent.events.store import Store
+from samerack.agent.events.model import Event
+from samerack.agent.events.store import Store
 store = Store(Path(sys.argv[1]), most=100_000, days=30)
 for number in range(100_000):
     store.add([Event(at=time.time(), group="orders", kind="rebalance", generation=number)])
@@ -257,11 +257,11 @@ _FULL = """
 import json, resource, sys
 from pathlib import Path
 from prometheus_client import CollectorRegistry
-from agent.events import EventLog
-from agent.events.event_writer import EventWriter
-from agent.events.metrics import EventMetrics
-from agent.events.mounts import network_file_system
-from agent.events.store import read
+from samerack.agent.events import EventLog
+from samerack.agent.events.event_writer import EventWriter
+from samerack.agent.events.metrics import EventMetrics
+from samerack.agent.events.mounts import network_file_system
+from samerack.agent.events.store import read
 import time
 path = Path(sys.argv[1])
 events = EventLog()
@@ -313,7 +313,7 @@ def test_a_network_file_system_is_told_from_a_local_one(tmp_path: Path, place: s
 
 def test_events_are_not_kept_on_a_network_file_system(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A network file system is refused: SQLite's locks and shared memory do not work there."""
-    monkeypatch.setattr("agent.events.store.network_file_system", lambda _path: "nfs4 at /mnt/shared")
+    monkeypatch.setattr("samerack.agent.events.store.network_file_system", lambda _path: "nfs4 at /mnt/shared")
     with pytest.raises(
         StoreError, match=r"network file system \(nfs4 at /mnt/shared\).*events\.path a place on a local"
     ):

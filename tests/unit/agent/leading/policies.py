@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from agent.leading.policy import ByteRates, Crossing, Decision, GroupCondition, Rules, State, decide, fresh
-from assignors.model import Cost
-from common.settings import WindowSettings
+from samerack.agent.leading.policy import ByteRates, Crossing, Decision, GroupCondition, Rules, State, decide, fresh
+from samerack.assignors.model import Cost
+from samerack.common.settings import WindowSettings
 
 RULES = Rules(min_saving=0.05, burst=3, refill_seconds=60.0, max_per_hour=100)
 MIDNIGHT = 1_800_057_600.0

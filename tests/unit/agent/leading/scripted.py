@@ -9,16 +9,16 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from agent.cluster import SettlingTimes
-from agent.events import EventLog
-from agent.group_poller import GroupPoller
-from agent.leading.foreign_protocols import ForeignProtocols
-from agent.leading.leader import GroupLeader
-from agent.metrics import Metrics
-from agent.traffic.wire import Wire
-from agent.watch import ClusterWatch, open_admin
-from common.kafka_config import for_kafka_python
-from common.settings import Settings
+from samerack.agent.cluster import SettlingTimes
+from samerack.agent.events import EventLog
+from samerack.agent.group_poller import GroupPoller
+from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.leader import GroupLeader
+from samerack.agent.metrics import Metrics
+from samerack.agent.traffic.wire import Wire
+from samerack.agent.watch import ClusterWatch, open_admin
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import Settings
 from tests.unit.agent.scripted_broker import ScriptedBroker
 
 LONGEST_SECONDS: Final = 60.0

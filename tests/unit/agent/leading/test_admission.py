@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from agent.events import EventLog
-from agent.group import GroupView
-from agent.leading.admission import Admission, foreign, refusal
-from agent.leading.back_off import RULES, Cause
-from agent.leading.foreign_protocols import ForeignProtocols
-from agent.leading.group_reporter import OBSERVING, GroupReporter
-from agent.metrics import Metrics
-from common.settings import LeadingSettings, Settings
+from samerack.agent.events import EventLog
+from samerack.agent.group import GroupView
+from samerack.agent.leading.admission import Admission, foreign, refusal
+from samerack.agent.leading.back_off import RULES, Cause
+from samerack.agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.group_reporter import OBSERVING, GroupReporter
+from samerack.agent.metrics import Metrics
+from samerack.common.settings import LeadingSettings, Settings
 from tests.unit.agent.values import group, member
 
 READER = member("reader", "clicks")

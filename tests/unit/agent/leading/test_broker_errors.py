@@ -20,13 +20,13 @@ import pytest
 from kafka import errors as kafka_errors
 from structlog.testing import capture_logs
 
-from agent.metrics import Metrics
-from agent.supervisor.line import MemberIdentity
-from agent.traffic.describe import committed
-from agent.traffic.groups import ListedGroup
-from agent.traffic.model import Family
-from agent.traffic.wire import Wire
-from common.kafka_config import for_kafka_python
+from samerack.agent.metrics import Metrics
+from samerack.agent.supervisor.line import MemberIdentity
+from samerack.agent.traffic.describe import committed
+from samerack.agent.traffic.groups import ListedGroup
+from samerack.agent.traffic.model import Family
+from samerack.agent.traffic.wire import Wire
+from samerack.common.kafka_config import for_kafka_python
 from tests.unit.agent.leading.scripted import LONGEST_SECONDS, clear_away, leader_of, until
 from tests.unit.agent.scripted_broker import REBALANCE_IN_PROGRESS, ScriptedBroker
 

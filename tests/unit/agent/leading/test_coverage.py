@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from agent.cluster import SettledCluster
-from agent.coordination import Joined
-from agent.group import MemberView
-from agent.leading import planner
-from agent.leading.assigning import Assigning, NoConsumersError
-from agent.leading.back_off import BackOffError, Cause
-from agent.leading.coverage import coverage, illegible, owned_topics, starved
-from agent.leading.planner import Mode, PlanMember, make_plan, problem_of
-from assignors.check import check
-from assignors.model import AssignmentError
-from common.settings import Settings
-from protocol.consumer import decode_assignment, encode_subscription
-from protocol.model import Subscription, from_pairs, to_pairs
+from samerack.agent.cluster import SettledCluster
+from samerack.agent.coordination import Joined
+from samerack.agent.group import MemberView
+from samerack.agent.leading import planner
+from samerack.agent.leading.assigning import Assigning, NoConsumersError
+from samerack.agent.leading.back_off import BackOffError, Cause
+from samerack.agent.leading.coverage import coverage, illegible, owned_topics, starved
+from samerack.agent.leading.planner import Mode, PlanMember, make_plan, problem_of
+from samerack.assignors.check import check
+from samerack.assignors.model import AssignmentError
+from samerack.common.settings import Settings
+from samerack.protocol.consumer import decode_assignment, encode_subscription
+from samerack.protocol.model import Subscription, from_pairs, to_pairs
 from tests.unit.agent.leading.test_planner import EAGER, owner
 from tests.unit.agent.leading.test_planner_properties import MODES, groups, settled_clusters
 from tests.unit.agent.values import cluster, group, member

@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.cli.assign_json import answer_of, parse, solve
-from agent.leading import deadline
-from agent.leading.deadline import LateError, assign_in_time, is_small
-from agent.leading.planner import Mode, make_plan
-from assignors.check import check
-from assignors.consumer.registry import DEFAULTS, Options
-from assignors.model import NOBODY, AssignmentError, Problem
+from samerack.agent.leading.planner import Mode, make_plan
+from samerack.assignors.check import check
+from samerack.assignors.consumer.registry import DEFAULTS, Options
+from samerack.assignors.model import NOBODY, AssignmentError, Problem
+from samerack.offline.assign_json import answer_of, parse, solve
+from samerack.planning import deadline
+from samerack.planning.deadline import LateError, assign_in_time, is_small
 
 MODE = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=True)
 

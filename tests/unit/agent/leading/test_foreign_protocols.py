@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.leading.foreign_protocols import ForeignProtocols
+from samerack.agent.leading.foreign_protocols import ForeignProtocols
 
 
 @pytest.fixture

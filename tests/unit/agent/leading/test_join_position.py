@@ -8,16 +8,16 @@ from typing import cast
 import pytest
 import structlog
 
-from agent.group import GroupView
-from agent.leading.admission import refusal
-from agent.leading.back_off import BackOffError
-from agent.leading.join_position import JoinPosition
-from agent.leading.membership import Membership
-from agent.leading.order import is_exposed, members_before
-from agent.metrics import Metrics
-from common.settings import LeadingSettings
-from protocol.java import spread_hash
-from protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
+from samerack.agent.group import GroupView
+from samerack.agent.leading.admission import refusal
+from samerack.agent.leading.back_off import BackOffError
+from samerack.agent.leading.join_position import JoinPosition
+from samerack.agent.leading.membership import Membership
+from samerack.agent.leading.order import is_exposed, members_before
+from samerack.agent.metrics import Metrics
+from samerack.common.settings import LeadingSettings
+from samerack.protocol.java import spread_hash
+from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
 from tests.unit.agent.values import group, member
 
 LEADING = LeadingSettings()

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from agent.leading.measured import UNMEASURED, check_min_savings, measured
-from agent.leading.policy import Crossing
-from agent.traffic.board import TrafficBoard
-from agent.traffic.model import Shares
-from agent.traffic.weights import WeightBook
-from common.errors import SettingsError
-from common.money import shipped
-from common.settings import load
+from samerack.agent.leading.measured import UNMEASURED, check_min_savings, measured
+from samerack.agent.leading.policy import Crossing
+from samerack.agent.traffic.board import TrafficBoard
+from samerack.agent.traffic.model import Shares
+from samerack.agent.traffic.weights import WeightBook
+from samerack.common.errors import SettingsError
+from samerack.common.money import shipped
+from samerack.common.settings import load
 from tests.unit.agent.measured import group, publish, snapshot
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from agent.baseline import curve_of
-from agent.cli.curve import points_of
-from agent.leading import planner
-from agent.leading.measured import shares_of
-from agent.leading.policy import share
-from agent.traffic.weights import weights_of_rates
-from assignors.build import MemberInput, build_problem
-from assignors.consumer.registry import Options
+from samerack.agent.baseline import curve_of
+from samerack.agent.leading import planner
+from samerack.agent.leading.measured import shares_of
+from samerack.agent.leading.policy import share
+from samerack.agent.traffic.weights import weights_of_rates
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.consumer.registry import Options
+from samerack.cli.curve import points_of
 
 FAR, ALL = 12, 120
 MODE = planner.Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=False)

@@ -14,13 +14,13 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.structs import MemberState
 
-from agent.coordination import JOIN_VERSION, STUCK_SECONDS, Joined, close, connect
-from agent.leading.membership import Membership
-from common.errors import AgentError
-from common.settings import LeadingSettings
-from protocol.claims import claims
-from protocol.consumer import decode_subscription
-from protocol.model import NO_PARTITIONS
+from samerack.agent.coordination import JOIN_VERSION, STUCK_SECONDS, Joined, close, connect
+from samerack.agent.leading.membership import Membership
+from samerack.common.errors import AgentError
+from samerack.common.settings import LeadingSettings
+from samerack.protocol.claims import claims
+from samerack.protocol.consumer import decode_subscription
+from samerack.protocol.model import NO_PARTITIONS
 from tests.unit.agent.values import group, member
 
 OFFERED = ("range", "roundrobin", "sticky", "cooperative-sticky", "RoundRobinAssigner")

@@ -12,10 +12,10 @@ from kafka import errors as kafka_errors
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 
-from agent.coordination import close
-from agent.leading.member import Hold
-from agent.leading.membership import Membership
-from common.settings import LeadingSettings
+from samerack.agent.coordination import close
+from samerack.agent.leading.member import Hold
+from samerack.agent.leading.membership import Membership
+from samerack.common.settings import LeadingSettings
 from sandbox.admin import wait_until
 
 _REQUIRED = kafka_errors.MemberIdRequiredError.errno

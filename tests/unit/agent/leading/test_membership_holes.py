@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from kafka import errors as kafka_errors
 
-from agent.coordination import EndedError, close, connect
-from agent.leading import membership as membership_module
-from agent.leading.back_off import BackOffError, Cause
-from agent.leading.leader import GroupLeader
-from agent.leading.membership import Membership
-from agent.metrics import Metrics
-from common.settings import LeadingSettings
+from samerack.agent.coordination import EndedError, close, connect
+from samerack.agent.leading import membership as membership_module
+from samerack.agent.leading.back_off import BackOffError, Cause
+from samerack.agent.leading.leader import GroupLeader
+from samerack.agent.leading.membership import Membership
+from samerack.agent.metrics import Metrics
+from samerack.common.settings import LeadingSettings
 from tests.unit.agent.leading.scripted import LONGEST_SECONDS, clear_away, leader_of, until
 from tests.unit.agent.scripted_broker import CONSUMER, ScriptedBroker
 

@@ -11,9 +11,9 @@ import pytest
 from kafka.net.compat import KafkaNetClient
 from kafka.structs import MemberState
 
-from agent.coordination import close
-from agent.leading.membership import Membership
-from common.settings import LeadingSettings
+from samerack.agent.coordination import close
+from samerack.agent.leading.membership import Membership
+from samerack.common.settings import LeadingSettings
 
 
 @pytest.fixture

@@ -11,13 +11,13 @@ from confluent_kafka import KafkaError, KafkaException
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
-from agent import watch
-from agent.coordination import close
-from agent.errors import CoordinatorMovesError
-from agent.leading import membership as membership_module
-from agent.leading.membership import Membership
-from common.errors import AgentError
-from common.settings import LeadingSettings
+from samerack.agent import watch
+from samerack.agent.coordination import close
+from samerack.agent.errors import CoordinatorMovesError
+from samerack.agent.leading import membership as membership_module
+from samerack.agent.leading.membership import Membership
+from samerack.common.errors import AgentError
+from samerack.common.settings import LeadingSettings
 
 MOVES = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.leading.order import (
+from samerack.agent.leading.order import (
     front_is_free,
     is_exposed,
     is_first,
@@ -14,7 +14,7 @@ from agent.leading.order import (
     is_well_behind,
     offers_safe_place,
 )
-from protocol.java import buckets_for, spread_hash
+from samerack.protocol.java import buckets_for, spread_hash
 from tests.unit.agent.values import group, member
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from agent.coordination import Joined
-from agent.group import GroupView, MemberView
-from agent.leading.assigning import Assigning
-from common.settings import Settings
-from protocol.consumer import encode_subscription
-from protocol.model import Subscription
+from samerack.agent.coordination import Joined
+from samerack.agent.group import GroupView, MemberView
+from samerack.agent.leading.assigning import Assigning
+from samerack.common.settings import Settings
+from samerack.protocol.consumer import encode_subscription
+from samerack.protocol.model import Subscription
 from tests.unit.agent.values import cluster, member
 
 GENERATION = 7

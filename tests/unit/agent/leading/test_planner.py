@@ -7,15 +7,23 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from agent.leading import planner
-from agent.leading.planner import Mode, PlanMember, make_plan, members_of_join, members_of_view, mode_of, problem_of
-from agent.racks import MemberRack
-from assignors.consumer import optimal
-from assignors.consumer import range as range_assignor
-from assignors.model import NOBODY, AssignmentError
-from common.settings import LeadingSettings, RackSettings
-from protocol.consumer import decode_assignment
-from protocol.model import NO_PARTITIONS, Subscription, TopicPartitions, from_pairs, to_pairs
+from samerack.agent.leading import planner
+from samerack.agent.leading.planner import (
+    Mode,
+    PlanMember,
+    make_plan,
+    members_of_join,
+    members_of_view,
+    mode_of,
+    problem_of,
+)
+from samerack.agent.racks import MemberRack
+from samerack.assignors.consumer import optimal
+from samerack.assignors.consumer import range as range_assignor
+from samerack.assignors.model import NOBODY, AssignmentError
+from samerack.common.settings import LeadingSettings, RackSettings
+from samerack.protocol.consumer import decode_assignment
+from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions, from_pairs, to_pairs
 from tests.unit.agent.values import cluster, group, member
 
 EAGER = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=True)

@@ -8,12 +8,12 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.cluster import SettledCluster
-from agent.leading import planner
-from agent.leading.planner import Mode, PlanMember
-from agent.racks import MemberRack
-from protocol.consumer import decode_assignment
-from protocol.model import Subscription, from_pairs, to_pairs
+from samerack.agent.cluster import SettledCluster
+from samerack.agent.leading import planner
+from samerack.agent.leading.planner import Mode, PlanMember
+from samerack.agent.racks import MemberRack
+from samerack.protocol.consumer import decode_assignment
+from samerack.protocol.model import Subscription, from_pairs, to_pairs
 from tests.unit.agent.values import cluster
 
 TOPICS = ("t", "u", "v", "absent")

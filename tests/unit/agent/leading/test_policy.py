@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.leading.policy import (
+from samerack.agent.leading.policy import (
     EXEMPT,
     MOST_ROUNDS,
     Action,
@@ -20,7 +20,7 @@ from agent.leading.policy import (
     rules_of,
     share,
 )
-from common.settings import PolicyRules
+from samerack.common.settings import PolicyRules
 from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Run, cost, situation
 
 CASES = {

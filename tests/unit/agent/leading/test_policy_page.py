@@ -8,9 +8,9 @@ from typing import Final
 import pytest
 import yaml
 
-from agent.leading.policy import Reason
-from agent.web_api import POLICY
-from common.settings import PolicySettings, Settings, load
+from samerack.agent.leading.policy import Reason
+from samerack.agent.web_api import POLICY
+from samerack.common.settings import PolicySettings, Settings, load
 from tests.docs import ROOT
 
 PAGE: Final = (ROOT / "docs" / "policy.md").read_text(encoding="utf-8")

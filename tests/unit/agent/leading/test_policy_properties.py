@@ -7,11 +7,11 @@ from typing import TypeAlias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.leading.policy import EXEMPT, MOST_ROUNDS, Action, Decision, GroupCondition, Rules
-from agent.leading.policy.breaker import is_open
-from agent.leading.policy.budget import HOUR_SECONDS
-from agent.leading.policy.windows import next_opening
-from common.settings import WindowSettings
+from samerack.agent.leading.policy import EXEMPT, MOST_ROUNDS, Action, Decision, GroupCondition, Rules
+from samerack.agent.leading.policy.breaker import is_open
+from samerack.agent.leading.policy.budget import HOUR_SECONDS
+from samerack.agent.leading.policy.windows import next_opening
+from samerack.common.settings import WindowSettings
 from tests.unit.agent.leading.policies import MIDNIGHT, Run, situation
 
 Steps: TypeAlias = list[tuple[float, GroupCondition]]

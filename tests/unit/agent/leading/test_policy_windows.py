@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.leading.policy.windows import next_opening
-from common.settings import WindowSettings
+from samerack.agent.leading.policy.windows import next_opening
+from samerack.common.settings import WindowSettings
 
 BERLIN = "Europe/Berlin"
 NIGHT = WindowSettings(cron="30 2 * * *", minutes=60, timezone=BERLIN)

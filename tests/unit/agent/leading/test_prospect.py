@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent.group import GroupView
-from agent.leading.prospect import prospect
-from common.settings import LeadingSettings
+from samerack.agent.group import GroupView
+from samerack.agent.leading.prospect import prospect
+from samerack.common.settings import LeadingSettings
 from tests.unit.agent.values import group, member
 
 ONE, TWO, STATIC = member("one", "t"), member("two", "t"), member("three", "t", instance_id="pod-3")

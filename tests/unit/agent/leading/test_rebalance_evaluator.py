@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from agent.cluster import SettledCluster
-from agent.group import GroupView
-from agent.leading.assigning import Assigning
-from agent.leading.measured import UNMEASURED, Measured
-from agent.leading.policy import Action, Crossing, Decision, Reason
-from agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
-from agent.racks import NO_HOSTS
-from agent.traffic.collect import Partition
-from common.settings import PolicySettings, Settings
-from protocol.model import from_pairs
+from samerack.agent.cluster import SettledCluster
+from samerack.agent.group import GroupView
+from samerack.agent.leading.assigning import Assigning
+from samerack.agent.leading.measured import UNMEASURED, Measured
+from samerack.agent.leading.policy import Action, Crossing, Decision, Reason
+from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
+from samerack.agent.racks import NO_HOSTS
+from samerack.agent.traffic.collect import Partition
+from samerack.common.settings import PolicySettings, Settings
+from samerack.protocol.model import from_pairs
 from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.values import RACKS, cluster, group, member
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.events import EventLog
-from agent.events.rebalance_tracker import RebalanceTracker
-from agent.group import GroupView
-from agent.leading.rebalance_observer import RebalanceObserver
-from common.settings import Settings
-from protocol.model import from_pairs
+from samerack.agent.events import EventLog
+from samerack.agent.events.rebalance_tracker import RebalanceTracker
+from samerack.agent.group import GroupView
+from samerack.agent.leading.rebalance_observer import RebalanceObserver
+from samerack.common.settings import Settings
+from samerack.protocol.model import from_pairs
 from tests.unit.agent.values import cluster, group, member
 
 LEADING = Settings(kafka={"bootstrap.servers": "h:1"}).leading

@@ -8,9 +8,9 @@ from uuid import UUID
 
 import pytest
 
-from agent.group import GroupView, MemberView
-from agent.leading.order import places_share
-from agent.leading.takeover import (
+from samerack.agent.group import GroupView, MemberView
+from samerack.agent.leading.order import places_share
+from samerack.agent.leading.takeover import (
     HELD_SECONDS,
     MOST_AHEAD,
     PREPARING,
@@ -24,9 +24,9 @@ from agent.leading.takeover import (
     refusal,
     slow_refusal,
 )
-from common.settings import LeadingSettings
-from protocol.java import spread_hash
-from protocol.model import from_pairs
+from samerack.common.settings import LeadingSettings
+from samerack.protocol.java import spread_hash
+from samerack.protocol.model import from_pairs
 from tests.unit.agent.values import group, member
 
 STANDING = TakeoverParties(me="agent", leader="m-1", static=True)

@@ -8,17 +8,17 @@ from typing import Any, cast
 
 import pytest
 
-from agent.events import EventLog
-from agent.group import GroupView
-from agent.leading.group_reporter import FOLLOWING, LEADING, STANDBY, GroupReporter
-from agent.leading.join_position import JoinPosition
-from agent.leading.member import Member
-from agent.leading.policy import Action, Decision, Reason
-from agent.leading.progress import Outcome
-from agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
-from agent.leading.takeover_controller import TakeoverController, TakeoverLock
-from agent.metrics import Metrics
-from common.settings import LeadingSettings, Settings
+from samerack.agent.events import EventLog
+from samerack.agent.group import GroupView
+from samerack.agent.leading.group_reporter import FOLLOWING, LEADING, STANDBY, GroupReporter
+from samerack.agent.leading.join_position import JoinPosition
+from samerack.agent.leading.member import Member
+from samerack.agent.leading.policy import Action, Decision, Reason
+from samerack.agent.leading.progress import Outcome
+from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
+from samerack.agent.leading.takeover_controller import TakeoverController, TakeoverLock
+from samerack.agent.metrics import Metrics
+from samerack.common.settings import LeadingSettings, Settings
 from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, STABLE
 from tests.unit.agent.leading.test_takeover_attempt import Joining
 from tests.unit.agent.values import group

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from kafka import errors as kafka_errors
 
-from agent.coordination import close, connect
-from agent.leading.membership import Membership
-from agent.metrics import Metrics
-from common.kafka_config import for_kafka_python
-from common.settings import LeadingSettings
+from samerack.agent.coordination import close, connect
+from samerack.agent.leading.membership import Membership
+from samerack.agent.metrics import Metrics
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import LeadingSettings
 from tests.unit.agent.leading.scripted import clear_away, leader_of, until
 from tests.unit.agent.scripted_broker import REBALANCE_IN_PROGRESS, ScriptedBroker
 

@@ -11,8 +11,8 @@ from aiokafka.coordinator.protocol import ConsumerProtocolMemberMetadata
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor as KafkaPythonSticky
 from kafka.protocol.consumer.metadata import ConsumerProtocolSubscription
 
-from agent.leading.membership import user_data
-from protocol.sticky import decode_cooperative_sticky, decode_sticky
+from samerack.agent.leading.membership import user_data
+from samerack.protocol.sticky import decode_cooperative_sticky, decode_sticky
 
 TOPIC = "t"
 PARTITIONS = {0, 1, 2, 3}

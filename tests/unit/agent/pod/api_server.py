@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from common.settings import PodSettings
+from samerack.common.settings import PodSettings
 
 ZONE: Final = "topology.kubernetes.io/zone"
 HOST: Final = "127.0.0.1"

@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from agent.pod.model import OwnRack
-from agent.pod.own import own_rack
-from common.settings import PodSettings
+from samerack.agent.pod.model import OwnRack
+from samerack.agent.pod.own import own_rack
+from samerack.common.settings import PodSettings
 
 Answers = Callable[[str, str, Mapping[str, str]], tuple[int, str]]
 """From method, path and headers to status and body."""

@@ -13,11 +13,11 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
-from agent.cli.main import app
-from agent.cli.start import is_well
-from agent.metrics import Metrics
-from agent.pod.writing import property_line
-from agent.web import WebServer, application
+from samerack.agent.metrics import Metrics
+from samerack.agent.pod.writing import property_line
+from samerack.agent.web import WebServer, application
+from samerack.cli.main import app
+from samerack.cli.start import is_well
 
 NOWHERE = ["-s", "pod.label_file=/nowhere/labels"]
 
@@ -155,9 +155,9 @@ def test_a_probe_of_an_agent_that_is_well_is_answered_at_once(tmp_path: Path) ->
 def test_probes_load_next_to_nothing() -> None:
     """A probe, called every few seconds, loads a minimum; the command of an init container loads no clients."""
     program = (
-        "import sys; from agent.cli import start; start.is_well([], {'SAMERACK_WEB__PORT': '1'}); "
+        "import sys; from samerack.cli import start; start.is_well([], {'SAMERACK_WEB__PORT': '1'}); "
         "print([name for name in ('typer', 'pydantic', 'yaml') if name in sys.modules]); "
-        "from typer.testing import CliRunner; from agent.cli.main import app; CliRunner().invoke(app, ['rack']); "
+        "from typer.testing import CliRunner; from samerack.cli.main import app; CliRunner().invoke(app, ['rack']); "
         "print([name for name in ('numpy', 'ortools', 'confluent_kafka', 'kafka', 'rich') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

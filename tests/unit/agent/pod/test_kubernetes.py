@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from agent.pod import members
-from agent.pod.kubernetes import KubernetesError
-from agent.pod.members import PodRacks
-from agent.pod.own import own_rack
+from samerack.agent.pod import members
+from samerack.agent.pod.kubernetes import KubernetesError
+from samerack.agent.pod.members import PodRacks
+from samerack.agent.pod.own import own_rack
 from tests.unit.agent.pod.api_server import ZONE, ApiServer, PodObject, certify
 
 NODE = {"NODE_NAME": "node-1"}

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.pod.local import labels
-from agent.pod.model import rack_of
-from agent.pod.own import own_rack, with_own_rack
-from common.settings import PodSettings, Settings, TrafficSettings
+from samerack.agent.pod.local import labels
+from samerack.agent.pod.model import rack_of
+from samerack.agent.pod.own import own_rack, with_own_rack
+from samerack.common.settings import PodSettings, Settings, TrafficSettings
 
 _LABELS = """app="orders"
 topology.kubernetes.io/region="eu-west-1"

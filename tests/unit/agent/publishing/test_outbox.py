@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.publishing.outbox import Kind, Outbox, OutgoingRecord
+from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 
 
 def record(number: int, kind: Kind = Kind.SAMPLE, *, size: int = 10) -> OutgoingRecord:

@@ -9,13 +9,13 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
-from agent.events import EventLog
-from agent.publishing.metrics import PublishingMetrics
-from agent.publishing.publisher import Publisher
-from agent.traffic.board import TrafficBoard
-from common.errors import AgentError, SettingsError
-from common.records import GroupEvent, GroupState, TrafficSample
-from common.settings import Settings, load
+from samerack.agent.events import EventLog
+from samerack.agent.publishing.metrics import PublishingMetrics
+from samerack.agent.publishing.publisher import Publisher
+from samerack.agent.traffic.board import TrafficBoard
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.records import GroupEvent, GroupState, TrafficSample
+from samerack.common.settings import Settings, load
 from tests.docs import ROOT, yaml_of
 from tests.unit.agent.measured import A, B, flow, group, publish, snapshot
 

@@ -10,12 +10,12 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from prometheus_client import CollectorRegistry
 
-from agent.errors import RefusedError
-from agent.publishing.metrics import Loss, PublishingMetrics, Refusal
-from agent.publishing.outbox import Kind, Outbox, OutgoingRecord
-from agent.publishing.sender import Sender, producer_config
-from common.bearer import TokenError
-from common.errors import SettingsError
+from samerack.agent.errors import RefusedError
+from samerack.agent.publishing.metrics import Loss, PublishingMetrics, Refusal
+from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
+from samerack.agent.publishing.sender import Sender, producer_config
+from samerack.common.bearer import TokenError
+from samerack.common.errors import SettingsError
 
 TOPICS = {Kind.SAMPLE: "samples", Kind.STATE: "states"}
 FATAL = KafkaError(KafkaError._FATAL, "no way back", True)  # noqa: FBT003 - librdkafka's own signature

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.publishing.windows import Counted, Windows
-from agent.traffic.model import FlowKey, Volume
+from samerack.agent.publishing.windows import Counted, Windows
+from samerack.agent.traffic.model import FlowKey, Volume
 
 NOON = 1_800_000_000
 """A whole minute, in seconds since 1970."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import signal
 
-from agent.supervisor.watchdog import Supervisor, Work
-from common.settings import SupervisorSettings
+from samerack.agent.supervisor.watchdog import Supervisor, Work
+from samerack.common.settings import SupervisorSettings
 
 
 def run_until_death(work: Work) -> int:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from agent.supervisor import watchdog
-from agent.supervisor.line import MemberIdentity
-from agent.supervisor.watchdog import Supervisor
-from common.settings import SupervisorSettings
+from samerack.agent.supervisor import watchdog
+from samerack.agent.supervisor.line import MemberIdentity
+from samerack.agent.supervisor.watchdog import Supervisor
+from samerack.common.settings import SupervisorSettings
 
 DEAD = frozenset({MemberIdentity(group="orders", member_id="samerack-1", instance_id="samerack")})
 ALIVE = frozenset({MemberIdentity(group="orders", member_id="samerack-2", instance_id="samerack")})
@@ -77,7 +77,7 @@ def test_a_worker_that_does_not_end_is_left_for_before_it_is_killed(monkeypatch:
 
 _PROGRAM = """
 import sys, time
-from agent.supervisor.line import ALIVE, encode_reception
+from samerack.agent.supervisor.line import ALIVE, encode_reception
 from tests.unit.agent.supervisor.programs import run_until_death
 
 code, received = int(sys.argv[1]), sys.argv[2:]
@@ -106,7 +106,7 @@ def test_a_refusal_from_the_start_ends_it() -> None:
     """However long the worker has lived, it is ended, and the brokers' message is the error."""
     ended = _supervised(0, "who are you?")
     assert ended.returncode == 1
-    assert ended.stderr.splitlines()[-1] == "common.errors.AgentError: who are you?"
+    assert ended.stderr.splitlines()[-1] == "samerack.common.errors.AgentError: who are you?"
 
 
 def test_a_worker_that_fails_before_it_was_let_in_ends_it() -> None:

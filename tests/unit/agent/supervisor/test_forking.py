@@ -15,8 +15,8 @@ import pytest
 
 _LOADED = """
 import os, threading
-from agent.cli import run
-from agent.supervisor import watchdog
+from samerack.cli import run
+from samerack.agent.supervisor import watchdog
 
 class Supervisor:
     def __init__(self, *given, **named):
@@ -30,8 +30,8 @@ run.run(bootstrap="127.0.0.1:1", group=["orders"])
 """
 _LOADING = """
 import time
-from agent import program
-from agent.cli import run
+from samerack.agent import program
+from samerack.cli import run
 
 def get_ready():
     print("loading", flush=True)
@@ -42,9 +42,9 @@ run.run(bootstrap="127.0.0.1:1", group=["orders"])
 """
 _SUPERVISOR = """
 import os, pathlib, sys, time
-from agent.supervisor.line import ALIVE
-from agent.supervisor.watchdog import Supervisor
-from common.settings import SupervisorSettings
+from samerack.agent.supervisor.line import ALIVE
+from samerack.agent.supervisor.watchdog import Supervisor
+from samerack.common.settings import SupervisorSettings
 
 folder = pathlib.Path(sys.argv[1])
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import socket
 import threading
 
-from agent.supervisor.lifeline import Lifeline
-from agent.supervisor.line import ALIVE, MemberIdentity, decode, encode, encode_reception
+from samerack.agent.supervisor.lifeline import Lifeline
+from samerack.agent.supervisor.line import ALIVE, MemberIdentity, decode, encode, encode_reception
 
 PLACE = MemberIdentity(group="orders", member_id="samerack-1", instance_id="samerack")
 

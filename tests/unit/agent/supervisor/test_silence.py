@@ -17,7 +17,7 @@ import pytest
 _HOG = "while True: pass"
 _SUPERVISOR = """
 import os, sys, time
-from agent.supervisor.line import ALIVE
+from samerack.agent.supervisor.line import ALIVE
 from tests.unit.agent.supervisor.programs import run_until_death
 
 processor = int(sys.argv[1])

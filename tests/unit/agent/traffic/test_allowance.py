@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.traffic import exact as exact_module
-from agent.traffic.board import TrafficBoard
-from agent.traffic.broker_poller import Poll
-from agent.traffic.collect import Partition
-from agent.traffic.curve import Curve, LogLook, begin, extend
-from agent.traffic.cycle import Cycle
-from agent.traffic.exact import MOST_CLIENTS, REFUSED_SECONDS, ExactReads
-from agent.traffic.model import Family
-from agent.traffic.statistics import Counters, StatisticsError
-from agent.traffic.weights import WeightBook
-from agent.traffic.wire import Wire
+from samerack.agent.traffic import exact as exact_module
+from samerack.agent.traffic.board import TrafficBoard
+from samerack.agent.traffic.broker_poller import Poll
+from samerack.agent.traffic.collect import Partition
+from samerack.agent.traffic.curve import Curve, LogLook, begin, extend
+from samerack.agent.traffic.cycle import Cycle
+from samerack.agent.traffic.exact import MOST_CLIENTS, REFUSED_SECONDS, ExactReads
+from samerack.agent.traffic.model import Family
+from samerack.agent.traffic.statistics import Counters, StatisticsError
+from samerack.agent.traffic.weights import WeightBook
+from samerack.agent.traffic.wire import Wire
 from tests.unit.agent.traffic.test_cycle import SETTINGS, Seeing
 from tests.unit.agent.traffic.test_exact import collected, counters, group, member
 from tests.unit.agent.values import look, partition

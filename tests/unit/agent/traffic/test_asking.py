@@ -8,9 +8,9 @@ from types import SimpleNamespace
 
 from kafka.protocol.metadata import ApiVersionsRequest
 
-from agent.traffic.collect import Keys
-from agent.traffic.describe import listed
-from agent.traffic.wire import Answer, Question, Wire
+from samerack.agent.traffic.collect import Keys
+from samerack.agent.traffic.describe import listed
+from samerack.agent.traffic.wire import Answer, Question, Wire
 
 
 class Recorded(Wire):

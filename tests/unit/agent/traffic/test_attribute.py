@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.traffic.attribute import Part, Span, parts_of, spans_of, with_overhead
-from agent.traffic.collect import Offsets
-from agent.traffic.overhead import PARTITION_BYTES, RESPONSE_BYTES, answers_per_second, overhead_bytes
+from samerack.agent.traffic.attribute import Part, Span, parts_of, spans_of, with_overhead
+from samerack.agent.traffic.collect import Offsets
+from samerack.agent.traffic.overhead import PARTITION_BYTES, RESPONSE_BYTES, answers_per_second, overhead_bytes
 from tests.unit.agent.traffic.test_exact import member
 
 P0, P1 = ("t", 0), ("t", 1)

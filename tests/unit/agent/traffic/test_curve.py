@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.traffic.curve import Curve, LogLook, begin, bytes_between, extend
+from samerack.agent.traffic.curve import Curve, LogLook, begin, bytes_between, extend
 
 
 def look(end: int, size: int, *, start: int = 0, leader: int = 1) -> LogLook:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from agent.election.counting import NOTHING, Claim, Claims
-from agent.election.model import Told, observe
-from agent.traffic.attribute import spans_of
-from agent.traffic.board import TrafficBoard
-from agent.traffic.broker_poller import BrokerPoller, Poll
-from agent.traffic.collect import Partition
-from agent.traffic.cycle import Cycle
-from agent.traffic.exact import ExactReads
-from agent.traffic.weights import WeightBook
-from agent.traffic.wire import Wire
-from common.settings import Settings
+from samerack.agent.election.counting import NOTHING, Claim, Claims
+from samerack.agent.election.model import Told, observe
+from samerack.agent.traffic.attribute import spans_of
+from samerack.agent.traffic.board import TrafficBoard
+from samerack.agent.traffic.broker_poller import BrokerPoller, Poll
+from samerack.agent.traffic.collect import Partition
+from samerack.agent.traffic.cycle import Cycle
+from samerack.agent.traffic.exact import ExactReads
+from samerack.agent.traffic.weights import WeightBook
+from samerack.agent.traffic.wire import Wire
+from samerack.common.settings import Settings
 from tests.unit.agent.traffic.test_exact import Elected, group, member
 
 SETTINGS = Settings(kafka={"bootstrap.servers": "127.0.0.1:1"})

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from agent.election.counting import NOTHING, Claim, Claims
-from agent.election.leadership_state import Alone
-from agent.racks import MemberRack
-from agent.traffic.exact import STALE_SECONDS, ExactReads
-from agent.traffic.groups import ObservedGroup, ObservedMember
-from agent.traffic.statistics import Counters, StatisticsError
-from protocol.model import from_pairs
+from samerack.agent.election.counting import NOTHING, Claim, Claims
+from samerack.agent.election.leadership_state import Alone
+from samerack.agent.racks import MemberRack
+from samerack.agent.traffic.exact import STALE_SECONDS, ExactReads
+from samerack.agent.traffic.groups import ObservedGroup, ObservedMember
+from samerack.agent.traffic.statistics import Counters, StatisticsError
+from samerack.protocol.model import from_pairs
 
 
 def member(name: str, client_id: str, *numbers: int) -> ObservedMember:

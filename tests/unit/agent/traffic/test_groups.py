@@ -14,15 +14,15 @@ from kio.schema.streams_group_describe.v0 import response as streams
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i16, i32
 
-from agent.traffic import groups
-from agent.traffic.groups import ListedGroup
-from agent.traffic.streams_client import StreamsClient
-from common.settings import RackSettings
-from protocol.consumer import encode_assignment, encode_subscription
-from protocol.model import Assignment, Subscription, from_pairs, to_pairs
-from protocol.streams_assignment import encode_assignment_info
-from protocol.streams_model import LATEST_OFFSET, AssignmentInfo, StreamsTask, SubscriptionInfo
-from protocol.streams_subscription import encode_subscription_info
+from samerack.agent.traffic import groups
+from samerack.agent.traffic.groups import ListedGroup
+from samerack.agent.traffic.streams_client import StreamsClient
+from samerack.common.settings import RackSettings
+from samerack.protocol.consumer import encode_assignment, encode_subscription
+from samerack.protocol.model import Assignment, Subscription, from_pairs, to_pairs
+from samerack.protocol.streams_assignment import encode_assignment_info
+from samerack.protocol.streams_model import LATEST_OFFSET, AssignmentInfo, StreamsTask, SubscriptionInfo
+from samerack.protocol.streams_subscription import encode_subscription_info
 from tests.unit.agent.values import Described, look, partition
 
 RACKS = RackSettings(client_ids={"*-b": "b"}, fetch_with_rack=("*-b",))

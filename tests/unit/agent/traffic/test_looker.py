@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from agent.traffic.attribute import Spans
-from agent.traffic.broker_poller import BrokerPoller, Poll
-from agent.traffic.groups import ObservedGroup
-from agent.traffic.wire import Wire
-from common.settings import Settings
+from samerack.agent.traffic.attribute import Spans
+from samerack.agent.traffic.broker_poller import BrokerPoller, Poll
+from samerack.agent.traffic.groups import ObservedGroup
+from samerack.agent.traffic.wire import Wire
+from samerack.common.settings import Settings
 from tests.unit.agent.traffic.test_exact import group, member
 
 P0 = ("t", 0)

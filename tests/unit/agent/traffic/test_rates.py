@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.traffic.attribute import Part
-from agent.traffic.rates import LEVELS, fitted, level_of, phase_of, smooth, weights_of
-from agent.traffic.weights import WeightBook, weights_of_rates
+from samerack.agent.traffic.attribute import Part
+from samerack.agent.traffic.rates import LEVELS, fitted, level_of, phase_of, smooth, weights_of
+from samerack.agent.traffic.weights import WeightBook, weights_of_rates
 
 RATES = st.floats(1, 1e9)
 

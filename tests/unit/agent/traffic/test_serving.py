@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agent.traffic.probe import Reader, Served, due, guess, settle
+from samerack.agent.traffic.probe import Reader, Served, due, guess, settle
 from tests.unit.agent.values import look, partition
 
 VIEW = partition(1, 2, 3, in_sync=(1, 2))

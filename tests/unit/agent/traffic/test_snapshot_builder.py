@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agent.cluster import SettledCluster
-from agent.racks import MemberRack
-from agent.traffic.attribute import Spans
-from agent.traffic.model import BlindSpot
-from agent.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
-from agent.traffic.streams_client import StreamsClient
-from agent.traffic.weights import WeightBook
-from common.settings import load
+from samerack.agent.cluster import SettledCluster
+from samerack.agent.racks import MemberRack
+from samerack.agent.traffic.attribute import Spans
+from samerack.agent.traffic.model import BlindSpot
+from samerack.agent.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
+from samerack.agent.traffic.streams_client import StreamsClient
+from samerack.agent.traffic.weights import WeightBook
+from samerack.common.settings import load
 from tests.unit.agent.traffic.test_exact import group, member
 from tests.unit.agent.values import look, partition
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.traffic.statistics import MOST_BYTES, Counters, StatisticsError, parse, reads
+from samerack.agent.traffic.statistics import MOST_BYTES, Counters, StatisticsError, parse, reads
 
 
 def posted(**changes: Any) -> dict[str, Any]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from agent.traffic.attribute import Part
-from agent.traffic.groups import ObservedMember
-from agent.traffic.model import Flow, FlowKey, Volume
-from agent.traffic.statistics import Read
-from agent.traffic.tally import Calibration, Tally, count
-from agent.traffic.window import Window
+from samerack.agent.traffic.attribute import Part
+from samerack.agent.traffic.groups import ObservedMember
+from samerack.agent.traffic.model import Flow, FlowKey, Volume
+from samerack.agent.traffic.statistics import Read
+from samerack.agent.traffic.tally import Calibration, Tally, count
+from samerack.agent.traffic.window import Window
 from tests.unit.agent.traffic.test_exact import member
 
 RACKS = {1: "a", 2: "b"}

@@ -13,17 +13,17 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.applications import Starlette
 
-from agent.evenness import BusiestMember, TopicShare
-from agent.racks import MemberRack
-from agent.traffic import web as traffic_web
-from agent.traffic.board import TrafficBoard
-from agent.traffic.gaps import failed, merged, refused
-from agent.traffic.groups import ObservedMember
-from agent.traffic.metrics import OTHER, TrafficCollector, TrafficMetrics
-from agent.traffic.model import Family, Flow, FlowKey, GroupTraffic, Shares, TrafficSnapshot, Volume
-from agent.traffic.scrape import ScrapeError, pick, received_by_client, scrape
-from agent.traffic.statistics import MOST_BYTES, parse
-from agent.web import WebServer
+from samerack.agent.evenness import BusiestMember, TopicShare
+from samerack.agent.racks import MemberRack
+from samerack.agent.traffic import web as traffic_web
+from samerack.agent.traffic.board import TrafficBoard
+from samerack.agent.traffic.gaps import failed, merged, refused
+from samerack.agent.traffic.groups import ObservedMember
+from samerack.agent.traffic.metrics import OTHER, TrafficCollector, TrafficMetrics
+from samerack.agent.traffic.model import Family, Flow, FlowKey, GroupTraffic, Shares, TrafficSnapshot, Volume
+from samerack.agent.traffic.scrape import ScrapeError, pick, received_by_client, scrape
+from samerack.agent.traffic.statistics import MOST_BYTES, parse
+from samerack.agent.web import WebServer
 from tests.unit.agent.traffic.test_exact import member
 from tests.unit.agent.traffic.test_statistics import body
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
-from agent.cli.streams_json import Application, parse
-from assignors.streams.configs import AssignmentConfigs
-from assignors.streams.model import (
+from samerack.assignors.streams.configs import AssignmentConfigs
+from samerack.assignors.streams.model import (
     LATEST_OFFSET,
     ApplicationState,
     KafkaStreamsAssignment,
@@ -21,12 +20,13 @@ from assignors.streams.model import (
     TaskType,
     task_id,
 )
+from samerack.offline.streams_json import Application, parse
 from tests.parity.streams_cases import random_case
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from assignors.streams.plugin import TaskAssignment
+    from samerack.assignors.streams.plugin import TaskAssignment
 
 EVERYTHING = 100_000
 """The lag of a client that has no data of a task."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
-from assignors.streams.active import ActiveTasks, Costs, optimize_active, remote_rows, shares
+from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active, remote_rows, shares
 
 if TYPE_CHECKING:
-    from assignors.model import Int32Array
+    from samerack.assignors.model import Int32Array
 
 
 def random_tasks(seed: int, *, tasks: int, clients: int, racks: int = 3) -> ActiveTasks:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.streams.configs import AssignmentConfigs
-from assignors.streams.evaluate import remote_partitions
-from assignors.streams.ha import high_availability
-from assignors.streams.model import (
+from samerack.assignors.streams.configs import AssignmentConfigs
+from samerack.assignors.streams.evaluate import remote_partitions
+from samerack.assignors.streams.ha import high_availability
+from samerack.assignors.streams.model import (
     LATEST_OFFSET,
     ApplicationState,
     KafkaStreamsState,
@@ -23,8 +23,8 @@ from assignors.streams.model import (
     TaskTopicPartition,
     TaskType,
 )
-from assignors.streams.plugin import AssignmentError, TaskAssignment, validate_task_assignment
-from assignors.streams.registry import Outcome, Request
+from samerack.assignors.streams.plugin import AssignmentError, TaskAssignment, validate_task_assignment
+from samerack.assignors.streams.registry import Outcome, Request
 from tests.unit.assignors.streams.applications import EVERYTHING, application, copies, process, tasks
 
 RACKS = "abcd"

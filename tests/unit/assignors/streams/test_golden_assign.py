@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.cli.streams_answers import ASSIGN, answer_line
+from samerack.offline.streams_answers import ASSIGN, answer_line
 
 GOLDEN = Path(__file__).parents[3] / "data" / "golden" / "streams-assign.jsonl"
 LINES = [json.loads(line) for line in GOLDEN.read_text(encoding="utf-8").splitlines()]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from agent.cli.streams_answers import DEFAULT_STANDBY, OPTIMIZE, answer_line
+from samerack.offline.streams_answers import DEFAULT_STANDBY, OPTIMIZE, answer_line
 
 GOLDEN = Path(__file__).parents[3] / "data" / "golden"
 

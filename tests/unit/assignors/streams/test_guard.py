@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from assignors.streams.guard import decide
-from assignors.streams.model import (
+from samerack.assignors.streams.guard import decide
+from samerack.assignors.streams.model import (
     ApplicationState,
     KafkaStreamsAssignment,
     TaskAssignmentError,
     assignment_of,
     task_id,
 )
-from assignors.streams.plugin import (
+from samerack.assignors.streams.plugin import (
     AssignmentError,
     GroupAssignment,
     GroupSubscription,

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from assignors.model import AssignmentError as InvalidError
-from assignors.streams.ha import HighAvailabilityTaskAssignor, high_availability
-from assignors.streams.model import ApplicationState, TaskAssignmentError, TaskType
-from assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
-from assignors.streams.registry import Outcome, Request
-from assignors.streams.rules import Reason
+from samerack.assignors.model import AssignmentError as InvalidError
+from samerack.assignors.streams.ha import HighAvailabilityTaskAssignor, high_availability
+from samerack.assignors.streams.model import ApplicationState, TaskAssignmentError, TaskType
+from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
+from samerack.assignors.streams.registry import Outcome, Request
+from samerack.assignors.streams.rules import Reason
 from tests.unit.assignors.streams.applications import (
     EVERYTHING,
     actives,

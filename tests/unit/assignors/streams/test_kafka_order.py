@@ -9,9 +9,9 @@ from uuid import UUID
 import networkx as nx
 import pytest
 
-from assignors.streams.java_sets import in_java_order, in_queue_order, info_hash, process_hash, string_hash
-from assignors.streams.kafka_network import KafkaNetwork
-from assignors.streams.model import ProcessId, TaskId, TaskInfo, TaskTopicPartition
+from samerack.assignors.streams.java_sets import in_java_order, in_queue_order, info_hash, process_hash, string_hash
+from samerack.assignors.streams.kafka_network import KafkaNetwork
+from samerack.assignors.streams.model import ProcessId, TaskId, TaskInfo, TaskTopicPartition
 
 
 def test_strings_hash_over_utf_16_units() -> None:

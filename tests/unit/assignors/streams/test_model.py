@@ -6,10 +6,10 @@ from uuid import UUID
 
 import pytest
 
-from assignors.model import AssignmentError as InvalidError
-from assignors.streams.configs import AssignmentConfigs, Strategy, strategy_named
-from assignors.streams.lifecycle import assign_or_keep, identity_assignment
-from assignors.streams.model import (
+from samerack.assignors.model import AssignmentError as InvalidError
+from samerack.assignors.streams.configs import AssignmentConfigs, Strategy, strategy_named
+from samerack.assignors.streams.lifecycle import assign_or_keep, identity_assignment
+from samerack.assignors.streams.model import (
     LATEST_OFFSET,
     ApplicationState,
     AssignedTask,
@@ -25,8 +25,8 @@ from assignors.streams.model import (
     assignment_of,
     task_id,
 )
-from assignors.streams.params import RackAwareOptimizationParams
-from assignors.streams.plugin import (
+from samerack.assignors.streams.params import RackAwareOptimizationParams
+from samerack.assignors.streams.plugin import (
     AssignmentError,
     GroupAssignment,
     GroupSubscription,

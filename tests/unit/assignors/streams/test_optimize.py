@@ -8,12 +8,11 @@ from uuid import UUID
 
 import pytest
 
-from agent.cli.streams_json import Application, Question
-from assignors.model import AssignmentError
-from assignors.streams.active import Costs
-from assignors.streams.configs import AssignmentConfigs
-from assignors.streams.evaluate import bill, spread
-from assignors.streams.model import (
+from samerack.assignors.model import AssignmentError
+from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.configs import AssignmentConfigs
+from samerack.assignors.streams.evaluate import bill, spread
+from samerack.assignors.streams.model import (
     ApplicationState,
     KafkaStreamsAssignment,
     KafkaStreamsState,
@@ -25,9 +24,10 @@ from assignors.streams.model import (
     assignment_of,
     task_id,
 )
-from assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
-from assignors.streams.params import RackAwareOptimizationParams
-from assignors.streams.rules import Reason, tag_warnings
+from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
+from samerack.assignors.streams.params import RackAwareOptimizationParams
+from samerack.assignors.streams.rules import Reason, tag_warnings
+from samerack.offline.streams_json import Application, Question
 from tests.unit.assignors.streams.questions import optimize_question
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from assignors.streams.active import Costs
-from assignors.streams.standby import Standbys, cost_of, optimize_standby
-from assignors.streams.tags import Tagged, optimize_tagged, unrestrained
+from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.standby import Standbys, cost_of, optimize_standby
+from samerack.assignors.streams.tags import Tagged, optimize_tagged, unrestrained
 
 if TYPE_CHECKING:
-    from assignors.model import Int32Array
+    from samerack.assignors.model import Int32Array
 
 COSTS = [Costs(traffic=10, non_overlap=1), Costs(traffic=1, non_overlap=10), Costs(traffic=1, non_overlap=0)]
 
@@ -156,7 +156,7 @@ def test_tags_hold_with_several_standbys_per_task() -> None:
 
 def test_several_standbys_beyond_the_network_are_placed_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     """If one key has too many tasks and clients for its network, turns reach the optimum in at least 38 of 40 cases."""
-    monkeypatch.setattr("assignors.streams.tags.MOST_ARCS", 0)
+    monkeypatch.setattr("samerack.assignors.streams.tags.MOST_ARCS", 0)
     exact = 0
     for seed in range(40):
         case, tags, active = tagged(seed, most=3, keys=1)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from assignors.streams.builtin import ASSIGNORS
-from assignors.streams.fallback import FallbackPriorTaskAssignor
-from assignors.streams.model import ApplicationState, TaskId
-from assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
-from assignors.streams.registry import Outcome, Request
-from assignors.streams.rules import Reason
-from assignors.streams.sticky import StickyTaskAssignor
+from samerack.assignors.streams.builtin import ASSIGNORS
+from samerack.assignors.streams.fallback import FallbackPriorTaskAssignor
+from samerack.assignors.streams.model import ApplicationState, TaskId
+from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, GroupSubscription
+from samerack.assignors.streams.registry import Outcome, Request
+from samerack.assignors.streams.rules import Reason
+from samerack.assignors.streams.sticky import StickyTaskAssignor
 from tests.unit.assignors.streams.applications import actives, after, application, standbys, tasks
 
 both_modes = pytest.mark.parametrize("compatible", [False, True])

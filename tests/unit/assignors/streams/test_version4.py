@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assignors.streams.active import Costs
-from assignors.streams.standby import Standbys, cost_of, optimize_standby
-from assignors.streams.tags import unrestrained
-from assignors.streams.version4 import (
+from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.standby import Standbys, cost_of, optimize_standby
+from samerack.assignors.streams.tags import unrestrained
+from samerack.assignors.streams.version4 import (
     PER_PARTITION,
     REJECTED,
     VERSION_4_OPTION_II,

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assignors.streams.builtin import ASSIGNORS
-from assignors.streams.model import ApplicationState, TaskType
-from assignors.streams.plugin import AssignmentError, validate_task_assignment
-from assignors.streams.registry import Outcome, Request
+from samerack.assignors.streams.builtin import ASSIGNORS
+from samerack.assignors.streams.model import ApplicationState, TaskType
+from samerack.assignors.streams.plugin import AssignmentError, validate_task_assignment
+from samerack.assignors.streams.registry import Outcome, Request
 from tests.unit.assignors.streams.applications import after, copies, random_application
 
 if TYPE_CHECKING:

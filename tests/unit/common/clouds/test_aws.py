@@ -9,9 +9,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from common.bearer import TokenError
-from common.clouds.aws import Signer
-from common.identities import AwsIdentity
+from samerack.common.bearer import TokenError
+from samerack.common.clouds.aws import Signer
+from samerack.common.identities import AwsIdentity
 from sandbox.clouds import Aws
 
 SECRET = "wJalr/secret+of=aws"  # noqa: S105 - of this test

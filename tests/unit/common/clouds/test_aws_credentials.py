@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from common.bearer import TokenError
-from common.clouds.aws_credentials import Place, find
-from common.clouds.sigv4 import Credentials
+from samerack.common.bearer import TokenError
+from samerack.common.clouds.aws_credentials import Place, find
+from samerack.common.clouds.sigv4 import Credentials
 from sandbox.clouds import Aws
 from sandbox.http_server import Answer
 from tests.unit.common.clouds.strange import Strange

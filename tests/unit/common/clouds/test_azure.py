@@ -8,9 +8,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from common.bearer import Token, TokenError
-from common.clouds import azure
-from common.identities import AzureManagedIdentity, AzureWorkloadIdentity
+from samerack.common.bearer import Token, TokenError
+from samerack.common.clouds import azure
+from samerack.common.identities import AzureManagedIdentity, AzureWorkloadIdentity
 from sandbox.clouds import Azure
 from sandbox.http_server import Answer
 from tests.unit.common.clouds.strange import Strange

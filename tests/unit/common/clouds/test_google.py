@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from common.bearer import Token, TokenError
-from common.clouds import google
-from common.identities import GoogleIdentity
+from samerack.common.bearer import Token, TokenError
+from samerack.common.clouds import google
+from samerack.common.identities import GoogleIdentity
 from sandbox.clouds import Google
 from sandbox.http_server import Answer
 from tests.unit.common.clouds.strange import Strange

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.net.sasl.msk import AwsMskIamClient
 
-from common.clouds.sigv4 import Credentials, presigned, signing_key
+from samerack.common.clouds.sigv4 import Credentials, presigned, signing_key
 
 EXAMPLE = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"
 S3 = Credentials(key="AKIAIOSFODNN7EXAMPLE", secret=EXAMPLE)

@@ -1,0 +1,185 @@
+"""Where `cost`, `top` and `verify` get their figures: from a running agent's HTTP port, or by measuring themselves.
+
+`plan` learns racks there that only an agent knows.
+
+A running agent has measured for long, so it is asked first; what it says must be from the same cluster's settings, so
+only the address of these settings is tried.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Annotated, Final
+from urllib.parse import quote
+
+import typer
+
+from samerack.agent import findings, host_racks, report
+from samerack.agent.findings import Verdict
+from samerack.agent.measuring import Measuring
+from samerack.agent.racks import NO_HOSTS, Hosts
+from samerack.agent.report import Report
+from samerack.common import fetching
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.fetching import NoAnswerError, NotListeningError
+from samerack.common.options import settings_from
+from samerack.common.settings import Settings
+
+_ANSWER_SECONDS: Final = 5.0
+_MOST_BYTES: Final = 256 * 1024 * 1024
+
+WindowOption = Annotated[
+    float,
+    typer.Option("--window", "-w", min=1.0, max=3600.0, help="Seconds to measure where no agent is asked."),
+]
+MeasureOption = Annotated[bool, typer.Option("--measure", help="Measure even where an agent runs.")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The settings; where they name no cluster only a running agent can tell."""
+
+    settings: Settings
+
+    @property
+    def servers(self) -> frozenset[str]:
+        """Brokers that the settings name."""
+        return frozenset(filter(None, self.settings.kafka.get("bootstrap.servers", "").split(",")))
+
+    @property
+    def url(self) -> str:
+        """Where the agent of these settings answers."""
+        return fetching.address(self.settings.web)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """A report and where it is from, in words."""
+
+    report: Report
+    origin: str
+
+
+def place(config: Path | None, bootstrap: str | None, assignments: list[str] | None) -> Place:
+    """Settings of the shared options; a cluster need not be named where an agent can be asked.
+
+    Raises:
+        SettingsError: As `common.options.settings_from`, but for a missing cluster.
+    """
+    return Place(settings=settings_from(config, bootstrap, assignments, needs_kafka=False))
+
+
+def figures(where: Place, *, window: float, measure: bool) -> Figures:
+    """The report of the agent, or of a window measured here.
+
+    Raises:
+        AgentError: Neither an agent nor a broker answers.
+        SettingsError: No agent runs, and no cluster is named.
+    """
+    answer = None if measure else _asked(where, "/v1/traffic")
+    if answer is not None:
+        decoded = report.from_json(answer)
+        if _same_cluster(where, decoded.bootstrap):
+            return Figures(report=decoded, origin=_told_by(where))
+    with _measuring(where, window) as measuring:
+        measuring.measure()
+        return Figures(report=measuring.reports.report(), origin=_measured_here(where, answer))
+
+
+def verdict(where: Place, *, window: float, measure: bool) -> tuple[Verdict, str]:
+    """The same for what is wrong; the second value says where it is from.
+
+    Raises:
+        AgentError, SettingsError: As `figures`.
+    """
+    answer = None if measure else _asked(where, "/v1/findings")
+    if answer is not None:
+        decoded = findings.from_json(answer)
+        if _same_cluster(where, decoded.bootstrap):
+            return decoded, _told_by(where)
+    with _measuring(where, window) as measuring:
+        measuring.measure()
+        return measuring.reports.verdict(), _measured_here(where, answer)
+
+
+@contextmanager
+def live(where: Place, *, measure: bool) -> Iterator[tuple[Callable[[], Report], str]]:
+    """A function that gives the latest report whenever it is called, and where it is from.
+
+    Raises:
+        AgentError, SettingsError: As `figures`.
+    """
+    answer = None if measure else _asked(where, "/v1/traffic")
+    if answer is not None and _same_cluster(where, report.from_json(answer).bootstrap):
+
+        def latest() -> Report:
+            decoded = _asked(where, "/v1/traffic")
+            if decoded is None:
+                raise AgentError(f"{where.url}: the agent has ended")
+            return report.from_json(decoded)
+
+        yield latest, _told_by(where)
+        return
+    with _measuring(where, where.settings.traffic.window_seconds) as measuring:
+        measuring.start()
+        yield measuring.reports.report, _measured_here(where, answer)
+
+
+def hosts_known(settings: Settings, group: str) -> tuple[Hosts, str]:
+    """What a running agent of this cluster knows of the racks of a group's hosts, and why nothing where it failed."""
+    where = Place(settings=settings)
+    try:
+        answer = _asked(where, f"/v1/racks?group={quote(group, safe='')}")
+        decoded = host_racks.from_json(answer) if answer is not None else None
+    except AgentError as error:
+        return NO_HOSTS, f"racks that only the agent knows are not in it: {error}"
+    return (decoded.hosts() if decoded is not None and _same_cluster(where, decoded.bootstrap) else NO_HOSTS), ""
+
+
+def _asked(where: Place, path: str) -> bytes | None:
+    return ask(where.url, path) if where.settings.web.port else None
+
+
+def _same_cluster(where: Place, bootstrap: str) -> bool:
+    """Whether an agent's cluster is the one that is asked for; any is where none is named."""
+    return not where.servers or not where.servers.isdisjoint(bootstrap.split(","))
+
+
+def _told_by(where: Place) -> str:
+    return f"measured by the agent at {where.url}"
+
+
+def _measured_here(where: Place, answer: bytes | None) -> str:
+    if answer is not None:
+        return f"measured by this command, as the agent at {where.url} is of another cluster"
+    return "measured by this command"
+
+
+def _measuring(where: Place, seconds: float) -> Measuring:
+    if not where.servers:
+        raise SettingsError(
+            f"no agent answers at {where.url}, and no cluster is named to measure; give --bootstrap-servers, "
+            "SAMERACK_KAFKA__BOOTSTRAP_SERVERS or kafka: {bootstrap.servers: HOST:PORT} in the file"
+        )
+    return Measuring(where.settings, seconds=seconds)
+
+
+def ask(url: str, path: str) -> bytes | None:
+    """What a running agent answers; None where nobody listens.
+
+    Raises:
+        AgentError: Somebody listens who gives no such answer.
+    """
+    try:
+        answer = fetching.ask(url, path, seconds=_ANSWER_SECONDS, max_bytes=_MOST_BYTES)
+    except NotListeningError:
+        return None
+    except NoAnswerError as error:
+        raise AgentError(f"{error}; is it an agent?") from None
+    if answer.status != HTTPStatus.OK:
+        raise AgentError(f"{url}{path}: answers {answer.status}; is it an agent of this version?")
+    return answer.body

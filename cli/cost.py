@@ -1,0 +1,177 @@
+"""`samerack cost [GROUP]`: what groups read across racks and what it costs, as tables or JSON."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich import box
+from rich.table import Table
+
+from samerack.agent import log
+from samerack.agent.evenness import busiest_in_words, share_in_words
+from samerack.agent.report import GroupCost, PairCost, Report, to_json
+from samerack.cli.asking import MeasureOption, WindowOption, figures, place
+from samerack.common import words
+from samerack.common.console import Console
+from samerack.common.errors import AgentError
+from samerack.common.options import BootstrapOption, ConfigOption, SetOption
+from samerack.common.records import LEADING
+
+_UNKNOWN_RACK = "(none)"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand."""
+    app.command("cost")(cost)
+
+
+def cost(
+    group: Annotated[str | None, typer.Argument(help="One group in full; all in one table without it.")] = None,
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    window: WindowOption = 20.0,
+    *,
+    measure: MeasureOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")] = False,
+    assignments: SetOption = None,
+) -> None:
+    """Show what consumer groups read across racks, from whom, and what it costs a month.
+
+    A running agent is asked (at web.host:web.port); where none runs, this command measures for --window seconds itself.
+    Changes nothing.
+    """
+    where = place(config, bootstrap, assignments)
+    log.configure(where.settings)
+    found = figures(where, window=window, measure=measure)
+    report = found.report if group is None else only(found.report, group)
+    if as_json:
+        typer.echo(to_json(report))
+        return
+    console = Console()
+    if group is None:
+        console.print(groups_table(report))
+    else:
+        _show_group(console, report.groups[0])
+    console.print(_closing(report, found.origin), highlight=False)
+    for gap in report.gaps:
+        console.print(words.plain(f"not known: {gap.what} {gap.where}: {gap.reason}; {gap.consequence}"))
+
+
+def only(report: Report, group: str) -> Report:
+    """The report of one group alone.
+
+    Raises:
+        AgentError: The group was not seen.
+    """
+    found = next((one for one in report.groups if one.group == group), None)
+    if found is None:
+        seen = ", ".join(sorted(one.group for one in report.groups)[:5]) or "none"
+        raise AgentError(f"group {group}: was not seen; groups are {seen}{', ...' if len(report.groups) > 5 else ''}")
+    return Report(
+        prices=report.prices,
+        bootstrap=report.bootstrap,
+        racks=report.racks,
+        window_start=report.window_start,
+        window_end=report.window_end,
+        cycle=report.cycle,
+        groups=(found,),
+        pairs=found.pairs,
+        gaps=report.gaps,
+    )
+
+
+def groups_table(report: Report, most: int | None = None, *, wide: bool = False) -> Table:
+    """All groups, the most expensive first; what 80 columns hold, or 110 where it may be wide."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("group", overflow="fold", min_width=10)
+    for column in ("reads", "across", "share", "optimal", "random", "a month", "saved"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for column in ("of a topic", "busiest") if wide else ():
+        table.add_column(column, justify="right", no_wrap=True)
+    for group in report.groups[:most]:
+        evenness = (
+            words.percent(group.topic_share.share if group.topic_share else None),
+            f"{group.busiest.times_mean:.1f} x" if group.busiest else words.UNKNOWN,
+        )
+        table.add_row(
+            words.plain(group.group),
+            words.rate(group.bytes_per_second),
+            words.size(group.cross_rack_bytes),
+            words.percent(group.share) + ("" if group.share_by == "bytes" or group.share is None else " (p)"),
+            words.percent(group.optimal_share),
+            words.percent(group.random_share),
+            words.money(group.dollars_per_month),
+            words.money(group.saved_dollars_per_month),
+            *(evenness if wide else ()),
+        )
+    return table
+
+
+def _show_group(console: Console, group: GroupCost) -> None:
+    console.print(
+        f"group {words.plain(group.group)} ({group.kind}, {words.plain(group.assignor) or '-'}): "
+        f"reads {words.rate(group.bytes_per_second)}, "
+        f"{words.percent(group.share)} of {group.share_by} across racks (optimal {words.percent(group.optimal_share)}, "
+        f"random {words.percent(group.random_share)}), {words.money(group.dollars_per_month)} a month",
+        highlight=False,
+    )
+    if group.own_share is not None:
+        console.print(
+            f"with {words.plain(group.assignor)} {words.percent(group.own_share)} would cross; the agent saves "
+            f"{words.money(group.saved_dollars_per_month)} a month",
+            highlight=False,
+        )
+    elif group.role == LEADING:
+        console.print(
+            f"what {words.plain(group.assignor)} would read across racks is not known: another member has not led the "
+            "group yet, so "
+            "that nobody has seen whether it heeds racks",
+            highlight=False,
+        )
+    console.print(words.plain(_evenness(group)), highlight=False)
+    console.print(_pairs(group.pairs))
+    topics = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    topics.add_column("topic", overflow="fold")
+    for column in ("read", "across racks", "cost"):
+        topics.add_column(column, justify="right")
+    for topic in group.topics:
+        topics.add_row(
+            words.plain(topic.topic),
+            words.size(topic.wire_bytes),
+            words.size(topic.cross_rack_bytes),
+            words.money(topic.dollars),
+        )
+    console.print(topics)
+    for spot in group.blind_spots:
+        console.print(words.plain(f"not in these figures: {spot}"), highlight=False)
+
+
+def _evenness(group: GroupCost) -> str:
+    return (
+        f"largest part of a topic on one member: {share_in_words(group.topic_share)}; "
+        f"busiest member: {busiest_in_words(group.busiest)}"
+    )
+
+
+def _pairs(pairs: tuple[PairCost, ...]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for column in ("client rack", "replica rack"):
+        table.add_column(column)
+    for column in ("read", "cost"):
+        table.add_column(column, justify="right")
+    for pair in pairs:
+        table.add_row(
+            words.plain(pair.client_rack or _UNKNOWN_RACK),
+            words.plain(pair.replica_rack or _UNKNOWN_RACK),
+            words.size(pair.wire_bytes),
+            words.money(pair.dollars),
+        )
+    return table
+
+
+def _closing(report: Report, origin: str) -> str:
+    partitions = any(group.share_by != "bytes" and group.share is not None for group in report.groups)
+    return f"{origin}; bytes on the wire in {words.span(report.window_seconds)}; {report.prices.title}" + (
+        "; (p): share of partitions, bytes are not known yet" if partitions else ""
+    )

@@ -1,0 +1,105 @@
+"""`samerack curve`: what would cross racks if members could have more than a fair share of a group's partitions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from samerack.agent.leading.measured import Rates, share_of_owners
+from samerack.assignors.consumer.curve import curve as curve_of
+from samerack.assignors.consumer.registry import Options
+from samerack.assignors.model import AssignmentError, Int32Array, Problem
+from samerack.common.console import Console
+from samerack.common.words import plain
+from samerack.offline.assign_json import QuestionError, options_of, parse, problem_of
+from samerack.planning.deadline import DEADLINE_SECONDS, LateError, assign_in_time
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand."""
+    app.command("curve", no_args_is_help=True)(curve)
+
+
+def curve(
+    source: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The group as `samerack assign` takes it; - for standard input.")
+    ],
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+) -> None:
+    """Show what crosses racks against max_skew: how many partitions more than its fair share a member may have.
+
+    From no skew to the least that brings every partition as near as it can be. Each plan is the best within its skew.
+    """
+    try:
+        data = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
+        # the assignor of the description does not matter here, so it may be left out
+        question = parse(json.dumps({"assignor": "optimal", **_object(data)}), known_keys_only=True)
+        points = points_of(problem_of(question), options_of(question), seconds=question.deadline_seconds)
+    except (QuestionError, AssignmentError, LateError, OSError) as error:
+        typer.echo(f"samerack curve: {plain(str(error))}", err=True)
+        raise typer.Exit(2) from None
+    if as_json:
+        typer.echo(json.dumps({"points": points}))
+    else:
+        show_points(points, Console())
+
+
+def _object(data: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise QuestionError(f"no JSON ({error}); see samerack assign --help") from None
+    if not isinstance(value, dict):
+        raise QuestionError("expected one JSON object; see samerack assign --help")
+    return value
+
+
+def points_of(
+    problem: Problem, options: Options, *, seconds: float = DEADLINE_SECONDS, rates: Rates | None = None
+) -> list[dict[str, Any]]:
+    """The points of the curve as JSON values.
+
+    Args:
+        problem: the group.
+        options: what the group asks for.
+        seconds: deadline of each point.
+        rates: measured bytes per second, which the shares are of then.
+
+    Raises:
+        AssignmentError: the options know no skew.
+        LateError: a point took too long.
+    """
+
+    def assign(group: Problem, wanted: Options) -> Int32Array:
+        return assign_in_time("optimal", group, wanted, seconds=seconds)[0]
+
+    return [
+        {
+            "max_skew": point.max_skew,
+            "cross_rack": point.cost.cross_rack,
+            "cross_rack_share": round(share_of_owners(problem, point.owner, rates), 6),
+            "fullest": point.fullest,
+            "emptiest": point.emptiest,
+            "imbalance": point.cost.imbalance,
+            "moved": point.cost.moved,
+        }
+        for point in curve_of(problem, options, assign=assign)
+    ]
+
+
+def show_points(points: list[dict[str, Any]], console: Console) -> None:
+    """The points as a table."""
+    table = Table(title="what crosses racks against max_skew")
+    for column in ("max_skew", "across racks", "share", "fullest", "emptiest", "moved"):
+        table.add_column(column, justify="right")
+    for point in points:
+        numbers = (point[key] for key in ("fullest", "emptiest", "moved"))
+        crossing = (str(point["max_skew"]), str(point["cross_rack"]), f"{point['cross_rack_share']:.1%}")
+        table.add_row(*crossing, *map(str, numbers))
+    console.print(table)

@@ -1,0 +1,205 @@
+"""`samerack events`: what happened to groups and why, from a running agent or from the file that it left."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Final, get_args
+from urllib.parse import quote
+
+import typer
+from rich import box
+from rich.table import Table
+
+from samerack.agent import log
+from samerack.agent.events import EventLog, model, store
+from samerack.agent.events.model import MOST_ASKED, Event, Kind
+from samerack.agent.events.words import figures, happened, reason
+from samerack.cli.asking import ask
+from samerack.common import words
+from samerack.common.console import Console
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.fetching import address
+from samerack.common.options import ConfigOption, SetOption, settings_from
+
+KINDS: Final = get_args(Kind)
+_FOLLOW_SECONDS: Final = 1.0
+_LATE_SECONDS: Final = 60.0
+"""What happened is told a moment later at times, after things that happened after it."""
+_UNITS: Final = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand."""
+    app.command("events")(events)
+
+
+def events(
+    group: Annotated[str | None, typer.Argument(help="Of one group; of all, and of the agent, without it.")] = None,
+    config: ConfigOption = None,
+    url: Annotated[
+        str | None,
+        typer.Option("--url", help="Address of the agent; web.host:web.port without it.", show_default=False),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option("--store", help="Read this file (events.path) instead of asking an agent.", show_default=False),
+    ] = None,
+    since: Annotated[
+        str | None,
+        typer.Option(
+            "--since",
+            metavar="TIME",
+            help="Not older than: 90s, 15m, 3h, 2d, 1w ago, or a moment such as 2026-11-21T03:00 (your time zone "
+            "unless it names one).",
+            show_default=False,
+        ),
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--kind", "-k", help=f"Only these; may be repeated: {', '.join(KINDS)}.", show_default=False),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", min=1, max=MOST_ASKED, help="No more than so many, the newest.")
+    ] = 30,
+    *,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what happens from now on; Ctrl-C ends it.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="One JSON object instead of a table; with --follow one event a line.")
+    ] = False,
+    assignments: SetOption = None,
+) -> None:
+    """Show what happened to groups, when and why: every rebalance with its cause, duration, pause and cost.
+
+    Why did my group rebalance at 3 am? `samerack events GROUP --kind rebalance --since 2026-11-21T02:55` says what each
+    rebalance began with: the agent, a member, the group's leader. A running agent is asked; where none runs, --store
+    reads its file. Changes nothing. docs/events.md explains each column.
+    """
+    settings = settings_from(config, None, assignments, needs_kafka=False)
+    log.configure(settings)
+    kinds = tuple(dict.fromkeys(kind or ()))
+    if unknown := [one for one in kinds if one not in KINDS]:
+        raise SettingsError(f"--kind {unknown[0]}: no such kind; kinds are {', '.join(KINDS)}")
+    if file is not None and (url is not None or follow):
+        raise SettingsError("--store reads a file as it is; leave --url and --follow out, or --store")
+    begin = moment(since, time.time()) if since is not None else None
+    if file is not None:
+        found = _stored(file, group=group, kinds=kinds, since=begin, limit=limit)
+    else:
+        asked = _asking(url or address(settings.web), group=group, kinds=kinds)
+        found = asked(begin, limit)
+    console = Console()
+    if as_json and not follow:
+        typer.echo(model.all_to_json(found))
+        return
+    shown = tuple(reversed(found))  # as in a log: the newest stands above the prompt
+    if as_json:
+        for event in shown:
+            typer.echo(model.to_json(event))
+    elif shown or not follow:
+        console.print(table(shown, with_group=group is None) if shown else _nothing(group, since))
+    if follow:
+        with suppress(KeyboardInterrupt):
+            _follow(console, asked, shown, with_group=group is None, as_json=as_json)
+
+
+Asked = Callable[[float | None, int], tuple[Event, ...]]
+"""Asks an agent for what happened since, no more than so many, the newest first."""
+
+
+def _asking(url: str, *, group: str | None, kinds: tuple[str, ...]) -> Asked:
+    base = url.rstrip("/")
+    if not base.startswith(("http://", "https://")):
+        raise SettingsError(f"--url {url}: expected http://HOST:PORT")
+
+    def asked(since: float | None, most: int) -> tuple[Event, ...]:
+        query = [f"most={most}"]
+        query += [f"group={quote(group, safe='')}"] if group is not None else []
+        query += [f"kind={one}" for one in kinds]
+        query += [f"since={since!r}"] if since is not None else []
+        answer = ask(base, f"/v1/events?{'&'.join(query)}")
+        if answer is None:
+            raise AgentError(
+                f"{base}: no agent answers there; give --url or web.port, or read the file of one that ran with --store"
+            )
+        return model.all_from_json(answer)
+
+    return asked
+
+
+def _stored(
+    path: Path, *, group: str | None, kinds: tuple[str, ...], since: float | None, limit: int
+) -> tuple[Event, ...]:
+    kept = store.read(path, MOST_ASKED)
+    book = EventLog(most=len(kept) or 1)
+    book.remember(kept)
+    return book.latest(limit, group=group, kinds=kinds, since=float("-inf") if since is None else since)
+
+
+def _follow(console: Console, asked: Asked, shown: tuple[Event, ...], *, with_group: bool, as_json: bool) -> None:
+    known = {event.id for event in shown}
+    last = shown[-1].at if shown else time.time()
+    while True:
+        time.sleep(_FOLLOW_SECONDS)
+        news = [event for event in reversed(asked(last - _LATE_SECONDS, MOST_ASKED)) if event.id not in known]
+        if not news:
+            continue
+        last = max(last, news[-1].at)
+        known |= {event.id for event in news}
+        if as_json:
+            for event in news:
+                typer.echo(model.to_json(event))
+        else:
+            console.print(table(news, with_group=with_group, head=False))
+
+
+def moment(text: str, now: float) -> float:
+    """Seconds since 1970 of a length of time before now, or of a moment.
+
+    Raises:
+        SettingsError: It is neither.
+    """
+    if found := re.fullmatch(r"(\d+(?:\.\d+)?)([smhdw])", text.strip()):
+        return now - float(found[1]) * _UNITS[found[2]]
+    try:
+        return datetime.fromisoformat(text.strip()).astimezone().timestamp()
+    except (ValueError, OverflowError):
+        raise SettingsError(f"--since {text}: expected 90s, 15m, 3h, 2d, 1w or 2026-11-21T03:00") from None
+
+
+def table(shown: tuple[Event, ...] | list[Event], *, with_group: bool, head: bool = True) -> Table:
+    """Events, one a row, in the order given; what 80 columns hold."""
+    made = Table(box=box.SIMPLE_HEAD if head else None, pad_edge=False, show_header=head)
+    made.add_column("time", no_wrap=True)
+    if with_group:
+        made.add_column("group", overflow="fold", max_width=24)
+    made.add_column("what", overflow="fold", min_width=9)
+    made.add_column("why, and with what effect", overflow="fold", min_width=28)
+    for event in shown:
+        lines = (reason(event), figures(event))
+        made.add_row(
+            local(event.at),
+            *([words.plain(event.group)] if with_group else []),
+            words.plain(happened(event)),
+            "\n".join(words.plain(line) for line in lines if line),
+        )
+    return made
+
+
+def local(at: float) -> str:
+    """A moment in the reader's time zone, which is named."""
+    when = datetime.fromtimestamp(at, UTC).astimezone()
+    return when.strftime("%m-%d %H:%M:%S %Z")
+
+
+def _nothing(group: str | None, since: str | None) -> str:
+    return (
+        f"nothing happened{' to ' + words.plain(group) if group is not None else ''}"
+        f"{' since then' if since is not None else ''}, as far as is kept"
+    )

@@ -1,0 +1,171 @@
+"""`samerack lead GROUP --takeover clean`: has a running agent take the lead of a group over, and shows its steps."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
+from typing import Annotated, Final
+from urllib.parse import quote
+
+import typer
+
+from samerack.agent import log
+from samerack.agent.leading.progress import GOOD, UNDER_WAY, Did, Gain, Outcome, Progress, from_json, to_json
+from samerack.agent.web_takeover import PATH
+from samerack.common import words
+from samerack.common.console import Console
+from samerack.common.errors import AgentError, SettingsError
+from samerack.common.fetching import NoAnswerError, address
+from samerack.common.fetching import ask as ask_http
+from samerack.common.options import ConfigOption, SetOption, settings_from
+
+_LOOK_SECONDS: Final = 0.1
+_ANSWER_SECONDS: Final = 5.0
+_LOST_SECONDS: Final = 15.0
+"""An agent that does not answer for so long while it takes over is given up; its supervisor replaces a dead one."""
+_WORDS: Final = {
+    "gather": "everybody has given up their partitions",
+    "again": "the group's leader was faster: once more",
+    "hold": "the group is held, nobody has anything",
+    "evict": "the former leader is out, and in again",
+    "release": "the agent leads",
+}
+
+
+class Way(Enum):
+    """How to take over."""
+
+    CLEAN = "clean"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand."""
+    app.command("lead")(lead)
+
+
+def lead(
+    group: Annotated[str, typer.Argument(help="Consumer group, as the brokers know it; one that the agent follows.")],
+    takeover: Annotated[  # noqa: ARG001 - there is one way as yet, and it is to be named
+        Way, typer.Option("--takeover", help="How: clean, in one rebalance and a short second one.")
+    ],
+    config: ConfigOption = None,
+    url: Annotated[
+        str | None,
+        typer.Option("--url", help="Address of the agent; web.host:web.port without it.", show_default=False),
+    ] = None,
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only tell what it would bring and cost, or what speaks against it.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object at the end instead of the steps.")] = False,
+    assignments: SetOption = None,
+) -> None:
+    """Have the running agent become the leader of a group now, instead of when its leader leaves.
+
+    For groups whose members give up all partitions in a rebalance (range, roundrobin, sticky); nothing is lost and
+    nothing read twice, and everybody pauses as in any other rebalance. The agent must be in the group as a follower, on
+    this machine (in Kubernetes: kubectl exec). It refuses where something speaks against it, and undoes what does not
+    go as it should; the exit code is 1 then, with the reason. docs/takeover.md tells what happens step by step.
+    """
+    settings = settings_from(config, None, assignments, needs_kafka=False)
+    log.configure(settings)
+    base = (url or address(settings.web)).rstrip("/")
+    if not base.startswith(("http://", "https://")):
+        raise SettingsError(f"--url {url}: expected http://HOST:PORT")
+    console = Console(highlight=False)
+    tell: Callable[[Did], None] = (lambda _: None) if as_json else (lambda did: _tell(console, did))
+    progress = follow(base, _asked(base, group, dry_run=dry_run), tell)
+    if as_json:
+        typer.echo(to_json(progress))
+    else:
+        if progress.gain is not None and (dry_run or progress.outcome is Outcome.REFUSED):
+            console.print(gain_words(progress.gain))
+        console.print(words.plain(_end(progress)))
+    if progress.outcome not in GOOD:
+        raise typer.Exit(1)
+
+
+def follow(base: str, progress: Progress, tell: Callable[[Did], None]) -> Progress:
+    """Asks the agent until the takeover is over; `tell` is told of each step that is.
+
+    Raises:
+        AgentError: The agent does not answer any more, or begins another one.
+    """
+    shown, number, group = 0, progress.number, progress.group
+    answered = time.monotonic()
+    while True:
+        for did in progress.did[shown:]:
+            tell(did)
+        shown = len(progress.did)
+        if progress.outcome not in UNDER_WAY:
+            return progress
+        time.sleep(_LOOK_SECONDS)
+        with suppress(NoAnswerError):
+            progress = _answer(base, "GET", f"{PATH}?group={quote(group, safe='')}")
+            answered = time.monotonic()
+        if time.monotonic() - answered > _LOST_SECONDS:
+            raise AgentError(f"{base}: the agent does not answer any more; samerack events {group} tells what it did")
+        if progress.number != number:
+            raise AgentError(
+                f"{base}: the agent's process was replaced in the middle, and the pending member released; "
+                f"samerack events {group} tells what it did"
+            )
+
+
+def gain_words(gain: Gain) -> str:
+    """What it would bring, and who would pause for it."""
+    lines = [
+        f"read across racks: {gain.cross_rack_now} partitions ({gain.share_now:.1%}) now, "
+        f"{gain.cross_rack_then} ({gain.share_then:.1%}) under the agent"
+    ]
+    if gain.saved_bytes_per_second is not None:
+        saved = words.rate(gain.saved_bytes_per_second)
+        dollars = gain.saved_dollars_per_day
+        lines.append(f"would stay in its rack: {saved}" + (f", {words.money(dollars)} a day" if dollars else ""))
+    lately = "not known yet" if gain.rejoin_seconds is None else f"{gain.rejoin_seconds:.1f} s lately"
+    most = "" if gain.pause_seconds_at_most is None else f": {gain.pause_seconds_at_most:.1f} s in all at most"
+    lines.append(
+        f"{gain.members} members pause as in any rebalance (they took {lately} to rejoin), and until those who lead "
+        f"now are back, about a second as a rule and {gain.held_seconds_at_most:g} s at most{most}"
+    )
+    return "\n".join(lines)
+
+
+def _asked(base: str, group: str, *, dry_run: bool) -> Progress:
+    body = json.dumps({"group": group, "dry_run": dry_run}).encode()
+    try:
+        return _answer(base, "POST", PATH, body)
+    except NoAnswerError as error:
+        raise AgentError(f"{error}; no agent answers there: give --url or web.port, on the agent's machine") from None
+
+
+def _answer(base: str, method: str, path: str, body: bytes | None = None) -> Progress:
+    headers = {"content-type": "application/json"} if body is not None else {}
+    answer = ask_http(base, path, seconds=_ANSWER_SECONDS, method=method, headers=headers, body=body)
+    if answer.status in (200, 202, 409):
+        return from_json(answer.body)
+    try:
+        reason = json.loads(answer.body)["error"]
+    except (ValueError, KeyError, TypeError):
+        reason = "is it an agent of this version?"
+    raise AgentError(f"{base}: answers {answer.status}: {reason}")
+
+
+def _tell(console: Console, did: Did) -> None:
+    console.print(f"{did.seconds:6.2f} s  {did.step:<8} {_WORDS.get(did.step, '')}")
+
+
+def _end(progress: Progress) -> str:
+    if progress.outcome is Outcome.LEADS:
+        most = progress.gain.pause_seconds_at_most if progress.gain is not None else None
+        return (
+            f"the agent leads {progress.group}, {progress.seconds:.1f} s after it began"
+            + (f" (at most {most:.1f} s were forecast)" if most is not None else "")
+            + f"; the group was held for {progress.held_seconds:.2f} s"
+        )
+    if progress.outcome is Outcome.WOULD:
+        return f"nothing speaks against taking {progress.group} over; without --dry-run the agent does"
+    return f"{progress.outcome.value}: {progress.group}: {progress.reason}"

@@ -1,0 +1,96 @@
+"""`samerack rack`: the rack of this pod, for people, for scripts, and for applications that set `client.rack`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from samerack.agent.pod.model import Answer, OwnRack, rack_of
+from samerack.agent.pod.own import own_rack
+from samerack.agent.pod.writing import env_line, plain, property_line, write
+from samerack.common import words
+from samerack.common.errors import AgentError
+from samerack.common.options import ConfigOption, SetOption, settings_from
+from samerack.common.settings import PodSettings
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand."""
+    app.command("rack")(rack)
+
+
+def rack(
+    config: ConfigOption = None,
+    *,
+    why: Annotated[bool, typer.Option("--why", help="Ask every source, and show what each says.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of text.")] = False,
+    write_to: Annotated[
+        Path | None, typer.Option("--write", metavar="FILE", help="Write the rack alone.", show_default=False)
+    ] = None,
+    env_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write CLIENT_RACK=RACK, for a shell.", show_default=False)
+    ] = None,
+    variable: Annotated[str, typer.Option(metavar="NAME", help="The variable in --env-file.")] = "CLIENT_RACK",
+    properties_file: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Write client.rack=RACK, as Java reads properties.", show_default=False),
+    ] = None,
+    key: Annotated[str, typer.Option(metavar="NAME", help="The key in --properties-file.")] = "client.rack",
+    or_empty: Annotated[
+        bool,
+        typer.Option("--or-empty", help="Without a rack write an empty one and end well: applications start anyway."),
+    ] = False,
+    assignments: SetOption = None,
+) -> None:
+    """Print the rack of this pod, and how it was found; or write it where an application reads it.
+
+    Looks where pod.sources says: by default a variable, a file and the label that the downward API brings. Needs no
+    Kafka. Exit code 1 where no source knows, unless --or-empty is given.
+    """
+    pod = settings_from(config, None, assignments, needs_kafka=False).pod
+    own = own_rack(pod, every=why)
+    texts = {
+        write_to: plain(own.rack or ""),
+        env_file: env_line(variable, own.rack or ""),
+        properties_file: property_line(key, own.rack or ""),
+    }
+    if own.rack is not None or or_empty:
+        for path, text in texts.items():
+            if path is not None:
+                write(path, text)
+    if as_json:
+        typer.echo(json.dumps({**asdict(own), "answers": [_answer(answer, pod) for answer in own.answers]}))
+    elif why:
+        for answer in own.answers:
+            typer.echo(
+                words.plain(f"{answer.source}: {rack_of(answer.zones, pod.zones) or '-'} ({_explained(answer, pod)})")
+            )
+    elif own.rack is not None or or_empty:
+        typer.echo(words.plain(own.rack or ""))
+    _conclude(own, pod, or_empty=or_empty)
+
+
+def _conclude(own: OwnRack, pod: PodSettings, *, or_empty: bool) -> None:
+    if own.rack is not None:
+        found = next(answer for answer in own.answers if answer.source == own.source)
+        typer.echo(words.plain(f"samerack: rack {own.rack} from {found.source}: {_explained(found, pod)}"), err=True)
+        return
+    said = "; ".join(f"{answer.source}: {answer.detail}" for answer in own.answers)
+    unknown = f"no source knows the rack of this pod ({said or 'pod.sources is empty'})"
+    if not or_empty:
+        raise AgentError(f"{unknown}; set {pod.rack_variable}, or add another source to pod.sources (docs/racks.md)")
+    typer.echo(words.plain(f"samerack: {unknown}; going on without one"), err=True)
+
+
+def _explained(answer: Answer, pod: PodSettings) -> str:
+    """What was looked at, and what it said where that is not the rack itself."""
+    rack = rack_of(answer.zones, pod.zones)
+    return answer.detail if rack is None or rack in answer.zones else f"{answer.detail}: {' or '.join(answer.zones)}"
+
+
+def _answer(answer: Answer, pod: PodSettings) -> dict[str, object]:
+    return {**asdict(answer), "rack": rack_of(answer.zones, pod.zones)}

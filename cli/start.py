@@ -1,0 +1,88 @@
+"""Entry point of the console script. A probe that finds the agent well is answered before anything else is loaded.
+
+Kubernetes runs `samerack health` in every pod every few seconds. Where there is more to it than yes (an agent that is
+not well, other options, settings that cannot be right), the command of that name asks again, and tells.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+_OPTIONS: Final = {(): "/healthz", ("--ready",): "/readyz"}
+_SECONDS: Final = 3.0
+_PREFIX: Final = "SAMERACK_"
+_BOUNDED: Final = frozenset(
+    {"plan", "verify", "cost", "top", "lead", "events", "curve", "assign", "streams", "decode", "encode", "settings"}
+)
+"""Commands that may be run beside an agent in its container, and load much."""
+
+
+class Web(NamedTuple):
+    """Where the agent listens."""
+
+    host: str
+    port: int
+
+
+def main() -> None:
+    """Answer a probe, or run the command."""
+    name, *arguments = sys.argv[1:] or [""]
+    if name == "health" and is_well(arguments, os.environ):
+        print("ok")  # noqa: T201 - what the command prints
+        return
+    from samerack.cli.main import main as run  # noqa: PLC0415 - all that a probe does without
+
+    if name not in _BOUNDED:
+        run()
+        return
+    from samerack.cli.memory_bound import bounded  # noqa: PLC0415 - see above
+    from samerack.common.command_line import tell  # noqa: PLC0415 - see above
+    from samerack.common.errors import AgentError  # noqa: PLC0415 - see above
+
+    try:
+        bounded(run)
+    except AgentError as error:
+        sys.exit(tell(error))
+
+
+def is_well(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Whether the agent of these settings says that it is well; False also where that takes a closer look."""
+    path = _OPTIONS.get(tuple(arguments))
+    web = _web(environment)
+    if path is None or web is None:
+        return False
+    from samerack.common.fetching import NoAnswerError, address, ask  # noqa: PLC0415 - only where there is somebody to ask
+
+    try:
+        return ask(address(web), path, seconds=_SECONDS).status == 200
+    except NoAnswerError:
+        return False
+
+
+def _web(environment: Mapping[str, str]) -> Web | None:
+    """Host and port from environment and file, as `common.settings` reads them; None where that is not simple."""
+    found: dict[str, Any] = {"host": "127.0.0.1", "port": 9464}
+    if name := environment.get("SAMERACK_CONFIG"):
+        try:
+            text = Path(name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return None
+        if re.search(r"\bweb\b", text):
+            import yaml  # noqa: PLC0415 - most files do not set it
+
+            try:
+                found |= yaml.safe_load(text).get("web") or {}
+            except (yaml.YAMLError, AttributeError, TypeError, ValueError):
+                return None
+    for variable, value in environment.items():
+        section, _, key = variable.removeprefix(_PREFIX).lower().partition("__")
+        if variable.startswith(_PREFIX) and section == "web":
+            found[key] = value
+    if found.keys() != {"host", "port"} or not isinstance(found["host"], str) or not str(found["port"]).isdigit():
+        return None
+    return Web(host=found["host"], port=int(found["port"]))

@@ -1,0 +1,69 @@
+"""`samerack verify`: one page of what makes traffic cross racks without need, each with cause and cure."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from samerack.agent import findings, log
+from samerack.agent.findings import Finding, Verdict
+from samerack.cli.asking import MeasureOption, WindowOption, place, verdict
+from samerack.common import words
+from samerack.common.console import Console
+from samerack.common.options import BootstrapOption, ConfigOption, SetOption
+
+
+def register(app: typer.Typer) -> None:
+    """Add the subcommand."""
+    app.command("verify")(verify)
+
+
+def verify(
+    config: ConfigOption = None,
+    bootstrap: BootstrapOption = None,
+    window: WindowOption = 20.0,
+    *,
+    measure: MeasureOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a page.")] = False,
+    assignments: SetOption = None,
+) -> None:
+    """Find what makes traffic cross racks without need: brokers, members, racks, assignors, replicas, permissions.
+
+    Exit code 0 when nothing costs money, 1 when something does, 2 on wrong input. A running agent is asked (at
+    web.host:web.port); where none runs, this command measures for --window seconds itself. Changes nothing.
+    """
+    where = place(config, bootstrap, assignments)
+    log.configure(where.settings)
+    found, origin = verdict(where, window=window, measure=measure)
+    if as_json:
+        typer.echo(findings.to_json(found))
+    else:
+        _show(found, origin)
+    if found.costs:
+        raise typer.Exit(1)
+
+
+def _show(found: Verdict, origin: str) -> None:
+    console = Console()
+    for finding in found.findings:
+        _show_finding(console, finding)
+    costly = sum(finding.costs for finding in found.findings)
+    console.print(
+        f"{costly} finding{'' if costly == 1 else 's'} that cost money, {len(found.findings) - costly} other; "
+        f"{found.groups} groups, {found.brokers} brokers, bytes of {words.span(found.window_seconds)}; {origin}; "
+        f"{found.prices}",
+        highlight=False,
+    )
+
+
+def _show_finding(console: Console, finding: Finding) -> None:
+    amount = "" if finding.dollars_per_month is None else f" [{words.money(finding.dollars_per_month)} a month]"
+    mark = "✗" if finding.costs else "·"
+    console.print(
+        f"{mark} {words.plain(finding.where)}: {finding.code.value}{amount}",
+        style="bold",
+        highlight=False,
+    )
+    console.print(f"  {words.plain(finding.cause)}", highlight=False)
+    console.print(f"  cure: {words.plain(finding.cure)}", highlight=False)

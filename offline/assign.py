@@ -1,0 +1,139 @@
+"""`samerack assign`: puts a group that is described in JSON to an assignor, for people and for programs.
+
+People give one group and get a table. Programs write one JSON question per line and read one JSON answer per line
+(`--lines`).
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from samerack.assignors.consumer.registry import ASSIGNORS
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import NOBODY, AssignmentError
+from samerack.common.console import Console
+from samerack.common.words import plain
+from samerack.offline.assign_json import (
+    Question,
+    QuestionError,
+    Solution,
+    answer_line,
+    answer_of,
+    crossing_by_member,
+    parse,
+    partitions_by_member,
+    solve,
+)
+
+HELP = """Assign a consumer group that is described in JSON.
+
+The description names an assignor, brokers with their racks, the replicas (broker ids, the leader first) of each
+partition of each topic, and the members with their topics, racks and owned partitions:
+
+{"assignor": "optimal", "brokers": [{"id": 0, "rack": "a"}, {"id": 1, "rack": "b"}], "topics": {"t": [[0], [1]]},
+"members": [{"id": "m1", "topics": ["t"], "rack": "b"}, {"id": "m2", "topics": ["t"], "rack": "a"}]}
+
+It may add "locality" ("any", or "leader" where only the leader replica serves), "weights" ({topic: [cost of each
+partition]}), "keep_copartitioned", "cooperative" and "stickiness" (true or false; without stickiness the plan starts
+afresh), "max_skew" (how many partitions more than its fair share a member may have, so that fewer are read across
+racks), "spread_moves" (how many partitions more may move, so that no member has too many of one topic) and
+"deadline_seconds" (after which the plan is that of range).
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command `assign`."""
+    app.command("assign", help=HELP, no_args_is_help=True)(assign)
+
+
+def assign(
+    source: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="The group as one JSON object; - for standard input.")
+    ] = None,
+    assignor: Annotated[
+        str | None, typer.Option("--assignor", "-a", help=f"Whose plan, instead of the file's: {', '.join(ASSIGNORS)}.")
+    ] = None,
+    *,
+    lines: Annotated[
+        bool, typer.Option("--lines", help="Answer each line of standard input with one line of JSON, at once.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")] = False,
+) -> None:
+    """Answer a question, or many."""
+    if lines:
+        _answer_lines()
+        return
+    try:
+        solution = solve(_question(source, assignor))
+    except (QuestionError, AssignmentError, OSError) as error:
+        typer.echo(f"samerack assign: {plain(str(error))}", err=True)
+        raise typer.Exit(2) from None
+    if as_json:
+        typer.echo(json.dumps(answer_of(solution)))
+    else:
+        _show(solution)
+
+
+def _answer_lines() -> None:
+    """Answer every line of standard input at once, for programs that wait for each answer."""
+    for line in sys.stdin.buffer:
+        if line.strip():
+            sys.stdout.write(json.dumps(answer_line(line)) + "\n")
+            sys.stdout.flush()
+
+
+def _question(source: Path | None, assignor: str | None) -> Question:
+    if source is None:
+        raise QuestionError("no group given; name a file, - for standard input, or --lines")
+    data = sys.stdin.buffer.read() if str(source) == "-" else source.read_bytes()
+    question = parse(data, known_keys_only=True)
+    return question if assignor is None else question.model_copy(update={"assignor": assignor})
+
+
+def _show(solution: Solution) -> None:
+    """One row per member, and what the plan costs beside the present owners."""
+    problem, console = solution.problem, Console()
+    table = Table(
+        title=f"{len(problem.members)} members, {len(problem.topic_of)} partitions, {solution.question.assignor}"
+    )
+    for column in ("member", "rack", "partitions"):
+        table.add_column(column, overflow="fold")
+    table.add_column("across racks", justify="right")
+    partitions = partitions_by_member(problem, solution.sent)
+    crossing = crossing_by_member(problem, solution.sent)
+    for index, member in enumerate(problem.members):
+        rack = problem.member_rack[index]
+        listed = _ranges(partitions[member])
+        table.add_row(member, "-" if rack == NOBODY else problem.racks[rack], listed, str(crossing[index]))
+    console.print(table)
+    before, after = evaluate(problem, problem.owner), evaluate(problem, solution.owner)
+    console.print(
+        f"across racks: now {before.cross_rack} partitions, then {after.cross_rack}; "
+        f"moved {after.moved}, fullest less emptiest member {after.imbalance}, without subscriber {after.unassigned}"
+    )
+    if solution.late:
+        console.print(f"this is the plan of range: {solution.late}")
+    withheld = int((solution.sent != solution.owner).sum())
+    if withheld:
+        console.print(f"{withheld} partitions wait until their present owners let go")
+
+
+def _ranges(pairs: list[tuple[str, int]]) -> str:
+    """Partitions in short: `orders 0-3 7, clicks 1`."""
+    topics: dict[str, list[list[int]]] = {}
+    for topic, number in pairs:
+        runs = topics.setdefault(topic, [])
+        if runs and runs[-1][1] == number - 1:
+            runs[-1][1] = number
+        else:
+            runs.append([number, number])
+    return ", ".join(
+        f"{topic} " + " ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
+        for topic, runs in topics.items()
+    )

@@ -1,0 +1,168 @@
+"""`samerack streams plan`: an application before and after, for people: who has what, and what is read across racks."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from rich.table import Table
+
+from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.evaluate import Bill, bill, missing_standbys, remote_partitions, spread
+from samerack.assignors.streams.lifecycle import identity_assignment
+from samerack.assignors.streams.model import TaskType
+from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
+from samerack.assignors.streams.rules import Obstacle, costs_of, tag_warnings
+from samerack.common.words import plain
+from samerack.offline.assign_json import QuestionError
+from samerack.offline.streams_answers import Plan, outcome_of, tasks_by_name
+from samerack.offline.streams_json import Application, Question
+
+if TYPE_CHECKING:
+    from samerack.common.console import Console
+
+
+_NAMED: Final = 5
+"""Tasks that a note names; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned:
+    """An application, its tasks before and after, and what a person should know.
+
+    `costs` are the prices by which it was planned; None where there are none.
+    """
+
+    application: Application
+    before: Plan
+    after: Plan
+    costs: Costs | None
+    notes: tuple[str, ...] = field(default=())
+
+
+def plan(question: Question) -> Planned:
+    """The tasks of an application where they cost least: by its assignor if it names one, else by moving tasks.
+
+    Raises:
+        QuestionError: there is no such assignor, or no task is anywhere.
+        AssignmentError: the application does not fit.
+    """
+    application = Application(question)
+    if question.assignor is not None:
+        return _assigned(application)
+    before = application.assignments()
+    if not any(assignment.tasks for assignment in before.values()):
+        raise QuestionError("no client has a task; give 'assignment' ({client: [tasks]}), or name an 'assignor'")
+    params = application.scope()
+    costs = costs_of(params)
+    actives = optimize_rack_aware_active_tasks(params, before, compatible=question.compatible)
+    standbys = optimize_rack_aware_standby_tasks(params, actives.assignments, compatible=question.compatible)
+    notes = [*tag_warnings(application.state)]
+    if actives.obstacle is not None:
+        notes.append(f"actives stay: {actives.obstacle.message}")
+    if standbys.obstacle is not None and any(a.of_type(TaskType.STANDBY) for a in before.values()):
+        notes.append(f"standbys stay: {standbys.obstacle.message}")
+    return Planned(
+        application=application,
+        before=before,
+        after=standbys.assignments,
+        costs=None if isinstance(costs, Obstacle) else costs,
+        notes=tuple(notes),
+    )
+
+
+def _assigned(application: Application) -> Planned:
+    outcome = outcome_of(application, now_ms=application.question.now_ms or time.time_ns() // 1_000_000)
+    notes = [*outcome.warnings]
+    if outcome.obstacle is not None:
+        notes.append(f"racks have no say: {outcome.obstacle.message}")
+    if outcome.probing_rebalance:
+        notes.append("warm-ups are under way: a follow-up rebalance goes on")
+    after = {assignment.process_id: assignment for assignment in outcome.assignment.assignment}
+    missing = missing_standbys(application.state, after)
+    if missing:
+        some = ", ".join(map(str, sorted(missing)[:_NAMED])) + (", ..." if len(missing) > _NAMED else "")
+        notes.append(
+            f"standbys without a client: {sum(missing.values())} (of {some}); start more clients, or lower "
+            "num.standby.replicas"
+        )
+    before = identity_assignment(application.state)
+    return Planned(application=application, before=before, after=after, costs=outcome.costs, notes=tuple(notes))
+
+
+def bills(planned: Planned, kind: TaskType) -> tuple[Bill, Bill]:
+    """What the tasks of a kind cost before and after; nothing where there are no prices."""
+    application = planned.application
+    costs = planned.costs or Costs(traffic=0, non_overlap=0)
+    compatible = application.question.compatible
+    first, last = (
+        bill(application.state, planned.before, plan, kind, costs, compatible=compatible)
+        for plan in (planned.before, planned.after)
+    )
+    return first, last
+
+
+def as_json(planned: Planned) -> dict[str, Any]:
+    """The plan as one JSON object."""
+    application = planned.application
+    answer: dict[str, Any] = {}
+    unpriced = {"cost": None} if planned.costs is None else {}
+    for kind in TaskType:
+        first, last = bills(planned, kind)
+        answer[kind.value.lower()] = {
+            "before": tasks_by_name(application, planned.before, kind),
+            "after": tasks_by_name(application, planned.after, kind),
+            "cost_before": asdict(first) | unpriced,
+            "cost_after": asdict(last) | unpriced,
+        }
+    return answer | {"spread": asdict(spread(application.state, planned.after)), "notes": list(planned.notes)}
+
+
+def show(planned: Planned, console: Console) -> None:
+    """A row per client, what both cost, and the notes."""
+    application = planned.application
+    table = Table(title=f"{len(application.state.all_tasks)} tasks on {len(application.state.states)} clients")
+    for column in ("client", "rack", "actives", "standbys"):
+        table.add_column(column, overflow="fold")
+    for column in ("across racks now", "then"):
+        table.add_column(column, justify="right")
+    for name, process in application.process.items():
+        client = application.state.states[process]
+        cells = [_changes(planned, name, kind) for kind in TaskType]
+        table.add_row(
+            name,
+            client.rack_id or "-",
+            *cells,
+            *(str(_remote(planned, name, plan)) for plan in (planned.before, planned.after)),
+        )
+    console.print(table)
+    for kind in TaskType:
+        first, last = bills(planned, kind)
+        if any(assignment.of_type(kind) for assignment in planned.after.values()):
+            console.print(
+                f"{kind.value.lower()}s across racks: now {first.cross_rack} partitions, then {last.cross_rack}; "
+                f"moved {last.moved}" + ("" if planned.costs is None else f"; cost now {first.cost}, then {last.cost}")
+            )
+    for note in planned.notes:
+        console.print(plain(f"note: {note}"))
+
+
+def _changes(planned: Planned, name: str, kind: TaskType) -> str:
+    """Tasks of a client: those that come with +, those that go with -."""
+    process = planned.application.process[name]
+    before, after = (
+        plan[process].of_type(kind) if process in plan else frozenset() for plan in (planned.before, planned.after)
+    )
+    marked = [(task, "+" if task not in before else "-" if task not in after else "") for task in before | after]
+    return " ".join(f"{mark}{task}" for task, mark in sorted(marked))
+
+
+def _remote(planned: Planned, name: str, plan: Plan) -> int:
+    application = planned.application
+    process = application.process[name]
+    tasks = plan[process].tasks.items() if process in plan else ()
+    return sum(
+        remote_partitions(application.state, process, task, kind, compatible=application.question.compatible)
+        for task, kind in tasks
+    )

@@ -1,0 +1,168 @@
+"""Plans within the deadline: no group makes an assignor run longer.
+
+The solver cannot be interrupted, and while it runs no other thread of its process does. So a group that is small enough
+to be planned long before the deadline is planned in this process, and any other in a separate process that is killed at
+the deadline. Idle processes are kept for the next plan.
+"""
+
+from __future__ import annotations
+
+import atexit
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
+from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Problem
+
+FALL_BACK: Final = "range"
+DEADLINE_SECONDS: Final = 5.0
+ARCS_PER_SECOND: Final = 40_000
+"""Groups with at most so many arcs per second of the deadline are planned in this process: 25 microseconds per arc,
+while the slowest in docs/benchmarks.md takes 2."""
+STEPS_PER_SECOND: Final = 200_000
+"""Steps that Kafka's range takes while it matches racks, on a slow machine."""
+GREATEST_COST: Final = 2.0**58
+"""Limit of weight times arcs: beyond it the solver's integers may overflow, and a much slower solver is used."""
+LEAST_RESERVE: Final = 0.2
+RESERVE_PER_PARTITION: Final = 3e-6
+"""Seconds that are reserved for the fall-back, but never more than half of the deadline."""
+
+
+class LateError(Exception):
+    """There is no plan within the deadline; the message contains the deadline."""
+
+
+def assign_in_time(
+    name: str, problem: Problem, options: Options, *, seconds: float = DEADLINE_SECONDS
+) -> tuple[Int32Array, int]:
+    """Returns the plan of an assignor within the deadline, and the nanoseconds that it took.
+
+    Args:
+        name: the assignor's name.
+        problem: the group.
+        options: the options of the plan.
+        seconds: the deadline, of which a part is reserved for the fall-back.
+
+    Raises:
+        LateError: there is no plan in time.
+        AssignmentError: as raised by the assignor.
+    """
+    small = (
+        range_steps(problem) < STEPS_PER_SECOND * seconds if ASSIGNORS[name].as_kafka else is_small(problem, seconds)
+    )
+    if small:
+        start = time.perf_counter_ns()
+        owner = ASSIGNORS[name].assign(problem, options)
+        return owner, time.perf_counter_ns() - start
+    left = seconds - _reserve(problem, seconds)
+    return _elsewhere((name, problem, options, left), left)
+
+
+def fall_back(problem: Problem, *, seconds: float = DEADLINE_SECONDS) -> Int32Array:
+    """Returns the plan of Kafka's range within the reserved part of the deadline; ignores racks in very large groups.
+
+    Args:
+        problem: the group.
+        seconds: the whole deadline.
+    """
+    if range_steps(problem) > STEPS_PER_SECOND * _reserve(problem, seconds):
+        problem = replace(problem, member_rack=np.full(len(problem.members), NOBODY, np.int32))
+    return ASSIGNORS[FALL_BACK].assign(problem, DEFAULTS)
+
+
+def range_steps(problem: Problem) -> int:
+    """Returns the most steps that range takes to match racks: by topics and members, or by partitions if more."""
+    size = np.bincount(problem.subscription_of, minlength=len(problem.subscriptions))
+    consumers = size @ problem.subscriptions
+    partitions = np.bincount(problem.topic_of, minlength=len(problem.topics))
+    alone = int(np.where(partitions > 0, consumers, 0).sum())
+    alike = len(np.unique(partitions)) < len(partitions)  # topics that may be assigned together, partition by partition
+    return max(alone, len(problem.owner) if alike else 0)
+
+
+def _reserve(problem: Problem, seconds: float) -> float:
+    return min(seconds / 2, LEAST_RESERVE + RESERVE_PER_PARTITION * len(problem.owner))
+
+
+def is_small(problem: Problem, seconds: float) -> bool:
+    """Returns whether the group is certainly planned within the seconds, by the most arcs that its flow can have."""
+    columns = min(len(problem.members), 2 * len(problem.racks) + 1)
+    arcs = len(problem.owner) * (columns + 1) + problem.subscriptions.size * columns + len(problem.members)
+    if arcs > ARCS_PER_SECOND * seconds:
+        return False
+    heaviest = 1 if problem.weights is None else int(problem.weights.max(initial=1))
+    return float(heaviest) * arcs < GREATEST_COST
+
+
+class _Worker:
+    """One process that plans."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "samerack.planning.worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        )
+
+    def ask(self, question: tuple[str, Problem, Options, float], seconds: float) -> Any:
+        """Returns the answer, or None at the deadline or if the process died; then this worker cannot be used again."""
+        answers: list[Any] = []
+        talk = threading.Thread(target=self._talk, args=(question, answers), daemon=True)
+        talk.start()
+        talk.join(seconds)
+        if not answers:
+            self._process.kill()
+            talk.join()  # it ends at once, as the process has ended
+            self.end()
+        return answers[0] if answers else None
+
+    def _talk(self, question: tuple[str, Problem, Options, float], answers: list[Any]) -> None:
+        process = self._process
+        if process.stdin is None or process.stdout is None:
+            return
+        with suppress(OSError, EOFError, ValueError, pickle.UnpicklingError):  # it was killed meanwhile
+            pickle.dump(question, process.stdin, protocol=pickle.HIGHEST_PROTOCOL)
+            process.stdin.flush()
+            answers.append(pickle.load(process.stdout))  # noqa: S301 - from a process that this one started
+
+    def end(self) -> None:
+        """Kills the process; it has no state to lose."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                with suppress(OSError):  # closing fails if buffered data cannot be written any more
+                    pipe.close()
+
+
+_idle: list[_Worker] = []
+_lock: Final = threading.Lock()
+
+
+def _elsewhere(question: tuple[str, Problem, Options, float], seconds: float) -> tuple[Int32Array, int]:
+    with _lock:
+        worker = _idle.pop() if _idle else None
+    if worker is None:
+        worker = _Worker()
+    answer = worker.ask(question, seconds)
+    if answer is None:
+        raise LateError(f"no plan within {seconds:.3g} s")
+    with _lock:
+        _idle.append(worker)
+    owner, nanos, failure = answer
+    if owner is None:
+        raise AssignmentError(failure)
+    return np.asarray(owner, np.int32), int(nanos)
+
+
+@atexit.register
+def _end_all() -> None:
+    with _lock:
+        while _idle:
+            _idle.pop().end()

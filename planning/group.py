@@ -1,0 +1,70 @@
+"""Assigns a whole group in one call, for programs that use samerack as a library and for the plug-ins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.check import check
+from samerack.assignors.consumer.registry import ASSIGNORS, DEFAULTS, Options
+from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Problem
+from samerack.assignors.transfer import withhold
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+OPTIMAL: Final = "optimal"
+
+
+def assign_group(
+    members: Sequence[MemberInput],
+    topics: Mapping[str, Sequence[Sequence[str | None]]],
+    *,
+    assignor: str = OPTIMAL,
+    weights: Mapping[str, Sequence[int]] | None = None,
+    options: Options = DEFAULTS,
+) -> dict[str, dict[str, list[int]]]:
+    """Assigns the partitions of a consumer group to its members.
+
+    Args:
+        members: the members with their topics, racks and owned partitions.
+        topics: for each topic and partition the racks of the replicas, the leader's first; None for an unknown rack.
+        assignor: `optimal`, or the protocol name of the group's members (`range`, `range-optimal`, `roundrobin`,
+            `sticky`, `cooperative-sticky`). With a cooperative one a partition that moves is left out until its owner
+            has given it up (KIP-429).
+        weights: for topics that have them, the cost of each partition when it is read across racks; 1 elsewhere.
+        options: see `Options`.
+
+    Returns:
+        For each member id the partition numbers by topic, both sorted; a member without partitions has an empty dict.
+
+    Raises:
+        AssignmentError: there is no such assignor, a member id occurs twice, or weights or options do not fit.
+    """
+    if assignor not in ASSIGNORS:
+        raise AssignmentError(f"assignor {assignor!r} is unknown; give one of {', '.join(ASSIGNORS)}")
+    problem = build_problem(topics=topics, members=members, weights=weights)
+    owner = assign_problem(problem, assignor, options)
+    result: dict[str, dict[str, list[int]]] = {member: {} for member in problem.members}
+    for partition, index in enumerate(owner.tolist()):
+        if index != NOBODY:
+            topic = problem.topics[problem.topic_of[partition]]
+            result[problem.members[index]].setdefault(topic, []).append(int(problem.number_of[partition]))
+    return result
+
+
+def assign_problem(problem: Problem, assignor: str, options: Options) -> Int32Array:
+    """Computes and checks the plan that the members get now.
+
+    Returns:
+        [P] owner of each partition; NOBODY for one without a subscriber, or that its owner has to give up first.
+
+    Raises:
+        AssignmentError: there is no plan that may be sent.
+    """
+    known = ASSIGNORS[assignor]
+    owner = known.assign(problem, options)
+    if known.cooperative:
+        owner = withhold(problem, owner)
+    check(problem, owner, cooperative=known.cooperative)
+    return owner

@@ -1,0 +1,66 @@
+"""Installs the wheel of this checkout into an environment of its own, beside the dependencies that are at hand."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import ZipFile
+
+from tests.docs import ROOT
+
+TRAPS = ("agent", "assignors", "cli", "common", "kafka", "numpy", "pipeline", "protocol", "samerack")
+"""Names of files in a user's folder that no program of ours may import."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """An environment with the wheel.
+
+    Attributes:
+        python: its interpreter.
+        samerack: the console script.
+        top_level: names of all that the wheel installs, without its metadata.
+    """
+
+    python: str
+    samerack: str
+    top_level: frozenset[str]
+
+
+def install(folder: Path) -> Environment:
+    """Builds the wheel and installs it; needs no network."""
+    _run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder), cwd=ROOT)
+    (wheel,) = folder.glob("*.whl")
+    home = folder / "environment"
+    _run(sys.executable, "-m", "venv", str(home), cwd=folder)
+    python = str(home / "bin" / "python")
+    _run(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", str(wheel), cwd=folder)
+    # the dependencies of this checkout; links within them, such as to this checkout itself, are not followed
+    packages = Path(_run(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder).strip())
+    (packages / "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    with ZipFile(wheel) as archive:
+        names = {name.partition("/")[0] for name in archive.namelist()}
+    return Environment(
+        python=python,
+        samerack=str(home / "bin" / "samerack"),
+        top_level=frozenset(name for name in names if not name.endswith(".dist-info")),
+    )
+
+
+def trapped(folder: Path) -> Path:
+    """Makes a working directory whose files have the names of modules and fail when they are imported."""
+    folder.mkdir()
+    for name in TRAPS:
+        (folder / f"{name}.py").write_text(
+            "raise SystemExit('imported from the working directory')\n", encoding="utf-8"
+        )
+    (folder / "agent").mkdir()
+    (folder / "agent" / "__init__.py").write_text("raise SystemExit('imported from the working directory')\n")
+    return folder
+
+
+def _run(*line: str, cwd: Path) -> str:
+    return subprocess.run(line, cwd=cwd, capture_output=True, text=True, check=True).stdout
