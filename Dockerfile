@@ -41,7 +41,10 @@ COPY assignors assignors
 COPY common common
 COPY plugins plugins
 COPY pipeline pipeline
+COPY cluster cluster
 COPY planning planning
+COPY election election
+COPY traffic traffic
 COPY offline offline
 COPY agent agent
 COPY cli cli

@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from samerack.agent.leading.back_off import Cause
-from samerack.agent.leading.policy import EXEMPT, Reason
+from samerack.agent.policy import EXEMPT, Reason
+from samerack.agent.policy.back_off import Cause
 from samerack.agent.supervisor.memory import resident_bytes
 
 FOLLOWED = (

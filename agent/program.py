@@ -16,51 +16,53 @@ from zlib import crc32
 
 import structlog
 
-from samerack.agent import web_api, web_page, web_takeover
-from samerack.agent.cluster import SettlingTimes
-from samerack.agent.coordination import close, connect, reception
-from samerack.agent.election.addresses import of_this_host
-from samerack.agent.election.election import Election
-from samerack.agent.election.leadership_state import Alone, LeadershipState
-from samerack.agent.election.metrics import ElectionCollector
-from samerack.agent.election.model import Advertisement, lead, observe
-from samerack.agent.errors import RefusedError
 from samerack.agent.events import EventLog
 from samerack.agent.events.event_writer import writer_of
 from samerack.agent.events.metrics import EventMetrics
 from samerack.agent.events.place import path_of
 from samerack.agent.events.rebalance_tracker import RebalanceTracker
-from samerack.agent.group_poller import GroupPoller
-from samerack.agent.leading import planner
 from samerack.agent.leading.assigning import unweighed
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.leader import GroupLeader
-from samerack.agent.leading.measured import UNMEASURED, check_min_savings, measured
 from samerack.agent.leading.takeover_controller import TakeoverLock
-from samerack.agent.ledger import Ledger
 from samerack.agent.metrics import Metrics
-from samerack.agent.money_metrics import MoneyCollector
 from samerack.agent.pod.members import PodRacks
 from samerack.agent.pod.own import own_rack, with_own_rack
+from samerack.agent.policy.measured import UNMEASURED, check_min_savings, measured
 from samerack.agent.publishing.metrics import PublishingMetrics
 from samerack.agent.publishing.publisher import Publisher, ask_cluster_id, topics_of
-from samerack.agent.racks import NO_HOSTS, Hosts
-from samerack.agent.report import Gap
-from samerack.agent.report_service import ReportService
+from samerack.agent.reporting.ledger import Ledger
+from samerack.agent.reporting.money_metrics import MoneyCollector
+from samerack.agent.reporting.report_service import ReportService
 from samerack.agent.supervisor.lifeline import Lifeline
 from samerack.agent.supervisor.line import MemberIdentity as Membership
-from samerack.agent.traffic import web as traffic_web
-from samerack.agent.traffic.board import TrafficBoard
-from samerack.agent.traffic.metrics import TrafficCollector, TrafficMetrics
-from samerack.agent.traffic.watch import TrafficWatch
-from samerack.agent.traffic.wire import Wire
-from samerack.agent.version_watch import VersionWatch
-from samerack.agent.watch import ClusterWatch, find_group_type, open_admin
-from samerack.agent.web import WebServer, application
+from samerack.agent.web import api as web_api
+from samerack.agent.web import client_reports as traffic_web
+from samerack.agent.web import page as web_page
+from samerack.agent.web import takeover as web_takeover
+from samerack.agent.web.server import WebServer, application
+from samerack.cluster.coordination import close, connect, reception
+from samerack.cluster.errors import RefusedError
+from samerack.cluster.group_poller import GroupPoller
+from samerack.cluster.racks import NO_HOSTS, Hosts
+from samerack.cluster.version_watch import VersionWatch
+from samerack.cluster.view import SettlingTimes
+from samerack.cluster.watch import ClusterWatch, find_group_type, open_admin
+from samerack.cluster.wire import Wire
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.money import price_table
 from samerack.common.settings import Settings
+from samerack.election.addresses import of_this_host
+from samerack.election.election import Election
+from samerack.election.leadership_state import Alone, LeadershipState
+from samerack.election.metrics import ElectionCollector
+from samerack.election.model import Advertisement, lead, observe
+from samerack.planning import planner
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
+from samerack.traffic.model import Gap
+from samerack.traffic.watch import TrafficWatch
 
 log = structlog.get_logger("agent")
 

@@ -91,3 +91,8 @@ class Cost:
     moved: int
     unassigned: int
     assigned_weight: int
+
+    @property
+    def cross_rack_share(self) -> float:
+        """The share of the weight that is read across racks, between 0 and 1; 0 without weight."""
+        return self.cross_rack_weight / self.assigned_weight if self.assigned_weight else 0.0

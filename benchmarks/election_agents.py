@@ -21,9 +21,9 @@ import structlog
 from kafka.net.manager import KafkaConnectionManager
 
 from benchmarks.election_outside import Connection, WaitingAgent
-from samerack.agent.election.election import Election
-from samerack.agent.election.model import Advertisement, lead
 from samerack.common.settings import Settings, load
+from samerack.election.election import Election
+from samerack.election.model import Advertisement, lead
 
 _RACKS: Final = ("rack-a", "rack-b", "rack-c")
 _sent: Counter[str] = Counter()

@@ -19,12 +19,12 @@ from kafka.protocol.consumer.group import HeartbeatRequest, JoinGroupRequest, Le
 from kafka.protocol.metadata import FindCoordinatorRequest
 from kafka.protocol.parser import KafkaProtocol
 
-from samerack.agent.coordination import JOIN_VERSION, SYNC_VERSION
-from samerack.agent.election.asking import answer_of
-from samerack.agent.election.member import WAITING_HEARTBEAT_SECONDS, WAITING_REBALANCE_SECONDS, WAITING_SESSION_SECONDS
-from samerack.agent.election.model import PROTOCOL_TYPE, WAITING_PROTOCOL, Advertisement, encode
-from samerack.agent.election.places import Place, look_pause, place_for, waiting_group, waiting_instance
-from samerack.agent.group import DESCRIBE_VERSION
+from samerack.cluster.coordination import JOIN_VERSION, SYNC_VERSION
+from samerack.cluster.group import DESCRIBE_VERSION
+from samerack.election.asking import answer_of
+from samerack.election.member import WAITING_HEARTBEAT_SECONDS, WAITING_REBALANCE_SECONDS, WAITING_SESSION_SECONDS
+from samerack.election.model import PROTOCOL_TYPE, WAITING_PROTOCOL, Advertisement, encode
+from samerack.election.places import Place, look_pause, place_for, waiting_group, waiting_instance
 
 _UNKNOWN_MEMBER: Final = 25
 _REBALANCE: Final = 27

@@ -20,13 +20,13 @@ from typing import Any, Final
 from confluent_kafka import Producer
 from starlette.applications import Starlette
 
-from samerack.agent.traffic import web as traffic_web
-from samerack.agent.traffic.board import TrafficBoard
-from samerack.agent.traffic.metrics import TrafficMetrics
-from samerack.agent.traffic.model import FlowKey
-from samerack.agent.traffic.watch import TrafficWatch
-from samerack.agent.web import WebServer
+from samerack.agent.web import client_reports as traffic_web
+from samerack.agent.web.server import WebServer
 from samerack.common.settings import load
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.metrics import TrafficMetrics
+from samerack.traffic.model import FlowKey
+from samerack.traffic.watch import TrafficWatch
 from sandbox.admin import Admin
 from sandbox.cluster import Cluster
 from sandbox.processes import end, spawn

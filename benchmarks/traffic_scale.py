@@ -17,13 +17,13 @@ from confluent_kafka import Producer
 from kafka.protocol.consumer.group import JoinGroupRequest, OffsetCommitRequest, SyncGroupRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from samerack.agent.traffic.board import TrafficBoard
-from samerack.agent.traffic.metrics import TrafficMetrics
-from samerack.agent.traffic.watch import TrafficWatch
-from samerack.agent.traffic.wire import ANY_BROKER, Question, Wire
+from samerack.cluster.wire import ANY_BROKER, Question, Wire
 from samerack.common.settings import load
 from samerack.protocol.consumer import encode_assignment, encode_subscription
 from samerack.protocol.model import Assignment, Subscription, from_pairs
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.metrics import TrafficMetrics
+from samerack.traffic.watch import TrafficWatch
 from sandbox.admin import Admin
 from sandbox.cluster import Cluster
 

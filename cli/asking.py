@@ -18,11 +18,11 @@ from urllib.parse import quote
 
 import typer
 
-from samerack.agent import findings, host_racks, report
-from samerack.agent.findings import Verdict
-from samerack.agent.measuring import Measuring
-from samerack.agent.racks import NO_HOSTS, Hosts
-from samerack.agent.report import Report
+from samerack.agent.reporting import findings, host_racks, report
+from samerack.agent.reporting.findings import Verdict
+from samerack.agent.reporting.measuring import Measuring
+from samerack.agent.reporting.report import Report
+from samerack.cluster.racks import NO_HOSTS, Hosts
 from samerack.common import fetching
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.fetching import NoAnswerError, NotListeningError

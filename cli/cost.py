@@ -9,14 +9,14 @@ from rich import box
 from rich.table import Table
 
 from samerack.agent import log
-from samerack.agent.evenness import busiest_in_words, share_in_words
-from samerack.agent.report import GroupCost, PairCost, Report, to_json
+from samerack.agent.reporting.report import GroupCost, PairCost, Report, to_json
 from samerack.cli.asking import MeasureOption, WindowOption, figures, place
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption
 from samerack.common.records import LEADING
+from samerack.traffic.evenness import busiest_in_words, share_in_words
 
 _UNKNOWN_RACK = "(none)"
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from samerack.agent.leading.measured import Rates, share_of_owners
+from samerack.agent.policy.measured import Rates, share_of_owners
 from samerack.assignors.consumer.curve import curve as curve_of
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.model import AssignmentError, Int32Array, Problem

@@ -14,7 +14,7 @@ import typer
 
 from samerack.agent import log
 from samerack.agent.leading.progress import GOOD, UNDER_WAY, Did, Gain, Outcome, Progress, from_json, to_json
-from samerack.agent.web_takeover import PATH
+from samerack.agent.web.takeover import PATH
 from samerack.common import words
 from samerack.common.console import Console
 from samerack.common.errors import AgentError, SettingsError

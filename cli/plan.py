@@ -17,30 +17,30 @@ from rich.table import Table
 from rich.text import Text
 
 from samerack.agent import log
-from samerack.agent.cluster import ClusterView, NoRack, Settling, SettlingTimes, settle
-from samerack.agent.coordination import close, connect
-from samerack.agent.evenness import BusiestMember, TopicShare, busiest, busiest_in_words, share_in_words, topic_share
-from samerack.agent.group import CONSUMER, GroupView, topics_of
-from samerack.agent.leading import planner
 from samerack.agent.leading.admission import is_settled
-from samerack.agent.leading.measured import Rates, shares_of
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.prospect import prospect
-from samerack.agent.racks import rack_warnings
-from samerack.agent.traffic.watch import observe
-from samerack.agent.traffic.weights import weights_of_rates
-from samerack.agent.watch import Admin, find_group_type, look, open_admin, read_broker_configs
+from samerack.agent.policy.measured import Rates, shares_of
 from samerack.assignors.consumer.registry import Options
 from samerack.assignors.evaluate import cross_rack_mask
 from samerack.assignors.model import NOBODY, Int32Array, Problem
 from samerack.cli.asking import hosts_known
 from samerack.cli.curve import points_of, show_points
+from samerack.cluster.coordination import close, connect
+from samerack.cluster.group import CONSUMER, GroupView, topics_of
+from samerack.cluster.racks import rack_warnings
+from samerack.cluster.view import ClusterView, NoRack, Settling, SettlingTimes, settle
+from samerack.cluster.watch import Admin, find_group_type, look, open_admin, read_broker_configs
 from samerack.common.console import Console
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.options import BootstrapOption, ConfigOption, SetOption, settings_from
 from samerack.common.settings import Settings
 from samerack.common.words import plain
+from samerack.planning import planner
+from samerack.traffic.evenness import BusiestMember, TopicShare, busiest, busiest_in_words, share_in_words, topic_share
+from samerack.traffic.watch import observe
+from samerack.traffic.weights import weights_of_rates
 
 _REBALANCE_SECONDS = 15.0
 _PAUSE_SECONDS = 0.25

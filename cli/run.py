@@ -59,7 +59,7 @@ def run(
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     gc.disable()  # all that is loaded stays
     from samerack.agent import log, program  # noqa: PLC0415 - clients and solvers: not before wrong settings are told
-    from samerack.agent.supervisor.leaving import leave_or_tell  # noqa: PLC0415 - see above
+    from samerack.agent.leading.leaving import leave_or_tell  # noqa: PLC0415 - see above
     from samerack.agent.supervisor.watchdog import Supervisor  # noqa: PLC0415 - see above
 
     log.configure(settings)

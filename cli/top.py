@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.text import Text
 
 from samerack.agent import log
-from samerack.agent.report import GroupCost, Report
+from samerack.agent.reporting.report import GroupCost, Report
 from samerack.cli.asking import MeasureOption, live, place
 from samerack.cli.cost import groups_table
 from samerack.common import words

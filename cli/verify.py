@@ -6,8 +6,9 @@ from typing import Annotated
 
 import typer
 
-from samerack.agent import findings, log
-from samerack.agent.findings import Finding, Verdict
+from samerack.agent import log
+from samerack.agent.reporting import findings
+from samerack.agent.reporting.findings import Finding, Verdict
 from samerack.cli.asking import MeasureOption, WindowOption, place, verdict
 from samerack.common import words
 from samerack.common.console import Console

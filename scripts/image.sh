@@ -8,7 +8,7 @@
 
 agent_image=samerack/agent:test
 agent_sources=(Dockerfile .dockerignore pyproject.toml README.md LICENSE locks/agent.lock locks/build.lock
-  scripts/image_system.py src protocol assignors common planning plugins pipeline offline agent cli)
+  scripts/image_system.py src protocol assignors common cluster planning election traffic plugins pipeline offline agent cli)
 
 _default_base() { sed -n 's/^ARG BASE=//p' "$root/Dockerfile"; }
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from samerack.agent.events.cause import Partition, Signs
-from samerack.agent.traffic.model import PartitionTraffic
+from samerack.traffic.model import PartitionTraffic
 
 _LEAST_SECONDS: Final = 4.0
 """Brokers allow no session shorter than 6 s by default, and a poll may come a moment late."""

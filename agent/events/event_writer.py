@@ -19,8 +19,8 @@ from samerack.agent.events.metrics import EventMetrics
 from samerack.agent.events.model import Event
 from samerack.agent.events.place import path_of
 from samerack.agent.events.store import CorruptError, Store, StoreError, set_aside
-from samerack.agent.report import Gap
 from samerack.common.settings import Settings
+from samerack.traffic.model import Gap
 
 log = structlog.get_logger("events")
 

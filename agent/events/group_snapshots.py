@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from samerack.agent.events.cause import GroupSnapshot, MemberSeen, Partition
-from samerack.agent.group import GroupView, MemberView
-from samerack.agent.racks import client_id_of
-from samerack.agent.traffic.model import GroupTraffic
 from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, Int32Array, Problem
+from samerack.cluster.group import GroupView, MemberView
+from samerack.cluster.racks import client_id_of
 from samerack.protocol.model import TopicPartitions
+from samerack.traffic.model import GroupTraffic
 
 
 def of_view(view: GroupView, *, cooperative: Collection[str], partitions: Mapping[str, int]) -> GroupSnapshot:

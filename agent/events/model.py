@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 from pydantic import TypeAdapter
 
-from samerack.agent.answers import read
+from samerack.common.answers import read
 
 MOST_ASKED: Final = 10_000
 """The most events in one answer."""

@@ -17,9 +17,9 @@ from samerack.agent.events.event_log import EventLog
 from samerack.agent.events.group_snapshots import of_traffic, share_of
 from samerack.agent.events.model import Event
 from samerack.agent.events.rebalances import Rebalances
-from samerack.agent.group import EMPTY_STATES, STABLE
-from samerack.agent.traffic.board import Published
-from samerack.agent.traffic.model import GroupTraffic
+from samerack.cluster.group import EMPTY_STATES, STABLE
+from samerack.traffic.board import Published
+from samerack.traffic.model import GroupTraffic
 
 _GONE_SECONDS: Final = 600.0
 _SETTLED: Final = EMPTY_STATES | {STABLE}

@@ -9,15 +9,15 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from samerack.agent.group import CONSUMER, EMPTY_STATES, GroupView, endangers, topics_of
-from samerack.agent.leading.back_off import BackOff
-from samerack.agent.leading.coverage import blind, illegible, owned_topics, unlooked
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.group_reporter import OBSERVING, GroupReporter
 from samerack.agent.leading.order import SOUND_PROTOCOLS, UNSOUND_PROTOCOLS, offers_safe_place
-from samerack.agent.watch import ClusterWatch
+from samerack.agent.policy.back_off import BackOff
+from samerack.cluster.group import CONSUMER, EMPTY_STATES, GroupView, endangers, topics_of
+from samerack.cluster.watch import ClusterWatch
 from samerack.common.settings import LeadingSettings
 from samerack.common.settings.leading import STREAMS_PROTOCOLS
+from samerack.planning.coverage import blind, illegible, owned_topics, unlooked
 
 NO_PLACE: Final = "its leader would give partitions to a member without topics, whatever its place"
 """Why the agent stays out of a group with a sticky assignor until its members have other ids."""
@@ -136,7 +136,7 @@ def refusal(view: GroupView, leading: LeadingSettings) -> str:
     """Returns why the agent stays out of this group; empty if it may join.
 
     It joins only groups of protocol type `consumer` that share a protocol name with it and whose present leader
-    supports a member without topics. This does not check whether brokers assign the group (`agent.watch.group_type`).
+    supports a member without topics. This does not check whether brokers assign the group (`cluster.watch.group_type`).
     """
     if view.protocol_type not in ("", CONSUMER):
         return f"its protocol type is {view.protocol_type!r}, not consumer"

@@ -16,20 +16,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from samerack.agent.cluster import SettledCluster
-from samerack.agent.coordination import Joined
-from samerack.agent.group import GroupView, topics_of
-from samerack.agent.leading import planner
-from samerack.agent.leading.back_off import BackOffError, Cause
-from samerack.agent.leading.coverage import blind, coverage, owned_topics, starved, unlooked
-from samerack.agent.racks import NO_HOSTS, Hosts, client_id_of
-from samerack.agent.traffic.weights import Weights
-from samerack.agent.watch import ClusterWatch
+from samerack.agent.policy.back_off import BackOffError, Cause
+from samerack.cluster.coordination import Joined
+from samerack.cluster.group import GroupView, topics_of
+from samerack.cluster.racks import NO_HOSTS, Hosts, client_id_of
+from samerack.cluster.view import SettledCluster
+from samerack.cluster.watch import ClusterWatch
 from samerack.common.errors import AgentError
 from samerack.common.settings import Settings
+from samerack.planning import planner
+from samerack.planning.coverage import blind, coverage, owned_topics, starved, unlooked
 from samerack.protocol.consumer import decode_subscription, encode_assignment
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions
+from samerack.traffic.weights import Weights
 
 Weigh = Callable[[str], Weights | None]
 """Returns the weights of a group's partitions by topic, from memory; None while they are not known."""

@@ -16,8 +16,8 @@ from typing import Final
 from kafka import errors as kafka_errors
 from structlog.typing import FilteringBoundLogger
 
-from samerack.agent.group import CONSUMER, FORMING_STATE, GroupView, MemberView, is_agent
 from samerack.agent.leading.member import Member
+from samerack.cluster.group import CONSUMER, FORMING_STATE, GroupView, MemberView, is_agent
 
 _MAX_EVICTIONS: Final = 3
 _SAFE_PART: Final = 0.8

@@ -9,22 +9,22 @@ from typing import Final
 
 import structlog
 
-from samerack.agent.cluster import SettledCluster
 from samerack.agent.events import EventLog
 from samerack.agent.events.rebalance_tracker import RebalanceTracker
 from samerack.agent.events.rebalances import Rebalances
-from samerack.agent.group import GroupView
-from samerack.agent.leading import planner
 from samerack.agent.leading.assigning import Sent
-from samerack.agent.leading.back_off import BackOffError, Cause
-from samerack.agent.leading.policy import Action, Decision, GroupCondition, Reason, share
 from samerack.agent.leading.rebalance_evaluator import Outlook
 from samerack.agent.leading.rebalance_observer import RebalanceObserver
 from samerack.agent.metrics import GroupStatus, Metrics
-from samerack.agent.racks import Hosts, rack_warnings
-from samerack.agent.refusals import explained
+from samerack.agent.policy import Action, Decision, GroupCondition, Reason
+from samerack.agent.policy.back_off import BackOffError, Cause
+from samerack.cluster.group import GroupView
+from samerack.cluster.racks import Hosts, rack_warnings
+from samerack.cluster.refusals import explained
+from samerack.cluster.view import SettledCluster
 from samerack.common.settings import Settings
 from samerack.common.words import when
+from samerack.planning import planner
 
 OUTSIDE: Final = "outside"
 STANDBY: Final = "standby"
@@ -166,8 +166,8 @@ class GroupReporter:
             members=sent.members,
             partitions=len(plan.final),
             moved=plan.after.moved,
-            share_before=share(plan.before),
-            share_after=share(plan.after),
+            share_before=plan.before.cross_rack_share,
+            share_after=plan.after.cross_rack_share,
             failure=plan.failure or "",
             detail=f"{plan.after.moved} of {len(plan.final)} partitions move, {plan.withheld} of them a round later",
         )

@@ -12,8 +12,6 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
-from samerack.agent.group import GroupView
-from samerack.agent.leading.back_off import BackOffError, Cause
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.order import (
     SOUND_PROTOCOLS,
@@ -25,6 +23,8 @@ from samerack.agent.leading.order import (
     members_before,
 )
 from samerack.agent.metrics import Metrics
+from samerack.agent.policy.back_off import BackOffError, Cause
+from samerack.cluster.group import GroupView
 
 _MAX_REJOINS: Final = 64
 _REJOINS_FOR_EACH: Final = 24

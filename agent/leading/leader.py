@@ -17,37 +17,37 @@ from typing import Final
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
-from samerack.agent.attempts import Attempts
-from samerack.agent.coordination import EndedError, close, connect
-from samerack.agent.election.leadership_state import Alone, LeadershipState
-from samerack.agent.election.model import lead
 from samerack.agent.events import EventLog
 from samerack.agent.events.rebalances import Rebalances
-from samerack.agent.group import EMPTY_STATES, GroupView, MemberView, is_agent
-from samerack.agent.group_poller import GroupPoll, GroupPoller
 from samerack.agent.leading.admission import Admission, no_reason
 from samerack.agent.leading.assigning import Assigning, NoConsumersError, Weigh, unweighed
-from samerack.agent.leading.back_off import BackOffError, Cause
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.group_reporter import FENCED, INSIDE, OUTSIDE, STANDBY, WAITING, GroupReporter
 from samerack.agent.leading.join_position import JoinPosition
-from samerack.agent.leading.measured import UNMEASURED, Measured
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.membership import Membership
-from samerack.agent.leading.policy import EXEMPT, Action
 from samerack.agent.leading.progress import Progress
 from samerack.agent.leading.rebalance_evaluator import RebalanceEvaluator
 from samerack.agent.leading.session import TURN_SECONDS, Parts, Session
 from samerack.agent.leading.takeover_controller import TakeoverController, TakeoverLock
 from samerack.agent.metrics import Metrics
-from samerack.agent.racks import NO_HOSTS, Hosts
-from samerack.agent.refusals import explained, is_refusal
+from samerack.agent.policy import EXEMPT, Action
+from samerack.agent.policy.back_off import BackOffError, Cause
+from samerack.agent.policy.measured import UNMEASURED, Measured
 from samerack.agent.supervisor.line import MemberIdentity
-from samerack.agent.watch import ClusterWatch
 from samerack.assignors.model import AssignmentError
+from samerack.cluster.attempts import Attempts
+from samerack.cluster.coordination import EndedError, close, connect
+from samerack.cluster.group import EMPTY_STATES, GroupView, MemberView, is_agent
+from samerack.cluster.group_poller import GroupPoll, GroupPoller
+from samerack.cluster.racks import NO_HOSTS, Hosts
+from samerack.cluster.refusals import explained, is_refusal
+from samerack.cluster.watch import ClusterWatch
 from samerack.common.errors import AgentError
 from samerack.common.kafka_config import client_id, for_kafka_python
 from samerack.common.settings import Settings
+from samerack.election.leadership_state import Alone, LeadershipState
+from samerack.election.model import lead
 
 _RETRY_SECONDS: Final = 2.0
 _OVERDUE_SECONDS: Final = 1.0

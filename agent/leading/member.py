@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol
 
-from samerack.agent.group import GroupView
+from samerack.cluster.group import GroupView
 from samerack.protocol.model import TopicPartitions
 
 

@@ -1,6 +1,6 @@
 """The agent in one consumer group: a member with a plan instead of topics (KIP-54's userData, KIP-429, KIP-814).
 
-Adds to `agent.coordination` what the agent needs to lead groups of other consumers: a subscription without topics,
+Adds to `cluster.coordination` what the agent needs to lead groups of other consumers: a subscription without topics,
 offering the group's protocol first, a new position in the broker's order, holding the group, and descriptions of it.
 """
 
@@ -18,10 +18,10 @@ from kafka.protocol.admin.groups import DescribeGroupsRequest
 from kafka.protocol.consumer.group import DEFAULT_GENERATION_ID
 from kafka.structs import MemberState
 
-from samerack.agent.coordination import LEAVE_SECONDS, LEFT, Assign, GroupMember, left_error
-from samerack.agent.group import CONSUMER, DESCRIBE_VERSION, GroupView, view_group
-from samerack.agent.leading.back_off import BackOffError, Cause
 from samerack.agent.leading.member import Hold
+from samerack.agent.policy.back_off import BackOffError, Cause
+from samerack.cluster.coordination import LEAVE_SECONDS, LEFT, Assign, GroupMember, left_error
+from samerack.cluster.group import CONSUMER, DESCRIBE_VERSION, GroupView, view_group
 from samerack.common.errors import AgentError
 from samerack.common.settings import LeadingSettings
 from samerack.protocol.claims import COOPERATIVE_STICKY

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from samerack.agent.group import GroupView, MemberView
+from samerack.cluster.group import GroupView, MemberView
 from samerack.protocol.java import FIRST_TABLE, buckets_for, spread_hash
 
 SOUND_PROTOCOLS: Final = frozenset({"range", "roundrobin"})

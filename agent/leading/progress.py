@@ -8,7 +8,7 @@ from typing import Final
 
 from pydantic import TypeAdapter
 
-from samerack.agent.answers import read
+from samerack.common.answers import read
 
 
 class Outcome(Enum):

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from samerack.agent.group import GroupView
 from samerack.agent.leading.admission import refusal
 from samerack.agent.leading.order import SOUND_PROTOCOLS
 from samerack.agent.leading.takeover import EAGER
+from samerack.cluster.group import GroupView
 from samerack.common.settings import LeadingSettings
 
 _BIRTH: Final = "with its first consumers once all have been stopped"

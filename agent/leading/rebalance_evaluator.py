@@ -10,13 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from samerack.agent.cluster import SettledCluster, topics_differ
-from samerack.agent.group import GroupView, topics_of
-from samerack.agent.leading import planner
 from samerack.agent.leading.assigning import Assigning, Sent
-from samerack.agent.leading.coverage import owned_counts
-from samerack.agent.leading.measured import UNMEASURED, Measured, byte_rates
-from samerack.agent.leading.policy import (
+from samerack.agent.policy import (
     SECONDS_PER_DAY,
     Action,
     Breaker,
@@ -28,11 +23,16 @@ from samerack.agent.leading.policy import (
     remembering,
     rules_of,
 )
-from samerack.agent.racks import Hosts
-from samerack.agent.traffic.weights import Weights
-from samerack.agent.watch import ClusterWatch
+from samerack.agent.policy.measured import UNMEASURED, Measured, byte_rates
+from samerack.cluster.group import GroupView, topics_of
+from samerack.cluster.racks import Hosts
+from samerack.cluster.view import SettledCluster, topics_differ
+from samerack.cluster.watch import ClusterWatch
 from samerack.common.money import price_table
 from samerack.common.settings import Settings
+from samerack.planning import planner
+from samerack.planning.coverage import owned_counts
+from samerack.traffic.weights import Weights
 
 _RATES_SECONDS: Final = 5.0
 """Rates of all partitions are summed again after this time: that takes a loop over all partitions."""

@@ -6,12 +6,12 @@ import sys
 import time
 from collections.abc import Callable
 
-from samerack.agent.cluster import SettledCluster
 from samerack.agent.events.group_snapshots import clients_of, of_plan, of_view
 from samerack.agent.events.rebalances import Plan, Rebalances
-from samerack.agent.group import EMPTY_STATES, GroupView
 from samerack.agent.leading.assigning import Sent
-from samerack.agent.leading.policy import GroupCondition, share
+from samerack.agent.policy import GroupCondition
+from samerack.cluster.group import EMPTY_STATES, GroupView
+from samerack.cluster.view import SettledCluster
 from samerack.common.settings import LeadingSettings
 
 
@@ -81,8 +81,8 @@ class RebalanceObserver:
             self._stable_at,
             plan=Plan(
                 picture=picture,
-                share_before=share(plan.before),
-                share_after=share(plan.after),
+                share_before=plan.before.cross_rack_share,
+                share_after=plan.after.cross_rack_share,
                 assignor=plan.assignor,
                 failure=plan.failure or "",
             ),
@@ -106,7 +106,7 @@ class RebalanceObserver:
                 partitions={topic: len(cluster.topics[topic]) for topic in topics & cluster.topics.keys()},
             ),
             self._stable_at,
-            share=share(situation.present) if situation is not None else None,
+            share=situation.present.cross_rack_share if situation is not None else None,
         )
 
     def leaves(self, *, member: bool) -> None:

@@ -13,26 +13,26 @@ from typing import Final
 
 from kafka import errors as kafka_errors
 
-from samerack.agent.cluster import topics_differ
-from samerack.agent.coordination import EndedError
-from samerack.agent.group import EMPTY_STATES, GroupView, is_agent
 from samerack.agent.leading.admission import Admission, foreign, unsound
 from samerack.agent.leading.assigning import Assigning, Sent
-from samerack.agent.leading.back_off import BackOffError, Cause, PlanRecord
 from samerack.agent.leading.birth import Birth, earliest_eviction, is_forming, safe_until
-from samerack.agent.leading.coverage import blind, illegible
 from samerack.agent.leading.group_reporter import FOLLOWING, INSIDE, LEADING, OBSERVING, GroupReporter
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.order import is_first, is_led_unawares
-from samerack.agent.leading.policy import Action
 from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
 from samerack.agent.leading.takeover_controller import TakeoverController
-from samerack.agent.racks import NO_HOSTS, Hosts
-from samerack.agent.refusals import is_refusal
-from samerack.agent.watch import ClusterWatch
+from samerack.agent.policy import Action
+from samerack.agent.policy.back_off import BackOffError, Cause, PlanRecord
+from samerack.cluster.coordination import EndedError
+from samerack.cluster.group import EMPTY_STATES, GroupView, is_agent
+from samerack.cluster.racks import NO_HOSTS, Hosts
+from samerack.cluster.refusals import is_refusal
+from samerack.cluster.view import topics_differ
+from samerack.cluster.watch import ClusterWatch
 from samerack.common.kafka_config import client_id
 from samerack.common.settings import Settings
+from samerack.planning.coverage import blind, illegible
 
 TURN_SECONDS: Final = 0.2
 _PARKED_SECONDS: Final = 0.15

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
-from samerack.agent.group import GroupView, MemberView
 from samerack.agent.leading.admission import foreign
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.order import ahead, places_share
+from samerack.cluster.group import GroupView, MemberView
 from samerack.common.settings import LeadingSettings
 
 PREPARING: Final = "PreparingRebalance"

@@ -12,7 +12,6 @@ from typing import Final
 
 from kafka import errors as kafka_errors
 
-from samerack.agent.group import GroupView
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.member import Hold, Member
 from samerack.agent.leading.order import ahead
@@ -26,6 +25,7 @@ from samerack.agent.leading.takeover import (
     may_evict,
     standing_of,
 )
+from samerack.cluster.group import GroupView
 
 _LEAD_SECONDS: Final = 10.0
 

@@ -16,13 +16,10 @@ from typing import Final
 
 from kafka import errors as kafka_errors
 
-from samerack.agent.group import GroupView
 from samerack.agent.leading.group_reporter import FOLLOWING, LEADING, WAITING, GroupReporter
 from samerack.agent.leading.join_position import JoinPosition
-from samerack.agent.leading.measured import weighed_shares
 from samerack.agent.leading.member import Member
 from samerack.agent.leading.order import ahead
-from samerack.agent.leading.policy import Action
 from samerack.agent.leading.progress import UNDER_WAY, Gain, Outcome, Progress
 from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
 from samerack.agent.leading.takeover import (
@@ -37,6 +34,9 @@ from samerack.agent.leading.takeover import (
     standing_of,
 )
 from samerack.agent.leading.takeover_attempt import TakeoverAttempt
+from samerack.agent.policy import Action
+from samerack.agent.policy.measured import weighed_shares
+from samerack.cluster.group import GroupView
 from samerack.common.settings import LeadingSettings
 
 _ASKED_SECONDS: Final = 5.0

@@ -18,7 +18,7 @@ import structlog
 
 from samerack.agent.pod.kubernetes import Api, KubernetesError, NoSuchNodeError
 from samerack.agent.pod.model import rack_of
-from samerack.agent.racks import Hosts
+from samerack.cluster.racks import Hosts
 from samerack.common.settings import PodSettings
 
 log = structlog.get_logger("pod")

@@ -26,13 +26,12 @@ from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.sender import Sender, producer_config
 from samerack.agent.publishing.states import LastPublished, state_record
 from samerack.agent.publishing.windows import Counted, Windows
-from samerack.agent.report import Gap
-from samerack.agent.traffic.board import Published
-from samerack.agent.traffic.model import GroupTraffic, TrafficSnapshot
-from samerack.agent.watch import open_admin
+from samerack.cluster.watch import open_admin
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.records import GroupEvent, GroupState, Record, TrafficSample, encode
 from samerack.common.settings import Settings
+from samerack.traffic.board import Published
+from samerack.traffic.model import Gap, GroupTraffic, TrafficSnapshot
 
 log = structlog.get_logger("publishing")
 

@@ -18,10 +18,10 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
-from samerack.agent.errors import RefusedError
 from samerack.agent.publishing.metrics import Loss, PublishingMetrics
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.refusals import Trouble, trouble_of
+from samerack.cluster.errors import RefusedError
 from samerack.common.bearer import TokenError
 from samerack.common.errors import SettingsError
 from samerack.common.kafka_config import for_librdkafka, get_token, nearest

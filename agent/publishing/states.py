@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from samerack.agent.cluster import ClusterView, PartitionView, Rack
-from samerack.agent.traffic.model import GroupTraffic, MemberTraffic, PartitionTraffic
 from samerack.assignors.model import Problem
+from samerack.cluster.view import ClusterView, PartitionView, Rack
 from samerack.common.records import UNKNOWN, MemberState, TopicState
+from samerack.traffic.model import GroupTraffic, MemberTraffic, PartitionTraffic
 
 LEAST_SECONDS: Final = 5.0
 """Between two states of one group."""

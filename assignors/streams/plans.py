@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from samerack.assignors.model import Int32Array
     from samerack.assignors.streams.intern import Clients
     from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
-    from samerack.assignors.streams.standby import Standbys
+    from samerack.assignors.streams.standby_model import Standbys
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 

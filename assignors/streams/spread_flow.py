@@ -19,7 +19,7 @@ from samerack.assignors.solvers import Network, solve
 if TYPE_CHECKING:
     from samerack.assignors.model import Int32Array, Int64Array
     from samerack.assignors.streams.active import Costs
-    from samerack.assignors.streams.standby import Standbys
+    from samerack.assignors.streams.standby_model import Standbys
 
 MOST_ARCS: Final = 4_000_000
 """Tasks * clients up to which the network is built: some seconds."""

@@ -12,8 +12,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     from samerack.assignors.model import BoolArray, Int32Array, Int64Array
-    from samerack.assignors.streams.standby import Standbys
     from samerack.assignors.streams.standby_flow import Answer
+    from samerack.assignors.streams.standby_model import Standbys
 
 
 def deal(standbys: Standbys, alone: BoolArray, answer: Answer) -> tuple[Int32Array, Int64Array]:

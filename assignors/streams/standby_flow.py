@@ -18,7 +18,7 @@ from samerack.assignors.solvers import Network, solve
 if TYPE_CHECKING:
     from samerack.assignors.model import BoolArray, Int32Array, Int64Array
     from samerack.assignors.streams.active import Costs
-    from samerack.assignors.streams.standby import Standbys
+    from samerack.assignors.streams.standby_model import Standbys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from samerack.assignors.streams.spread_flow import MOST_ARCS, place_spread
-from samerack.assignors.streams.standby import Standbys, cost_of, optimize_standby
+from samerack.assignors.streams.standby import cost_of, optimize_standby
+from samerack.assignors.streams.standby_model import Standbys
 
 if TYPE_CHECKING:
     from samerack.assignors.model import BoolArray, Int32Array, Int64Array

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 import psutil
+from confluent_kafka import KafkaException
 
 from sandbox.chaos.agents import Agent, Agents
 from sandbox.chaos.group import Group, now_ns
@@ -192,7 +193,12 @@ def _follows(group: Group, placed: Placed) -> bool:
     across = any(
         RACKS[placed[number]] != seat.rack for seat, member in group.present.items() for _, number in member.owned
     )
-    return not across and group.agrees()
+    if across:
+        return False
+    try:
+        return group.agrees()
+    except KafkaException:  # the group has another coordinator: ask again
+        return False
 
 
 def _lag(group: Group, ends: Mapping[tuple[str, int], int]) -> int:

@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from samerack.agent.metrics import Metrics
-from samerack.agent.web import application
+from samerack.agent.web.server import application
 from samerack.cli.main import app
 from tests.helm.chart import (
     NAMESPACE,

@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from samerack.agent.costs import report
-from samerack.agent.traffic.board import TrafficBoard
-from samerack.agent.traffic.metrics import TrafficMetrics
-from samerack.agent.traffic.model import GroupTraffic, TrafficSnapshot
-from samerack.agent.traffic.watch import TrafficWatch
+from samerack.agent.reporting.costs import report
 from samerack.common.money import price_table
 from samerack.common.settings import MoneySettings, Settings, load
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.metrics import TrafficMetrics
+from samerack.traffic.model import GroupTraffic, TrafficSnapshot
+from samerack.traffic.watch import TrafficWatch
 from sandbox.contract import KafkaCluster
 from sandbox.members.process import Member
 

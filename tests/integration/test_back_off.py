@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from samerack.agent.coordination import close, connect
-from samerack.agent.leading.back_off import RULES, Cause
 from samerack.agent.leading.membership import Membership
+from samerack.agent.policy.back_off import RULES, Cause
+from samerack.cluster.coordination import close, connect
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import LeadingSettings
 from sandbox.admin import wait_until

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from kafka.structs import MemberState
 
-from samerack.agent.coordination import Joined, close, connect
 from samerack.agent.leading.member import Hold
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import is_first
+from samerack.cluster.coordination import Joined, close, connect
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import LeadingSettings
 from sandbox.contract import KafkaCluster

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from samerack.agent import coordination
 from samerack.agent.leading.order import is_led_unawares
-from samerack.agent.versions import FLOOR, TESTED
+from samerack.cluster import coordination
+from samerack.cluster.versions import FLOOR, TESTED
 from sandbox.jvm import BROKER_VERSION
 from tests.integration.scene import Scene
 from tests.integration.test_broker_facts import Enter, _settle, enter

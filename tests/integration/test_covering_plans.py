@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from samerack.agent import watch as watching
-from samerack.agent.cluster import ClusterView, SettlingTimes
-from samerack.agent.coordination import close, connect
 from samerack.agent.leading.assigning import Assigning
-from samerack.agent.leading.back_off import BackOffError, Cause
 from samerack.agent.leading.membership import Membership
 from samerack.agent.metrics import Metrics
-from samerack.agent.watch import ClusterWatch, open_admin
+from samerack.agent.policy.back_off import BackOffError, Cause
+from samerack.cluster import watch as watching
+from samerack.cluster.coordination import close, connect
+from samerack.cluster.view import ClusterView, SettlingTimes
+from samerack.cluster.watch import ClusterWatch, open_admin
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
 from samerack.protocol.consumer import encode_subscription

@@ -10,11 +10,11 @@ from uuid import uuid4
 import pytest
 
 from benchmarks.election import measure
-from samerack.agent.election import reader, waiting
-from samerack.agent.election.election import Election
-from samerack.agent.election.model import Advertisement, lead
-from samerack.agent.election.places import ROOM
 from samerack.common.settings import Settings, load
+from samerack.election import reader, waiting
+from samerack.election.election import Election
+from samerack.election.model import Advertisement, lead
+from samerack.election.places import ROOM
 from sandbox.admin import wait_until
 from tests.integration.cluster import ContainerCluster
 from tests.integration.scene import holds_for

@@ -13,10 +13,11 @@ from urllib.request import urlopen
 
 import pytest
 
-from samerack.agent import web_api, web_page
 from samerack.agent.metrics import Metrics
-from samerack.agent.report_service import ReportService
-from samerack.agent.web import WebServer, application
+from samerack.agent.reporting.report_service import ReportService
+from samerack.agent.web import api as web_api
+from samerack.agent.web import page as web_page
+from samerack.agent.web.server import WebServer, application
 from tests.integration.browser import ENTER, TAB, Browser
 from tests.unit.agent.measured import busy, busy_events, reports
 

@@ -33,13 +33,13 @@ from kafka.admin import ACLOperation, ACLPermissionType, ACLResourcePatternType,
 from kafka.admin import ResourceType as Kind
 from kafka.protocol.admin.acl import DescribeAclsRequest
 
-from samerack.agent.coordination import close, connect
-from samerack.agent.election.asking import GroupAsker
-from samerack.agent.election.election import Election
-from samerack.agent.election.model import Advertisement, lead
-from samerack.agent.election.places import ROOM
+from samerack.cluster.coordination import close, connect
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings, load
+from samerack.election.asking import GroupAsker
+from samerack.election.election import Election
+from samerack.election.model import Advertisement, lead
+from samerack.election.places import ROOM
 from sandbox.admin import Admin, wait_until
 from sandbox.agent_process import AgentProcess
 from sandbox.cluster import Cluster

@@ -11,10 +11,10 @@ from kafka import errors as kafka_errors
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest
 from kafka.protocol.consumer.fetch import FetchRequest
 
-from samerack.agent.traffic.model import BlindSpot, Family
-from samerack.agent.traffic.statistics import StatisticsError
-from samerack.agent.traffic.watch import observe
-from samerack.agent.traffic.wire import Answer, Question, Wire
+from samerack.cluster.wire import Answer, Question, Wire
+from samerack.traffic.model import BlindSpot, Family
+from samerack.traffic.statistics import StatisticsError
+from samerack.traffic.watch import observe
 from sandbox.contract import KafkaCluster
 from sandbox.feeder import Feeder
 from sandbox.members.lines import MemberSettings
@@ -99,7 +99,7 @@ def test_statistics_make_a_member_exact(cluster: KafkaCluster, placed: str, grou
         assert 1_000_000 < exact[0].volume.wire_bytes <= 2_000_000
         body["brokers"] = {"b": {"nodeid": 2, "rxbytes": 20_000_000_000}}
         looking.watch.post(group, json.dumps(body).encode())
-        refused = looking.until(lambda seen: any(gap.family is Family.STATISTICS for gap in seen.gaps))
+        refused = looking.until(lambda seen: any(gap.what == Family.STATISTICS for gap in seen.gaps))
         one = measured(refused, group)
         assert one is not None
         assert [member.method for member in one.members] == ["estimated", "estimated"]
@@ -128,7 +128,7 @@ def test_a_missing_permission_costs_one_figure(
     with Feeder(cluster.bootstrap, {placed: 6}), member(cluster, group, placed, "rack-a"):
         snapshot = looking.until(lambda seen: bool(seen.groups and seen.groups[0].partitions))
         (one,) = snapshot.groups
-        assert {gap.family for gap in snapshot.gaps if gap.refused} == {Family.LOG_DIRS, Family.PROBE}
+        assert {gap.what for gap in snapshot.gaps if gap.refused} == {Family.LOG_DIRS, Family.PROBE}
         assert {BlindSpot.SIZES_UNKNOWN, BlindSpot.SERVING_GUESSED} <= set(one.blind_spots)
         assert one.bytes_per_second is None
         assert one.shares.present_partitions == pytest.approx(1 / 3)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from samerack.agent.traffic.model import BlindSpot
+from samerack.traffic.model import BlindSpot
 from sandbox.admin import Admin
 from sandbox.contract import KafkaCluster
 from sandbox.feeder import Feeder

@@ -22,15 +22,15 @@ from kafka import cluster, util
 from kafka.coordinator import base, heartbeat
 from kafka.net import connection, manager, selector
 
-from samerack.agent import connections, coordination, group_poller
 from samerack.agent.events import EventLog
 from samerack.agent.leading import assigning
 from samerack.agent.leading import leader as leader_module
 from samerack.agent.leading import membership as membership_module
-from samerack.agent.leading.back_off import Cause
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.metrics import Metrics
+from samerack.agent.policy.back_off import Cause
+from samerack.cluster import connections, coordination, group_poller
 from samerack.common.settings import Settings
 from tests.simulator.loop import VirtualLoop
 from tests.simulator.membership import ObservedMembership

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from samerack.agent.cluster import SettledCluster, SettledPartition
-from samerack.agent.leading import planner
-from samerack.agent.leading.back_off import Cause
-from samerack.agent.leading.policy import share
-from samerack.agent.racks import member_rack
+from samerack.agent.policy.back_off import Cause
+from samerack.cluster.racks import member_rack
+from samerack.cluster.view import SettledCluster, SettledPartition
+from samerack.planning import planner
 from samerack.protocol.model import from_pairs
 from tests.simulator.consumers import pairs_of, read_subscription
 from tests.simulator.group import AGENTS, Described, Error, State
@@ -407,11 +406,11 @@ class Judgement(Witness):
         cluster = self._settled_cluster()
         problem = planner.problem_of(members, cluster, mode)
         plan = planner.make_plan(problem, mode)
-        saving = share(plan.before) - share(plan.after)
-        if saving > configured.policy.min_saving + 1e-9 and rested:
+        before, after = plan.before.cross_rack_share, plan.after.cross_rack_share
+        if before - after > configured.policy.min_saving + 1e-9 and rested:
             self.fail(
                 "NotOptimal",
-                f"{name} leads a group that reads {share(plan.before):.0%} across racks, not {share(plan.after):.0%}",
+                f"{name} leads a group that reads {before:.0%} across racks, not {after:.0%}",
             )
         if bool(np.any(problem.owner < 0)):
             self.fail("PlannedUnread", f"{name} leads a group in which something is not read")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from samerack.agent.coordination import Assign, Joined
-from samerack.agent.group import CONSUMER, GroupView, view_member
 from samerack.agent.leading.membership import Membership
+from samerack.cluster.coordination import Assign, Joined
+from samerack.cluster.group import CONSUMER, GroupView, view_member
 from tests.simulator.group import Described
 from tests.simulator.process import Process
 

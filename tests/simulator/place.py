@@ -6,7 +6,7 @@ from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from samerack.agent.cluster import (
+from samerack.cluster.view import (
     NO_LEADER,
     ClusterView,
     PartitionView,
@@ -65,7 +65,7 @@ class Place:
 
 
 class Watch:
-    """Replaces `agent.watch.ClusterWatch` of one agent; it polls only after changes, with the same result."""
+    """Replaces `cluster.watch.ClusterWatch` of one agent; it polls only after changes, with the same result."""
 
     rack_aware_fetch = True
 

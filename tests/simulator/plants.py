@@ -9,15 +9,17 @@ from importlib import import_module
 from typing import Any, Final
 from unittest import mock
 
-from samerack.agent import cluster, coordination
-from samerack.agent.attempts import Attempts
-from samerack.agent.coordination import Joined
-from samerack.agent.leading import admission, assigning, back_off, leader, membership, planner, session
+from samerack.agent.leading import admission, assigning, leader, membership, session
 from samerack.agent.leading.assigning import Assigning, NoConsumersError
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
-from samerack.agent.leading.policy import budget
 from samerack.agent.leading.session import Session
+from samerack.agent.policy import back_off, budget
+from samerack.cluster import coordination
+from samerack.cluster import view as cluster
+from samerack.cluster.attempts import Attempts
+from samerack.cluster.coordination import Joined
+from samerack.planning import planner
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.model import Subscription
 
@@ -85,7 +87,7 @@ def joins_anything() -> Iterator[None]:
 @contextmanager
 def asleep() -> Iterator[None]:
     """The leader never finds a rebalance worthwhile."""
-    ladder = import_module("samerack.agent.leading.policy.decide")
+    ladder = import_module("samerack.agent.policy.decide")
     with mock.patch.object(ladder, "TOLERANCE", 2.0):
         yield
 

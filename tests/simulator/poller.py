@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from samerack.agent.group_poller import GroupPoller
-from samerack.agent.traffic.wire import Answer, Question
+from samerack.cluster.group_poller import GroupPoller
+from samerack.cluster.wire import Answer, Question
 from tests.simulator.broker import describe, find
 from tests.simulator.process import Process
 

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from samerack.agent.election.choice import choose
-from samerack.agent.election.model import Advertisement, Verdict, lead
+from samerack.election.choice import choose
+from samerack.election.model import Advertisement, Verdict, lead
 from tests.simulator.network import Host
 from tests.simulator.timeline import Timeline
 

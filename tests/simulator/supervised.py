@@ -9,8 +9,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from samerack.agent.leading.back_off import Cause
 from samerack.agent.leading.leader import GroupLeader
+from samerack.agent.policy.back_off import Cause
 from samerack.agent.supervisor.line import MemberIdentity
 from samerack.common.settings import SupervisorSettings
 from tests.simulator.agent import build, settings_of

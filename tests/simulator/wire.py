@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka import errors as kafka_errors
 
-from samerack.agent.connections import Connections
+from samerack.cluster.connections import Connections
 from tests.simulator.broker import BrokerEnd
 from tests.simulator.loop import VirtualLoop
 from tests.simulator.network import LATENCY_MS

@@ -6,14 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 
-from samerack.agent.cluster import ClusterView, PartitionView, Rack
-from samerack.agent.evenness import BusiestMember, TopicShare
 from samerack.agent.events import EventLog
 from samerack.agent.metrics import GroupStatus
-from samerack.agent.racks import MemberRack, Source
-from samerack.agent.report_service import ReportService
-from samerack.agent.traffic.board import TrafficBoard
-from samerack.agent.traffic.model import (
+from samerack.agent.reporting.report_service import ReportService
+from samerack.assignors.build import MemberInput, build_problem
+from samerack.assignors.model import Problem
+from samerack.cluster.racks import MemberRack, Source
+from samerack.cluster.view import ClusterView, PartitionView, Rack
+from samerack.common.money import PriceTable, shipped
+from samerack.common.settings import LeadingSettings
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.evenness import BusiestMember, TopicShare
+from samerack.traffic.model import (
     BlindSpot,
     Flow,
     FlowKey,
@@ -27,10 +31,6 @@ from samerack.agent.traffic.model import (
     TrafficSnapshot,
     Volume,
 )
-from samerack.assignors.build import MemberInput, build_problem
-from samerack.assignors.model import Problem
-from samerack.common.money import PriceTable, shipped
-from samerack.common.settings import LeadingSettings
 
 A, B, C = "rack-a", "rack-b", "rack-c"
 RACKS: Mapping[int, Rack] = {1: A, 2: B, 3: C}

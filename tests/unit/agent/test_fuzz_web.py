@@ -21,8 +21,8 @@ from samerack.agent.program import Agent
 from samerack.common.settings import load
 from tests.unit.agent.fuzzing import EXAMPLES_OF_A_PATH, JSON, MANY, SECONDS, TEXT
 from tests.unit.agent.measured import busy, publish
-from tests.unit.agent.traffic.test_exact import group, member
-from tests.unit.agent.traffic.test_statistics import posted
+from tests.unit.traffic.test_exact import group, member
+from tests.unit.traffic.test_statistics import posted
 
 _ANSWER_SECONDS: Final = 10.0
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "x")

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from samerack.agent.ledger import Ledger
-from samerack.agent.report import PairCost
-from samerack.agent.traffic.board import TrafficBoard
-from samerack.agent.web_page import Cell, matrix
+from samerack.agent.reporting.ledger import Ledger
+from samerack.agent.reporting.report import PairCost
+from samerack.agent.web.page import Cell, matrix
 from samerack.common import words
 from samerack.common.money import shipped
+from samerack.traffic.board import TrafficBoard
 from tests.unit.agent.measured import GB, A, B, busy, flow, group, publish, reports, snapshot
 
 PRICES = shipped("aws")

@@ -8,17 +8,17 @@ import threading
 from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from samerack.agent.election.metrics import ElectionCollector
 from samerack.agent.events.metrics import EventMetrics
-from samerack.agent.findings import Code
-from samerack.agent.leading.policy import Reason
-from samerack.agent.ledger import Ledger
 from samerack.agent.metrics import FOLLOWED, GROUP_ERRORS, NOT_FOLLOWED, GroupStatus, Metrics
-from samerack.agent.money_metrics import MoneyCollector
+from samerack.agent.policy import Reason
 from samerack.agent.publishing.metrics import Loss, PublishingMetrics, Refusal
 from samerack.agent.publishing.outbox import Kind
-from samerack.agent.traffic.metrics import TrafficCollector, TrafficMetrics
-from samerack.agent.traffic.model import Family, Shares
+from samerack.agent.reporting.findings import Code
+from samerack.agent.reporting.ledger import Ledger
+from samerack.agent.reporting.money_metrics import MoneyCollector
+from samerack.election.metrics import ElectionCollector
+from samerack.traffic.metrics import TrafficCollector, TrafficMetrics
+from samerack.traffic.model import Family, Shares
 from tests.integration import metrics_page
 from tests.integration.metrics_page import row, shown
 from tests.unit.agent.measured import GB, A, B, flow, group, publish, reports, snapshot

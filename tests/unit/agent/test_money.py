@@ -6,14 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from samerack.agent import costs, report
-from samerack.agent.baseline import own_share, seen_share
 from samerack.agent.events.model import Event
-from samerack.agent.traffic.model import Shares
+from samerack.agent.reporting import costs, report
+from samerack.agent.reporting.baseline import own_share, seen_share
 from samerack.common import money
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.money import SECONDS_PER_MONTH, price_table, shipped
 from samerack.common.settings import MoneySettings
+from samerack.traffic.model import Shares
 from tests.unit.agent.measured import (
     GB,
     NEAR,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
-from samerack.agent.leading.back_off import RULES
 from samerack.agent.metrics import Metrics
+from samerack.agent.policy.back_off import RULES
 from tests.docs import ROOT, named_tests
 
 _IN_A_REBALANCE = ("parked-", "joined-", "synced-")

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 _ROOT = Path(__file__).parents[3]
-_ROOMS = ("agent", "cli", "common", "offline", "planning")
+_ROOMS = ("agent", "cli", "cluster", "common", "election", "offline", "planning", "traffic")
 _STARTS = re.compile(r"sys\.executable,\s*(?P<options>(\"-\w+\",\s*)*)\"-m\"")
 
 

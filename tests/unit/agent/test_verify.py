@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from samerack.agent import costs, findings
-from samerack.agent.cluster import NoRack
-from samerack.agent.findings import Code, Finding, Verdict
-from samerack.agent.traffic.model import Family, Gap, GroupKind, Shares, TrafficSnapshot
-from samerack.agent.verify import Evidence, verdict
-from samerack.agent.verify_racks import rack_names
+from samerack.agent.reporting import costs, findings
+from samerack.agent.reporting.findings import Code, Finding, Verdict
+from samerack.agent.reporting.verify import Evidence, verdict
+from samerack.agent.reporting.verify_racks import rack_names
+from samerack.cluster.view import NoRack
 from samerack.common.errors import AgentError
 from samerack.common.money import shipped
 from samerack.common.settings import LeadingSettings
+from samerack.traffic.model import Family, Gap, GroupKind, Shares, TrafficSnapshot
 from tests.unit.agent.measured import GB, NEAR, RANGE, ROTATED, SPREAD, A, B, C, flow, group, problem, snapshot
 
 SOUND = Shares(present_bytes=0.0, present_partitions=0.0, optimal=0.0, optimal_by="bytes", random=2 / 3)
@@ -241,13 +241,13 @@ def test_what_was_refused_is_told_and_costs_nothing() -> None:
     """A missing permission and a failure have different codes, and neither costs."""
     gaps = [
         Gap(
-            family=Family.LOG_DIRS,
+            what=Family.LOG_DIRS,
             refused=True,
             where="broker 1",
             reason="CLUSTER_AUTHORIZATION_FAILED",
             consequence="x",
         ),
-        Gap(family=Family.PROBE, refused=False, where="", reason="timed out", consequence="y"),
+        Gap(what=Family.PROBE, refused=False, where="", reason="timed out", consequence="y"),
     ]
     told = found(snapshot(group(flows=NEAR_FLOWS, shares=SOUND), gaps=gaps))
     assert [(one.code, one.where, one.costs) for one in told] == [
@@ -258,7 +258,7 @@ def test_what_was_refused_is_told_and_costs_nothing() -> None:
 
 def test_the_most_expensive_comes_first() -> None:
     """Findings that cost are first, sorted by cost."""
-    gap = Gap(family=Family.PROBE, refused=True, where="", reason="r", consequence="c")
+    gap = Gap(what=Family.PROBE, refused=True, where="", reason="r", consequence="c")
     cheap = group("cheap", flows=[flow(A, B, GB)], shares=HALF)
     dear = group("dear", flows=[flow(A, B, 9 * GB)], shares=HALF)
     assert [one.where for one in found(snapshot(cheap, dear, gaps=[gap]))] == ["group dear", "group cheap", "probe"]

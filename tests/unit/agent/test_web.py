@@ -14,7 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from samerack.agent.metrics import Metrics
-from samerack.agent.web import CONTENT_TYPE, WebServer, application
+from samerack.agent.web.server import CONTENT_TYPE, WebServer, application
 from samerack.common.errors import AgentError
 
 Check = Callable[[], dict[str, str]]

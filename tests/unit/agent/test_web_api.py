@@ -12,11 +12,13 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from samerack.agent import findings, host_racks, report, web_api, web_page
 from samerack.agent.metrics import GroupStatus, Metrics
-from samerack.agent.racks import MemberRack
-from samerack.agent.web import WebServer, application
+from samerack.agent.reporting import findings, host_racks, report
+from samerack.agent.web import api as web_api
+from samerack.agent.web import page as web_page
+from samerack.agent.web.server import WebServer, application
 from samerack.cli import asking
+from samerack.cluster.racks import MemberRack
 from samerack.common.errors import AgentError
 from samerack.common.fetching import address as where_it_answers
 from samerack.common.settings import WebSettings

@@ -17,14 +17,15 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from samerack.agent import web, web_takeover
 from samerack.agent.metrics import Metrics
-from samerack.agent.traffic import web as traffic_web
-from samerack.agent.traffic.groups import ObservedMember
-from samerack.agent.web import WebServer, application
-from samerack.agent.web_body import BodyReader, RequestError
+from samerack.agent.web import client_reports as traffic_web
+from samerack.agent.web import server as web
+from samerack.agent.web import takeover as web_takeover
+from samerack.agent.web.body import BodyReader, RequestError
+from samerack.agent.web.server import WebServer, application
+from samerack.traffic.groups import ObservedMember
 from tests.unit.agent.test_web_takeover import Leader
-from tests.unit.agent.traffic.test_exact import member
+from tests.unit.traffic.test_exact import member
 
 _AT_ONCE: Final = 4
 _SLOW: Final = 129

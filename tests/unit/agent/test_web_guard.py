@@ -9,7 +9,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from samerack.agent.web_guard import KnownHosts, refused_change
+from samerack.agent.web.guard import KnownHosts, refused_change
 
 
 def _answer(host: str) -> int:

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from samerack.agent import web_takeover
 from samerack.agent.leading.progress import Did, Gain, Outcome, Progress, from_json, to_json
 from samerack.agent.metrics import Metrics
-from samerack.agent.web import WebServer, application
+from samerack.agent.web import takeover as web_takeover
+from samerack.agent.web.server import WebServer, application
 from samerack.cli import lead
 from samerack.common.errors import AgentError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from samerack.agent.cluster import ClusterView, NoRack, PartitionView, Rack, SettledCluster, SettledPartition
-from samerack.agent.group import GroupView, MemberView
+from samerack.cluster.group import GroupView, MemberView
+from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack, SettledCluster, SettledPartition
 from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions
 
 RACKS: Mapping[int, Rack] = {1: "a", 2: "b", 3: "c"}

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from samerack.agent import web_api
 from samerack.agent.events import EventLog
 from samerack.agent.events.place import path_of
 from samerack.agent.events.store import Store
 from samerack.agent.events.words import figures, happened, reason
 from samerack.agent.metrics import Metrics
-from samerack.agent.web import WebServer, application
+from samerack.agent.web import api as web_api
+from samerack.agent.web.server import WebServer, application
 from samerack.cli.events import local, moment
 from samerack.cli.main import app
 from samerack.common.errors import SettingsError

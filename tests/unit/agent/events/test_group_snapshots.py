@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from samerack.agent.events.group_snapshots import clients_of, of_plan, of_traffic, of_view, share_of
-from samerack.agent.group import GroupView, MemberView
-from samerack.agent.racks import client_id_of
-from samerack.agent.traffic.model import PartitionTraffic
+from samerack.cluster.group import GroupView, MemberView
+from samerack.cluster.racks import client_id_of
 from samerack.protocol.model import Subscription, from_pairs
+from samerack.traffic.model import PartitionTraffic
 from tests.unit.agent.measured import A, B, group, member, problem
 
 COUNTS = {"clicks": 3}

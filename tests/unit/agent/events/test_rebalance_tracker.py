@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from samerack.agent.cluster import ClusterView
 from samerack.agent.events import EventLog
 from samerack.agent.events.commits import Commits
 from samerack.agent.events.rebalance_tracker import RebalanceTracker
-from samerack.agent.traffic.board import Published
-from samerack.agent.traffic.model import GroupTraffic, PartitionTraffic, TrafficSnapshot
+from samerack.cluster.view import ClusterView
+from samerack.traffic.board import Published
+from samerack.traffic.model import GroupTraffic, PartitionTraffic, TrafficSnapshot
 from tests.unit.agent.measured import A, B, C, group, snapshot
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from samerack.agent.leading.policy import ByteRates, Crossing, Decision, GroupCondition, Rules, State, decide, fresh
+from samerack.agent.policy import ByteRates, Crossing, Decision, GroupCondition, Rules, State, decide, fresh
 from samerack.assignors.model import Cost
 from samerack.common.settings import WindowSettings
 

@@ -9,17 +9,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from samerack.agent.cluster import SettlingTimes
 from samerack.agent.events import EventLog
-from samerack.agent.group_poller import GroupPoller
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.metrics import Metrics
-from samerack.agent.traffic.wire import Wire
-from samerack.agent.watch import ClusterWatch, open_admin
+from samerack.cluster.group_poller import GroupPoller
+from samerack.cluster.view import SettlingTimes
+from samerack.cluster.watch import ClusterWatch, open_admin
+from samerack.cluster.wire import Wire
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import Settings
-from tests.unit.agent.scripted_broker import ScriptedBroker
+from tests.unit.cluster.scripted_broker import ScriptedBroker
 
 LONGEST_SECONDS: Final = 60.0
 

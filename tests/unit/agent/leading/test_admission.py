@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from samerack.agent.events import EventLog
-from samerack.agent.group import GroupView
 from samerack.agent.leading.admission import Admission, foreign, refusal
-from samerack.agent.leading.back_off import RULES, Cause
 from samerack.agent.leading.foreign_protocols import ForeignProtocols
 from samerack.agent.leading.group_reporter import OBSERVING, GroupReporter
 from samerack.agent.metrics import Metrics
+from samerack.agent.policy.back_off import RULES, Cause
+from samerack.cluster.group import GroupView
 from samerack.common.settings import LeadingSettings, Settings
 from tests.unit.agent.values import group, member
 

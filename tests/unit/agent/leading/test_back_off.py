@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samerack.agent.leading.back_off import (
+from samerack.agent.policy.back_off import (
     CALM_SECONDS,
     LOST_SECONDS,
     MOST_FAILED,

@@ -9,8 +9,8 @@ import pytest
 import structlog
 from kafka import errors as kafka_errors
 
-from samerack.agent.group import GroupView, MemberView
 from samerack.agent.leading.birth import Birth, earliest_eviction, is_forming, safe_until
+from samerack.cluster.group import GroupView, MemberView
 from tests.unit.agent.values import member
 
 AGENT = replace(member("samerack-1", instance_id="samerack", client_id="samerack"), subscription=None)

@@ -22,13 +22,13 @@ from structlog.testing import capture_logs
 
 from samerack.agent.metrics import Metrics
 from samerack.agent.supervisor.line import MemberIdentity
-from samerack.agent.traffic.describe import committed
-from samerack.agent.traffic.groups import ListedGroup
-from samerack.agent.traffic.model import Family
-from samerack.agent.traffic.wire import Wire
+from samerack.cluster.wire import Wire
 from samerack.common.kafka_config import for_kafka_python
+from samerack.traffic.describe import committed
+from samerack.traffic.groups import ListedGroup
+from samerack.traffic.model import Family
 from tests.unit.agent.leading.scripted import LONGEST_SECONDS, clear_away, leader_of, until
-from tests.unit.agent.scripted_broker import REBALANCE_IN_PROGRESS, ScriptedBroker
+from tests.unit.cluster.scripted_broker import REBALANCE_IN_PROGRESS, ScriptedBroker
 
 CODES: Final = {
     "UNKNOWN_SERVER_ERROR": -1,
@@ -365,7 +365,7 @@ def test_offset_fetch(error: str) -> None:
         wire.close()
         broker.close()
     assert not found.get("orders")
-    assert [(gap.family, name_of(CODES[error]) in gap.reason) for gap in gaps] == [(Family.COMMITTED, True)]
+    assert [(gap.what, name_of(CODES[error]) in gap.reason) for gap in gaps] == [(Family.COMMITTED, True)]
     assert broker.count("OffsetFetch") == 1
 
 

@@ -8,13 +8,13 @@ from typing import cast
 import pytest
 import structlog
 
-from samerack.agent.group import GroupView
 from samerack.agent.leading.admission import refusal
-from samerack.agent.leading.back_off import BackOffError
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
 from samerack.agent.leading.order import is_exposed, members_before
 from samerack.agent.metrics import Metrics
+from samerack.agent.policy.back_off import BackOffError
+from samerack.cluster.group import GroupView
 from samerack.common.settings import LeadingSettings
 from samerack.protocol.java import spread_hash
 from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs

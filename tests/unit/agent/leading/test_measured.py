@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from samerack.agent.leading.measured import UNMEASURED, check_min_savings, measured
-from samerack.agent.leading.policy import Crossing
-from samerack.agent.traffic.board import TrafficBoard
-from samerack.agent.traffic.model import Shares
-from samerack.agent.traffic.weights import WeightBook
+from samerack.agent.policy import Crossing
+from samerack.agent.policy.measured import UNMEASURED, check_min_savings, measured
 from samerack.common.errors import SettingsError
 from samerack.common.money import shipped
 from samerack.common.settings import load
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.model import Shares
+from samerack.traffic.weights import WeightBook
 from tests.unit.agent.measured import group, publish, snapshot
 
 

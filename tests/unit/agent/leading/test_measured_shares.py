@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from samerack.agent.baseline import curve_of
-from samerack.agent.leading import planner
-from samerack.agent.leading.measured import shares_of
-from samerack.agent.leading.policy import share
-from samerack.agent.traffic.weights import weights_of_rates
+from samerack.agent.policy.measured import shares_of
+from samerack.agent.reporting.baseline import curve_of
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
 from samerack.cli.curve import points_of
+from samerack.planning import planner
+from samerack.traffic.weights import weights_of_rates
 
 FAR, ALL = 12, 120
 MODE = planner.Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=False)
@@ -31,7 +30,7 @@ def test_partitions_with_almost_equal_traffic_count_alike() -> None:
     rates = {("t", number): 99.0 if number < FAR else 100.0 if number % 2 else 199.0 for number in range(ALL)}
     plan = _plan(rates)
     assert shares_of(plan, rates) == pytest.approx((FAR * 99 / sum(rates.values()),) * 2)
-    assert share(plan.before) != pytest.approx(shares_of(plan, rates)[0])
+    assert plan.before.cross_rack_share != pytest.approx(shares_of(plan, rates)[0])
 
 
 def test_the_curve_is_of_bytes_too() -> None:

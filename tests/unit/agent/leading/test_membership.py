@@ -14,8 +14,8 @@ from kafka.net.compat import KafkaNetClient
 from kafka.net.manager import KafkaConnectionManager
 from kafka.structs import MemberState
 
-from samerack.agent.coordination import JOIN_VERSION, STUCK_SECONDS, Joined, close, connect
 from samerack.agent.leading.membership import Membership
+from samerack.cluster.coordination import JOIN_VERSION, STUCK_SECONDS, Joined, close, connect
 from samerack.common.errors import AgentError
 from samerack.common.settings import LeadingSettings
 from samerack.protocol.claims import claims

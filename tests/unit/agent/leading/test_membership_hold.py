@@ -12,9 +12,9 @@ from kafka import errors as kafka_errors
 from kafka.future import Future
 from kafka.net.compat import KafkaNetClient
 
-from samerack.agent.coordination import close
 from samerack.agent.leading.member import Hold
 from samerack.agent.leading.membership import Membership
+from samerack.cluster.coordination import close
 from samerack.common.settings import LeadingSettings
 from sandbox.admin import wait_until
 

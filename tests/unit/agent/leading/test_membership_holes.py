@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from kafka import errors as kafka_errors
 
-from samerack.agent.coordination import EndedError, close, connect
 from samerack.agent.leading import membership as membership_module
-from samerack.agent.leading.back_off import BackOffError, Cause
 from samerack.agent.leading.leader import GroupLeader
 from samerack.agent.leading.membership import Membership
 from samerack.agent.metrics import Metrics
+from samerack.agent.policy.back_off import BackOffError, Cause
+from samerack.cluster.coordination import EndedError, close, connect
 from samerack.common.settings import LeadingSettings
 from tests.unit.agent.leading.scripted import LONGEST_SECONDS, clear_away, leader_of, until
-from tests.unit.agent.scripted_broker import CONSUMER, ScriptedBroker
+from tests.unit.cluster.scripted_broker import CONSUMER, ScriptedBroker
 
 _PROMISED_SECONDS = 5.0
 # kafka-python does not close the socket of a client that is closed while it connects

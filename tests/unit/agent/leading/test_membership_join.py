@@ -11,8 +11,8 @@ import pytest
 from kafka.net.compat import KafkaNetClient
 from kafka.structs import MemberState
 
-from samerack.agent.coordination import close
 from samerack.agent.leading.membership import Membership
+from samerack.cluster.coordination import close
 from samerack.common.settings import LeadingSettings
 
 

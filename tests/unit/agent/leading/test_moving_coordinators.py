@@ -11,11 +11,11 @@ from confluent_kafka import KafkaError, KafkaException
 from kafka import errors as kafka_errors
 from kafka.net.compat import KafkaNetClient
 
-from samerack.agent import watch
-from samerack.agent.coordination import close
-from samerack.agent.errors import CoordinatorMovesError
 from samerack.agent.leading import membership as membership_module
 from samerack.agent.leading.membership import Membership
+from samerack.cluster import watch
+from samerack.cluster.coordination import close
+from samerack.cluster.errors import CoordinatorMovesError
 from samerack.common.errors import AgentError
 from samerack.common.settings import LeadingSettings
 

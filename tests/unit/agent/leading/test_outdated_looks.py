@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from samerack.agent.coordination import Joined
-from samerack.agent.group import GroupView, MemberView
 from samerack.agent.leading.assigning import Assigning
+from samerack.cluster.coordination import Joined
+from samerack.cluster.group import GroupView, MemberView
 from samerack.common.settings import Settings
 from samerack.protocol.consumer import encode_subscription
 from samerack.protocol.model import Subscription

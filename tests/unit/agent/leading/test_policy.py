@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samerack.agent.leading.policy import (
+from samerack.agent.policy import (
     EXEMPT,
     MOST_ROUNDS,
     Action,
@@ -18,7 +18,6 @@ from samerack.agent.leading.policy import (
     Rules,
     remembering,
     rules_of,
-    share,
 )
 from samerack.common.settings import PolicyRules
 from tests.unit.agent.leading.policies import MIDNIGHT, NIGHT, RULES, Run, cost, situation
@@ -56,7 +55,7 @@ BARRED = {
 def test_each_situation_has_its_decision(case: GroupCondition, action: Action, reason: Reason) -> None:
     """With a full budget only the situation decides, and the decision has the shares before and after."""
     assert Run().decide(case) == Decision(
-        action=action, reason=reason, before=share(case.present), after=share(case.possible)
+        action=action, reason=reason, before=case.present.cross_rack_share, after=case.possible.cross_rack_share
     )
 
 
@@ -208,7 +207,7 @@ def test_what_a_stuck_member_withholds_is_no_new_partition_for_ever() -> None:
 
 def test_share_of_nothing_is_nothing() -> None:
     """A group without partitions reads nothing across racks."""
-    assert share(cost(0, 0)) == 0.0
+    assert cost(0, 0).cross_rack_share == 0.0
 
 
 @settings(deadline=None)

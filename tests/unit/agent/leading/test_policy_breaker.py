@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from samerack.agent.leading.policy import MOST_ROUNDS, Action, GroupCondition, Reason
-from samerack.agent.leading.policy.breaker import CALM_SECONDS, MOST_OTHERS, PATIENCE_SECONDS, SETTLED_SECONDS
+from samerack.agent.policy import MOST_ROUNDS, Action, GroupCondition, Reason
+from samerack.agent.policy.breaker import CALM_SECONDS, MOST_OTHERS, PATIENCE_SECONDS, SETTLED_SECONDS
 from tests.unit.agent.leading.policies import MIDNIGHT, RULES, Run, situation
 
 HASTY = replace(RULES, burst=100, breaker_failures=3, breaker_seconds=3600.0)

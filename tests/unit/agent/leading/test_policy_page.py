@@ -8,8 +8,8 @@ from typing import Final
 import pytest
 import yaml
 
-from samerack.agent.leading.policy import Reason
-from samerack.agent.web_api import POLICY
+from samerack.agent.policy import Reason
+from samerack.agent.web.api import POLICY
 from samerack.common.settings import PolicySettings, Settings, load
 from tests.docs import ROOT
 

@@ -7,10 +7,10 @@ from typing import TypeAlias
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samerack.agent.leading.policy import EXEMPT, MOST_ROUNDS, Action, Decision, GroupCondition, Rules
-from samerack.agent.leading.policy.breaker import is_open
-from samerack.agent.leading.policy.budget import HOUR_SECONDS
-from samerack.agent.leading.policy.windows import next_opening
+from samerack.agent.policy import EXEMPT, MOST_ROUNDS, Action, Decision, GroupCondition, Rules
+from samerack.agent.policy.breaker import is_open
+from samerack.agent.policy.budget import HOUR_SECONDS
+from samerack.agent.policy.windows import next_opening
 from samerack.common.settings import WindowSettings
 from tests.unit.agent.leading.policies import MIDNIGHT, Run, situation
 

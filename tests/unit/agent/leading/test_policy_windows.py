@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from samerack.agent.leading.policy.windows import next_opening
+from samerack.agent.policy.windows import next_opening
 from samerack.common.settings import WindowSettings
 
 BERLIN = "Europe/Berlin"

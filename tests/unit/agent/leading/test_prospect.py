@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from samerack.agent.group import GroupView
 from samerack.agent.leading.prospect import prospect
+from samerack.cluster.group import GroupView
 from samerack.common.settings import LeadingSettings
 from tests.unit.agent.values import group, member
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from samerack.agent.cluster import SettledCluster
-from samerack.agent.group import GroupView
 from samerack.agent.leading.assigning import Assigning
-from samerack.agent.leading.measured import UNMEASURED, Measured
-from samerack.agent.leading.policy import Action, Crossing, Decision, Reason
 from samerack.agent.leading.rebalance_evaluator import Evaluation, RebalanceEvaluator
-from samerack.agent.racks import NO_HOSTS
-from samerack.agent.traffic.collect import Partition
+from samerack.agent.policy import Action, Crossing, Decision, Reason
+from samerack.agent.policy.measured import UNMEASURED, Measured
+from samerack.cluster.group import GroupView
+from samerack.cluster.racks import NO_HOSTS
+from samerack.cluster.view import SettledCluster
 from samerack.common.settings import PolicySettings, Settings
 from samerack.protocol.model import from_pairs
+from samerack.traffic.collect import Partition
 from tests.unit.agent.leading.policies import MIDNIGHT
 from tests.unit.agent.values import RACKS, cluster, group, member
 

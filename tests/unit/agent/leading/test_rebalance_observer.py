@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from samerack.agent.events import EventLog
 from samerack.agent.events.rebalance_tracker import RebalanceTracker
-from samerack.agent.group import GroupView
 from samerack.agent.leading.rebalance_observer import RebalanceObserver
+from samerack.cluster.group import GroupView
 from samerack.common.settings import Settings
 from samerack.protocol.model import from_pairs
 from tests.unit.agent.values import cluster, group, member

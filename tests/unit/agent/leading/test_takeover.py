@@ -8,7 +8,6 @@ from uuid import UUID
 
 import pytest
 
-from samerack.agent.group import GroupView, MemberView
 from samerack.agent.leading.order import places_share
 from samerack.agent.leading.takeover import (
     HELD_SECONDS,
@@ -24,6 +23,7 @@ from samerack.agent.leading.takeover import (
     refusal,
     slow_refusal,
 )
+from samerack.cluster.group import GroupView, MemberView
 from samerack.common.settings import LeadingSettings
 from samerack.protocol.java import spread_hash
 from samerack.protocol.model import from_pairs

@@ -10,13 +10,13 @@ import pytest
 from kafka import errors as kafka_errors
 
 from samerack.agent.events import EventLog
-from samerack.agent.group import GroupView
 from samerack.agent.leading.group_reporter import GroupReporter
 from samerack.agent.leading.member import Hold, Member
 from samerack.agent.leading.progress import Outcome, Progress
 from samerack.agent.leading.takeover import HELD_SECONDS, MOST_TRIES
 from samerack.agent.leading.takeover_attempt import TakeoverAttempt
 from samerack.agent.metrics import Metrics
+from samerack.cluster.group import GroupView
 from samerack.common.settings import Settings
 from tests.unit.agent.leading.test_takeover import AGENT, M1, M2, M3, OWNED, STABLE, held
 from tests.unit.agent.values import group, member

@@ -8,9 +8,9 @@ import pytest
 
 from samerack.agent.events import EventLog
 from samerack.agent.leading.group_reporter import GroupReporter
-from samerack.agent.leading.policy import Action, Breaker, Decision, Reason
 from samerack.agent.leading.rebalance_evaluator import Outlook
 from samerack.agent.metrics import Metrics
+from samerack.agent.policy import Action, Breaker, Decision, Reason
 from samerack.common.settings import Settings
 from tests.unit.agent.leading.policies import MIDNIGHT
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from kafka import errors as kafka_errors
 
-from samerack.agent.coordination import close, connect
 from samerack.agent.leading.membership import Membership
 from samerack.agent.metrics import Metrics
+from samerack.cluster.coordination import close, connect
 from samerack.common.kafka_config import for_kafka_python
 from samerack.common.settings import LeadingSettings
 from tests.unit.agent.leading.scripted import clear_away, leader_of, until
-from tests.unit.agent.scripted_broker import REBALANCE_IN_PROGRESS, ScriptedBroker
+from tests.unit.cluster.scripted_broker import REBALANCE_IN_PROGRESS, ScriptedBroker
 
 _UNKNOWN_SERVER_ERROR = -1
 _SOON_SECONDS = 5.0

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from samerack.agent.metrics import Metrics
 from samerack.agent.pod.writing import property_line
-from samerack.agent.web import WebServer, application
+from samerack.agent.web.server import WebServer, application
 from samerack.cli.main import app
 from samerack.cli.start import is_well
 

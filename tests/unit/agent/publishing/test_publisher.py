@@ -12,10 +12,10 @@ from prometheus_client import CollectorRegistry
 from samerack.agent.events import EventLog
 from samerack.agent.publishing.metrics import PublishingMetrics
 from samerack.agent.publishing.publisher import Publisher
-from samerack.agent.traffic.board import TrafficBoard
 from samerack.common.errors import AgentError, SettingsError
 from samerack.common.records import GroupEvent, GroupState, TrafficSample
 from samerack.common.settings import Settings, load
+from samerack.traffic.board import TrafficBoard
 from tests.docs import ROOT, yaml_of
 from tests.unit.agent.measured import A, B, flow, group, publish, snapshot
 

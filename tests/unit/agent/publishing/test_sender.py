@@ -10,10 +10,10 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 from prometheus_client import CollectorRegistry
 
-from samerack.agent.errors import RefusedError
 from samerack.agent.publishing.metrics import Loss, PublishingMetrics, Refusal
 from samerack.agent.publishing.outbox import Kind, Outbox, OutgoingRecord
 from samerack.agent.publishing.sender import Sender, producer_config
+from samerack.cluster.errors import RefusedError
 from samerack.common.bearer import TokenError
 from samerack.common.errors import SettingsError
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from samerack.agent.publishing.states import LastPublished, state_record
-from samerack.agent.traffic.model import TrafficSnapshot
+from samerack.traffic.model import TrafficSnapshot
 from tests.unit.agent.measured import A, B, C, group, member, snapshot
 
 AT = 1_800_000_000.0

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from samerack.agent.publishing.windows import Counted, Windows
-from samerack.agent.traffic.model import FlowKey, Volume
+from samerack.traffic.model import FlowKey, Volume
 
 NOON = 1_800_000_000
 """A whole minute, in seconds since 1970."""

@@ -1,0 +1,73 @@
+"""Leaves groups, by member id, for a process that can no longer do it itself.
+
+The supervisor runs this in a separate process, so that it needs no clients and does not wait.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from itertools import groupby
+from typing import Final
+
+from kafka.errors import KafkaError, RetriableError
+
+from samerack.agent.leading.membership import Membership
+from samerack.agent.supervisor.line import MemberIdentity
+from samerack.cluster.coordination import close, connect
+from samerack.common.errors import AgentError
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import LeadingSettings
+
+_PATIENCE_SECONDS: Final = 5.0
+_AGAIN_SECONDS: Final = 0.2
+
+
+def leave(kafka: dict[str, str], present: frozenset[MemberIdentity]) -> list[str]:
+    """Leaves with every id; returns a text for each failure.
+
+    Raises:
+        AgentError: No broker can be reached.
+    """
+    failed = []
+    client = connect(for_kafka_python(kafka))
+    try:
+        ordered = sorted(present, key=lambda one: (one.group, one.member_id))
+        for group, ids in groupby(ordered, key=lambda one: one.group):
+            membership = Membership(
+                client, group=group, settings=LeadingSettings(), assign=lambda _: {}, wake=lambda: None
+            )
+            for one in ids:
+                try:
+                    _release(membership, one)
+                except KafkaError as error:
+                    failed.append(f"{group}, {one.member_id}: {type(error).__name__}: {error}")
+    finally:
+        close(client)
+    return failed
+
+
+def _release(membership: Membership, one: MemberIdentity) -> None:
+    """Leaves with one id; retries while the group moves from one coordinator to another.
+
+    Raises:
+        KafkaError: The brokers did not accept it in time.
+    """
+    until = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        try:
+            return membership.release(one.member_id, one.instance_id)
+        except RetriableError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(_AGAIN_SECONDS)
+
+
+def leave_or_tell(kafka: dict[str, str], present: frozenset[MemberIdentity]) -> None:
+    """Leaves with every id, and writes failures to standard error."""
+    try:
+        failed = leave(kafka, present)
+    except AgentError as error:
+        failed = [str(error)]
+    for line in failed:
+        sys.stderr.write(f"samerack: leaving: {line}\n")

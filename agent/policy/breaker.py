@@ -1,0 +1,187 @@
+"""The circuit breaker: stops rebalances for some time after several in a row did not save what was predicted.
+
+Each rebalance for racks or traffic is on trial. It fails if the group, stable again, reads hardly less across racks
+with the assignment in force, if the bytes measured afterwards show that, or if the group rebalances again and again
+right after it. It succeeds if none of that has happened after a minute. If members, racks or replicas change meanwhile,
+the prediction is void, and the trial ends without a result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from samerack.agent.policy.model import TOLERANCE, Crossing, GroupCondition, Rules
+
+CALM_SECONDS: Final = 60.0
+MOST_OTHERS: Final = 3
+"""So many rebalances of others may follow in that time: members that join or leave with it, one by one."""
+SETTLED_SECONDS: Final = 10.0
+"""While its coordinator moves, a group described as stable may be out of date for so long."""
+PATIENCE_SECONDS: Final = 300.0
+"""A trial ends after this time, whether or not bytes have been measured."""
+LEAST_PART: Final = 0.5
+"""The part of the predicted saving that a rebalance must reach."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """A rebalance by the agent whose result is checked.
+
+    Attributes:
+        at: When it was triggered (seconds, monotonic).
+        before: Cross-rack share of the assignment in force then.
+        saving: Predicted reduction of that share.
+        generation: The group's generation then; 0 if it was not known.
+        conditions: Number of the conditions of the prediction, see `GroupCondition`.
+        crossed: The measured cross-rack share then; None if it was not measured.
+        byte_saving: Predicted reduction of the cross-rack share of bytes.
+        byte_share: Predicted cross-rack share of bytes.
+        ours: Rebalances by the agent since, including this one.
+        stable: When the group was first seen stable after it: monotonic, and in seconds since 1970.
+        brought: Whether the assignment in force has reached the predicted saving.
+        calm: Whether CALM_SECONDS have passed without too many rebalances of others.
+        void: Whether the conditions have changed.
+    """
+
+    at: float
+    before: float
+    saving: float
+    generation: int
+    conditions: int
+    crossed: float | None = None
+    byte_saving: float = 0.0
+    byte_share: float = 0.0
+    ours: int = 1
+    stable: tuple[float, float] | None = None
+    brought: bool = False
+    calm: bool = False
+    void: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Breaker:
+    """Failures in a row; when it opened, or None; the present trial, and why the last one failed."""
+
+    failures: int = 0
+    opened: float | None = None
+    trial: Trial | None = None
+    cause: str = ""
+
+
+def is_open(breaker: Breaker, now: float, rules: Rules) -> bool:
+    """Returns whether no rebalance is allowed: the pause is not over, or the first one after it is still on trial."""
+    if breaker.opened is None:
+        return False
+    return now < breaker.opened + rules.breaker_seconds or breaker.trial is not None
+
+
+def reviewed(breaker: Breaker, situation: GroupCondition, now: float, wall: float, rules: Rules) -> Breaker:
+    """Returns the breaker after a poll of the group, which is stable."""
+    trial = breaker.trial
+    if trial is None:
+        return breaker
+    if not trial.calm and now - trial.at >= PATIENCE_SECONDS:
+        return replace(breaker, trial=None)  # the agent did not lead meanwhile: what happened since is not its result
+    if trial.stable is None:
+        trial = replace(trial, stable=(now, wall))
+    trial = replace(trial, void=trial.void or situation.conditions != trial.conditions)
+    if not trial.calm:
+        if (others := _others(trial, situation)) > MOST_OTHERS:
+            return _failed(breaker, now, rules, f"the group rebalanced {others} times more right after it")
+        trial = replace(trial, calm=now - trial.at >= CALM_SECONDS)
+    if not trial.brought and not trial.void:
+        trial = replace(trial, brought=_has_brought(trial, situation))
+        if not trial.brought and _has_settled(trial, situation, now):
+            return _failed(breaker, now, rules, _fell_short(trial, situation))
+    return _concluded(replace(breaker, trial=trial), trial, situation.crossing, now, rules)
+
+
+def superseded(breaker: Breaker, situation: GroupCondition, now: float, rules: Rules) -> Breaker:
+    """Returns the breaker when the next rebalance is due before the last trial has ended."""
+    trial = breaker.trial
+    if trial is None:
+        return breaker
+    if not trial.brought and not trial.void:
+        return _failed(breaker, now, rules, _fell_short(trial, situation))
+    return replace(breaker, trial=None)
+
+
+def tried(breaker: Breaker, situation: GroupCondition, now: float) -> Breaker:
+    """Returns the breaker after a rebalance for racks or traffic was triggered."""
+    rates, before = situation.rates, situation.present.cross_rack_share
+    return replace(
+        breaker,
+        trial=Trial(
+            at=now,
+            before=before,
+            saving=before - situation.possible.cross_rack_share,
+            generation=situation.generation,
+            conditions=situation.conditions,
+            crossed=situation.crossing.share if situation.crossing is not None else None,
+            byte_saving=rates.saving / rates.whole if rates is not None and rates.whole else 0.0,
+            byte_share=rates.possible / rates.whole if rates is not None and rates.whole else 0.0,
+        ),
+    )
+
+
+def followed(breaker: Breaker) -> Breaker:
+    """Returns the breaker after a rebalance by the agent for another reason, which must not count as one of others."""
+    trial = breaker.trial
+    return breaker if trial is None else replace(breaker, trial=replace(trial, ours=trial.ours + 1))
+
+
+def _others(trial: Trial, situation: GroupCondition) -> int:
+    if not trial.generation or not situation.generation:
+        return 0
+    return situation.generation - trial.generation - trial.ours
+
+
+def _has_brought(trial: Trial, situation: GroupCondition) -> bool:
+    return trial.before - situation.present.cross_rack_share >= LEAST_PART * trial.saving - TOLERANCE
+
+
+def _has_settled(trial: Trial, situation: GroupCondition, now: float) -> bool:
+    if situation.withheld and not situation.stuck:
+        return False
+    return trial.stable is not None and now - trial.stable[0] >= SETTLED_SECONDS
+
+
+def _concluded(breaker: Breaker, trial: Trial, crossing: Crossing | None, now: float, rules: Rules) -> Breaker:
+    """Returns the breaker with the trial's result, if it is due."""
+    if not trial.calm:
+        return breaker
+    if trial.void:
+        return replace(breaker, trial=None)
+    over = now - trial.at >= PATIENCE_SECONDS
+    if not trial.brought:
+        return replace(breaker, trial=None) if over else breaker
+    if trial.crossed is None or trial.byte_saving <= TOLERANCE:
+        return Breaker()
+    if crossing is None or trial.stable is None or crossing.since < trial.stable[1]:
+        return Breaker() if over else breaker
+    if _is_near_what_was_predicted(trial, crossing.share):
+        return Breaker()
+    brought = trial.crossed - crossing.share
+    if brought >= LEAST_PART * trial.byte_saving - TOLERANCE:
+        return Breaker()
+    return _failed(breaker, now, rules, f"by measured bytes, {_too_little(trial.byte_saving, brought)}")
+
+
+def _is_near_what_was_predicted(trial: Trial, crossed: float) -> bool:
+    """Returns whether the share is near the prediction: the share before may not show a change that just happened."""
+    return crossed <= trial.byte_share + (1 - LEAST_PART) * trial.byte_saving + TOLERANCE
+
+
+def _failed(breaker: Breaker, now: float, rules: Rules, cause: str) -> Breaker:
+    failures = breaker.failures + 1
+    opens = breaker.opened is not None or failures >= rules.breaker_failures
+    return Breaker(failures=failures, opened=now if opens else None, cause=cause)
+
+
+def _fell_short(trial: Trial, situation: GroupCondition) -> str:
+    return _too_little(trial.saving, trial.before - situation.present.cross_rack_share)
+
+
+def _too_little(predicted: float, brought: float) -> str:
+    return f"it brought {100 * brought:.1f} points of cross-rack share where {100 * predicted:.1f} were predicted"

@@ -1,0 +1,162 @@
+"""Decides what to do about a group, in a sequence of checks, and keeps state for the next decision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from samerack.agent.policy import breaker as breakers
+from samerack.agent.policy import budget as budgets
+from samerack.agent.policy.breaker import Breaker
+from samerack.agent.policy.budget import Budget
+from samerack.agent.policy.model import TOLERANCE, Action, Decision, GroupCondition, Reason, Rules
+from samerack.agent.policy.windows import next_opening
+
+_Refusal: TypeAlias = tuple[Reason, float | None]
+"""Why not, and until when (seconds since 1970), if known."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """The state between two decisions.
+
+    Attributes:
+        budget: The rebalance budget.
+        breaker: The circuit breaker.
+        unmeasured: Since when the agent waits for measured bytes (seconds, monotonic).
+        proposed: The saving of the open proposal; None if there is none.
+    """
+
+    budget: Budget
+    breaker: Breaker
+    unmeasured: float | None = None
+    proposed: float | None = None
+
+
+def fresh(rules: Rules, now: float) -> State:
+    """Returns the state at the start: a full budget, a closed breaker."""
+    return State(budget=budgets.full(rules, now), breaker=Breaker())
+
+
+def remembering(state: State, times: Iterable[float]) -> State:
+    """Adds rebalances of the last hour that were triggered before the start (seconds, monotonic)."""
+    return replace(state, budget=budgets.remembering(state.budget, times))
+
+
+def decide(state: State, situation: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
+    """Decides about a Stable group that the agent leads; returns the state after it and the decision.
+
+    Args:
+        state: The state before it.
+        situation: What is known of the group.
+        now: Seconds, monotonic.
+        wall: The same moment, in seconds since 1970.
+        rules: What the settings say.
+    """
+    state = replace(
+        state,
+        budget=budgets.refilled(state.budget, now, rules),
+        breaker=breakers.reviewed(state.breaker, situation, now, wall, rules),
+    )
+    if situation.withheld and not situation.stuck:
+        return _follow(state, situation, Reason.SECOND_ROUND)
+    if situation.partitions_changed:
+        if not situation.stuck:
+            return _follow(state, situation, Reason.PARTITIONS_CHANGED)
+        if budgets.refusal(state.budget, rules) is None:
+            # a withheld partition has no owner, like a new one: only the budget prevents endless rebalances
+            return _follow(replace(state, budget=budgets.spent(state.budget)), situation, Reason.PARTITIONS_CHANGED)
+    return _judge(state, situation, now, wall, rules)
+
+
+def _judge(state: State, situation: GroupCondition, now: float, wall: float, rules: Rules) -> tuple[State, Decision]:
+    """Decides by what a rebalance would save, and whether that is enough."""
+    saving = situation.present.cross_rack_share - situation.possible.cross_rack_share
+    if saving <= TOLERANCE:
+        return replace(state, proposed=None), _decision(situation, Action.NOTHING, Reason.NOTHING_TO_GAIN)
+    if saving <= rules.min_saving + TOLERANCE:
+        return replace(state, proposed=None), _decision(situation, Action.SUPPRESS, Reason.BELOW_LEAST_SAVING)
+    state, weighed = _weigh(state, situation, now, wall, rules)
+    if weighed is not None:
+        return state, _decision(situation, Action.SUPPRESS, *weighed)
+    if state.proposed is not None and saving <= state.proposed + rules.min_saving + TOLERANCE:
+        return state, _decision(situation, Action.NOTHING, Reason.PROPOSED)
+    state, barred = _barred(state, situation, now, wall, rules)
+    if barred is not None:
+        return state, _decision(situation, Action.SUPPRESS, *barred)
+    return _act(state, situation, now, rules)
+
+
+def _weigh(
+    state: State, situation: GroupCondition, now: float, wall: float, rules: Rules
+) -> tuple[State, _Refusal | None]:
+    """Returns why the saving in bytes is not enough; None if it is, is not required, or was not measured in time."""
+    if not rules.least_bytes_per_second:
+        return state, None
+    if situation.rates is not None:
+        too_little = situation.rates.saving <= rules.least_bytes_per_second
+        return replace(state, unmeasured=None), (Reason.BELOW_LEAST_SAVING, None) if too_little else None
+    since = now if state.unmeasured is None else state.unmeasured
+    left = since + rules.unmeasured_seconds - now
+    return replace(state, unmeasured=since), (Reason.NOT_MEASURED, wall + left) if left > 0 else None
+
+
+def _barred(
+    state: State, situation: GroupCondition, now: float, wall: float, rules: Rules
+) -> tuple[State, _Refusal | None]:
+    """Returns why a rebalance that is worth it must wait, and until when; None if it need not."""
+    opening = next_opening(rules.windows, wall) if rules.windows else None
+    if opening is not None:
+        return state, (Reason.OUTSIDE_WINDOW, opening)
+    if breakers.is_open(state.breaker, now, rules):
+        return state, _broken(state.breaker, now, wall, rules)
+    refusal = budgets.refusal(state.budget, rules)
+    if refusal is not None:
+        reason, until = refusal
+        return state, (reason, wall + until - now)
+    state = replace(state, breaker=breakers.superseded(state.breaker, situation, now, rules))
+    if breakers.is_open(state.breaker, now, rules):
+        return state, _broken(state.breaker, now, wall, rules)
+    return state, None
+
+
+def _broken(breaker: Breaker, now: float, wall: float, rules: Rules) -> _Refusal:
+    closes = (breaker.opened or 0.0) + rules.breaker_seconds
+    return Reason.BREAKER_OPEN, wall + closes - now if closes > now else None
+
+
+def _act(state: State, situation: GroupCondition, now: float, rules: Rules) -> tuple[State, Decision]:
+    """Triggers a rebalance, or proposes it."""
+    reason = _reason(situation)
+    state = replace(state, budget=budgets.spent(state.budget))
+    if rules.proposes:
+        saving = situation.present.cross_rack_share - situation.possible.cross_rack_share
+        return replace(state, proposed=saving), _decision(situation, Action.PROPOSE, reason)
+    state = replace(state, breaker=breakers.tried(state.breaker, situation, now))
+    return state, _decision(situation, Action.REBALANCE, reason)
+
+
+def _reason(situation: GroupCondition) -> Reason:
+    """Returns why another plan is cheaper than the one in force."""
+    if situation.racks_changed is None:
+        return Reason.CHEAPER_PLAN
+    if situation.racks_changed:
+        return Reason.RACKS_CHANGED
+    return Reason.TRAFFIC_CHANGED if situation.traffic_changed else Reason.MEMBERS_RACKS_CHANGED
+
+
+def _follow(state: State, situation: GroupCondition, reason: Reason) -> tuple[State, Decision]:
+    """Triggers a rebalance that the group needs."""
+    state = replace(state, breaker=breakers.followed(state.breaker))
+    return state, _decision(situation, Action.REBALANCE, reason)
+
+
+def _decision(situation: GroupCondition, action: Action, reason: Reason, until: float | None = None) -> Decision:
+    return Decision(
+        action=action,
+        reason=reason,
+        before=situation.present.cross_rack_share,
+        after=situation.possible.cross_rack_share,
+        until=until,
+    )

@@ -1,0 +1,122 @@
+"""What the policy knows from traffic measurement: bytes per second by partition, and what really crossed racks.
+
+It is read from memory that the measuring cycle updates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from samerack.agent.policy import ByteRates, Crossing
+from samerack.assignors.evaluate import cross_rack_mask, evaluate
+from samerack.assignors.model import Cost, FloatArray, Int32Array, Problem
+from samerack.common.errors import SettingsError
+from samerack.common.money import PriceTable
+from samerack.common.settings import Settings
+from samerack.planning.planner import Plan
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.collect import Partition
+from samerack.traffic.weights import WeightBook
+
+Rates: TypeAlias = Mapping[Partition, float]
+"""Wire bytes per second by partition."""
+
+
+def _nothing(_group: str) -> None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Functions that return a group's figures, or None while there are none.
+
+    Attributes:
+        rates: wire bytes per second by partition.
+        crossing: what crossed racks in the measuring window.
+    """
+
+    rates: Callable[[str], Rates | None] = _nothing
+    crossing: Callable[[str], Crossing | None] = _nothing
+
+
+UNMEASURED = Measured()
+
+
+def measured(board: TrafficBoard, weights: WeightBook) -> Measured:
+    """Returns the functions that read the measured figures."""
+
+    def crossing(name: str) -> Crossing | None:
+        group = board.group(name)
+        share = group.shares.present_bytes if group is not None else None
+        return None if share is None else Crossing(share=share, since=board.latest().window_start)
+
+    return Measured(rates=weights.rates, crossing=crossing)
+
+
+def shares_of(plan: Plan, rates: Rates | None) -> tuple[float, float]:
+    """Returns the cross-rack shares now and under the plan, of bytes if they were measured.
+
+    Planning rounds its weights to powers of two, so that partitions with almost equal traffic may count as 1 and 2.
+    """
+    sums = byte_rates(plan, rates) if rates is not None else None
+    return weighed_shares(plan.before, plan.after, sums)
+
+
+def weighed_shares(before: Cost, after: Cost, sums: ByteRates | None) -> tuple[float, float]:
+    """Returns the same shares from sums; by the weights of planning if there are none, or nothing was read."""
+    if sums is None or not sums.whole:
+        return before.cross_rack_share, after.cross_rack_share
+    return sums.present / sums.whole, sums.possible / sums.whole
+
+
+def share_of_owners(problem: Problem, owner: Int32Array, rates: Rates | None) -> float:
+    """Returns the cross-rack share with these owners of the partitions, of bytes if they were measured."""
+    row = _row(problem, rates) if rates is not None else np.zeros(0)
+    whole = float(row.sum())
+    if not whole:
+        return evaluate(problem, owner).cross_rack_share
+    return float(row[cross_rack_mask(problem, owner)].sum()) / whole
+
+
+def _row(problem: Problem, rates: Rates) -> FloatArray:
+    """Returns [P] bytes per second of each partition."""
+    numbers = zip(problem.topic_of.tolist(), problem.number_of.tolist(), strict=True)
+    return np.array([rates.get((problem.topics[topic], number), 0.0) for topic, number in numbers], dtype=np.float64)
+
+
+def byte_rates(plan: Plan, rates: Rates) -> ByteRates:
+    """Returns what the group reads, and what it reads across racks now and under the plan."""
+    problem = plan.problem
+    row = _row(problem, rates)
+    return ByteRates(
+        whole=float(row.sum()),
+        present=float(row[cross_rack_mask(problem, problem.owner)].sum()),
+        possible=float(row[cross_rack_mask(problem, plan.final)].sum()),
+    )
+
+
+def check_min_savings(settings: Settings, prices: PriceTable) -> None:
+    """Checks that every least saving can be computed.
+
+    Raises:
+        SettingsError: A least saving needs bytes that are not measured, or dollars although bytes cost nothing.
+    """
+    for place, rules in (
+        ("policy", settings.policy),
+        *((f"policy.groups.{pattern}", rules) for pattern, rules in settings.policy.groups.items()),
+    ):
+        needs_bytes = rules.min_saving_bytes_per_second or rules.min_saving_dollars_per_day
+        if needs_bytes and not settings.traffic.enabled:
+            key = "bytes_per_second" if rules.min_saving_bytes_per_second else "dollars_per_day"
+            raise SettingsError(
+                f"{place}.min_saving_{key}: needs measured bytes; set traffic.enabled to true, or leave this away"
+            )
+        if rules.min_saving_dollars_per_day and not prices.dollars_per_byte:
+            raise SettingsError(
+                f"{place}.min_saving_dollars_per_day: bytes across racks cost nothing by {prices.provider}'s prices, "
+                "so that nothing is ever worth it; give min_saving_bytes_per_second, or other money.prices"
+            )

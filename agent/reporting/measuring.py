@@ -1,0 +1,101 @@
+"""Measures traffic without a running agent, while a command runs: the same cycle as the agent's. Joins no group."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Final, Self
+
+from samerack.agent.events import EventLog
+from samerack.agent.reporting.report_service import ReportService
+from samerack.cluster.watch import ask_selector
+from samerack.common.money import price_table
+from samerack.common.settings import Settings
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.metrics import TrafficMetrics
+from samerack.traffic.watch import RackAware, TrafficWatch
+
+_EVERY_GROUP: Final = ("*",)
+_LEAST_TURNS: Final = 4
+"""A window has at least so many polls: rates need two polls of the offsets, and one outlier must not decide."""
+_END_SECONDS: Final = 5.0
+
+
+class Measuring:
+    """A measurement by a command; a context manager that closes its connections."""
+
+    def __init__(self, settings: Settings, *, seconds: float) -> None:
+        """Prepare without connecting.
+
+        Args:
+            settings: all settings; if they name no groups to observe, all groups are observed.
+            seconds: length of the window.
+
+        Raises:
+            SettingsError: A client refuses a setting, or prices are not valid.
+        """
+        self._seconds = seconds
+        self._settings = settings.model_copy(
+            update={
+                "traffic": settings.traffic.model_copy(
+                    update={
+                        "groups": settings.traffic.groups or _EVERY_GROUP,
+                        "poll_seconds": min(settings.traffic.poll_seconds, seconds / _LEAST_TURNS),
+                        "window_seconds": seconds,
+                    }
+                )
+            }
+        )
+        prices = price_table(settings.money)
+        board = TrafficBoard()
+        self._rack_aware: RackAware = lambda: None
+        self._watch = TrafficWatch(
+            self._settings, board=board, metrics=TrafficMetrics.silent(), rack_aware=self._selector
+        )
+        self.reports = ReportService(
+            board=board,
+            roles=dict,
+            events=EventLog(),
+            prices=prices,
+            leading=settings.leading,
+            bootstrap=settings.kafka["bootstrap.servers"],
+        )
+
+    def measure(self) -> None:
+        """Measures for one window.
+
+        Raises:
+            AgentError: No broker answers.
+        """
+        self._rack_aware = ask_selector(self._settings)
+        self._watch.look()
+        end = time.monotonic() + self._seconds
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, self._settings.traffic.poll_seconds))
+            self._watch.look()
+
+    def start(self) -> None:
+        """Measures on a thread until closed.
+
+        Raises:
+            AgentError: No broker answers at the start.
+        """
+        self._rack_aware = ask_selector(self._settings)
+        self._watch.start()
+
+    def _selector(self) -> bool | None:
+        return self._rack_aware()
+
+    def __enter__(self) -> Self:
+        """Returns itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        """Ends the thread and the connections."""
+        if self._watch.is_alive():
+            self._watch.stop()
+            self._watch.join(_END_SECONDS)
+        else:
+            self._watch.close()

@@ -1,0 +1,148 @@
+"""The report of bytes and money, as values that the agent sends as JSON.
+
+The page, `samerack cost` and `samerack top` show these values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from samerack.common.answers import read
+from samerack.common.money import PriceTable
+from samerack.traffic.evenness import BusiestMember, TopicShare
+from samerack.traffic.model import Gap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairCost:
+    """Bytes from replicas in one rack to clients in one rack; "" is an unknown rack, which costs nothing here."""
+
+    client_rack: str
+    replica_rack: str
+    wire_bytes: int
+    dollars: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCost:
+    """What a group read of one topic."""
+
+    topic: str
+    wire_bytes: int
+    cross_rack_bytes: int
+    dollars: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupCost:
+    """One group in the window. Shares are between 0 and 1, None if not known.
+
+    Attributes:
+        group: its name.
+        kind: its protocol: classic, consumer (KIP-848), streams-classic, streams (KIP-1071), other.
+        state: as the brokers name it.
+        assignor: the assignor that the group uses.
+        role: the agent's role in it, "" if it only measures.
+        members: number of members.
+        members_without_rack: members whose rack no source knows.
+        partitions: number of partitions that it reads.
+        wire_bytes: bytes read in the window.
+        cross_rack_bytes: those from another rack.
+        unknown_bytes: those with an unknown rack on either side; neither near nor across.
+        bytes_per_second: wire bytes per second; None before the first measurement.
+        dollars: cost of the cross-rack bytes in the window.
+        dollars_per_month: the same rate for a month; None before the first measurement, and while no rack is known.
+        share: cross-rack share, by bytes if they are known, else by partitions.
+        share_by: bytes or partitions.
+        optimal_share: cross-rack share of the best balanced plan.
+        random_share: cross-rack share of an assignment that ignores racks.
+        own_share: cross-rack share of a plan of the group's own assignor.
+        saved_dollars_per_month: what the agent saves against the group's own assignor; None if it does not lead.
+        topic_share: the topic of which one member has most; None if no topic is shared.
+        busiest: the member that reads most; None if rates are not known.
+        exact: whether clients counted all of the bytes themselves.
+        pairs: bytes and cost by pair of racks.
+        topics: bytes and cost by topic, the most expensive first.
+        blind_spots: limits of the figures, in sentences.
+        note: why the group is not shown in full, or "".
+    """
+
+    group: str
+    kind: str
+    state: str
+    assignor: str
+    role: str
+    members: int
+    members_without_rack: int
+    partitions: int
+    wire_bytes: int
+    cross_rack_bytes: int
+    unknown_bytes: int
+    bytes_per_second: float | None
+    dollars: float
+    dollars_per_month: float | None
+    share: float | None
+    share_by: str
+    optimal_share: float | None
+    random_share: float | None
+    own_share: float | None
+    saved_dollars_per_month: float | None
+    topic_share: TopicShare | None
+    busiest: BusiestMember | None
+    exact: bool
+    pairs: tuple[PairCost, ...]
+    topics: tuple[TopicCost, ...]
+    blind_spots: tuple[str, ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """All figures at one moment.
+
+    Attributes:
+        prices: the price table of all dollars.
+        bootstrap: `bootstrap.servers` of the measured cluster, which identifies it for readers.
+        racks: racks of brokers.
+        window_start: start of the window of bytes and dollars, in seconds since 1970.
+        window_end: its end; the same as its start before the first measurement.
+        cycle: number of the measuring cycle, 0 before the first.
+        groups: all groups, the most expensive first.
+        pairs: bytes and cost by pair of racks, over all groups.
+        gaps: requests that failed.
+    """
+
+    prices: PriceTable
+    bootstrap: str
+    racks: tuple[str, ...]
+    window_start: float
+    window_end: float
+    cycle: int
+    groups: tuple[GroupCost, ...]
+    pairs: tuple[PairCost, ...]
+    gaps: tuple[Gap, ...]
+
+    @property
+    def window_seconds(self) -> float:
+        """The length of the window."""
+        return self.window_end - self.window_start
+
+
+_JSON: Final = TypeAdapter(Report)
+
+
+def to_json(report: Report) -> bytes:
+    """Returns a report as JSON, for `GET /v1/traffic` and `samerack cost --json`."""
+    return _JSON.dump_json(report)
+
+
+def from_json(text: bytes | str) -> Report:
+    """Returns the report in such a JSON text.
+
+    Raises:
+        AgentError: The text contains none.
+    """
+    return read(_JSON, text, "is no report of traffic")

@@ -1,0 +1,143 @@
+"""Computes report and verdict once per snapshot, for the page, the HTTP API and the metrics.
+
+Any thread may read; one thread computes a value and the others wait for it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from samerack.agent.events import EventLog
+from samerack.agent.metrics import GroupStatus
+from samerack.agent.reporting import costs, verify
+from samerack.agent.reporting.baseline import CurvePoint, curve_of, own_share, seen_share
+from samerack.agent.reporting.findings import Verdict
+from samerack.agent.reporting.report import Report
+from samerack.common.money import PriceTable
+from samerack.common.settings import LeadingSettings
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.model import Gap, GroupTraffic, TrafficSnapshot
+
+_OWN_SECONDS: Final = 60.0
+"""A group's own assignor is run again after this time: traffic changes slowly, and a run computes a plan."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Own:
+    """A computed share, with its members, its assignor and its time."""
+
+    share: float | None
+    members: tuple[str, ...]
+    assignor: str
+    at: float
+
+
+class ReportService:
+    """Report and verdict of the latest snapshot."""
+
+    def __init__(  # noqa: PLR0913 - it serves everything that is shown
+        self,
+        *,
+        board: TrafficBoard,
+        roles: Callable[[], Mapping[str, str]],
+        events: EventLog,
+        prices: PriceTable,
+        leading: LeadingSettings,
+        bootstrap: str = "",
+        own_rack: str = "",
+        more_gaps: Callable[[], tuple[Gap, ...]] = tuple,
+        statuses: Callable[[], Iterable[GroupStatus]] = tuple,
+    ) -> None:
+        """Starts without computing anything.
+
+        Args:
+            board: source of snapshots.
+            roles: the agent's role in each group that it is to lead.
+            events: the agent's events.
+            prices: what a byte costs.
+            leading: the settings to lead.
+            bootstrap: `bootstrap.servers` of the measured cluster.
+            own_rack: the agent's own rack; "" if unknown.
+            more_gaps: failed requests apart from traffic measurement.
+            statuses: the status of each group that the agent is to lead.
+        """
+        self.board = board
+        self.events = events
+        self.prices = prices
+        self._roles = roles
+        self._leading = leading
+        self.bootstrap = bootstrap
+        self._own_rack = own_rack
+        self._more_gaps = more_gaps
+        self._statuses = statuses
+        self._lock = threading.RLock()
+        self._report: tuple[TrafficSnapshot, Mapping[str, str], tuple[Gap, ...], Report] | None = None
+        self._verdict: tuple[Report, Verdict] | None = None
+        self._verdict_at = float("-inf")
+        self._own: dict[str, _Own] = {}
+
+    def roles(self) -> Mapping[str, str]:
+        """Returns the agent's present role in each group that it is to lead."""
+        return self._roles()
+
+    def statuses(self) -> tuple[GroupStatus, ...]:
+        """Returns the present status of each group that the agent is to lead."""
+        return tuple(self._statuses())
+
+    def report(self) -> Report:
+        """Returns the report of the latest snapshot."""
+        snapshot, roles, gaps = self.board.latest(), self._roles(), self._more_gaps()
+        with self._lock:
+            last = self._report
+            if last is None or last[0] is not snapshot or last[1:3] != (roles, gaps):
+                made = costs.report(
+                    snapshot, self.prices, roles=roles, bootstrap=self.bootstrap, own_share_of=self.own_share
+                )
+                last = self._report = (snapshot, roles, gaps, replace(made, gaps=(*made.gaps, *gaps)))
+            return last[3]
+
+    def verdict(self, *, at_most_seconds: float = 0.0) -> Verdict:
+        """Returns the findings of the latest snapshot, or those computed in the last `at_most_seconds`."""
+        with self._lock:
+            if self._verdict is not None and time.monotonic() - self._verdict_at < at_most_seconds:
+                return self._verdict[1]
+            report = self.report()
+            if self._verdict is None or self._verdict[0] is not report:
+                evidence = verify.Evidence(
+                    snapshot=self.board.latest(), report=report, leading=self._leading, own_rack=self._own_rack
+                )
+                self._verdict = (report, verify.verdict(evidence))
+                self._verdict_at = time.monotonic()
+            return self._verdict[1]
+
+    def curve(self, name: str) -> tuple[CurvePoint, ...]:
+        """Returns what a group would read across racks if members could exceed a fair share; empty if unknown."""
+        group = self.board.group(name)
+        if group is None or group.problem is None:
+            return ()
+        known = {
+            (one.topic, one.number): one.bytes_per_second
+            for one in group.partitions
+            if one.bytes_per_second is not None
+        }
+        return curve_of(group.problem, known if group.problem.weights is not None else None)
+
+    def own_share(self, group: GroupTraffic) -> float | None:
+        """Returns the cross-rack share of the group's own assignor, at most a minute old."""
+        members = group.problem.members if group.problem is not None else ()
+        now = time.monotonic()
+        with self._lock:
+            known = self._own.get(group.group)
+            if (
+                known is None
+                or now - known.at > _OWN_SECONDS
+                or (known.members, known.assignor) != (members, group.assignor)
+            ):
+                seen = seen_share(self.events.latest(group=group.group, kinds=("rebalance",)), group.assignor)
+                known = _Own(share=own_share(group, seen), members=members, assignor=group.assignor, at=now)
+                self._own[group.group] = known
+            return known.share

@@ -1,0 +1,84 @@
+"""The agent's JSON API: `/v1/traffic`, `/v1/findings`, `/v1/events`, `/v1/policy`, `/v1/status`, `/v1/racks`.
+
+Read-only. `samerack cost`, `top`, `verify` and `plan` use it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, get_args
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from samerack.agent.events import MOST_ASKED, Kind
+from samerack.agent.events.model import all_to_json
+from samerack.agent.reporting import findings, host_racks, report
+from samerack.agent.reporting.report_service import ReportService
+from samerack.agent.web.body import JSON, refusal
+
+POLICY: Final = (
+    "group",
+    "role",
+    "mode",
+    "waits",
+    "waits_until",
+    "budget",
+    "breaker_open",
+    "breaker_cause",
+    "saved_bytes_per_second",
+    "saved_dollars_per_day",
+)
+"""The fields of a group's status that show whether and when the agent rebalances it."""
+
+
+def routes(reports: ReportService, *, status: Callable[[], Mapping[str, Any]] = dict) -> list[Route]:
+    """Returns the routes of the API.
+
+    Args:
+        reports: Traffic, findings and events.
+        status: What brokers support, and the agent's role in its groups.
+    """
+
+    def traffic(_: Request) -> Response:
+        return Response(report.to_json(reports.report()), media_type=JSON)
+
+    def verdict(_: Request) -> Response:
+        return Response(findings.to_json(reports.verdict()), media_type=JSON)
+
+    def events(request: Request) -> Response:
+        asked = request.query_params
+        given, kinds = asked.get("most", str(MOST_ASKED)), asked.getlist("kind")
+        if not given.isascii() or not given.isdigit() or len(given) > 9 or not 1 <= int(given) <= MOST_ASKED:
+            return refusal(400, f"most: {given[:20]!r} is no number from 1 to {MOST_ASKED}")
+        if unknown := [kind for kind in kinds if kind not in get_args(Kind)]:
+            return refusal(400, f"kind: {unknown[0][:20]!r} is none of {', '.join(get_args(Kind))}")
+        try:
+            since = float(asked.get("since", "-inf"))
+        except ValueError:
+            return refusal(400, f"since: {asked['since'][:20]!r} is no number of seconds since 1970")
+        found = reports.events.latest(int(given), group=asked.get("group"), kinds=kinds, since=since)
+        return Response(all_to_json(found), media_type=JSON)
+
+    def racks(request: Request) -> Response:
+        group = reports.board.group(request.query_params.get("group", ""))
+        members = group.members if group is not None else ()
+        known = host_racks.host_racks(reports.bootstrap, ((one.client_host, one.rack) for one in members))
+        return Response(host_racks.to_json(known), media_type=JSON)
+
+    def policy(_: Request) -> Response:
+        statuses = [{name: getattr(status, name) for name in POLICY} for status in reports.statuses()]
+        return JSONResponse({"groups": statuses})
+
+    def standing(_: Request) -> Response:
+        return JSONResponse(status())
+
+    return [
+        Route("/v1/traffic", traffic),
+        Route("/v1/findings", verdict),
+        Route("/v1/events", events),
+        Route("/v1/racks", racks),
+        Route("/v1/policy", policy),
+        Route("/v1/status", standing),
+    ]

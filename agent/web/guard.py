@@ -1,0 +1,90 @@
+"""Which requests may change anything over the agent's port, and which host names requests may use at all.
+
+Only programs on this machine may make changes: the peer is a loopback address, the Host header names one (a page whose
+name was rebound to 127.0.0.1 sends another name), and there is no Origin header, which browsers add to requests of
+pages. Any client that reaches the port may read, with a known host name: otherwise a page whose own name was rebound to
+the agent's address could read it as its own origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from ipaddress import IPv6Address, ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from samerack.agent.web.body import refusal
+
+_LOCAL: Final = "localhost"
+_CLUSTER: Final = (".svc", ".cluster.local", ".localhost")
+"""Suffixes that cannot be registered: of Kubernetes services, and of this machine."""
+
+
+def refused_change(request: Request, cure: str) -> str:
+    """Returns why this request must not change anything; empty if it may.
+
+    Args:
+        request: the request.
+        cure: what a user on another machine can do instead.
+    """
+    if request.client is None or not _is_here(request.client.host):
+        return f"only programs on this machine may ask; {cure}"
+    host = _host(request.headers.get("host", ""))
+    if host != _LOCAL and not _is_here(host):
+        return "host: expected localhost or a loopback address"
+    if "origin" in request.headers:
+        return "origin: pages may not ask"
+    return ""
+
+
+class KnownHosts:
+    """Accepts requests whose Host is an address, a name without dots, of a service, or one of the settings."""
+
+    def __init__(self, app: ASGIApp, *, names: Collection[str]) -> None:
+        """Wraps an application.
+
+        Args:
+            app: the application.
+            names: further host names that requests may use.
+        """
+        self._app = app
+        self._names = frozenset(name.lower() for name in names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers 403 if the host name is not known."""
+        if scope["type"] == "http":
+            host = _host(Request(scope).headers.get("host", ""))
+            if not self._is_known(host):
+                reason = f"host: {host[:100]!r} is no name of this agent; add it to web.hosts"
+                await refusal(403, reason)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _is_known(self, host: str) -> bool:
+        if not host or "." not in host or host in self._names or host.endswith(_CLUSTER):
+            return True
+        try:
+            ip_address(host.partition("%")[0])
+        except ValueError:
+            return False
+        return True
+
+
+def _host(header: str) -> str:
+    """Returns the name in a Host header, without port; empty if it is not valid."""
+    try:
+        return (urlsplit(f"//{header}").hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _is_here(host: str) -> bool:
+    try:
+        address = ip_address(host.partition("%")[0])
+    except ValueError:
+        return False
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None  # how a server on :: sees IPv4
+    return (mapped or address).is_loopback

@@ -1,0 +1,128 @@
+"""kafka-python's connections to brokers; remembers which brokers refused the client.
+
+The library is meant to remember a broker that refuses and to raise that at once from then on. It does not notice it if
+TLS or SASL fails, or if the broker's last data is read together with the end of its connection: then it would connect
+again without a pause for every request.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+from kafka import errors as kafka_errors
+from kafka.future import Future
+from kafka.net.manager import KafkaConnectionManager
+
+from samerack.cluster.errors import RefusedError
+from samerack.cluster.refusals import NotAcceptedError, next_pause, refusal
+
+Identity: TypeAlias = tuple[tuple[str, str], ...]
+_IDENTIFYING: Final = ("bootstrap_servers", "security_protocol", "sasl_", "ssl_")
+
+
+class Connections(KafkaConnectionManager):  # type: ignore[misc]  # the library is untyped
+    """The connections of one client. This client does not connect again to a broker that refused it."""
+
+    def __init__(self, net: Any, **config: Any) -> None:
+        super().__init__(net, **config)
+        self.last_failure: BaseException | None = None
+
+    def send(self, request: Any, node_id: Any = None, request_timeout_ms: float | None = None) -> Any:
+        """Returns a future of the response; it fails if the connection is being closed, where the library raises."""
+        try:
+            return super().send(request, node_id=node_id, request_timeout_ms=request_timeout_ms)
+        except RuntimeError as error:
+            return Future().failure(kafka_errors.KafkaConnectionError(str(error)))
+
+    def drop(self, node_id: Any) -> None:
+        """Closes the connection to a broker, so that the next request opens another."""
+        connection = self._conns.pop(node_id, None)
+        if connection is not None:
+            connection.close()
+
+    async def _build_transport(self, node: Any, timeout_at: float | None = None) -> Any:
+        transport = await super()._build_transport(node, timeout_at=timeout_at)
+        received = transport._sock_recv  # noqa: SLF001 - it loses data that is read together with the end
+
+        def first_what_was_said() -> tuple[bytes, BaseException | None]:
+            data, end = received()
+            return data, None if data else end  # the next read returns the end again, without data
+
+        transport._sock_recv = first_what_was_said  # noqa: SLF001
+        return transport
+
+    async def _connect(self, node: Any, conn: Any, **options: Any) -> None:
+        said: list[BaseException] = []
+        close = conn.close
+
+        def heeded(error: BaseException | None = None) -> None:
+            # a broker that refuses sends the reason and closes: if the library handles the end before the reason, it
+            # treats it as a lost connection, and passes the reason only to `close`
+            if error is not None:
+                said.append(error)
+                self._failed(node.node_id, error)
+            close(error)
+
+        conn.close = heeded
+        await super()._connect(node, conn, **options)
+        for error in said:  # once a connection was made, the library forgets a refusal, also one on that connection
+            self._failed(node.node_id, error)
+        conn.init_future.add_errback(partial(self._failed, node.node_id))
+
+    def _failed(self, broker: Any, error: BaseException) -> None:
+        words = refusal(error, self.config)
+        if words or not refusal(self.last_failure, self.config):
+            self.last_failure = error
+        if words:
+            # a client that one bootstrap server refuses does not try the others
+            all_of_them = [one.node_id for one in self.cluster.bootstrap_brokers()]
+            for one in all_of_them if self.cluster.is_bootstrap(broker) else [broker]:
+                self._auth_failures[one] = NotAcceptedError(words)
+
+
+class Refusals:
+    """Recent refusals, shared by all clients of a process: together they connect no more often than one would."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[Identity, tuple[str, float, float]] = {}
+        self._let_in = False
+
+    @property
+    def reception(self) -> str | None:
+        """Empty once any client was accepted; before that, why one was refused; None while no client got an answer."""
+        with self._lock:
+            return "" if self._let_in else next((text for text, _, _ in self._known.values()), None)
+
+    def check(self, identity: Identity) -> None:
+        """Raises the last refusal of this identity until its pause is over.
+
+        Raises:
+            RefusedError: It was refused recently.
+        """
+        with self._lock:
+            text, _, until = self._known.get(identity, ("", 0.0, 0.0))
+        if time.monotonic() < until:
+            raise RefusedError(text)
+
+    def remember(self, identity: Identity, text: str) -> RefusedError:
+        """Records that this identity was refused; returns the error to raise."""
+        with self._lock:
+            pause = next_pause(self._known.get(identity, ("", 0.0, 0.0))[1])
+            self._known[identity] = (text, pause, time.monotonic() + pause)
+        return RefusedError(text)
+
+    def forget(self, identity: Identity) -> None:
+        """Records that this identity was accepted."""
+        with self._lock:
+            self._let_in = True
+            self._known.pop(identity, None)
+
+
+def identity_of(config: Mapping[str, Any]) -> Identity:
+    """Returns the settings that say where a client connects and as whom."""
+    return tuple(sorted((key, str(value)) for key, value in config.items() if key.startswith(_IDENTIFYING)))

@@ -1,0 +1,227 @@
+"""Describes the groups that leaders wait for: one DescribeGroups request per coordinator for all, twice a second.
+
+An agent is in a group only while consumers are, so it must see the first consumer soon after that joins: for
+`group.initial.rebalance.delay.ms` no member owns partitions yet. A waiting leader holds no connection of its own; a
+poll is a value, and a group whose coordinator moves keeps its last one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import structlog
+from kafka import errors as kafka_errors
+from kafka.protocol.admin.groups import DescribeGroupsRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
+
+from samerack.cluster.errors import RefusedError
+from samerack.cluster.group import DESCRIBE_VERSION, EMPTY_STATES, GroupView, view_group
+from samerack.cluster.refusals import next_pause
+from samerack.cluster.wire import ANY_BROKER, Question, Wire
+from samerack.common.errors import AgentError
+
+log = structlog.get_logger("group-poller")
+
+MAX_GROUPS_PER_REQUEST: Final = 2_000
+_ANSWER_SECONDS: Final = 2.0
+"""Below the brokers' initial rebalance delay: a coordinator that hangs must not delay the groups of the others."""
+_MIN_PAUSE_SECONDS: Final = 0.1
+"""Between two polls, also while groups are added one after the other, as at the agent's start."""
+_MOVED: Final = frozenset({kafka_errors.NotCoordinatorError, kafka_errors.CoordinatorNotAvailableError})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupPoll:
+    """The coordinator's response about one group.
+
+    Attributes:
+        view: its description.
+        error: why there is no description.
+        empty_at: when the group was last seen without members, monotonic seconds; None if it never was. Its first
+            consumer joined after that.
+    """
+
+    view: GroupView | None = None
+    error: kafka_errors.KafkaError | None = None
+    empty_at: float | None = None
+
+
+class GroupPoller(threading.Thread):
+    """Polls every watched group; any thread may add and remove groups."""
+
+    def __init__(self, wire: Wire, *, seconds: float) -> None:
+        """Prepare; `start` starts polling.
+
+        Args:
+            wire: Connections of the poller's own.
+            seconds: Time between two polls.
+        """
+        super().__init__(name="group-poller", daemon=True)
+        self._wire = wire
+        self._seconds = seconds
+        self._listeners: dict[str, Callable[[], None]] = {}
+        self._polls: dict[str, GroupPoll] = {}
+        self._empty_at: dict[str, float] = {}
+        self._coordinators: dict[str, int] = {}
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self.trouble = ""
+        """Why the last poll failed; empty while polls succeed."""
+
+    def watch(self, group: str, listener: Callable[[], None], *, empty_at: float | None = None) -> None:
+        """Polls this group from now on, and calls `listener` when its description has changed.
+
+        Args:
+            group: The group's name.
+            listener: Called on the poller's thread.
+            empty_at: When the caller last saw the group without members, monotonic seconds.
+        """
+        with self._lock:
+            self._listeners[group] = listener
+            self._forget_polls(group)
+            if empty_at is not None:
+                self._empty_at[group] = empty_at
+        self._wake.set()
+
+    def unwatch(self, group: str) -> None:
+        """Stops polling this group."""
+        with self._lock:
+            self._listeners.pop(group, None)
+            self._forget_polls(group)
+
+    def _forget_polls(self, group: str) -> None:
+        self._polls.pop(group, None)
+        self._empty_at.pop(group, None)
+
+    def latest(self, group: str) -> GroupPoll | None:
+        """Returns the last poll since `watch`; the same object while nothing changes, None before the first."""
+        return self._polls.get(group)
+
+    def stop(self) -> None:
+        """Asks the thread to end."""
+        self._stopping.set()
+        self._wake.set()
+
+    def run(self) -> None:
+        """Polls until stopped."""
+        refused_pause = 0.0
+        while not self._stopping.is_set():
+            self._wake.clear()
+            try:
+                self.poll_once()
+                self.trouble, refused_pause = "", 0.0
+            except AgentError as error:
+                refused_pause = next_pause(refused_pause) if isinstance(error, RefusedError) else 0.0
+                self._fail(error)
+            except Exception as error:  # every group that waits depends on this thread
+                log.exception("poll-failed", error=str(error))
+            self._stopping.wait(_MIN_PAUSE_SECONDS)
+            self._wake.wait(max(refused_pause, self._seconds - _MIN_PAUSE_SECONDS))
+        self._wire.close()
+
+    def poll_once(self) -> None:
+        """Describes every watched group once.
+
+        Raises:
+            AgentError: No broker can be reached.
+        """
+        with self._lock:
+            groups = sorted(self._listeners)
+        if not groups:
+            return
+        self._find_coordinators([group for group in groups if group not in self._coordinators])
+        by_coordinator: dict[int, list[str]] = {}
+        for group in groups:
+            if group in self._coordinators:
+                by_coordinator.setdefault(self._coordinators[group], []).append(group)
+        questions = [
+            Question(broker=broker, request=_describe(chunk), about=chunk)
+            for broker, names in by_coordinator.items()
+            for chunk in _chunks(names)
+        ]
+        asked_at = time.monotonic()
+        for answer in self._wire.ask(questions, _ANSWER_SECONDS):
+            if answer.error is not None:
+                self._forget(answer.question.about)
+                continue
+            for described in answer.response.groups:
+                self._take(described, asked_at)
+
+    def _fail(self, error: AgentError) -> None:
+        if str(error) != self.trouble:
+            log.warning("poll-failed", error=str(error))
+        self.trouble = str(error)
+
+    def _forget(self, groups: Iterable[str]) -> None:
+        for group in groups:
+            self._coordinators.pop(group, None)
+
+    def _take(self, described: Any, asked_at: float) -> None:
+        """Stores one group's description."""
+        group = str(described.group_id)
+        error = kafka_errors.for_code(described.error_code)
+        if error in _MOVED:
+            self._forget([group])
+        elif error is kafka_errors.NoError:
+            view = view_group(described)
+            self._keep(group, GroupPoll(view=view, empty_at=asked_at if view.state in EMPTY_STATES else None))
+        else:
+            self._heed(group, error)
+
+    def _heed(self, group: str, error: Any) -> None:
+        """Stores why a group cannot be described, unless the error is temporary."""
+        if not issubclass(error, kafka_errors.RetriableError):
+            self._keep(group, GroupPoll(error=error(group)))
+
+    def _keep(self, group: str, poll: GroupPoll) -> None:
+        """Stores one group's poll, and notifies its listener if it has changed."""
+        with self._lock:
+            listener = self._listeners.get(group)
+            if listener is None:
+                return
+            if poll.empty_at is not None:
+                self._empty_at[group] = poll.empty_at
+            before = self._polls.get(group)
+            if before is not None and poll.view is not None and before.view == poll.view:
+                return
+            self._polls[group] = replace(poll, empty_at=self._empty_at.get(group))
+        listener()
+
+    def _find_coordinators(self, groups: list[str]) -> None:
+        """Finds the coordinators of all these groups in one request (KIP-699), or one by one before Kafka 3.0."""
+        left: list[str] = []
+        for chunk in _chunks(groups):
+            (answer,) = self._wire.ask([_find(chunk)], _ANSWER_SECONDS)
+            if answer.error is None and not answer.response.coordinators:
+                left += chunk
+            elif answer.error is None:
+                for found in answer.response.coordinators:
+                    self._note_coordinator(str(found.key), found)
+        for group in left:
+            (answer,) = self._wire.ask([_find([group])], _ANSWER_SECONDS)
+            if answer.error is None:
+                self._note_coordinator(group, answer.response)
+
+    def _note_coordinator(self, group: str, found: Any) -> None:
+        if found.error_code:
+            self._heed(group, kafka_errors.for_code(found.error_code))
+        else:
+            self._coordinators[group] = int(found.node_id)
+
+
+def _describe(groups: list[str]) -> DescribeGroupsRequest:
+    return DescribeGroupsRequest(groups=groups, include_authorized_operations=False, max_version=DESCRIBE_VERSION)
+
+
+def _find(groups: list[str]) -> Question:
+    request = FindCoordinatorRequest(key=groups[0], key_type=0, coordinator_keys=groups)
+    return Question(broker=ANY_BROKER, request=request, about=groups)
+
+
+def _chunks(groups: list[str]) -> list[list[str]]:
+    return [groups[at : at + MAX_GROUPS_PER_REQUEST] for at in range(0, len(groups), MAX_GROUPS_PER_REQUEST)]

@@ -1,0 +1,223 @@
+"""Sends raw requests to many brokers at once over kafka-python's client; kio's messages where that library has none.
+
+There is one connection per broker, opened when first needed, with the agent's own TLS and SASL. Brokers are asked in
+parallel, each with one request at a time, so that a slow broker delays only its own requests.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from itertools import zip_longest
+from typing import Any, Final
+
+from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
+from kafka.protocol.api_header import RequestHeader, ResponseHeader
+from kafka.protocol.metadata import ApiVersionsRequest
+from kio.serial import entity_reader, entity_writer
+
+from samerack.cluster.coordination import close, connect
+from samerack.cluster.errors import RefusedError
+from samerack.cluster.refusals import MOST_SECONDS, NotAcceptedError
+from samerack.common.errors import AgentError
+
+ANY_BROKER: Final = -1
+ANSWER_SECONDS: Final = 10.0
+_LARGEST_ANSWER_BYTES: Final = 100_000_000
+"""kafka-python accepts one million by default; a poll of many thousand partitions is larger."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """A request for one broker (or ANY_BROKER), and what the caller needs to interpret the response."""
+
+    broker: int
+    request: Any
+    about: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The response, or the error."""
+
+    question: Question
+    response: Any = None
+    error: Exception | None = None
+
+
+class Wire:
+    """The traffic package's own client; one thread may send requests at a time."""
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        """Prepare; the first request connects.
+
+        Args:
+            config: kafka-python's settings (`common.kafka_config.for_kafka_python`).
+        """
+        self._config = {**config, "receive_message_max_bytes": _LARGEST_ANSWER_BYTES}
+        self._client: KafkaNetClient | None = None
+        self._renew_at: float | None = None
+
+    def ask(self, questions: Sequence[Question], timeout: float = ANSWER_SECONDS) -> list[Answer]:
+        """Ask all; return the answers in the order of the questions, failures among them.
+
+        Raises:
+            RefusedError: TLS or SASL fails with every broker that is asked.
+            AgentError: No broker can be reached at all.
+        """
+        if not questions:
+            return []
+        client = self._connected()
+        lanes: dict[int, list[int]] = {}
+        for index, question in enumerate(questions):
+            lanes.setdefault(question.broker, []).append(index)
+        answers: list[Answer | None] = [None] * len(questions)
+        manager, net = client._manager, client._net  # noqa: SLF001 - the library has no public way to send raw requests
+
+        async def lane(indices: list[int]) -> None:
+            for index in indices:
+                question = questions[index]
+                try:
+                    broker = manager.least_loaded_node() if question.broker == ANY_BROKER else question.broker
+                    future = manager.send(question.request, node_id=broker, request_timeout_ms=round(timeout * 1000))
+                    answers[index] = Answer(question=question, response=await future)
+                except Exception as error:  # noqa: BLE001 - one failed question is a value, the others continue
+                    if isinstance(error, kafka_errors.UnknownBrokerIdError):
+                        manager.cluster.request_update()
+                    answers[index] = Answer(question=question, error=error)
+
+        async def all_lanes() -> None:
+            running = [net.call_soon_with_future(lane, indices) for indices in lanes.values()]
+            for one in running:
+                await one
+
+        net.run(all_lanes)
+        given = [answer for answer in answers if answer is not None]
+        self._heed([answer.error for answer in given])
+        return given
+
+    def _heed(self, errors: Sequence[Exception | None]) -> None:
+        """Replace the client after a refusal, but not at once: it does not connect again to a broker that refused it.
+
+        Raises:
+            RefusedError: Every question was refused.
+        """
+        refused = [error for error in errors if isinstance(error, NotAcceptedError)]
+        if not refused:
+            return
+        if len(refused) == len(errors):
+            self.close()
+            raise RefusedError(f"kafka {self._config.get('bootstrap_servers')}: {refused[0]}")
+        if self._renew_at is None:
+            self._renew_at = time.monotonic() + MOST_SECONDS
+
+    def turns(self, questions: Iterable[Question]) -> Iterator[Answer]:
+        """Yield the answers to many questions, one per broker at a time, so that no more are in memory together.
+
+        Raises:
+            AgentError: No broker can be reached at all.
+        """
+        lanes: dict[int, list[Question]] = {}
+        for question in questions:
+            lanes.setdefault(question.broker, []).append(question)
+        for turn in zip_longest(*lanes.values()):
+            yield from self.ask([question for question in turn if question is not None])
+
+    def supports(self, broker: int, api_key: int) -> bool:
+        """Return whether a broker knows an API at all; False where it does not answer."""
+        answer = self.ask([Question(broker=broker, request=ApiVersionsRequest(max_version=2))])[0]
+        if answer.error is not None:
+            return False
+        return any(api.api_key == api_key for api in answer.response.api_keys)
+
+    def close(self) -> None:
+        """Disconnect."""
+        if self._client is not None:
+            close(self._client)
+            self._client = None
+        self._renew_at = None
+
+    def _connected(self) -> KafkaNetClient:
+        if self._renew_at is not None and time.monotonic() >= self._renew_at:
+            self.close()
+        if self._client is None:
+            self._client = connect(self._config)
+        return self._client
+
+
+class KioRequest:
+    """A kio request in the form that kafka-python sends; its response is of kio's type."""
+
+    def __init__(self, entity: Any, response_type: type[Any]) -> None:
+        self._entity = entity
+        self._response_type = response_type
+        self.API_KEY = int(entity.__api_key__)
+        self.API_VERSION = int(entity.__version__)
+        self.header: _KioHeader | None = None
+
+    def expect_response(self) -> bool:
+        """Return True: every request has a response."""
+        return True
+
+    def with_header(self, *, correlation_id: int, client_id: str) -> None:
+        """Store the header."""
+        self.header = _KioHeader(
+            correlation_id=correlation_id,
+            api_key=self.API_KEY,
+            api_version=self.API_VERSION,
+            client_id=client_id,
+            response_type=self._response_type,
+        )
+
+    def encode(self, *, framed: bool, header: bool) -> bytes:
+        """Encode the frame.
+
+        Raises:
+            AgentError: It has no header yet.
+        """
+        if self.header is None or not framed or not header:
+            raise AgentError("kafka: a raw request goes out with its frame and header only")
+        body = BytesIO()
+        entity_writer(type(self._entity))(body, self._entity)
+        content = self.header.encoded() + body.getvalue()
+        return len(content).to_bytes(4, "big") + content
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _KioHeader:
+    correlation_id: int
+    api_key: int
+    api_version: int
+    client_id: str
+    response_type: type[Any]
+
+    def encoded(self) -> bytes:
+        """Encode the header: both messages in use are flexible, so it is version 2."""
+        header = RequestHeader(
+            request_api_key=self.api_key,
+            request_api_version=self.api_version,
+            correlation_id=self.correlation_id,
+            client_id=self.client_id,
+        )
+        return bytes(header.encode(flexible=True))
+
+    def get_response_class(self) -> _KioResponse:
+        """Return the reader of the response, which kafka-python takes from the request's header."""
+        return _KioResponse(self.response_type)
+
+
+class _KioResponse:
+    """Reads one answer for kafka-python."""
+
+    def __init__(self, response_type: type[Any]) -> None:
+        self._response_type = response_type
+
+    def parse_header(self, buffer: Any) -> Any:
+        return ResponseHeader.decode(buffer, flexible=True)
+
+    def decode(self, buffer: Any) -> Any:
+        value, _ = entity_reader(self._response_type)(bytes(buffer.read()), 0)
+        return value

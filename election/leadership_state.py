@@ -1,0 +1,65 @@
+"""The interface of the election to other parts of the agent, and the one of an agent without election."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from samerack.election.counting import EVERYTHING, Claims
+from samerack.election.model import Told
+
+
+class LeadershipState(Protocol):
+    """What this agent is responsible for now."""
+
+    @property
+    def term(self) -> int:
+        """Number of the last election."""
+
+    def is_active(self, duty: str) -> bool:
+        """Return whether this agent has this responsibility."""
+
+    def has_deputy(self, duty: str) -> bool:
+        """Return whether another agent would take over if this one stopped."""
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after every election."""
+
+    @property
+    def claims(self) -> Claims:
+        """What this agent counts, as far as it knows."""
+
+    def sure_claims(self) -> Claims | None:
+        """Return `claims`; None while another agent may have been elected without this one's knowledge."""
+
+    def tell(self, told: frozenset[Told]) -> None:
+        """Advertise to other agents which members report their reads to this one."""
+
+
+class Alone:
+    """The state of an agent without election: it is responsible for everything and has no standby."""
+
+    term = 0
+
+    def is_active(self, duty: str) -> bool:  # noqa: ARG002 - whatever it is
+        """Return True."""
+        return True
+
+    def has_deputy(self, duty: str) -> bool:  # noqa: ARG002 - whatever it is
+        """Return False."""
+        return False
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Do nothing: nothing ever changes."""
+
+    @property
+    def claims(self) -> Claims:
+        """Everything."""
+        return EVERYTHING
+
+    def sure_claims(self) -> Claims | None:
+        """Return `claims`."""
+        return self.claims
+
+    def tell(self, told: frozenset[Told]) -> None:
+        """Do nothing: there are no others."""

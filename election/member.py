@@ -1,0 +1,180 @@
+"""An agent as a member of the agents' own groups: of the election, or of a waiting group.
+
+In the election each member sends its advertisement, and the group's leader answers each with a verdict. In a waiting
+group each sends its rack, and the leader assigns it back to each, since Kafka shows assignments also while a group
+rebalances.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from kafka.net.compat import KafkaNetClient
+
+from samerack.cluster.coordination import GroupMember, Joined
+from samerack.common.settings import ElectionSettings
+from samerack.election.choice import choose
+from samerack.election.model import (
+    NO_TOLD,
+    PROTOCOL,
+    PROTOCOL_TYPE,
+    WAITING_PROTOCOL,
+    Advertisement,
+    Told,
+    Verdict,
+    decode_presence,
+    decode_verdict,
+    encode,
+)
+from samerack.election.places import waiting_group, waiting_instance
+
+WAITING_SESSION_SECONDS: Final = 30.0
+WAITING_HEARTBEAT_SECONDS: Final = 5.0
+WAITING_REBALANCE_SECONDS: Final = 15.0
+"""For waiting agents, of which there may be thousands: no agent waits for what they send."""
+_MOST_TOLD_OUTSIDE: Final = 50
+"""A waiting agent advertises at most this many reporting members: a waiting group is one record, too."""
+
+
+class _AgentMember(GroupMember):
+    """Base class of the members of both kinds of groups."""
+
+    well_at = float("-inf")
+    sure_seconds = 0.0
+
+    def protocol_type(self) -> str:
+        """Return a type of its own, so that the group is not taken for a consumer group."""
+        return PROTOCOL_TYPE
+
+    def _process_sync_group_response(self, response: Any, send_time: float) -> Any:
+        content = super()._process_sync_group_response(response, send_time)
+        self.well_at = send_time
+        return content
+
+    def _handle_heartbeat_response(self, response: Any, send_time: float) -> Any:
+        result = super()._handle_heartbeat_response(response, send_time)  # raises on any error
+        self.well_at = send_time
+        return result
+
+    def is_sure_in(self, generation: int) -> bool:
+        """Return whether no later generation of the group can have begun.
+
+        Brokers remove a member after its session timeout, and continue without it after the rebalance timeout.
+        """
+        return (
+            self.generation_id == generation
+            and not self.wants_join
+            and not self.fenced
+            and time.monotonic() - self.well_at < self.sure_seconds
+        )
+
+
+class ElectionMember(_AgentMember):
+    """A static member of the election: after an immediate restart it keeps its responsibilities."""
+
+    def __init__(
+        self, client: KafkaNetClient, *, settings: ElectionSettings, presence: Advertisement, wake: Callable[[], None]
+    ) -> None:
+        """Prepare; nothing is sent before `join`.
+
+        Args:
+            client: A client for this group only.
+            settings: The group's name and its times.
+            presence: What this agent advertises, before it holds anything.
+            wake: Called from the network thread when an election is due.
+        """
+        super().__init__(
+            client,
+            group=settings.group,
+            instance_id=presence.identity,
+            session_seconds=settings.session_timeout_seconds,
+            heartbeat_seconds=settings.heartbeat_seconds,
+            rebalance_seconds=settings.rebalance_timeout_seconds,
+            assign=_verdicts,
+            wake=wake,
+        )
+        self._presence = presence
+        self.told: frozenset[Told] = NO_TOLD
+        self.verdict: Verdict | None = None
+        self.sure_seconds = min(settings.session_timeout_seconds, settings.rebalance_timeout_seconds)
+
+    def group_protocols(self) -> list[tuple[str, bytes]]:
+        """Return what this agent advertises and holds."""
+        verdict = self.verdict
+        presence = self._presence.model_copy(update={"told": tuple(sorted(self.told))})
+        if verdict is not None:
+            presence = presence.model_copy(update={"held": tuple(sorted(verdict.active)), "term": verdict.term})
+        return [(PROTOCOL, encode(presence))]
+
+    def is_sure_of(self, verdict: Verdict) -> bool:
+        """Return whether no election can have taken place since the one of this verdict."""
+        return self.is_sure_in(verdict.term)
+
+    def _take(self, content: bytes) -> None:
+        verdict = decode_verdict(content)
+        if verdict is not None:
+            # the group's leader may be older, or no agent at all: only offered responsibilities are accepted
+            able = frozenset(self._presence.duties)
+            self.verdict = verdict.model_copy(
+                update={"active": verdict.active & able, "deputized": verdict.deputized & able}
+            )
+
+
+class WaitingMember(_AgentMember):
+    """A static member of one of the waiting groups."""
+
+    def __init__(
+        self, client: KafkaNetClient, *, election: str, presence: Advertisement, wake: Callable[[], None]
+    ) -> None:
+        """Prepare; nothing is sent before `join`.
+
+        Args:
+            client: A client for this group only.
+            election: The election's group.
+            presence: What this agent advertises; only rack and addresses are sent here.
+            wake: Called from the network thread when the group has to be joined again.
+        """
+        super().__init__(
+            client,
+            group=waiting_group(election, presence.identity),
+            instance_id=waiting_instance(presence.identity),
+            session_seconds=WAITING_SESSION_SECONDS,
+            heartbeat_seconds=WAITING_HEARTBEAT_SECONDS,
+            rebalance_seconds=WAITING_REBALANCE_SECONDS,
+            assign=_what_each_said,
+            wake=wake,
+        )
+        self._presence = Advertisement(rack=presence.rack, addresses=presence.addresses)
+        self.told: frozenset[Told] = NO_TOLD
+        self.said = Advertisement()
+        """What the group's leader assigned to this agent: what it had sent."""
+        self.sure_seconds = min(WAITING_SESSION_SECONDS, WAITING_REBALANCE_SECONDS)
+
+    def group_protocols(self) -> list[tuple[str, bytes]]:
+        """Return where this agent runs, and the members that report to it."""
+        told = tuple(sorted(self.sayable))
+        return [(WAITING_PROTOCOL, encode(self._presence.model_copy(update={"told": told})))]
+
+    @property
+    def sayable(self) -> frozenset[Told]:
+        """The members that report to this agent, as far as they are sent here."""
+        return frozenset(sorted(self.told)[:_MOST_TOLD_OUTSIDE])
+
+    def say_anew(self) -> None:
+        """Rejoin with changed metadata, so that it is assigned: a static member's return causes no rebalance."""
+        self._presence = self._presence.model_copy(update={"term": self.generation_id})  # unlike the last metadata
+        self.trigger("says more than before")
+
+    def _take(self, content: bytes) -> None:
+        self.said = decode_presence("", content)
+
+
+def _verdicts(joined: Joined) -> dict[str, bytes]:
+    present = {member: decode_presence(member, metadata) for member, _, metadata in joined.members}
+    return {member: encode(verdict) for member, verdict in choose(present, joined.generation).items()}
+
+
+def _what_each_said(joined: Joined) -> dict[str, bytes]:
+    return {member: metadata for member, _, metadata in joined.members}

@@ -1,0 +1,139 @@
+"""Messages between agents in their own Kafka group, as values, and as JSON in the group's metadata.
+
+Each member sends its identity, rack and possible responsibilities; the group's leader answers each with a verdict.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Annotated, Final, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+PROTOCOL_TYPE: Final = "samerack"
+PROTOCOL: Final = "samerack-v1"
+"""Raised when older agents could no longer read newer messages; a group uses a protocol that all its members offer."""
+WAITING_PROTOCOL: Final = "samerack-waiting-v1"
+"""The same for the groups of agents that wait outside the election."""
+
+Told: TypeAlias = tuple[str, str]
+"""A group, and the id of a member of it whose client itself reports to an agent what it reads."""
+NO_TOLD: Final[frozenset[Told]] = frozenset()
+
+_MOST_BYTES: Final = 1 << 20
+"""No message is longer: brokers take no larger record by default (`message.max.bytes`)."""
+_Text = Annotated[str, Field(max_length=1000)]
+_Number = Annotated[int, Field(ge=0, lt=1 << 31)]
+"""The range of Kafka's generations; no message may set a term that no later election can exceed."""
+
+_LEAD: Final = "lead "
+_OBSERVE: Final = "observe "
+
+
+def lead(group: str) -> str:
+    """Return the responsibility to lead a group."""
+    return f"{_LEAD}{group}"
+
+
+def observe(pattern: str) -> str:
+    """Return the responsibility to measure the groups of a pattern."""
+    return f"{_OBSERVE}{pattern}"
+
+
+def led_by(duties: Iterable[str]) -> list[str]:
+    """Return the groups to lead."""
+    return [duty.removeprefix(_LEAD) for duty in duties if duty.startswith(_LEAD)]
+
+
+def observed_by(duties: Iterable[str]) -> list[str]:
+    """Return the patterns of groups to measure."""
+    return [duty.removeprefix(_OBSERVE) for duty in duties if duty.startswith(_OBSERVE)]
+
+
+class Advertisement(BaseModel):
+    """What one agent advertises about itself.
+
+    Attributes:
+        identity: its name; not sent outside the election, where it is not needed.
+        rack: rack of its host, "" where unknown.
+        addresses: addresses of its host, as brokers may see consumers on it.
+        duties: responsibilities that it could take.
+        held: responsibilities that it is active for.
+        term: the election that gave it `held`; of two agents with one responsibility, the later counts.
+        told: members whose clients report their own counters to it.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    identity: _Text = ""
+    rack: _Text = ""
+    addresses: Annotated[tuple[_Text, ...], Field(max_length=100)] = ()
+    duties: tuple[_Text, ...] = ()
+    held: tuple[_Text, ...] = ()
+    term: _Number = 0
+    told: tuple[Told, ...] = ()
+
+    @property
+    def told_set(self) -> frozenset[Told]:
+        """`told` as a set."""
+        return frozenset(self.told)
+
+
+class Verdict(BaseModel):
+    """The responsibilities of one agent until the next election.
+
+    Attributes:
+        term: number of the election; grows.
+        agents: how many took part.
+        active: responsibilities that it is active for.
+        deputized: those of them that another agent would take over.
+        racks: rack by address of every agent's host; only for an active agent, and only while few agents take part:
+            with many, an active one reads it from the groups (`election.registry`).
+        counting: the responsibilities by which groups are counted, as far as they may affect this agent's groups.
+        told: of the members that report to this agent, those that it counts.
+        elsewhere: members that other agents count by report, of groups that this agent might count.
+        waits: whether the election does not need this agent, so that it should wait outside.
+    """
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+    term: _Number
+    agents: _Number
+    active: frozenset[str] = frozenset()
+    deputized: frozenset[str] = frozenset()
+    racks: dict[str, str] = {}
+    counting: frozenset[str] = frozenset()
+    told: frozenset[Told] = frozenset()
+    elsewhere: frozenset[Told] = frozenset()
+    waits: bool = False
+
+
+def encode(said: Advertisement | Verdict) -> bytes:
+    """Encode one message."""
+    return said.model_dump_json(exclude_defaults=True).encode()
+
+
+def decode_presence(member: str, content: bytes) -> Advertisement:
+    """Decode what a member advertises; without responsibilities where that is invalid."""
+    try:
+        return Advertisement.model_validate_json(content if len(content) <= _MOST_BYTES else b"")
+    except ValidationError:
+        return Advertisement(identity=member[:1000])
+
+
+def decode_verdict(content: bytes) -> Verdict | None:
+    """Decode what the group's leader answered; None where that is invalid."""
+    try:
+        return Verdict.model_validate_json(content if len(content) <= _MOST_BYTES else b"")
+    except ValidationError:
+        return None
+
+
+def is_told(address: str) -> bool:
+    """Return whether an address identifies a host: not loopback, link-local, unspecified or multicast."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return False
+    return not (parsed.is_loopback or parsed.is_link_local or parsed.is_unspecified or parsed.is_multicast)

@@ -1,0 +1,170 @@
+"""A thread that reads what waiting agents advertise, while this agent is active for something.
+
+It sends one DescribeGroups to each broker every few seconds. An agent that may not describe the groups treats them as
+empty and logs that once.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+from kafka import errors as kafka_errors
+
+from samerack.cluster.coordination import close, connect
+from samerack.cluster.errors import RefusedError
+from samerack.cluster.refusals import next_pause
+from samerack.common.errors import AgentError
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import Settings
+from samerack.election.asking import Answer, GroupAsker
+from samerack.election.places import ROOM, waiting_groups
+from samerack.election.registry import Registry
+from samerack.election.waiting import LEASE_SECONDS
+
+log = structlog.get_logger("election")
+
+_RETRY_SECONDS: Final = 1.0
+_REFUSED_SECONDS: Final = 60.0
+_EMPTY_SECONDS: Final = 10.0
+_LEAST_SECONDS: Final = 2.0
+_MOST_SECONDS: Final = 20.0
+_AGENTS_PER_SECOND: Final = 250
+"""The more agents there are, the less often all are read: about this many of them per second."""
+_LARGEST_ANSWER_BYTES: Final = 100_000_000
+"""kafka-python accepts one million by default; ten thousand agents at one broker are larger."""
+
+
+class RegistryReader(threading.Thread):
+    """Reads all groups of agents periodically. Results are replaced as a whole, so any thread may read them."""
+
+    def __init__(self, settings: Settings, *, changed: Callable[[], None]) -> None:
+        """Prepare; `follow` starts it.
+
+        Args:
+            settings: All settings.
+            changed: Called after each poll that found something new or changed `is_fresh`.
+        """
+        super().__init__(name="agents outside", daemon=True)
+        self._settings = settings
+        self._election = settings.election.group
+        self._changed = changed
+        self._registry = Registry(self._election, waiting_groups(self._election))
+        self._reading = threading.Event()
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._members_inside = 0
+        self._failed = ""
+        self.registry = self._registry
+        self.refused = False
+        self._fresh_since = float("-inf")
+
+    # what the election asks
+
+    def follow(self, *, active: bool) -> None:
+        """Read while this agent is active for something, at once after each election.
+
+        Args:
+            active: whether it is.
+        """
+        if not active:
+            self._fresh_since = float("-inf")
+            self._reading.clear()
+        else:
+            self._reading.set()
+        self._wake.set()
+        if active and not self._stopping.is_set() and self.ident is None:
+            self.start()  # most agents are never active
+
+    def is_fresh(self) -> bool:
+        """Return whether all is known that waiting agents had advertised LEASE_SECONDS ago."""
+        return self.refused or time.monotonic() - self._fresh_since < LEASE_SECONDS
+
+    # the thread
+
+    def stop(self) -> None:
+        """Ask the thread to end."""
+        self._stopping.set()
+        self._wake.set()
+
+    def run(self) -> None:
+        """Read until stopped."""
+        refused_pause = 0.0
+        while not self._stopping.is_set():
+            pause = _RETRY_SECONDS
+            try:
+                self._read_while_active()
+                self._wake.wait()  # until it is active
+                continue
+            except RefusedError:
+                pause = refused_pause = next_pause(refused_pause)  # the election's thread logs why
+            except (kafka_errors.KafkaError, AgentError) as error:
+                self._fails(f"{type(error).__name__}: {error}")
+            except Exception as error:  # an error here must not end the thread
+                log.exception("agents-outside-unread", error=str(error))
+            self._stopping.wait(pause)
+
+    def _fails(self, error: str) -> None:
+        if error != self._failed:
+            log.warning("agents-outside-unread", error=error, retry_seconds=_RETRY_SECONDS)
+        self._failed = error
+
+    def _read_while_active(self) -> None:
+        self._wake.clear()
+        if not self._reading.is_set():
+            return
+        client = connect({**for_kafka_python(self._settings.kafka), "receive_message_max_bytes": _LARGEST_ANSWER_BYTES})
+        try:
+            asker = GroupAsker(client)
+            while self._reading.is_set() and not self._stopping.is_set():
+                self._wake.clear()
+                self._read(asker)
+                self._wake.wait(self._pause())
+        finally:
+            close(client)
+
+    def _read(self, asker: GroupAsker) -> None:
+        asked_at = time.monotonic()
+        groups = (self._election, *waiting_groups(self._election))
+        answers = asker.describe(groups)
+        was_fresh = self.is_fresh()
+        self._take(answers, asked_at)
+        new = self._registry.sum_up(time.monotonic())
+        if self._reading.is_set():
+            self._fresh_since = self._registry.complete_since()
+        if new or self.is_fresh() != was_fresh:
+            self._changed()
+        failed = {f"{type(one).__name__}: {one}" for one in answers.values() if isinstance(one, Exception)}
+        if self.refused or not failed:
+            self._failed = ""
+        else:
+            self._fails(sorted(failed)[0])
+
+    def _take(self, answers: dict[str, Answer], asked_at: float) -> None:
+        refused = False
+        for group, answer in answers.items():
+            if not isinstance(answer, Exception):
+                self._registry.take(group, answer, asked_at=asked_at)
+                if group == self._election:
+                    self._members_inside = len(answer.members)
+            elif isinstance(answer, kafka_errors.GroupAuthorizationFailedError):
+                refused = True
+                self._registry.skip(group, asked_at=asked_at)
+        if refused and not self.refused:
+            log.info(
+                "agents-outside-refused",
+                consequence=f"only agents within the election tell their racks, which are {ROOM} or those needed",
+                cure=f"allow Read on groups with the prefix {self._election}",
+            )
+        self.refused = refused
+
+    def _pause(self) -> float:
+        if self.refused:
+            return _REFUSED_SECONDS if self._members_inside <= ROOM else _EMPTY_SECONDS
+        if not self._registry.waiting and self._members_inside < ROOM:
+            return _EMPTY_SECONDS
+        agents = self._registry.waiting + self._members_inside
+        return min(_MOST_SECONDS, max(_LEAST_SECONDS, agents / _AGENTS_PER_SECOND))

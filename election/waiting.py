@@ -1,0 +1,195 @@
+"""An agent outside the election: it registers its rack for active agents, and polls whether it is needed inside.
+
+It counts what clients report to it only once every active agent must know of that: an active agent counts for its
+groups only while all it knows is younger than LEASE_SECONDS, and this agent waits for as long.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import structlog
+from kafka import errors as kafka_errors
+from kafka.net.compat import KafkaNetClient
+
+from samerack.common.settings import ElectionSettings
+from samerack.election.asking import DescribedAgents, GroupAsker
+from samerack.election.counting import Claim
+from samerack.election.member import WaitingMember
+from samerack.election.model import Advertisement, Told
+from samerack.election.places import (
+    ROOM,
+    UNREGISTERED_ROOM,
+    Place,
+    look_pause,
+    place_for,
+    waiting_group,
+    waiting_instance,
+)
+
+log = structlog.get_logger("election")
+
+LEASE_SECONDS: Final = 60.0
+_JOIN_SECONDS: Final = 0.5
+_UNDECIDED_SECONDS: Final = 0.5
+_MOST_UNDECIDED_LOOKS: Final = 10
+_MOVES_SECONDS: Final = 5.0
+_MOVES_PAUSE_SECONDS: Final = 0.2
+
+
+class Waiting:
+    """One period outside. One thread drives it; other threads may call `claims` and `is_sure`."""
+
+    def __init__(
+        self,
+        client: KafkaNetClient,
+        *,
+        settings: ElectionSettings,
+        presence: Advertisement,
+        wake: Callable[[], None],
+        registers: bool,
+    ) -> None:
+        """Prepare; nothing is sent before the first turn.
+
+        Args:
+            client: An open client.
+            settings: The election's group.
+            presence: What this agent advertises.
+            wake: Called from the network thread when there is something to do.
+            registers: Whether to advertise its rack in a waiting group; False where the brokers do not allow it.
+        """
+        self._asker = GroupAsker(client)
+        self._settings = settings
+        self._presence = presence
+        self.registers = registers
+        self._member: WaitingMember | None = None
+        self._new_member = partial(WaitingMember, client, election=settings.group, presence=presence, wake=wake)
+        self._look_at = float("-inf")
+        self._registered: dict[Told, Claim] = {}
+        self._registered_as = ("", -1)
+        self._said_anew: frozenset[Told] | None = None
+        self.members_inside = 0
+
+    # whether to take part
+
+    def look(self) -> DescribedAgents:
+        """Describe the election's group.
+
+        Raises:
+            KafkaError: It cannot be described.
+        """
+        answer = self._asker.describe([self._settings.group])[self._settings.group]
+        if isinstance(answer, Exception):
+            raise answer
+        self.members_inside = len(answer.members)
+        self.look_later()
+        return answer
+
+    def look_later(self) -> None:
+        """Schedule the next poll."""
+        self._look_at = time.monotonic() + look_pause(self.members_inside, random.random())  # noqa: S311 - no secret
+
+    def is_needed(self, stopped: Callable[[float], bool]) -> bool:
+        """Return whether to take part in the election, by one poll; by several while the group rebalances.
+
+        Args:
+            stopped: waits for this many seconds; True ends the polling.
+
+        Raises:
+            KafkaError: The group cannot be described.
+        """
+        room = ROOM if self.registers else UNREGISTERED_ROOM
+        moves_until = time.monotonic() + _MOVES_SECONDS
+        looks = 0
+        while looks < _MOST_UNDECIDED_LOOKS:
+            try:
+                place = place_for(self._presence, self.look(), room=room)
+            except kafka_errors.RetriableError:
+                # the group moves from one coordinator to another, or is being created
+                if time.monotonic() > moves_until or stopped(_MOVES_PAUSE_SECONDS):
+                    raise
+                continue
+            looks += 1
+            if place is not Place.UNDECIDED:
+                return place is Place.INSIDE
+            if stopped(_UNDECIDED_SECONDS * (1 + random.random())):  # noqa: S311 - no secret
+                break
+        return False
+
+    def is_displaced(self) -> bool:
+        """Return whether another agent that has displaced this one still has its identity.
+
+        Raises:
+            KafkaError: The groups cannot be described.
+        """
+        mine = {self._settings.group: self._presence.identity, self.group: waiting_instance(self._presence.identity)}
+        for group, answer in self._asker.describe(list(mine)).items():
+            if isinstance(answer, kafka_errors.GroupAuthorizationFailedError) and group != self._settings.group:
+                continue
+            if isinstance(answer, Exception):
+                raise answer
+            if any(member.instance_id == mine[group] for member in answer.members):
+                return True
+        return False
+
+    # registration
+
+    def turn(self, told: frozenset[Told]) -> bool:
+        """Stay registered; return whether the next poll is due.
+
+        Args:
+            told: members whose clients report their reads to this agent.
+
+        Raises:
+            KafkaError: The registration failed, or was taken over by another agent.
+        """
+        if self.registers:
+            self._register(told)
+        return time.monotonic() >= self._look_at
+
+    def _register(self, told: frozenset[Told]) -> None:
+        member = self._member = self._member or self._new_member()
+        member.poll_heartbeat()
+        if member.fenced:
+            raise kafka_errors.FencedInstanceIdError(self._presence.identity)
+        if told != member.told:
+            member.told = told
+            member.trigger("clients tell what they read")
+        if member.wants_join and member.join(_JOIN_SECONDS):
+            self._note_registered(member)
+            if not member.sayable <= member.said.told_set and self._said_anew != told:
+                self._said_anew = told
+                member.say_anew()
+
+    def _note_registered(self, member: WaitingMember) -> None:
+        """Record the assignment: active agents find it in the group's description from now on."""
+        same = member.member_id == self._registered_as[0]
+        before = self._registered if same else {}
+        ready_at = time.monotonic() + LEASE_SECONDS
+        self._registered = {
+            one: before.get(one) or Claim(what=one, term=member.generation_id, since=ready_at)
+            for one in member.said.told_set & member.told
+        }
+        self._registered_as = (member.member_id, member.generation_id)
+
+    @property
+    def group(self) -> str:
+        """The group in which it is registered."""
+        return waiting_group(self._settings.group, self._presence.identity)
+
+    def claims(self, now: float) -> dict[str | Told, Claim]:
+        """Return what this agent counts: what every active agent must know by now, and leaves out."""
+        return {one: claim for one, claim in self._registered.items() if claim.since <= now}
+
+    def is_sure(self) -> bool:
+        """Return whether the registration cannot have ended without this agent's knowledge."""
+        return self._member is not None and self._member.is_sure_in(self._registered_as[1])
+
+    def leave(self) -> None:
+        """Leave the waiting group, if it is a member."""
+        if self._member is not None:
+            self._member.leave()

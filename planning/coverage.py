@@ -1,0 +1,83 @@
+"""What a plan must cover: every member and every subscribed topic, or no plan may be sent.
+
+A member whose subscription cannot be read, and a topic that could not be polled, would get nothing, and the plan would
+not show it. So this is checked apart from the plan; on failure the agent leaves the group, which then leads itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from samerack.assignors.model import NOBODY
+from samerack.cluster.group import GroupView, topics_of
+from samerack.cluster.view import SettledCluster
+from samerack.planning.planner import Mode, Plan
+from samerack.protocol.model import Subscription, TopicPartitions
+
+
+def coverage(subscriptions: Iterable[Subscription], cluster: SettledCluster) -> dict[str, int]:
+    """Returns the partition counts of all subscribed topics that exist."""
+    return {topic: len(cluster.topics[topic]) for topic in sorted(topics_of(subscriptions) & cluster.topics.keys())}
+
+
+def owned_topics(owned: Iterable[TopicPartitions]) -> frozenset[str]:
+    """Returns the topics of which a member owns partitions: a broker that denies such a topic may not know it yet."""
+    return frozenset(owned_counts(owned))
+
+
+def owned_counts(owned: Iterable[TopicPartitions]) -> dict[str, int]:
+    """Returns the least number of partitions that each topic must have, as members own them."""
+    counts: dict[str, int] = {}
+    for one in owned:
+        for topic, numbers in zip(one.topics, one.numbers, strict=True):
+            if len(numbers):
+                counts[topic] = max(counts.get(topic, 0), int(numbers.max()) + 1)
+    return counts
+
+
+def starved(plan: Plan, mode: Mode) -> tuple[str, ...]:
+    """Returns the members that would get no partition although there are enough.
+
+    There are enough if another member has two partitions or more (beyond the allowed skew), one of them of a topic of
+    such a member. If co-partitioned topics stay together, it needs two of that topic: Kafka's range assigns topic by
+    topic, and leaves members without partitions too if topics have fewer partitions than members.
+
+    Complexity: O(P) in numpy.
+    """
+    problem, final = plan.problem, plan.final
+    given = np.flatnonzero(final != NOBODY)
+    loads = np.bincount(final[given], minlength=len(problem.members))
+    if not len(given) or bool(np.all(loads)):
+        return ()
+    if mode.keep_copartitioned:
+        of_one_topic = final[given].astype(np.int64) * len(problem.topics) + problem.topic_of[given]
+        crowded = np.bincount(of_one_topic)[of_one_topic] > 1
+    else:
+        crowded = loads[final[given]] > 1 + mode.max_skew
+    enough = np.zeros(len(problem.topics), np.bool_)
+    enough[problem.topic_of[given[crowded]]] = True
+    wants = np.any(problem.subscriptions & enough, axis=1)[problem.subscription_of]
+    return tuple(problem.members[index] for index in np.flatnonzero(wants & (loads == 0)))
+
+
+# reasons why the agent must not lead a group; empty if it may
+
+
+def blind(unseen: frozenset[str]) -> str:
+    """Returns the reason that the agent may not describe these topics."""
+    return f"may not see topics {', '.join(sorted(unseen))}; allow DESCRIBE on them" if unseen else ""
+
+
+def unlooked(unknown: frozenset[str]) -> str:
+    """Returns the reason that these topics could not be polled."""
+    return f"topics {', '.join(sorted(unknown))} could not be looked at in time" if unknown else ""
+
+
+def illegible(view: GroupView) -> str:
+    """Returns the reason that a member's subscription cannot be read."""
+    return next(
+        (f"member {one.id}: {one.unreadable}" for one in view.members if one.unreadable and one.subscription is None),
+        "",
+    )

@@ -1,0 +1,232 @@
+"""The command line: help, exit codes with one line each, and the settings reference in its three forms."""
+
+from __future__ import annotations
+
+import gc
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from samerack.agent.supervisor import watchdog
+from samerack.agent.supervisor.watchdog import Work
+from samerack.cli.main import app
+from samerack.common.settings import SupervisorSettings, load, sections
+
+COMMANDS = ("run", "plan", "verify", "cost", "top", "assign", "decode", "encode", "settings")
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove settings of the user who runs the tests, and fix the width of the help."""
+    monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
+    monkeypatch.setenv("COLUMNS", "200")
+
+
+def run(*arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error."""
+    result = CliRunner().invoke(app, arguments)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def refused(*arguments: str) -> tuple[int, str]:
+    """Exit code and the one line that a command prints; for `run`, of its worker process."""
+    code, out, err = run(*arguments) if arguments[0] != "run" else _works(*arguments)
+    assert out == ""
+    (line,) = err.splitlines()
+    return code, line
+
+
+class _Here:
+    """Replaces the supervisor: runs the worker in this process."""
+
+    def __init__(self, _settings: SupervisorSettings, *, work: Work, leave: object) -> None:  # noqa: ARG002 - as the supervisor's
+        self._work = work
+
+    def run(self) -> int:
+        """Run one worker; the exit code is 0."""
+        ours, line = socket.socketpair()
+        with ours, line:
+            self._work(line, observing=False, why="")
+        return 0
+
+
+def _works(*arguments: str) -> tuple[int, str, str]:
+    """Output of `samerack run` before brokers are asked."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(watchdog, "Supervisor", _Here)
+        patch.setattr(gc, "freeze", lambda: None)
+        patch.setattr(signal, "signal", lambda _number, _handler: None)
+        return run(*arguments)
+
+
+@pytest.fixture
+def closed_port() -> str:
+    """A loopback address on which no process listens."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{taken.getsockname()[1]}"
+
+
+def test_help_names_every_command() -> None:
+    """`samerack --help` lists all commands and says what the program is for."""
+    code, out, _ = run("--help")
+    assert code == 0
+    assert "availability zone" in out
+    assert all(re.search(rf"^. {command} ", out, re.MULTILINE) for command in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_has_help(command: str) -> None:
+    """Every command has help with its usage and options."""
+    code, out, _ = run(command, "--help")
+    assert code == 0
+    assert re.search(rf"Usage: samerack {command} ", out)
+    assert "--help" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "part"),
+    [
+        (["run", "-b", "127.0.0.1:1"], "groups: is empty; name the groups to lead with --group"),
+        (["run", "-g", "orders"], "kafka: is missing; give kafka: {bootstrap.servers: HOST:PORT}"),
+        (["run", "-g", "o", "-b", "127.0.0.1:1", "-s", "policy.brust=1"], "did you mean policy.burst?"),
+        (["run", "-g", "o", "-b", "127.0.0.1:1", "-s", "policy.burst=none"], "policy.burst: "),
+        (["run", "-g", "o", "-b", "127.0.0.1:1", "-s", "kafka.ssl.ca.pem=x"], "kafka.ssl.ca.pem: "),
+        (["run", "-g", "o", "-b", "127.0.0.1:1", "-s", "kafka.clientid=x"], "did you mean kafka.client.id?"),
+        (["plan", "orders"], "kafka: is missing"),
+        (["plan", "orders", "-b", "127.0.0.1:1", "-c", "/nonexistent.yaml"], "/nonexistent.yaml: cannot be read"),
+        (["plan", "orders", "-b", "127.0.0.1:1", "-s", "kafka.security.protocol=TLS"], "security.protocol"),
+    ],
+)
+def test_wrong_settings_are_one_line_and_exit_code_2(arguments: list[str], part: str) -> None:
+    """Wrong settings give one line with key and cure before anything is started."""
+    code, line = refused(*arguments)
+    assert code == 2
+    assert line.startswith("samerack: ")
+    assert part in line
+
+
+@pytest.mark.parametrize("arguments", [["plan"], ["plan", "g", "--nonsense"], ["settings", "-f", "toml"], ["nonsense"]])
+def test_wrong_usage_is_exit_code_2(arguments: list[str]) -> None:
+    """A wrong argument prints the usage and exits with 2."""
+    code, _, err = run(*arguments)
+    assert code == 2
+    assert "Usage" in err
+
+
+def test_wrong_settings_end_the_supervisor_too() -> None:
+    """If the first worker refuses the settings, its message is the only output, and its exit code the command's."""
+    line = [sys.executable, "-m", "samerack.cli.main", "run", "-b", "127.0.0.1:1"]
+    ended = subprocess.run(line, capture_output=True, text=True, timeout=50, check=False)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert ended.stderr.startswith("samerack: groups: is empty; ")
+
+
+def test_the_first_worker_starts_before_settings_are_loaded() -> None:
+    """The supervisor does not import what reads settings: that takes as long as its other imports together."""
+    code = (
+        "import sys; from samerack.cli import main, run; "
+        "print([name for name in ('pydantic', 'yaml', 'structlog', 'kafka', 'numpy') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
+
+
+def test_a_taken_port_is_exit_code_1() -> None:
+    """A web port that another program uses gives exit code 1 and the setting to change."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        code, line = refused("run", "-g", "o", "-b", "127.0.0.1:1", "-s", f"web.port={port}")
+    assert code == 1
+    assert "Address already in use; set web.port" in line
+
+
+def test_an_unreachable_broker_is_exit_code_1_in_bounded_time(closed_port: str) -> None:
+    """`plan` ends after the time of one request and names the setting to check."""
+    # a process of its own: kafka-python leaves sockets that were refused to the garbage collector
+    code = "from samerack.cluster import watch; watch._REQUEST_SECONDS = 0.5; from samerack.cli.main import app; app()"
+    line = [sys.executable, "-c", code, "plan", "orders", "--bootstrap-servers", closed_port]
+    ended = subprocess.run(line, capture_output=True, text=True, timeout=50, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    (told,) = ended.stderr.splitlines()
+    assert told.startswith("samerack: kafka: group orders: ")
+    assert "bootstrap.servers" in told
+
+
+def test_the_yaml_reference_is_a_settings_file(tmp_path: Path) -> None:
+    """The output of `settings` loads as a settings file, and gives the defaults."""
+    code, out, _ = run("settings")
+    assert code == 0
+    path = tmp_path / "samerack.yaml"
+    path.write_text(out)
+    assert load(path=path, environment={}) == load(
+        flags={"kafka": {"bootstrap.servers": "127.0.0.1:9092"}}, environment={}
+    )
+
+
+def test_the_yaml_reference_loads_with_every_comment_taken_away(tmp_path: Path) -> None:
+    """Every commented key can be uncommented, several in one section included, and is valid."""
+    _, out, _ = run("settings", "--format", "yaml")
+    text = re.sub(r"^( *)# (\w+: )", r"\1\2", out, flags=re.MULTILINE)
+    path = tmp_path / "samerack.yaml"
+    path.write_text(text)
+    content = yaml.safe_load(text)
+    for place, model in sections().items():
+        wanted = set(model.model_fields)
+        assert set(content[place] if place else content) == wanted
+    found = load(path=path, environment={})
+    assert found.groups == ("orders", "payments")
+    without_examples = found.policy.model_copy(update={"windows": (), "groups": {}})
+    assert without_examples == load(flags={"kafka": {"bootstrap.servers": "x"}}, environment={}).policy
+
+
+def test_the_json_reference_has_every_key() -> None:
+    """The JSON reference has key, default, example and meaning of each setting."""
+    code, out, _ = run("settings", "--format", "json")
+    assert code == 0
+    entries = {entry["key"]: entry for entry in json.loads(out)}
+    nested = {name for name in sections() if name}
+    wanted = {
+        f"{place}.{name}" if place else name
+        for place, model in sections().items()
+        for name in model.model_fields
+        if name not in nested or place
+    }
+    assert set(entries) == wanted
+    assert all(entry["description"] for entry in entries.values())
+    assert entries["policy.burst"]["default"] == 3
+    assert entries["kafka"]["required"]
+
+
+def test_the_configuration_page_is_generated() -> None:
+    """docs/configuration.md is the output of `samerack settings --format markdown`."""
+    code, out, _ = run("settings", "--format", "markdown")
+    assert code == 0
+    assert (DOCS / "configuration.md").read_text(encoding="utf-8") == out
+
+
+@pytest.mark.parametrize("key", ["leading.protocols", "leading.cooperative_protocols"])
+def test_names_of_streams_are_refused(key: str, closed_port: str) -> None:
+    """Streams' protocol is refused with exit code 2: in its groups the agent would make the leader fail."""
+    line = ["-b", closed_port, "-g", "orders", "-s", f'{key}=["range","stream"]']
+    code, said = refused("run", *line)
+    assert code == 2
+    assert key in said
+    assert "'stream' is Kafka Streams" in said
+    whole = subprocess.run(
+        [sys.executable, "-m", "samerack.cli.main", "run", *line], capture_output=True, text=True, check=False
+    )
+    assert (whole.returncode, whole.stdout) == (2, "")
+    assert "'stream' is Kafka Streams" in whole.stderr

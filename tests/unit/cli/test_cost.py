@@ -1,0 +1,159 @@
+"""`samerack cost`, `top` and `verify` on a served report, and without an agent to ask."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from samerack.agent.metrics import Metrics
+from samerack.agent.web import api as web_api
+from samerack.agent.web.server import WebServer, application
+from samerack.cli.main import app
+from samerack.cli.top import view
+from tests.unit.agent.measured import busy, reports, snapshot
+
+SHOWN = reports(busy(), roles={"orders": "leading"})
+
+
+@pytest.fixture(autouse=True)
+def _plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove settings of the user who runs the tests, and fix the width of the output."""
+    monkeypatch.delenv("SAMERACK_CONFIG", raising=False)
+    monkeypatch.delenv("SAMERACK_KAFKA__BOOTSTRAP_SERVERS", raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """The port of a server that answers like an agent."""
+    server = WebServer(
+        application(Metrics(), healthy=dict, ready=dict, more=web_api.routes(SHOWN)), host="127.0.0.1", port=0
+    )
+    server.start()
+    yield server.port
+    server.stop()
+
+
+def run(port: int, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error."""
+    result = CliRunner().invoke(app, [*arguments, "-s", f"web.port={port}"])
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    return result.exit_code, result.stdout, result.stderr
+
+
+def test_cost_shows_the_most_expensive_group_first(port: int) -> None:
+    """The table has a row per group, the source of the figures, and the price table."""
+    code, out, _ = run(port, "cost")
+    assert code == 0
+    rows = [line.split()[0] for line in out.splitlines() if line.strip().startswith(("billing", "orders", "reports"))]
+    assert rows == ["billing-kip848", "orders", "reports"]
+    flat = " ".join(out.split())
+    assert f"measured by the agent at http://127.0.0.1:{port}; bytes on the wire in 60 s; AWS: 0.01 USD" in flat
+
+
+def test_cost_of_one_group_has_pairs_topics_and_savings(port: int) -> None:
+    """The page of a group has its own assignor's share, pairs of racks, topics, and what the figures lack."""
+    code, out, _ = run(port, "cost", "orders")
+    flat = " ".join(out.split())
+    assert code == 0
+    assert "with range 67 % would cross; the agent saves $64,179 a month" in flat
+    assert "rack-c rack-a 2 GB $0.037" in flat
+    assert "largest part of a topic on one member: 75 % of clicks (25 % must be)" in flat
+    assert "busiest member: 1.5 times the mean" in flat
+    assert "not in these figures: some partitions have no committed offset" in flat
+
+
+def test_cost_as_json_is_the_report(port: int) -> None:
+    """The JSON is one object, with one group if one is named."""
+    assert len(json.loads(run(port, "cost", "--json")[1])["groups"]) == 3
+    assert [group["group"] for group in json.loads(run(port, "cost", "orders", "--json")[1])["groups"]] == ["orders"]
+
+
+def test_an_unknown_group_names_those_that_were_seen(port: int) -> None:
+    """An unknown group gives exit code 1 with one line."""
+    code, out, err = run(port, "cost", "nobody")
+    assert (code, out) == (1, "")
+    assert err.startswith("samerack: group nobody: was not seen; groups are billing-kip848, orders")
+
+
+def test_verify_tells_findings_and_exit_code(port: int) -> None:
+    """Findings have marks, causes and cures; the exit code is 1 because something costs money."""
+    code, out, _ = run(port, "verify")
+    flat = " ".join(out.split())
+    assert code == 1
+    assert "✗ group billing-kip848: broker-assigned-without-racks [$18,577 a month]" in flat
+    assert "2 findings that cost money, 0 other; 3 groups, 3 brokers" in flat
+    assert {one["code"] for one in json.loads(run(port, "verify", "--json")[1])["findings"]} == {
+        "broker-assigned-without-racks",
+        "members-without-rack",
+    }
+
+
+@pytest.mark.parametrize("command", ["cost", "verify"])
+def test_without_agent_and_cluster_both_cures_are_named(command: str) -> None:
+    """The exit code is 2, and the message asks for an agent or for a cluster to measure."""
+    code, _, err = run(1, command)
+    assert code == 2
+    assert "no agent answers at http://127.0.0.1:1, and no cluster is named to measure; give --bootstrap-servers" in err
+
+
+@pytest.mark.parametrize("command", ["cost", "verify"])
+def test_wrong_servers_are_not_taken_for_none(command: str) -> None:
+    """Wrong settings are reported as such; a message that no cluster is named would be wrong."""
+    code, _, err = run(1, command, "-s", "kafka.bootstrap.servers=not a server")
+    assert (code, "bootstrap.servers" in err, "no cluster is named" in err) == (2, True, False)
+
+
+def test_top_needs_a_terminal(port: int) -> None:
+    """Without a terminal `top` is refused."""
+    code, _, err = run(port, "top")
+    assert code == 2
+    assert "top: needs a terminal; `samerack cost` prints the same once" in err
+
+
+def test_top_tells_how_evenly_members_read_where_it_is_wide() -> None:
+    """From 110 columns on there are two more columns."""
+    shown = []
+    for width in (100, 120):
+        console = Console(width=width, height=20, record=True, force_terminal=False)
+        with console.capture() as capture:
+            console.print(view(SHOWN.report(), "here", "c", console.size))
+        shown.append("busiest" in capture.get())
+    assert shown == [False, True]
+
+
+@pytest.mark.parametrize(("order", "first"), [("c", "billing-kip848"), ("b", "orders"), ("s", "billing-kip848")])
+def test_top_orders_groups_and_keeps_to_its_screen(order: str, first: str) -> None:
+    """Groups are sorted by cost, bytes or share; those that do not fit are counted."""
+    console = Console(width=100, height=9, record=True, force_terminal=False)
+    with console.capture() as capture:
+        console.print(view(SHOWN.report(), "here", order, console.size))
+    lines = capture.get().splitlines()
+    assert len(lines) <= 9
+    assert any(line.strip().startswith(first) for line in lines[:6])
+    assert "1 more" in capture.get()
+
+
+def test_top_says_when_nothing_is_measured_yet() -> None:
+    """In the first seconds, without figures, `top` says that it is measuring."""
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(view(reports().report(), "here", "c", console.size))
+    assert "measuring ..." in capture.get()
+
+
+def test_a_sound_verdict_is_exit_code_0() -> None:
+    """A verdict without findings has exit code 0."""
+    sound = reports(snapshot())
+    server = WebServer(
+        application(Metrics(), healthy=dict, ready=dict, more=web_api.routes(sound)), host="127.0.0.1", port=0
+    )
+    server.start()
+    code, out, _ = run(server.port, "verify")
+    server.stop()
+    assert code == 0
+    assert out.startswith("0 findings that cost money, 0 other")

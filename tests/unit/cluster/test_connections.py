@@ -1,0 +1,154 @@
+"""A refusal of a broker is reported, however it reaches kafka-python's connection."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+import struct
+import threading
+from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+from kafka import errors as kafka_errors
+from kafka.net.connection import KafkaConnection
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+
+from samerack.cluster.connections import Connections, Refusals
+from samerack.cluster.coordination import connect
+from samerack.cluster.errors import RefusedError
+from samerack.cluster.refusals import NotAcceptedError, refusal
+from sandbox.certificates import Authority
+
+CONFIG = {
+    "bootstrap_servers": "127.0.0.1:1",
+    "security_protocol": "SASL_PLAINTEXT",
+    "sasl_mechanism": "PLAIN",
+    "sasl_plain_username": "u",
+    "sasl_plain_password": "p",
+}
+REFUSED = kafka_errors.UnsupportedSaslMechanismError()
+_HANDSHAKE, _VERSIONS, _AUTHENTICATE = 17, 18, 36
+_SAID: Final = b"Invalid username or password"
+
+
+class Refusing:
+    """A loopback listener that refuses every password, with its message and the connection's end in one packet."""
+
+    def __init__(self, tls: ssl.SSLContext | None) -> None:
+        self.attempts = 0
+        self._tls = tls
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.address = "{}:{}".format(*self._listening.getsockname())
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop listening."""
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._listening.close()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                accepted, _ = self._listening.accept()
+            except OSError:
+                return
+            accepted.settimeout(5)
+            with self._tls.wrap_socket(accepted, server_side=True) if self._tls is not None else accepted as connection:
+                while self._answer(connection):
+                    pass
+
+    def _answer(self, connection: socket.socket) -> bool:
+        """Answer one request; True if another may follow."""
+        size = int.from_bytes(connection.recv(4))
+        key, version, correlation = struct.unpack_from(">hhi", connection.recv(size))
+        if key == _VERSIONS:
+            ranges = (
+                struct.pack(">hhh", *one) for one in ((_HANDSHAKE, 0, 1), (_VERSIONS, 0, 0), (_AUTHENTICATE, 0, 1))
+            )
+            answer = struct.pack(">hi", 35 if version else 0, 3) + b"".join(ranges)  # 35: use the version that I have
+        elif key == _HANDSHAKE:
+            answer = struct.pack(">hih", 0, 1, 5) + b"PLAIN"
+        else:
+            answer = struct.pack(">hh", 58, len(_SAID)) + _SAID + struct.pack(">iq", 0, 0)
+            self.attempts += 1
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+        connection.sendall(struct.pack(">ii", 4 + len(answer), correlation) + answer)
+        return bool(key != _AUTHENTICATE)
+
+
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+def test_what_is_read_together_with_the_end_is_heeded(protocol: str, tmp_path: Path) -> None:
+    """The library drops such an answer, and retried a wrong password without a pause, as a lost connection."""
+    config, tls = {**CONFIG, "security_protocol": protocol}, None
+    if protocol == "SASL_SSL":
+        authority = Authority.new(tmp_path)
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(authority.issue("broker").both)
+        config["ssl_cafile"] = str(authority.certificate)
+    with closing(Refusing(tls)) as broker:
+        with pytest.raises(RefusedError, match="refuse SASL PLAIN: Invalid username or password; check"):
+            connect({**config, "bootstrap_servers": broker.address}, 3.0)
+        assert broker.attempts == 1
+
+
+@pytest.mark.parametrize("hung_up_first", [False, True])
+def test_what_a_broker_says_before_it_hangs_up_is_heeded(
+    monkeypatch: pytest.MonkeyPatch,
+    hung_up_first: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    """The connection's end may be processed before the answer, and the library would know only the end."""
+
+    async def made(*_: Any, **_options: Any) -> Any:
+        return SimpleNamespace()
+
+    async def initialize(**_options: Any) -> None:
+        if hung_up_first:
+            conn.connection_lost(None)
+        conn.transport = None
+        conn.close(REFUSED)  # as `initialize` does
+
+    monkeypatch.setattr(Connections, "_build_transport", made)
+    net = NetworkSelector(**CONFIG)
+    connections = Connections(net, **CONFIG)
+    (broker,) = connections.cluster.bootstrap_brokers()
+    conn = KafkaConnection(net, node_id=broker.node_id, **CONFIG)
+    monkeypatch.setattr(conn, "connection_made", lambda _: None)
+    monkeypatch.setattr(conn, "initialize", initialize)
+    asyncio.run(connections._connect(SimpleNamespace(node_id=broker.node_id), conn))
+    with pytest.raises(NotAcceptedError, match="do not offer SASL PLAIN there"):
+        connections.maybe_raise_auth_failure(broker.node_id)
+    connections._failed(broker.node_id, kafka_errors.KafkaConnectionError())
+    assert refusal(connections.last_failure, CONFIG)
+    net.close()
+
+
+def test_a_connection_that_is_being_closed_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library's error, which is not one of Kafka's, becomes a connection error, so that the request is retried."""
+
+    def closing(*_: Any, **_options: Any) -> Any:
+        raise RuntimeError("Transport closed for writes")
+
+    monkeypatch.setattr(KafkaConnectionManager, "send", closing)
+    net = NetworkSelector(**CONFIG)
+    future = Connections(net, **CONFIG).send(object(), node_id=1)
+    assert isinstance(future.exception, kafka_errors.KafkaConnectionError)
+    net.close()
+
+
+def test_who_was_never_let_in_is_told_apart() -> None:
+    """The result is unknown at first; a refusal counts until any login has succeeded, and not afterwards."""
+    refusals, me, other = Refusals(), (("sasl_", "me"),), (("sasl_", "other"),)
+    received = [refusals.reception]
+    refusals.remember(me, "who are you?")
+    received.append(refusals.reception)
+    refusals.forget(other)
+    refusals.remember(me, "who are you?")
+    received.append(refusals.reception)
+    assert received == [None, "who are you?", ""]

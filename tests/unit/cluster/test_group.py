@@ -1,0 +1,116 @@
+"""A described group as a value: lenient decoding, and which member leads next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from samerack.cluster.group import MemberView, endangers, is_agent, topics_of, view_member
+from samerack.protocol.consumer import encode_assignment, encode_subscription
+from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, from_pairs, to_pairs
+from tests.unit.agent.values import Described, group, member
+
+SUBSCRIPTION = Subscription(version=3, topics=("t",), rack="a")
+ASSIGNMENT = Assignment(version=1, partitions=from_pairs([("t", 0), ("t", 2)]))
+
+
+def test_a_member_is_decoded() -> None:
+    """Subscription, assignment, instance id and host are decoded from the broker's answer."""
+    seen = view_member(
+        Described(
+            group_instance_id="pod-1",
+            member_metadata=encode_subscription(SUBSCRIPTION),
+            member_assignment=encode_assignment(ASSIGNMENT),
+        ),
+        consumer=True,
+    )
+    assert (seen.id, seen.instance_id, seen.client_host) == ("m-1", "pod-1", "10.0.0.1")
+    assert seen.subscription == SUBSCRIPTION
+    assert to_pairs(seen.assigned) == [("t", 0), ("t", 2)]
+    assert seen.unreadable is None
+
+
+def test_a_rebalancing_member_shows_nothing() -> None:
+    """Empty bytes are no subscription, no assignment and no error; an empty instance id is none."""
+    seen = view_member(Described(group_instance_id=""), consumer=True)
+    assert (seen.instance_id, seen.subscription, seen.assigned, seen.unreadable) == (None, None, NO_PARTITIONS, None)
+
+
+def test_an_unreadable_subscription_leaves_the_assignment_readable() -> None:
+    """What can be decoded is shown, with the reason for the rest."""
+    seen = view_member(
+        Described(member_metadata=b"\x00", member_assignment=encode_assignment(ASSIGNMENT)), consumer=True
+    )
+    assert seen.subscription is None
+    assert len(seen.assigned) == 2
+    assert seen.unreadable is not None
+    assert seen.unreadable.startswith("subscription: ")
+
+
+def test_an_unreadable_assignment_leaves_the_subscription_readable() -> None:
+    """If both are unreadable, both reasons are given."""
+    seen = view_member(
+        Described(member_metadata=encode_subscription(SUBSCRIPTION), member_assignment=b"\xff"), consumer=True
+    )
+    assert seen.subscription == SUBSCRIPTION
+    both = view_member(Described(member_metadata=b"\x00", member_assignment=b"\xff"), consumer=True)
+    assert both.unreadable is not None
+    assert "subscription: " in both.unreadable
+    assert "; assignment: " in both.unreadable
+
+
+def test_members_of_other_protocol_types_are_not_decoded() -> None:
+    """Connect's bytes are not those of the consumer protocol."""
+    seen = view_member(Described(member_metadata=b"\x00", member_assignment=b"\xff"), consumer=False)
+    assert (seen.subscription, seen.assigned, seen.unreadable) == (None, NO_PARTITIONS, None)
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("/10.0.0.1", "10.0.0.1"),
+        ("10.0.0.1", "10.0.0.1"),
+        ("pod.example/10.0.0.1", "10.0.0.1"),
+        ("/::1", "::1"),
+        ("", ""),
+    ],
+)
+def test_the_host_is_its_address(host: str, address: str) -> None:
+    """Brokers print an address after a slash, with the host name before it if they resolved one."""
+    assert view_member(Described(client_host=host), consumer=True).client_host == address
+
+
+def test_roundrobin_of_old_clients_is_endangered() -> None:
+    """Only roundrobin with a member of subscription v0 may fail on a member without topics."""
+    old = replace(member("m-1"), subscription=Subscription(version=0, topics=("t",)))
+    assert endangers(group(member("m-2", "t"), old, protocol="roundrobin"))
+    assert not endangers(group(member("m-2", "t"), old, protocol="range"))
+    assert not endangers(group(member("m-2", "t"), member("m-3", readable=False), protocol="roundrobin"))
+
+
+def test_stable_groups_are_told_by_their_state() -> None:
+    """Only Stable shows subscriptions."""
+    assert group().stable
+    assert not group(state="PreparingRebalance").stable
+
+
+def test_topics_of_all_subscriptions() -> None:
+    """Each subscribed topic occurs once."""
+    assert topics_of([SUBSCRIPTION, Subscription(version=0, topics=("t", "u"))]) == {"t", "u"}
+    assert topics_of([]) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("one", "agent"),
+    [
+        (member("x", instance_id="other", client_id="samerack"), True),
+        (member("x", "t", instance_id="other", client_id="samerack"), False),
+        (member("x", client_id="samerack"), False),
+        (member("x", instance_id="other", client_id="orders"), False),
+    ],
+    ids=["another agent", "reads a topic", "not static", "another client"],
+)
+def test_agents_are_told_from_consumers(one: MemberView, agent: bool) -> None:  # noqa: FBT001 - a column of the table
+    """Two agents that do not know each other must not treat each other as consumers."""
+    assert is_agent(one, "samerack") is agent

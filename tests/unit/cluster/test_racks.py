@@ -1,0 +1,145 @@
+"""Where a member's rack is from, and which racks can never match."""
+
+from __future__ import annotations
+
+import pytest
+
+from samerack.cluster.racks import Hosts, MemberRack, client_id_of, member_rack, rack_warnings
+from samerack.common.settings import RackSettings
+from samerack.protocol.model import Subscription
+
+SETTINGS = RackSettings(
+    client_ids={"orders-a-*": "rack-a", "orders-*": "rack-b", "pod-[0-9]": "rack-c"},
+    networks={
+        "10.0.0.0/8": "rack-a",
+        "10.1.0.0/16": "rack-b",
+        "10.1.2.0/24": "rack-c",
+        "2001:db8::/32": "rack-a",
+        "2001:db8:1::/48": "rack-b",
+    },
+    fetch_with_rack=("*-kip392",),
+)
+WITHOUT = Subscription(version=3, topics=("t",))
+WITH = Subscription(version=3, topics=("t",), rack="rack-z")
+
+
+def found(
+    client_id: str = "client", host: str | None = None, subscription: Subscription | None = WITHOUT
+) -> MemberRack:
+    """The rack of one member with these settings."""
+    return member_rack(SETTINGS, subscription=subscription, client_id=client_id, client_host=host)
+
+
+def test_the_subscription_comes_first() -> None:
+    """A RackId wins over every setting, and means that the member fetches with it."""
+    answer = found("orders-a-1", "10.1.2.3", WITH)
+    assert answer == MemberRack(rack="rack-z", source="subscription", fetches_with_rack=True)
+
+
+def test_client_ids_come_before_networks() -> None:
+    """A pattern on the client id wins over the network of the host."""
+    assert found("orders-1", "10.1.2.3") == MemberRack(rack="rack-b", source="client-id", fetches_with_rack=False)
+
+
+def test_nothing_known_is_no_rack() -> None:
+    """A member that no source knows has no rack."""
+    nothing = MemberRack(rack=None, source="none", fetches_with_rack=False)
+    assert found("client", "192.168.0.1") == nothing
+    assert found("a-kip392") == nothing
+    assert found("client", None, None) == nothing
+
+
+@pytest.mark.parametrize(
+    ("client_id", "rack"),
+    [
+        ("orders-a-1", "rack-a"),
+        ("orders-b-1", "rack-b"),
+        ("orders-a", "rack-b"),
+        ("pod-7", "rack-c"),
+        ("pod-77", None),
+        ("Orders-a-1", None),
+    ],
+)
+def test_the_first_pattern_that_matches_counts(client_id: str, rack: str | None) -> None:
+    """Patterns are tried in the order of the settings, on the whole client id, with case."""
+    assert found(client_id).rack == rack
+
+
+@pytest.mark.parametrize(
+    ("host", "rack"),
+    [
+        ("10.9.9.9", "rack-a"),
+        ("10.1.9.9", "rack-b"),
+        ("10.1.2.9", "rack-c"),
+        ("11.0.0.1", None),
+        ("2001:db8:2::1", "rack-a"),
+        ("2001:db8:1::1", "rack-b"),
+        ("2001:0db8:0001:0000:0000:0000:0000:0001", "rack-b"),
+        ("2001:db9::1", None),
+        ("fe80::1%eth0", None),
+        ("pod.example", None),
+        ("", None),
+    ],
+)
+def test_the_longest_prefix_counts(host: str, rack: str | None) -> None:
+    """The narrowest network that holds the host decides, for IPv4 and IPv6; a host without address has no network."""
+    answer = found(host=host)
+    assert answer.rack == rack
+    assert answer.source == ("none" if rack is None else "network")
+
+
+def test_members_that_fetch_with_their_rack_can_be_named() -> None:
+    """A setting says which members without RackId fetch with their rack all the same."""
+    assert found("orders-kip392").fetches_with_rack
+    assert found("a-kip392", "10.0.0.1").fetches_with_rack
+    assert not found("orders-1").fetches_with_rack
+
+
+@pytest.mark.parametrize(
+    ("member_id", "client_id"),
+    [
+        ("consumer-1-6d9f1c1e-3c5a-4a1e-9b6d-0123456789ab", "consumer-1"),
+        ("kafka-python-3.0.12-6D9F1C1E-3C5A-4A1E-9B6D-0123456789AB", "kafka-python-3.0.12"),
+        ("own-name", "own-name"),
+        ("", ""),
+    ],
+)
+def test_the_client_id_stands_in_the_member_id(member_id: str, client_id: str) -> None:
+    """The suffix of the broker is removed; a member id of another form stays whole."""
+    assert client_id_of(member_id) == client_id
+
+
+def test_racks_that_meet_raise_no_warning() -> None:
+    """One common rack is enough, and there is no warning if one side has no racks."""
+    assert rack_warnings({"a", "x"}, {"a", "b"}) == ()
+    assert rack_warnings(set(), {"a"}) == ()
+    assert rack_warnings({"a"}, set()) == ()
+
+
+def test_racks_that_differ_in_case_raise_a_warning() -> None:
+    """Comparison is exact, so a rack that differs only in case is named with its twin, even beside racks that match."""
+    (warning,) = rack_warnings({"Rack-A", "b"}, {"rack-a", "b"})
+    assert "'Rack-A'" in warning
+    assert "'rack-a'" in warning
+
+
+def test_disjoint_racks_raise_a_warning() -> None:
+    """Members and brokers without a common rack give one warning, with some of the names."""
+    (warning,) = rack_warnings({"use1-az1", "use1-az2"}, {f"r{number}" for number in range(9)})
+    assert warning.startswith("no member rack (use1-az1, use1-az2) is a broker rack (r0, r1, r2, r3, r4, ...)")
+
+
+def test_an_agent_beside_a_member_comes_before_the_maps_and_kubernetes_after() -> None:
+    """An agent on the host knows its rack best; Kubernetes, which has to be asked, comes last."""
+    hosts = Hosts(agents={"10.1.2.3": "rack-s"}.get, kubernetes={"10.1.2.3": "rack-k", "192.0.2.1": "rack-k"}.get)
+
+    def told(client_id: str, host: str | None, subscription: Subscription = WITHOUT) -> tuple[str | None, str]:
+        answer = member_rack(SETTINGS, subscription=subscription, client_id=client_id, client_host=host, hosts=hosts)
+        return answer.rack, answer.source
+
+    assert told("orders-a-1", "10.1.2.3", WITH) == ("rack-z", "subscription")
+    assert told("orders-a-1", "10.1.2.3") == ("rack-s", "agent")
+    assert told("orders-a-1", "192.0.2.1") == ("rack-a", "client-id")
+    assert told("client", "10.9.9.9") == ("rack-a", "network")
+    assert told("client", "192.0.2.1") == ("rack-k", "kubernetes")
+    assert told("client", None) == (None, "none")

@@ -1,0 +1,104 @@
+"""What brokers support by their answers, what the agent does without it, and the oldest release that it leads on."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import pytest
+from kafka.protocol.broker_version_data import BROKER_API_VERSIONS, BrokerVersionData
+from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+
+from samerack.cluster.coordination import JOIN_VERSION, SYNC_VERSION
+from samerack.cluster.versions import FEATURES, FLOOR, TESTED, Feature, Ranges, versions_of
+from tests.docs import ROOT
+
+Release: TypeAlias = tuple[int, ...]
+
+
+def _answer(release: Release) -> tuple[str, Ranges]:
+    """What a broker of this release answered once, in the form of kafka-python."""
+    return ".".join(map(str, release)), BROKER_API_VERSIONS[release]
+
+
+def _number(release: str) -> Release:
+    return tuple(map(int, release.split(".")))
+
+
+@pytest.mark.parametrize("wanted", FEATURES, ids=lambda one: one.name)
+def test_a_release_named_is_the_first_that_has_the_feature(wanted: Feature) -> None:
+    """The releases are checked with the answers of real brokers since 0.11."""
+    having = [release for release, ranges in sorted(BROKER_API_VERSIONS.items()) if wanted.is_in(ranges)]
+    assert min(having) == _number(wanted.since)
+
+
+@pytest.mark.parametrize("release", [_number(release) for release in TESTED], ids=str)
+def test_releases_that_are_tested_lack_nothing(release: Release) -> None:
+    """A tested release has every feature."""
+    found = versions_of([_answer(release)])
+    assert (found.missing, found.unsupported_reason) == ((), "")
+
+
+def test_the_floor_is_the_first_release_with_all_that_is_required() -> None:
+    """On an older release no group is led, and the reason names the missing features and the release needed."""
+    assert versions_of([_answer(_number(FLOOR))]).unsupported_reason == ""
+    assert versions_of([_answer((2, 3))]).unsupported_reason == (
+        "the oldest broker is Kafka 2.3, without leaving by member id (LeaveGroup v3), instance ids of members "
+        "(DescribeGroups v4); leading needs Kafka 2.4"
+    )
+
+
+def test_the_oldest_broker_decides() -> None:
+    """While brokers are replaced one by one, a feature that one of them lacks is not used."""
+    found = versions_of([_answer((4, 3)), _answer((2, 8)), _answer((4, 3))])
+    assert found.releases == ("2.8", "4.3")
+    assert [one.name for one in found.missing] == [
+        "reasons for joining",
+        "a restarted leader still leads",
+        "groups that brokers assign",
+    ]
+    assert found.unsupported_reason == ""
+
+
+@pytest.mark.parametrize(
+    ("release", "join", "sync"), [((2, 4), 6, 4), ((2, 8), 7, 5), ((3, 1), 7, 5), ((3, 9), 9, 5), ((4, 3), 9, 5)]
+)
+def test_requests_are_sent_in_versions_that_older_brokers_know(release: Release, join: int, sync: int) -> None:
+    """The client uses the lower of its own and the broker's version, without fields that this version lacks."""
+    brokers = BrokerVersionData(api_versions=BROKER_API_VERSIONS[release])
+    joining = JoinGroupRequest(
+        group_id="orders",
+        session_timeout_ms=9000,
+        rebalance_timeout_ms=10000,
+        member_id="",
+        group_instance_id="samerack",
+        protocol_type="consumer",
+        protocols=[("range", b"")],
+        reason="samerack: follows the group",
+        max_version=JOIN_VERSION,
+    )
+    syncing = SyncGroupRequest(
+        group_id="orders",
+        generation_id=1,
+        member_id="m",
+        group_instance_id="samerack",
+        protocol_type="consumer",
+        protocol_name="range",
+        assignments=[("m", b"")],
+        max_version=SYNC_VERSION,
+    )
+    leaving = LeaveGroupRequest(
+        group_id="orders",
+        member_id="m",
+        members=[LeaveGroupRequest.MemberIdentity(member_id="m", group_instance_id="samerack", reason="stops")],
+    )
+    for request, version in ((joining, join), (syncing, sync), (leaving, None)):
+        request.API_VERSION = brokers.api_version(request)
+        assert version in (None, request.API_VERSION)
+        assert request.encode()
+
+
+def test_the_page_has_the_table() -> None:
+    """docs/operating.md lists each feature, its release and what is done without."""
+    page = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
+    for one in FEATURES:
+        assert f"| {one.name} | {one.api} v{one.version} | {one.since} | {one.without} |" in page

@@ -1,0 +1,104 @@
+"""What an active agent knows of outside agents, from the descriptions of their groups."""
+
+from __future__ import annotations
+
+from samerack.election.asking import DescribedAgent, DescribedAgents
+from samerack.election.model import Advertisement, Verdict, encode
+from samerack.election.registry import KEPT_SECONDS, Registry
+
+A, B = "samerack-waiting-00", "samerack-waiting-01"
+
+
+def said(rack: str, *addresses: str, told: tuple[tuple[str, str], ...] = ()) -> bytes:
+    """The advertisement of an outside agent."""
+    return encode(Advertisement(rack=rack, addresses=addresses, told=told))
+
+
+def group(*members: tuple[str, bytes, bytes], stable: bool = True) -> DescribedAgents:
+    """A description; members by id, metadata and assignment."""
+    return DescribedAgents(
+        stable=stable,
+        members=tuple(
+            DescribedAgent(id=member, instance_id=None, metadata=metadata, assignment=assignment)
+            for member, metadata, assignment in members
+        ),
+    )
+
+
+def registry() -> Registry:
+    """A registry of two groups."""
+    return Registry("samerack", (A, B))
+
+
+def test_racks_of_all_groups_are_known() -> None:
+    """Racks of the election's members are known too; an address in two racks is ignored."""
+    known = registry()
+    verdict = encode(Verdict(term=1, agents=1))
+    known.take("samerack", group(("m", said("rack-a", "10.0.0.1"), verdict)), asked_at=1)
+    known.take(A, group(("m", said("rack-b", "10.0.0.2", "10.0.0.9"), b"")), asked_at=1)
+    known.take(B, group(("m", said("rack-c", "10.0.0.3", "10.0.0.9", "127.0.0.1"), b"")), asked_at=1)
+    assert known.sum_up(1)
+    assert known.racks == {"10.0.0.1": "rack-a", "10.0.0.2": "rack-b", "10.0.0.3": "rack-c"}
+    assert known.waiting == 2
+    assert not known.sum_up(2)
+
+
+def test_what_was_handed_out_counts_while_a_group_rebalances() -> None:
+    """Brokers hide metadata then, so assignments count; without one, old data stay, and the group is incomplete."""
+    known = registry()
+    told = (("orders", "m1"),)
+    for name in (A, B):
+        known.take(name, group(), asked_at=1)
+    known.take(A, group(("m", b"", said("rack-a", "10.0.0.1", told=told)), stable=False), asked_at=5)
+    known.sum_up(5)
+    assert (known.racks, known.told) == ({"10.0.0.1": "rack-a"}, frozenset(told))
+    assert known.complete_since() == 1
+    known.take(B, group(), asked_at=6)
+    assert known.complete_since() == 5
+    known.take(A, group(("m", b"", b""), ("n", b"", b""), stable=False), asked_at=7)
+    known.sum_up(7)
+    assert (known.racks, known.told) == ({"10.0.0.1": "rack-a"}, frozenset(told))
+    assert known.complete_since() == 5
+
+
+def test_nothing_is_complete_before_every_group_was_seen() -> None:
+    """A group that this agent may not describe counts as seen, and empty."""
+    known = registry()
+    known.take(A, group(), asked_at=1)
+    assert known.complete_since() == float("-inf")
+    known.skip(B, asked_at=2)
+    assert known.complete_since() == 1
+
+
+def test_an_agent_that_moves_keeps_its_rack_meanwhile() -> None:
+    """A moving agent is in no group for a moment; after a longer time its address may have another rack."""
+    known = registry()
+    known.take(A, group(("m", said("rack-a", "10.0.0.1"), b"")), asked_at=1)
+    known.sum_up(1)
+    known.take(A, group(), asked_at=2)
+    known.sum_up(KEPT_SECONDS)
+    assert known.racks == {"10.0.0.1": "rack-a"}
+    known.take(B, group(("n", said("rack-b", "10.0.0.1"), b"")), asked_at=3)
+    known.sum_up(KEPT_SECONDS)
+    assert known.racks == {"10.0.0.1": "rack-b"}
+    known.take(B, group(), asked_at=4)
+    known.sum_up(2 * KEPT_SECONDS + 1)
+    assert known.racks == {}
+
+
+def test_what_clients_tell_outside_is_all_that_was_ever_said() -> None:
+    """If a member's metadata and assignment differ for a moment, both are excluded from counting."""
+    known = registry()
+    member = ("m", said("", told=(("orders", "m1"),)), said("", told=(("orders", "m2"),)))
+    known.take(A, group(member), asked_at=1)
+    known.take("samerack", group(("x", said("", told=(("orders", "m3"),)), b"")), asked_at=1)
+    known.sum_up(1)
+    assert known.told == {("orders", "m1"), ("orders", "m2")}
+
+
+def test_nonsense_is_no_agent_of_any_rack() -> None:
+    """Invalid metadata of outside members changes nothing."""
+    known = registry()
+    known.take(A, group(("m", b"\xff\x00", b"[]"), ("n", b'{"rack": 7}', b"")), asked_at=1)
+    known.sum_up(1)
+    assert (known.racks, known.told) == ({}, frozenset())

@@ -1,0 +1,271 @@
+"""From views and JoinGroup answers to plans: who owns what, what is withheld, and what happens when planning fails."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from samerack.assignors.consumer import optimal
+from samerack.assignors.consumer import range as range_assignor
+from samerack.assignors.model import NOBODY, AssignmentError
+from samerack.cluster.racks import MemberRack
+from samerack.common.settings import LeadingSettings, RackSettings
+from samerack.planning import planner
+from samerack.planning.planner import (
+    Mode,
+    PlanMember,
+    make_plan,
+    members_of_join,
+    members_of_view,
+    mode_of,
+    problem_of,
+)
+from samerack.protocol.consumer import decode_assignment
+from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions, from_pairs, to_pairs
+from tests.unit.agent.values import cluster, group, member
+
+EAGER = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=True)
+COOPERATIVE = Mode(cooperative=True, keep_copartitioned=False, rack_aware_fetch=True)
+RACKS = RackSettings(client_ids={"pod-c-*": "c"}, networks={"10.2.0.0/16": "b"})
+NOWHERE = MemberRack(rack=None, source="none", fetches_with_rack=False)
+LOCAL = cluster(t=[(1,), (2,), (3,)])
+
+
+def owner(
+    name: str, *pairs: tuple[str, int], rack: str | None = None, version: int = 3, topics: tuple[str, ...] = ("t",)
+) -> PlanMember:
+    """A member that owns these partitions."""
+    return PlanMember(
+        id=name,
+        instance_id=None,
+        subscription=Subscription(version=version, topics=topics, rack=rack),
+        rack=MemberRack(rack=rack, source="subscription", fetches_with_rack=True) if rack else NOWHERE,
+        owned=from_pairs(pairs),
+    )
+
+
+def given(plan: planner.Plan, members: Sequence[PlanMember]) -> dict[str, list[tuple[str, int]]]:
+    """The partitions of each member, decoded from the encoded plan."""
+    return {
+        name: to_pairs(decode_assignment(content).partitions) for name, content in planner.encode(plan, members).items()
+    }
+
+
+def test_a_view_gives_what_was_assigned() -> None:
+    """Members of a stable group own what the group's leader assigned; unreadable ones are left out."""
+    seen = group(
+        member("m-1", "t", rack="a", assigned=from_pairs([("t", 0)])),
+        member("m-2", "t", client_id="pod-c-1"),
+        member("m-3", "t", readable=False),
+    )
+    first, second = members_of_view(seen, RACKS)
+    assert (first.rack.rack, to_pairs(first.owned)) == ("a", [("t", 0)])
+    assert (second.rack.rack, second.rack.source, second.owned) == ("c", "client-id", NO_PARTITIONS)
+
+
+def test_eager_members_own_what_is_remembered() -> None:
+    """Eager members join with nothing: they own what they had, found by member id or by instance id."""
+    remembered = {"m-1": from_pairs([("t", 0)]), "pod-2": from_pairs([("t", 1)]), "m-gone": from_pairs([("t", 2)])}
+    subscription = Subscription(version=1, topics=("t",), owned=from_pairs([("t", 9)]))
+    joined = [("m-1", None, subscription), ("m-2-anew", "pod-2", subscription), ("m-3", None, subscription)]
+    members = members_of_join(joined, group=None, remembered=remembered, cooperative=False, racks=RACKS)
+    assert [to_pairs(each.owned) for each in members] == [[("t", 0)], [("t", 1)], []]
+    assert [each.generation for each in members] == [-1, -1, -1]
+
+
+def test_cooperative_members_own_what_they_claim() -> None:
+    """Cooperative members own what they claim, with their generation; remembered partitions do not count."""
+    subscription = Subscription(version=2, topics=("t",), owned=from_pairs([("t", 5)]), generation=7)
+    (only,) = members_of_join(
+        [("m-1", None, subscription)],
+        group=None,
+        remembered={"m-1": from_pairs([("t", 0)])},
+        cooperative=True,
+        racks=RACKS,
+    )
+    assert (to_pairs(only.owned), only.generation) == ([("t", 5)], 7)
+
+
+def test_joining_members_get_their_host_from_the_last_look() -> None:
+    """JoinGroup has no client id or host: a described member has both, a new one the client id in its member id."""
+    seen = group(member("m-1", client_host="10.2.0.1"), state="PreparingRebalance")
+    subscription = Subscription(version=0, topics=("t",))
+    uuid = "6d9f1c1e-3c5a-4a1e-9b6d-0123456789ab"
+    joined = [("m-1", None, subscription), (f"pod-c-7-{uuid}", None, subscription)]
+    known, new = members_of_join(joined, group=seen, remembered={}, cooperative=False, racks=RACKS)
+    assert (known.rack.rack, known.rack.source) == ("b", "network")
+    assert (new.rack.rack, new.rack.source) == ("c", "client-id")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "keep", "mode"),
+    [
+        ("range", "auto", (False, True)),
+        ("range", "never", (False, False)),
+        ("roundrobin", "auto", (False, False)),
+        ("roundrobin", "always", (False, True)),
+        ("cooperative-sticky", "auto", (True, False)),
+    ],
+)
+def test_the_protocol_says_how_to_plan(protocol: str, keep: str, mode: tuple[bool, bool]) -> None:
+    """The protocol decides whether members rebalance incrementally and expect co-partitioned topics together."""
+    leading = LeadingSettings.model_validate({"keep_copartitioned": keep, "max_skew": 2, "deadline_seconds": 3})
+    found = mode_of(protocol, leading, rack_aware_fetch=True)
+    assert (found.cooperative, found.keep_copartitioned) == mode
+    assert (found.max_skew, found.deadline_seconds) == (0 if mode[1] else 2, 3.0)
+
+
+def test_the_plan_follows_racks() -> None:
+    """Each partition goes to the member in its rack, and the costs before and after show it."""
+    members = [owner("m-1", ("t", 1), rack="a"), owner("m-2", ("t", 2), rack="b"), owner("m-3", ("t", 0), rack="c")]
+    plan = make_plan(problem_of(members, LOCAL, EAGER), EAGER)
+    assert given(plan, members) == {"m-1": [("t", 0)], "m-2": [("t", 1)], "m-3": [("t", 2)]}
+    assert (plan.before.cross_rack, plan.after.cross_rack, plan.after.moved) == (3, 0, 3)
+    assert (plan.assignor, plan.failure, plan.withheld) == ("optimal", None, 0)
+
+
+@pytest.mark.parametrize(("aware", "fetches", "cross_rack"), [(True, True, 0), (True, False, 1), (False, True, 1)])
+def test_followers_count_only_where_both_sides_fetch_with_racks(
+    aware: bool,  # noqa: FBT001 - a column of the table
+    fetches: bool,  # noqa: FBT001 - a column of the table
+    cross_rack: int,
+) -> None:
+    """A follower in the member's rack counts if brokers select by rack and the member's fetches carry one."""
+    rack = MemberRack(rack="b", source="network", fetches_with_rack=fetches)
+    reader = PlanMember(
+        id="m", instance_id=None, subscription=Subscription(topics=("t",)), rack=rack, owned=NO_PARTITIONS
+    )
+    mode = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=aware)
+    plan = make_plan(problem_of([reader], cluster(t=[(1, 2)]), mode), mode)
+    assert plan.after.cross_rack == cross_rack
+
+
+def test_cooperative_moves_are_withheld_for_one_round() -> None:
+    """A moving partition goes to no member while its owner holds it, and to the new owner once it is revoked."""
+    before = [owner("m-1", ("t", 1), rack="a"), owner("m-2", ("t", 0), ("t", 2), rack="b")]
+    first = make_plan(problem_of(before, LOCAL, COOPERATIVE), COOPERATIVE)
+    assert first.withheld == 2
+    kept = given(first, before)
+    assert kept == {"m-1": [], "m-2": [("t", 2)]}
+    after = [owner(name, *pairs, rack=rack) for (name, pairs), rack in zip(kept.items(), "ab", strict=True)]
+    second = make_plan(problem_of(after, LOCAL, COOPERATIVE), COOPERATIVE)
+    assert second.withheld == 0
+    assert given(second, after)["m-1"] == [("t", 0)]
+    assert sorted(given(second, after)["m-2"]) == [("t", 1), ("t", 2)]
+
+
+def test_range_stands_in_when_the_optimal_assignor_raises(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If planning fails, the group gets range's plan, and the plan names the failure."""
+
+    def broken(*_: object) -> None:
+        raise IndexError("out of luck")
+
+    monkeypatch.setattr(optimal, "assign", broken)
+    problem = problem_of([owner("m-1"), owner("m-2")], LOCAL, EAGER)
+    plan = make_plan(problem, EAGER)
+    assert (plan.assignor, plan.failure) == ("range", "IndexError: out of luck")
+    assert np.array_equal(plan.final, range_assignor.assign(problem))
+
+
+def test_range_stands_in_when_the_plan_fails_the_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan that leaves a partition out is never sent."""
+    monkeypatch.setattr(optimal, "assign", lambda problem, _: np.full(len(problem.topic_of), NOBODY, np.int32))
+    plan = make_plan(problem_of([owner("m-1")], LOCAL, EAGER), EAGER)
+    assert plan.assignor == "range"
+    assert plan.failure is not None
+    assert plan.failure.startswith("AssignmentError: partition t-0 is assigned to nobody")
+
+
+def test_nothing_is_sent_when_range_fails_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If no plan passes the check, the error is raised."""
+    for assignor in (optimal, range_assignor):
+        monkeypatch.setattr(assignor, "assign", lambda problem, *_: np.full(len(problem.topic_of), 7, np.int32))
+    with pytest.raises(AssignmentError, match="member that does not exist"):
+        make_plan(problem_of([owner("m-1")], LOCAL, EAGER), EAGER)
+
+
+def test_range_can_be_preferred() -> None:
+    """A plan that range makes by choice is no failure."""
+    plan = make_plan(problem_of([owner("m-1")], LOCAL, EAGER), EAGER, prefer="range")
+    assert (plan.assignor, plan.failure) == ("range", None)
+
+
+def test_a_group_without_members_has_an_empty_plan() -> None:
+    """The plan of an agent that is alone in a group is empty."""
+    plan = make_plan(problem_of([], LOCAL, EAGER), EAGER)
+    assert planner.encode(plan, []) == {}
+    assert planner.sent_partitions(plan) == {}
+
+
+def test_topics_of_which_nothing_is_known_are_left_out() -> None:
+    """A topic that does not exist, or has no partitions any more, is left out of the plan."""
+    members = [owner("m-1", ("v", 0), topics=("t", "u", "v"))]
+    plan = make_plan(problem_of(members, cluster(t=[(1,)], v=[]), EAGER), EAGER)
+    assert given(plan, members) == {"m-1": [("t", 0)]}
+
+
+@pytest.mark.parametrize(("versions", "written"), [((3, 3), 3), ((3, 0), 0), ((1, 2), 1), ((9, 7), 3)])
+def test_the_oldest_member_sets_the_version(versions: tuple[int, int], written: int) -> None:
+    """All get their assignment in a version that each of them can read, and that this program can write."""
+    members = [owner(f"m-{index}", version=version) for index, version in enumerate(versions)]
+    plan = make_plan(problem_of(members, LOCAL, EAGER), EAGER)
+    assert {decode_assignment(content).version for content in planner.encode(plan, members).values()} == {written}
+
+
+def test_static_members_are_remembered_by_both_ids() -> None:
+    """What was sent is kept under the member id and the instance id: a restarted static member has a new member id."""
+    static = PlanMember(
+        id="m-1", instance_id="pod-1", subscription=Subscription(topics=("t",)), rack=NOWHERE, owned=NO_PARTITIONS
+    )
+    sent = planner.sent_partitions(make_plan(problem_of([static], LOCAL, EAGER), EAGER))
+    assert sent["m-1"] == sent["pod-1"] == from_pairs([("t", 0), ("t", 1), ("t", 2)])
+
+
+def owned_by(*pairs: tuple[str, int], topics: tuple[str, ...] = ("t",)) -> bool:
+    """Whether a group whose only member owns these has to be rebalanced, if t-0, t-1, t-2 and u-0 exist."""
+    there = cluster(t=[(1,), (2,), (3,)], u=[(1,)])
+    members = [owner("m-1", *pairs, topics=topics)]
+    return planner.partitions_changed(problem_of(members, there, EAGER), members, there)
+
+
+ALL = (("t", 0), ("t", 1), ("t", 2))
+
+
+def test_an_assignment_that_covers_everything_is_unchanged() -> None:
+    """Each partition with one owner is no change; a topic that the cluster does not show does not count."""
+    assert not owned_by(*ALL)
+    assert not owned_by(*ALL, ("elsewhere", 0))
+    assert not owned_by(topics=())
+
+
+def test_a_new_partition_and_a_new_topic_are_changes() -> None:
+    """A partition that has a subscriber but no owner is a change."""
+    assert owned_by(*ALL[:2])
+    assert owned_by(*ALL, topics=("t", "u"))
+
+
+def test_a_partition_that_is_gone_is_a_change() -> None:
+    """An owned partition that does not exist any more is a change."""
+    assert owned_by(*ALL, ("t", 3))
+
+
+def test_an_unsubscribed_topic_is_a_change() -> None:
+    """A partition whose owner does not subscribe to its topic any more is a change."""
+    assert owned_by(*ALL, ("u", 0))
+
+
+def test_rival_owners_are_a_change() -> None:
+    """A partition that two members claim is a change."""
+    members = [owner("m-1", *ALL), owner("m-2", ("t", 0))]
+    assert planner.partitions_changed(problem_of(members, LOCAL, EAGER), members, LOCAL)
+
+
+def test_runs_of_one_topic_are_joined() -> None:
+    """A topic that occurs twice in what a member owns counts with all its partitions."""
+    split = TopicPartitions(topics=("t", "t"), numbers=(np.array([0], np.int32), np.array([1, 2], np.int32)))
+    members = [
+        PlanMember(id="m", instance_id=None, subscription=Subscription(topics=("t",)), rack=NOWHERE, owned=split)
+    ]
+    assert np.array_equal(problem_of(members, LOCAL, EAGER).owner, [0, 0, 0])

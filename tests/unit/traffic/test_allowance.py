@@ -1,0 +1,234 @@
+"""What a client reports is bounded by the logs as brokers show them, whatever it reports and how often."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samerack.cluster.wire import Wire
+from samerack.traffic import exact as exact_module
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.broker_poller import Poll
+from samerack.traffic.collect import Partition
+from samerack.traffic.curve import Curve, LogLook, begin, extend
+from samerack.traffic.cycle import Cycle
+from samerack.traffic.exact import MOST_CLIENTS, REFUSED_SECONDS, ExactReads
+from samerack.traffic.model import Family
+from samerack.traffic.statistics import Counters, StatisticsError
+from samerack.traffic.weights import WeightBook
+from tests.unit.agent.values import look, partition
+from tests.unit.traffic.test_cycle import SETTINGS, Seeing
+from tests.unit.traffic.test_exact import collected, counters, group, member
+
+MB: Final = 1_000_000
+T0: Final = ("t", 0)
+
+
+def log(size_bytes: int, records: int, *, start: int = 0, before: Curve | None = None) -> Curve:
+    """A log of this size that ends at this offset."""
+    look = LogLook(start=start, end=records, size_bytes=size_bytes, leader=1)
+    return begin(look) if before is None else extend(before, look)
+
+
+def said(wire_bytes: int, records: int = 0, *, client: str = "c#1", age: float = 5) -> Counters:
+    """The counters of a client that reads t-0 from broker 1."""
+    return Counters(
+        client=client,
+        client_id="c",
+        age_seconds=age,
+        received={1: wire_bytes},
+        served_by={T0: 1},
+        messages={T0: records},
+    )
+
+
+class Watched:
+    """An agent that sees one member that owns t-0, and the log of t-0; the member's client starts with the agent."""
+
+    def __init__(self, curve: Curve, *, known: bool = True) -> None:
+        self.exact = ExactReads(began_at=100.0)
+        self.now = 100.0
+        self.look(curve, known=known)
+
+    def look(self, curve: Curve, *, seconds: float = 5.0, rewound: bool = False, known: bool = True) -> float:
+        """Poll once and return the bytes counted for the member."""
+        self.now += seconds
+        seen = group(member("m1", "c", 0))
+        if not known:
+            seen = replace(seen, state="PreparingRebalance", owned_known=False)
+        back: dict[str, frozenset[Partition]] = {"g": frozenset({T0})} if rewound else {}
+        self.exact.see({"g": seen}, {"t": 1}, {}, curves={T0: curve}, rewound=back, now=self.now)
+        return sum(collected(self.exact).values())
+
+    def post(self, counters: Counters) -> None:
+        """Post counters between two polls."""
+        self.exact.post("g", counters, now=self.now + 1.0)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the member is known exactly."""
+        return bool(self.exact.members(now=self.now))
+
+
+def test_what_the_logs_can_explain_counts() -> None:
+    """A client's reads count if they fit the log at its start and what is written since."""
+    curve = log(50 * MB, 50_000)
+    watched = Watched(curve)
+    watched.post(said(51 * MB, 50_000))
+    assert watched.look(curve) == 51 * MB
+    for turn in range(1, 20):
+        curve = log(50 * MB + turn * 10 * MB, 50_000 + turn * 10_000, before=curve)
+        watched.post(said(51 * MB + turn * 11 * MB, 50_000 + turn * 10_000))
+        assert watched.look(curve) == pytest.approx(11 * MB)
+    assert watched.exact.refused() == []
+
+
+@pytest.mark.parametrize("lie", [said(2**62, 10), said(500 * MB, 10), said(MB, 10**12)], ids=["EB", "MB", "records"])
+def test_what_no_log_can_explain_is_never_counted(lie: Counters) -> None:
+    """The member is estimated again, with a reason in the report and in the answer to its next post."""
+    curve = log(50 * MB, 50_000)
+    watched = Watched(curve)
+    watched.post(lie)
+    assert [watched.look(curve), watched.look(curve)] == [0.0, 0.0]
+    assert not watched.is_exact
+    (gap,) = watched.exact.refused()
+    assert (gap.what, gap.where, gap.refused) == (Family.STATISTICS, "g", False)
+    assert "member m1: its client says that it read" in gap.reason
+    with pytest.raises(StatisticsError, match="estimated for a while"):
+        watched.post(said(60 * MB))
+    assert watched.look(curve, seconds=REFUSED_SECONDS) == 0.0
+    assert watched.exact.refused() == []
+    watched.post(said(60 * MB, age=1000))
+    watched.post(said(61 * MB, age=1001))
+    assert watched.look(curve) == MB
+
+
+def test_what_was_written_during_the_look_is_no_lie() -> None:
+    """A post that is ahead of the poll is counted at the next one."""
+    watched = Watched(log(0, 0))
+    watched.post(said(90 * MB, 90_000))
+    assert watched.look(log(0, 0)) == 0.0
+    assert watched.look(log(90 * MB, 90_000)) == 90 * MB
+    assert watched.is_exact
+
+
+def test_nothing_is_judged_while_nobody_knows_what_a_member_owns() -> None:
+    """Posts during a rebalance count after it."""
+    curve = log(50 * MB, 50_000)
+    watched = Watched(curve, known=False)
+    for turn in range(1, 4):
+        watched.post(said(turn * 10 * MB, turn))
+        assert watched.look(curve, known=False) == 0.0
+    assert watched.look(curve) == 30 * MB
+
+
+def test_a_rewind_allows_what_was_read_once_more() -> None:
+    """A rewind of the group's commits allows another read; without it a log counts at most twice."""
+    curve = log(50 * MB, 50_000)
+    for rewound, passes in ((True, 10), (False, 2)):
+        watched = Watched(curve)
+        counted = 0.0
+        for turn in range(1, 11):
+            if watched.exact.refused():
+                break
+            watched.post(said(turn * 50 * MB, turn * 50_000))
+            counted += watched.look(curve, rewound=rewound)
+        assert counted == passes * 50 * MB
+
+
+def test_a_log_in_tiers_counts_by_its_records() -> None:
+    """Tiered logs are bounded by records, since brokers give the size of local segments only."""
+    curve = log(10 * MB, 1_000_000, start=0)
+    curve = log(11 * MB, 1_001_000, before=curve)
+    watched = Watched(curve)
+    watched.post(said(900 * MB, 900_000))
+    assert watched.look(curve) == 900 * MB
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 200 * MB),
+            st.integers(0, 200_000),
+            st.sampled_from(["c#1", "c#2", "c#3"]),
+            st.integers(0, 20_000),
+        ),
+        max_size=12,
+    )
+)
+def test_no_posts_count_beyond_the_logs(posts: list[tuple[int, int, str, int]]) -> None:
+    """Posts under any names and in any order never exceed twice the log, twice what is written, and envelopes."""
+    size = 20 * MB
+    curve = log(size, size // 1000)
+    watched = Watched(curve)
+    counted = 0.0
+    for wire_bytes, records, client, written in posts:
+        try:
+            watched.post(said(wire_bytes, records, client=client))
+        except StatisticsError:
+            assert watched.exact.refused()
+        size += written * 1000
+        curve = log(size, size // 1000, before=curve)
+        counted += watched.look(curve)
+    counted += watched.look(curve)
+    envelopes = 0.1 * MB * 5.0 * (len(posts) + 2)
+    assert counted <= 2.1 * size + (4 << 20) + envelopes
+
+
+def test_one_member_has_few_clients() -> None:
+    """A member has a bounded number of clients, because each new name is stored."""
+    watched = Watched(log(MB, 1000))
+    for number in range(MOST_CLIENTS):
+        watched.post(said(1, client=f"c#{number}"))
+    with pytest.raises(StatisticsError, match=f"{MOST_CLIENTS} clients tell of member 'm1' already"):
+        watched.post(said(1, client="c#more"))
+    watched.post(said(2, client="c#0"))
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of stored partitions is bounded over all clients."""
+    monkeypatch.setattr(exact_module, "MOST_PARTITIONS", 3)
+    exact = ExactReads(began_at=100.0)
+    exact.see({"g": group(member("m1", "c", 0), member("m2", "d", 1))}, {"t": 4}, {})
+    many = {("t", number): 1 for number in range(3)}
+    exact.post("g", Counters(client="a", client_id="c", age_seconds=1, received={}, served_by={}, messages=many), now=1)
+    with pytest.raises(StatisticsError, match="beyond 3 partitions"):
+        exact.post("g", counters(1, client="b", client_id="d", number=1), now=1.0)
+
+
+class Logs(Seeing):
+    """The same group, with the logs of its partitions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.state.cluster = look(t=[partition(1), partition(2)])
+
+    def look(self, *, now: float, rack_aware: bool) -> Poll:
+        """Poll the group and add ten records of 1000 bytes to each partition."""
+        seen = super().look(now=now, rack_aware=rack_aware)
+        for key in (T0, ("t", 1)):
+            before = self.state.curves.get(key)
+            self.state.curves[key] = log(self.committed * 1000, self.committed, before=before)
+        return seen
+
+
+@pytest.mark.parametrize("lie", [0, 10**15])
+def test_a_lie_changes_neither_page_nor_plans(lie: int) -> None:
+    """Posts with false bytes, which once made a month's bytes and a group's share, change neither page nor plans."""
+    board, weights, exact = TrafficBoard(), WeightBook(), ExactReads(began_at=0.0)
+    cycle = Cycle(SETTINGS, wire=Wire({}), board=board, exact=exact, weights=weights)
+    cycle._poller = Logs()
+    for number in range(1, 12):
+        cycle.turn(now=5.0 * number, wall=5.0 * number, rack_aware=False)
+        if lie and number > 1 and not exact.refused():
+            exact.post("g", said(lie * number, 10 * number, age=1), now=5.0 * number + 1)
+    assert bool(exact.refused()) is bool(lie)
+    assert bool(board.latest().gaps) is bool(lie)
+    assert sum(volume.wire_bytes for volume in board.totals().values()) < MB
+    known = weights.rates("g")
+    assert known is not None
+    assert known[T0] == pytest.approx(known["t", 1])

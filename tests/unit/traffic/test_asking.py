@@ -1,0 +1,75 @@
+"""How much is asked and kept at a time: one request per broker, one key per partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from types import SimpleNamespace
+
+from kafka.protocol.metadata import ApiVersionsRequest
+
+from samerack.cluster.wire import Answer, Question, Wire
+from samerack.traffic.collect import Keys
+from samerack.traffic.describe import listed
+
+
+class Recorded(Wire):
+    """Answers each request with its subject, and stores which brokers were asked together."""
+
+    def __init__(self) -> None:
+        super().__init__({})
+        self.asked: list[list[int]] = []
+
+    def ask(self, questions: Sequence[Question], timeout: float = 10.0) -> list[Answer]:  # noqa: ARG002 - as in the original
+        """Answer without a broker."""
+        self.asked.append([question.broker for question in questions])
+        return [Answer(question=question, response=question.about) for question in questions]
+
+
+def test_many_questions_go_out_in_turns() -> None:
+    """Each broker has one request at a time, all brokers in parallel, and every request is answered once."""
+    wire = Recorded()
+    questions = [
+        Question(broker=broker, request=ApiVersionsRequest(), about=number)
+        for number, broker in enumerate((1, 1, 2, 1, 3, 2))
+    ]
+    assert sorted(answer.response for answer in wire.turns(questions)) == list(range(6))
+    assert wire.asked == [[1, 2, 3], [1, 2], [1]]
+    assert list(wire.turns([])) == []
+
+
+def test_agents_own_groups_are_not_listed() -> None:
+    """The agents' own groups are left out even if a pattern matches, because they read nothing."""
+
+    class Listing(Recorded):
+        def ask(self, questions: Sequence[Question], timeout: float = 10.0) -> list[Answer]:  # noqa: ARG002 - see above
+            group = partial(SimpleNamespace, group_state="Stable", group_type="Classic")
+            groups = [
+                group(group_id=name, protocol_type=kind)
+                for name, kind in (
+                    ("orders", "consumer"),
+                    ("samerack", "samerack"),
+                    ("samerack-waiting-07", "samerack"),
+                )
+            ]
+            response = SimpleNamespace(error_code=0, groups=groups)
+            return [Answer(question=question, response=response) for question in questions]
+
+    found, gaps = listed(Listing(), [1], ["*"])
+    assert (set(found), gaps) == ({"orders"}, [])
+
+
+def test_a_partition_has_one_key() -> None:
+    """The same object is returned each time; partitions that are gone are forgotten once they are the majority."""
+    keys = Keys()
+    topic = "".join(["t", "opic"])  # not the same text as below
+    first = keys(topic, 1)
+    assert keys("topic", 1) is first
+    keys.keep([first])
+    assert keys("topic", 1) is first
+    for number in range(10):
+        keys("gone", number)
+    kept = keys("topic", 2)
+    keys.keep([first, kept])
+    assert keys("topic", 1) is first
+    assert keys("topic", 2) is kept

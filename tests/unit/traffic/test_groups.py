@@ -1,0 +1,270 @@
+"""Groups of every kind become one type, tested with the real messages of each kind."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from kio.schema.consumer_group_describe.v0 import response as consumer
+from kio.schema.errors import ErrorCode
+from kio.schema.streams_group_describe.v0 import response as streams
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i16, i32
+
+from samerack.common.settings import RackSettings
+from samerack.protocol.consumer import encode_assignment, encode_subscription
+from samerack.protocol.model import Assignment, Subscription, from_pairs, to_pairs
+from samerack.protocol.streams_assignment import encode_assignment_info
+from samerack.protocol.streams_model import LATEST_OFFSET, AssignmentInfo, StreamsTask, SubscriptionInfo
+from samerack.protocol.streams_subscription import encode_subscription_info
+from samerack.traffic import groups
+from samerack.traffic.groups import ListedGroup
+from samerack.traffic.streams_client import StreamsClient
+from tests.unit.agent.values import Described, look, partition
+
+RACKS = RackSettings(client_ids={"*-b": "b"}, fetch_with_rack=("*-b",))
+
+
+def classic(*members: Described, protocol: str = "range", state: str = "Stable", kind: str = "consumer") -> Any:
+    """A DescribeGroups answer."""
+    return SimpleNamespace(
+        group_id="g", group_state=state, protocol_type=kind, protocol_data=protocol, members=list(members)
+    )
+
+
+def described(name: str, *pairs: tuple[str, int], rack: str | None = None, **fields: Any) -> Described:
+    """A member of a classic group."""
+    return Described(
+        member_id=name,
+        member_metadata=encode_subscription(Subscription(topics=("t",), rack=rack)),
+        member_assignment=encode_assignment(Assignment(partitions=from_pairs(pairs))),
+        **fields,
+    )
+
+
+def test_classic_groups_carry_the_consumer_protocol() -> None:
+    """Racks are from the subscription or the settings, owners from the assignment; the agent is left out."""
+    agent = Described(
+        member_id="agent", group_instance_id="samerack", member_metadata=encode_subscription(Subscription(topics=()))
+    )
+    group = groups.classic(
+        classic(described("m1", ("t", 0), rack="a"), described("m2", ("t", 1), client_id="x-b"), agent),
+        racks=RACKS,
+        agent="samerack",
+    )
+    assert [(one.id, one.rack.rack, one.rack.source) for one in group.members] == [
+        ("m1", "a", "subscription"),
+        ("m2", "b", "client-id"),
+    ]
+    assert {where: owner.id for where, owner in group.owners().items()} == {("t", 0): "m1", ("t", 1): "m2"}
+    assert (group.kind, group.owned_known) == ("classic", True)
+
+
+def test_rebalancing_groups_do_not_show_owners() -> None:
+    """Owned partitions are unknown until every member has an assignment."""
+    group = groups.classic(classic(Described(), state="PreparingRebalance"), racks=RACKS, agent="samerack")
+    assert not group.owned_known
+
+
+def test_streams_on_the_classic_protocol_is_recognised() -> None:
+    """Kafka Streams has the assignor `stream`, and its clients are Java's."""
+    group = groups.classic(classic(described("m", ("t", 0)), protocol="stream"), racks=RACKS, agent="samerack")
+    assert group.kind == "streams-classic"
+    assert group.members[0].sessions
+
+
+def test_other_protocol_types_are_shown_and_not_read() -> None:
+    """Connect's workers have no assignment of partitions, so the group is shown with a note only."""
+    group = groups.classic(classic(Described(), kind="connect"), racks=RACKS, agent="samerack")
+    assert group.kind == "other"
+    assert "connect" in group.note
+
+
+def test_unreadable_members_are_noted() -> None:
+    """A member whose bytes cannot be decoded stays in the group, with a note."""
+    group = groups.classic(classic(Described(member_metadata=b"\x00")), racks=RACKS, agent="samerack")
+    assert len(group.members) == 1
+    assert "subscription" in group.note
+
+
+def test_groups_of_the_new_protocol_are_described_by_brokers() -> None:
+    """KIP-848: rack, topics and the current assignment are fields of the description."""
+    owned = consumer.TopicPartitions(topic_id=uuid.uuid4(), topic_name=TopicName("t"), partitions=(i32(0), i32(2)))
+    raw = consumer.DescribedGroup(
+        error_code=ErrorCode.none,
+        group_id=GroupId("g"),
+        group_state="Stable",
+        group_epoch=i32(1),
+        assignment_epoch=i32(1),
+        assignor_name="uniform",
+        members=(
+            consumer.Member(
+                member_id="m",
+                rack_id="a",
+                member_epoch=i32(1),
+                client_id="c",
+                client_host="/10.0.0.9",
+                subscribed_topic_names=(TopicName("t"),),
+                assignment=consumer.Assignment(topic_partitions=(owned,)),
+                target_assignment=consumer.Assignment(topic_partitions=()),
+            ),
+        ),
+    )
+    group = groups.managed(raw, racks=RACKS)
+    (member,) = group.members
+    assert (group.kind, group.assignor, member.rack.rack, member.client_host) == (
+        "consumer",
+        "uniform",
+        "a",
+        "10.0.0.9",
+    )
+    assert member.rack.fetches_with_rack
+    assert to_pairs(member.owned) == [("t", 0), ("t", 2)]
+
+
+def streams_group() -> streams.DescribedGroup:
+    """An application with one subtopology over two topics, of which one has fewer partitions."""
+    nothing = streams.Assignment(active_tasks=(), standby_tasks=(), warmup_tasks=())
+    tasks = streams.TaskIds(subtopology_id="0", partitions=(i32(0), i32(1)))
+    member = streams.Member(
+        member_id="m",
+        member_epoch=i32(1),
+        rack_id=None,
+        client_id="app-b",
+        client_host="/10.0.0.9",
+        topology_epoch=i32(0),
+        process_id="p",
+        client_tags=(),
+        task_offsets=(),
+        task_end_offsets=(),
+        assignment=streams.Assignment(active_tasks=(tasks,), standby_tasks=(), warmup_tasks=()),
+        target_assignment=nothing,
+        is_classic=False,
+    )
+    internal = streams.TopicInfo(
+        name=TopicName("inner"), partitions=i32(1), replication_factor=i16(1), topic_configs=()
+    )
+    return streams.DescribedGroup(
+        error_code=ErrorCode.none,
+        group_id=GroupId("app"),
+        group_state="Stable",
+        group_epoch=i32(1),
+        assignment_epoch=i32(1),
+        topology=streams.Topology(
+            epoch=i32(0),
+            subtopologies=(
+                streams.Subtopology(
+                    subtopology_id="0",
+                    source_topics=(TopicName("t"),),
+                    state_changelog_topics=(),
+                    repartition_source_topics=(internal,),
+                ),
+            ),
+        ),
+        members=(member,),
+    )
+
+
+def test_streams_tasks_are_partitions_of_their_sources() -> None:
+    """KIP-1071: an active task reads its partition of each source topic that has that many partitions."""
+    raw = streams_group()
+    assert groups.topics_of_streams(raw) == {"t", "inner"}
+    group = groups.streams(raw, racks=RACKS, cluster=look(t=[partition(1), partition(2)], inner=[partition(1)]))
+    assert to_pairs(group.members[0].owned) == [("inner", 0), ("t", 0), ("t", 1)]
+    assert (group.kind, group.members[0].rack.rack, group.members[0].rack.source) == ("streams", "b", "client-id")
+
+
+def test_groups_that_cannot_be_described_are_shown_by_name() -> None:
+    """A group that cannot be described, such as a share group, is shown by name with a note."""
+    group = groups.only_listed(ListedGroup(group="s", coordinator=1, protocol_type="share", state="", type="share"))
+    assert (group.kind, group.owned_known, group.members) == ("other", False, ())
+    assert "share" in group.note
+
+
+def streams_member(
+    name: str, info: SubscriptionInfo | None, *pairs: tuple[str, int], rack: str | None = None
+) -> Described:
+    """A member of Kafka Streams on the classic protocol."""
+    user_data = encode_subscription_info(info) if info is not None else b"?"
+    return Described(
+        member_id=name,
+        member_metadata=encode_subscription(Subscription(topics=("t",), rack=rack, user_data=user_data)),
+        member_assignment=encode_assignment(Assignment(partitions=from_pairs(pairs))),
+    )
+
+
+def test_streams_on_the_classic_protocol_tells_of_its_client() -> None:
+    """Process, endpoint, tags and tasks are from the info; the rack is from the subscription, else from a tag."""
+    process = uuid.uuid4()
+    task = StreamsTask(subtopology=0, partition=1)
+    kept = StreamsTask(subtopology=1, partition=0)
+    tagged = SubscriptionInfo(
+        process_id=process,
+        user_endpoint="host:1",
+        task_offset_sums=((task, LATEST_OFFSET), (kept, 17)),
+        client_tags=(("zone", "c"), ("team", "x")),
+    )
+    group = groups.classic(
+        classic(streams_member("m1", tagged, ("t", 1)), streams_member("m2", tagged, rack="a"), protocol="stream"),
+        racks=RACKS,
+        agent="samerack",
+    )
+    first, second = group.members
+    assert first.streams == StreamsClient(
+        process_id=str(process),
+        endpoint="host:1",
+        tags=(("team", "x"), ("zone", "c")),
+        active=("0_1",),
+        standby=("1_0",),
+    )
+    assert (first.rack.rack, first.rack.source, first.rack.fetches_with_rack) == ("c", "client-tag", False)
+    assert (second.rack.rack, second.rack.source) == ("a", "subscription")
+    assert group.note == ""
+
+
+def assigned(tasks: Sequence[tuple[int, int]], *pairs: tuple[str, int]) -> Described:
+    """A member of Kafka Streams with the tasks of its partitions, in the order of the sorted partitions."""
+    info = AssignmentInfo(active=tuple(StreamsTask(subtopology=one, partition=number) for one, number in tasks))
+    return Described(
+        member_metadata=encode_subscription(
+            Subscription(
+                topics=("t", "u"), user_data=encode_subscription_info(SubscriptionInfo(process_id=uuid.uuid4()))
+            )
+        ),
+        member_assignment=encode_assignment(
+            Assignment(partitions=from_pairs(pairs), user_data=encode_assignment_info(info))
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("tasks", "together"),
+    [(((0, 0), (0, 1), (0, 0), (0, 1)), True), (((0, 0), (0, 1), (1, 0), (1, 1)), False)],
+)
+def test_topics_of_one_subtopology_are_assigned_together(tasks: Sequence[tuple[int, int]], together: bool) -> None:  # noqa: FBT001 - a table
+    """Two topics of one subtopology give one task per partition; topics of two subtopologies do not."""
+    member = assigned(tasks, ("u", 1), ("u", 0), ("t", 0), ("t", 1))
+    group = groups.classic(classic(member, protocol="stream"), racks=RACKS, agent="samerack")
+    assert (group.together, group.note) == (together, "")
+
+
+def test_infos_that_cannot_be_read_are_noted() -> None:
+    """A newer version hides the process; invalid bytes leave the member without client, and a note says why."""
+    old = streams_member("old", SubscriptionInfo(version=1, process_id=uuid.uuid4()))
+    future = Described(
+        member_id="new",
+        member_metadata=encode_subscription(
+            Subscription(topics=("t",), user_data=(99).to_bytes(4, "big") + (99).to_bytes(4, "big"))
+        ),
+    )
+    broken = streams_member("broken", None)
+    group = groups.classic(classic(old, future, broken, protocol="stream"), racks=RACKS, agent="samerack")
+    clients = {member.id: member.streams for member in group.members}
+    assert clients["old"] is not None
+    assert clients["new"] is not None
+    assert clients["new"].process_id == ""
+    assert clients["broken"] is None
+    assert "broken: streams info" in group.note

@@ -1,0 +1,69 @@
+"""Samples of a log, from batch headers alone."""
+
+from __future__ import annotations
+
+from struct import pack
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from samerack.traffic.sample import Stretch, bytes_of, places, read_stretch
+
+
+def batch(base: int, records: int, size: int) -> bytes:
+    """A batch of version 2 whose whole size is `size`."""
+    return pack(">qiibihi", base, size - 12, 0, 2, 0, 0, records - 1) + bytes(size - 27)
+
+
+def test_batches_tell_their_bytes() -> None:
+    """Whole batches count with all of their bytes and offsets."""
+    stretch = read_stretch(batch(10, 5, 500) + batch(15, 5, 700), 10, 100)
+    assert stretch == Stretch(first=10, end=20, size_bytes=1200, batches=2)
+    assert stretch.density == 120
+
+
+def test_gaps_of_compaction_count_as_offsets() -> None:
+    """Offsets that the cleaner removed have no bytes."""
+    stretch = read_stretch(batch(50, 1, 100), 0, 1000)
+    assert stretch == Stretch(first=0, end=51, size_bytes=100, batches=1)
+
+
+def test_a_cut_batch_still_tells_its_size() -> None:
+    """The last batch of an answer may be cut; its header is enough."""
+    stretch = read_stretch(batch(0, 10, 1000)[:40], 0, 1000)
+    assert stretch == Stretch(first=0, end=10, size_bytes=1000, batches=1)
+    assert read_stretch(batch(0, 10, 1000)[:20], 0, 1000) is None
+
+
+def test_what_lies_behind_is_left_out() -> None:
+    """Batches that start after the range do not count."""
+    stretch = read_stretch(batch(0, 10, 1000) + batch(10, 10, 9000), 0, 10)
+    assert stretch is not None
+    assert stretch.size_bytes == 1000
+
+
+@given(st.integers(0, 10**9), st.integers(1, 10**6))
+def test_places_are_few_and_in_the_range(first: int, length: int) -> None:
+    """At most nine places, ascending, within the range, and the first one is its first offset."""
+    found = places(first, first + length)
+    assert 1 <= len(found) <= 9
+    assert found[0] == first
+    assert found == sorted(set(found))
+    assert found[-1] < first + length
+
+
+def test_each_place_stands_for_what_follows() -> None:
+    """Densities are weighted by the offsets up to the next place."""
+    stretches = [
+        Stretch(first=0, end=10, size_bytes=100, batches=1),
+        Stretch(first=60, end=70, size_bytes=1000, batches=1),
+    ]
+    assert bytes_of(stretches, 0, 100) == 60 * 10 + 40 * 100
+    assert bytes_of([], 0, 100) == 0
+
+
+@given(st.binary(max_size=200), st.integers(0, 100), st.integers(0, 200))
+def test_nonsense_does_not_break(data: bytes, asked: int, until: int) -> None:
+    """Bytes that are no batches never raise an error."""
+    stretch = read_stretch(data, asked, until)
+    assert stretch is None or stretch.end > stretch.first

@@ -1,0 +1,82 @@
+"""What the view of a group reports as missing in its figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from samerack.cluster.racks import MemberRack
+from samerack.cluster.view import SettledCluster
+from samerack.common.settings import load
+from samerack.traffic.attribute import Spans
+from samerack.traffic.model import BlindSpot
+from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
+from samerack.traffic.streams_client import StreamsClient
+from samerack.traffic.weights import WeightBook
+from tests.unit.agent.values import look, partition
+from tests.unit.traffic.test_exact import group, member
+
+NOWHERE = MemberRack(rack=None, source="none", fetches_with_rack=False)
+CLIENT = StreamsClient(process_id="p", endpoint="", tags=(), active=("0_0",), standby=())
+SCENE = ClusterContext(
+    view=look(t=[partition(1)]),
+    settled=SettledCluster(),
+    logs={},
+    serving=lambda *_: 1,
+    rack_of=lambda _: "a",
+    served=frozenset({(("t", 0), "a")}),
+    sampled=frozenset(),
+    sizes_known=True,
+    rack_aware=True,
+    window_seconds=60.0,
+)
+NOTHING = Spans(spans=(), rewound=frozenset(), uncommitted=frozenset())
+
+
+def seen(spans: Spans = NOTHING, *, exact: bool = True, **changed: object) -> GroupObservation:
+    """A group of one member, which owns one partition and has exact figures."""
+    one = replace(member("m", "c", 0), **changed)  # type: ignore[arg-type]  # fields by name
+    return GroupObservation(
+        group=group(one),
+        owners={("t", 0): one},
+        committed={("t", 0): 5},
+        spans=spans,
+        flows=(),
+        exact_members=frozenset({"m"} if exact else ()),
+    )
+
+
+def builder() -> SnapshotBuilder:
+    """A new builder."""
+    return SnapshotBuilder(
+        load(flags={"kafka": {"bootstrap.servers": "b:1"}, "groups": ["g"]}, environment={}), WeightBook()
+    )
+
+
+def spots(what: GroupObservation, scene: ClusterContext = SCENE) -> set[BlindSpot]:
+    """The blind spots of one view."""
+    return set(builder().build(what, scene).blind_spots)
+
+
+def test_an_exact_group_with_racks_has_none() -> None:
+    """An exact group with racks has no blind spots."""
+    assert spots(seen()) == set()
+    assert spots(seen(streams=CLIENT)) == set()
+
+
+def test_each_cause_has_its_sentence() -> None:
+    """The causes are estimates, missing racks, commits, sizes, probes, and state of Streams."""
+    assert spots(seen(exact=False)) == {BlindSpot.PREFETCHED}
+    assert spots(seen(rack=NOWHERE)) == {BlindSpot.RACKS_UNKNOWN}
+    assert spots(seen(replace(NOTHING, uncommitted=frozenset({("t", 0)})))) == {BlindSpot.NO_COMMITS}
+    assert spots(seen(), replace(SCENE, sizes_known=False)) == {BlindSpot.SIZES_UNKNOWN}
+    assert spots(seen(), replace(SCENE, served=frozenset())) == {BlindSpot.SERVING_GUESSED}
+    assert spots(seen(streams=replace(CLIENT, standby=("0_1",)))) == {BlindSpot.STATE}
+
+
+def test_a_rewind_is_remembered() -> None:
+    """Bytes that were read twice are unknown as long as the figures are shown."""
+    one = builder()
+    assert one.build(seen(replace(NOTHING, rewound=frozenset({("t", 0)}))), SCENE).blind_spots == (BlindSpot.REWOUND,)
+    assert one.build(seen(), SCENE).blind_spots == (BlindSpot.REWOUND,)
+    one.forget(["g"])
+    assert one.build(seen(), SCENE).blind_spots == ()

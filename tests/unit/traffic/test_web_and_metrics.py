@@ -1,0 +1,255 @@
+"""The endpoint for statistics, the scrape of Java clients, and the metrics, with real input and output."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.parser import text_string_to_metric_families
+from starlette.applications import Starlette
+
+from samerack.agent.web import client_reports as traffic_web
+from samerack.agent.web.server import WebServer
+from samerack.cluster.racks import MemberRack
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.evenness import BusiestMember, TopicShare
+from samerack.traffic.gaps import failed, merged, refused
+from samerack.traffic.groups import ObservedMember
+from samerack.traffic.metrics import OTHER, TrafficCollector, TrafficMetrics
+from samerack.traffic.model import Family, Flow, FlowKey, GroupTraffic, Shares, TrafficSnapshot, Volume
+from samerack.traffic.scrape import ScrapeError, pick, received_by_client, scrape
+from samerack.traffic.statistics import MOST_BYTES, parse
+from tests.unit.traffic.test_exact import member
+from tests.unit.traffic.test_statistics import body
+
+JAVA = """\
+# TYPE kafka_consumer_consumer_node_metrics_incoming_byte_total counter
+kafka_consumer_consumer_node_metrics_incoming_byte_total{client_id="c1",node_id="node-1"} 1000.0
+kafka_consumer_consumer_node_metrics_incoming_byte_total{client_id="c1",node_id="node-2147483646"} 5.0
+kafka_consumer_consumer_node_metrics_incoming_byte_total{client_id="c1",node_id="node--1"} 5.0
+kafka_consumer_consumer_node_metrics_incoming_byte_total{client_id="c2",node_id="node-3"} 7.0
+kafka_consumer_fetch_manager_metrics_bytes_consumed_total{client_id="c1",topic="t"} 99.0
+"""
+
+
+@pytest.fixture
+def port() -> Iterator[tuple[int, list[tuple[str, str | None]]]]:
+    """The port of an agent with the route, and the statistics that it accepted."""
+    taken: list[tuple[str, str | None]] = []
+
+    def take(group: str, content: bytes, member_id: str | None) -> ObservedMember:
+        parse(content)
+        taken.append((group, member_id))
+        return member("m1", "c", 0)
+
+    server = WebServer(Starlette(routes=list(traffic_web.routes(take))), host="127.0.0.1", port=0)
+    server.start()
+    yield server.port, taken
+    server.stop()
+
+
+def post(port: int, path: str, content: bytes, **headers: str) -> tuple[int, str]:
+    """Status and text of the answer; `headers` are sent in addition to that of JSON."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        connection.request("POST", path, content, {"Content-Type": "application/json", **headers})
+        answer = connection.getresponse()
+        return answer.status, answer.read().decode()
+    finally:
+        connection.close()
+
+
+def test_statistics_are_taken_or_refused(port: tuple[int, list[tuple[str, str | None]]]) -> None:
+    """A valid post names its member; an invalid one gets the reason and is ignored."""
+    number, taken = port
+    assert post(number, "/v1/statistics?group=orders&member=m1", body()) == (200, '{"member":"m1","rack":"a"}')
+    assert taken == [("orders", "m1")]
+    for path, content, expected, reason in (
+        ("/v1/statistics", body(), 400, "no group"),
+        ("/v1/statistics?group=g", b"{}", 400, "type"),
+        ("/v1/statistics?group=g", b" " * (MOST_BYTES + 1), 413, "more than"),
+        ("/v1/statistics?group=g", body(topics={"\ud800" * 9_000: {}}), 400, "topics"),
+    ):
+        status, text = post(number, path, content)
+        assert status == expected
+        assert reason in json.loads(text)["error"]
+        assert len(text) < 1_000
+    assert len(taken) == 1
+
+
+@pytest.mark.parametrize("headers", [{"Host": "attacker.example"}, {"Origin": "http://localhost:8000"}])
+def test_statistics_of_pages_are_refused(
+    port: tuple[int, list[tuple[str, str | None]]], headers: dict[str, str]
+) -> None:
+    """Statistics from web pages are refused, since a page could otherwise change the bytes and dollars shown."""
+    number, taken = port
+    assert post(number, "/v1/statistics?group=orders", body(), **headers)[0] == 403
+    assert taken == []
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain; charset=utf-8", ""])
+def test_statistics_are_json_by_their_content_type(port: tuple[int, list[tuple[str, str | None]]], kind: str) -> None:
+    """A post without the content type of JSON is refused, as from a web form."""
+    number, taken = port
+    status, text = post(number, "/v1/statistics?group=orders", body(), **{"Content-Type": kind})
+    assert (status, json.loads(text)["error"]) == (415, "content-type: expected application/json")
+    assert taken == []
+
+
+def test_javas_bytes_are_read_by_node() -> None:
+    """Bytes are counted by node without coordinator and bootstrap connections; payload bytes are never read."""
+    assert received_by_client(JAVA) == {"c1": {1: 1000}, "c2": {3: 7}}
+    assert pick({"c1": 0, "c2": 0}, "c2") == "c2"
+    assert pick({"c1": 0, "c2": 0}, "") is None
+    assert pick({"c1": 0}, "") == "c1"
+    with pytest.raises(ScrapeError, match="incoming-byte-total"):
+        received_by_client("up 1\n")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "kafka_consumer_consumer_node_metrics_incoming_byte_total",
+        "kafka_consumer_consumer_node_metrics_incoming_byte",
+        "kafka_consumer_node_incoming_byte_total",
+        "kafka_consumer_node_metrics_incoming_byte_total_total",
+    ],
+)
+def test_every_exporters_name_is_known(name: str) -> None:
+    """Exporters keep, drop or double the suffix; rates of the same family are not read."""
+    page = "".join(
+        f'{one}{{client_id="c",node_id="node-2"}} {value}\n'
+        for one, value in ((name, 9.0), ("kafka_consumer_node_metrics_incoming_byte_rate", 5.0))
+    )
+    assert received_by_client(page) == {"c": {2: 9}}
+
+
+def test_pages_are_scraped() -> None:
+    """A page is scraped over http only, and an error says that no server answers."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(JAVA.encode())
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}/metrics"
+        assert scrape(url) == JAVA
+        thread.join()
+    with pytest.raises(ScrapeError, match="127"):
+        scrape(url)
+    with pytest.raises(ScrapeError, match="only http"):
+        scrape("file:///etc/hosts")
+
+
+@pytest.mark.parametrize("status", [302, 404])
+def test_pages_are_scraped_directly(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page is scraped without a proxy and without redirects: clients are near, and no other server is asked."""
+    asked: list[str] = []
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(status)
+            self.send_header("Location", "/elsewhere")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    for variable in ("http_proxy", "HTTP_PROXY", "all_proxy"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:1")
+    with HTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.handle_request)
+        thread.start()
+        with pytest.raises(ScrapeError, match=f"answers {status}"):
+            scrape(f"http://127.0.0.1:{server.server_port}/metrics?all=1")
+        thread.join()
+    assert asked == ["/metrics?all=1"]
+
+
+def snapshot() -> TrafficSnapshot:
+    """One group, and one refused request."""
+    group = GroupTraffic(
+        group="orders",
+        kind="classic",
+        state="Stable",
+        shares=Shares(present_bytes=0.5, optimal=0.25, random=2 / 3),
+        topic_share=TopicShare(topic="clicks", member="m1", share=0.75, least=0.25),
+        busiest=BusiestMember(member="m1", bytes_per_second=30.0, mean=20.0),
+    )
+    return TrafficSnapshot(groups=(group,), cycle=1, gaps=tuple(refused(Family.LOG_DIRS, "broker 1", 31)))
+
+
+def flow(topic: str, wire_bytes: int) -> Flow:
+    """A flow of group orders."""
+    key = FlowKey(group="orders", topic=topic, client_rack="a", replica_rack="b", method="estimated")
+    return Flow(key=key, volume=Volume(wire_bytes=wire_bytes, records=1))
+
+
+def test_metrics_show_one_publication() -> None:
+    """Counters have all labels and only grow, shares are separate metrics, and gaps are counted by family."""
+    registry, board = CollectorRegistry(auto_describe=True), TrafficBoard()
+    metrics = TrafficMetrics(registry)
+    registry.register(TrafficCollector(board, max_series=1))
+    metrics.looked(0.1)
+    metrics.failed(Family.LOG_DIRS)
+    metrics.failed(None)
+    board.publish(snapshot(), [flow("t", 10)])
+    board.publish(snapshot(), [flow("t", 5), flow("u", 7), flow("v", 1)])
+    text = generate_latest(registry).decode()
+    samples = {
+        (one.name, *sorted(one.labels.values())): one.value
+        for family in text_string_to_metric_families(text)
+        for one in family.samples
+    }
+    labels = ("a", "b", "estimated", "orders")
+    assert samples["samerack_consumed_bytes_total", *labels, "t"] == 15
+    assert samples["samerack_consumed_bytes_total", OTHER, *labels] == 8
+    assert samples["samerack_cross_rack_ratio", "orders"] == 0.5
+    assert samples["samerack_optimal_ratio", "orders"] == 0.25
+    assert samples["samerack_random_ratio", "orders"] == 2 / 3
+    assert samples["samerack_largest_topic_ratio", "orders"] == 0.75
+    assert samples["samerack_busiest_member_times_mean", "orders"] == 1.5
+    assert samples["samerack_missing_permissions", "log-dirs"] == 1
+    assert samples["samerack_missing_permissions", "probe"] == 0
+    assert samples["samerack_traffic_errors_total", "internal"] == 1
+    assert samples["samerack_traffic_cycle_seconds_count",] == 1
+
+
+def test_the_board_reads_without_waiting() -> None:
+    """Before the first publication the snapshot is empty; listeners get each publication."""
+    board, heard = TrafficBoard(), []
+    board.listen(lambda published: heard.append(published.snapshot.cycle))
+    assert board.latest().cycle == 0
+    assert board.group("orders") is None
+    board.publish(snapshot(), [])
+    assert board.group("orders") is not None
+    assert heard == [1]
+
+
+def test_what_passes_by_itself_is_no_gap() -> None:
+    """A moved leader is no gap, since the next cycle asks again; a refusal and a failure are reported once each."""
+    assert refused(Family.END_OFFSETS, "t", 6) == []
+    assert refused(Family.END_OFFSETS, "t", 0) == []
+    (gap,) = merged([*refused(Family.PROBE, "t", 29), *refused(Family.PROBE, "t", 29)])
+    assert gap.refused
+    assert "READ" in gap.consequence
+    assert not failed(Family.PROBE, "t", TimeoutError("late")).refused
+
+
+def test_racks_of_members_are_values() -> None:
+    """Racks of members are compared by value, so that results for unchanged groups are kept."""
+    assert member("m", "c", 0) == member("m", "c", 0)
+    assert member("m", "c", 0).rack == MemberRack(rack="a", source="subscription", fetches_with_rack=True)

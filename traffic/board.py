@@ -1,0 +1,80 @@
+"""Publishes measured traffic to other packages: one snapshot, replaced as a whole, and totals that only grow.
+
+The cycle's thread writes it; any thread reads it without waiting.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from samerack.traffic.model import Flow, FlowKey, GroupTraffic, Totals, TrafficSnapshot, Volume
+
+_NOTHING: Final = Volume()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A snapshot with the totals of the same moment, for readers that need both to agree.
+
+    `read` is what groups that this agent counts read since the last publication, whichever agent counts the bytes.
+    """
+
+    snapshot: TrafficSnapshot
+    totals: Totals
+    read: tuple[Flow, ...] = ()
+
+
+class TrafficBoard:
+    """The latest snapshot and the totals.
+
+    Example:
+        board = TrafficBoard()
+        snapshot = board.latest()          # TrafficSnapshot; cycle 0 before anything was measured
+        orders = board.group("orders")     # GroupTraffic or None
+        for key, volume in board.totals().items(): ...
+    """
+
+    def __init__(self) -> None:
+        self._published = Published(snapshot=TrafficSnapshot(), totals=MappingProxyType({}))
+        self._by_name: dict[str, GroupTraffic] = {}
+        self._lock = threading.Lock()
+        self._listeners: list[Callable[[Published], None]] = []
+
+    def latest(self) -> TrafficSnapshot:
+        """Return the latest snapshot; one with cycle 0 before anything was measured."""
+        return self._published.snapshot
+
+    def totals(self) -> Totals:
+        """Return the volumes that this agent counted since it started, by key."""
+        return self._published.totals
+
+    def published(self) -> Published:
+        """Return both, of the same moment."""
+        return self._published
+
+    def group(self, name: str) -> GroupTraffic | None:
+        """Return one group of the latest snapshot."""
+        return self._by_name.get(name)
+
+    def listen(self, listener: Callable[[Published], None]) -> None:
+        """Call `listener` (quick, from the cycle's thread) after each publication."""
+        self._listeners.append(listener)
+
+    def publish(self, snapshot: TrafficSnapshot, counted: Iterable[Flow], read: Iterable[Flow] = ()) -> None:
+        """Replace the snapshot and add what was counted since the last one to the totals; `read` as in `Published`."""
+        with self._lock:
+            totals: dict[FlowKey, Volume] = dict(self._published.totals)
+            for flow in counted:
+                before = totals.get(flow.key, _NOTHING)
+                totals[flow.key] = Volume(
+                    wire_bytes=before.wire_bytes + flow.volume.wire_bytes,
+                    records=before.records + flow.volume.records,
+                )
+            self._published = Published(snapshot=snapshot, totals=MappingProxyType(totals), read=tuple(read))
+            self._by_name = {group.group: group for group in snapshot.groups}
+        for listener in self._listeners:
+            listener(self._published)

@@ -1,0 +1,237 @@
+"""Polls the brokers for one traffic cycle, in the required order, and keeps the state between cycles.
+
+Committed offsets are requested before log sizes, so that consumed positions lie on the curve. Each kind of request may
+fail alone and leaves a gap.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from samerack.cluster.racks import NO_HOSTS, Hosts
+from samerack.cluster.view import ClusterView, NoRack
+from samerack.cluster.wire import Wire
+from samerack.common.settings import Settings
+from samerack.traffic import collect, describe, groups, probe
+from samerack.traffic.attribute import Spans, spans_of
+from samerack.traffic.collect import Keys, Offsets, Partition
+from samerack.traffic.curve import Curve, LogLook, extend
+from samerack.traffic.groups import ListedGroup, ObservedGroup, ObservedMember
+from samerack.traffic.model import Gap
+from samerack.traffic.probe import Reader, Served
+from samerack.traffic.sample import Sampler
+from samerack.traffic.sizes import Sizes
+
+_POLICIES_SECONDS: Final = 300.0
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """State that one cycle passes to the next."""
+
+    at: float | None = None
+    cluster: ClusterView = field(default_factory=lambda: ClusterView(brokers={}, topics={}))
+    groups: dict[str, ObservedGroup] = field(default_factory=dict)
+    owners: dict[str, dict[Partition, ObservedMember]] = field(default_factory=dict)
+    committed: dict[str, dict[Partition, int]] = field(default_factory=dict)
+    logs: dict[Partition, Offsets] = field(default_factory=dict)
+    curves: dict[Partition, Curve] = field(default_factory=dict)
+    served: dict[Reader, Served] = field(default_factory=dict)
+    compacted: dict[str, bool] = field(default_factory=dict)
+    policies_at: float = float("-inf")
+    policy_gaps: list[Gap] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class Poll:
+    """Everything that one cycle reads from the brokers."""
+
+    listed: dict[str, ListedGroup]
+    groups: dict[str, ObservedGroup]
+    owners: dict[str, dict[Partition, ObservedMember]]
+    committed: dict[str, dict[Partition, int]]
+    spans: dict[str, Spans]
+
+
+class BrokerPoller:
+    """Polls the brokers and keeps the state between cycles; one thread drives it."""
+
+    def __init__(self, settings: Settings, wire: Wire, hosts: Hosts = NO_HOSTS) -> None:
+        self._settings = settings
+        self._hosts = hosts
+        self._patterns = settings.traffic.groups or settings.groups
+        self._wire = wire
+        self.state = State()
+        self._keys = Keys()
+        self.gaps: list[Gap] = []
+        sampler = Sampler(wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes)
+        self.sizes = Sizes(sampler, rack=settings.traffic.rack, enabled=settings.traffic.sample_bytes > 0)
+
+    def look(self, *, now: float, rack_aware: bool) -> Poll:
+        """Poll everything once.
+
+        Raises:
+            AgentError: No broker can be reached at all.
+        """
+        self.gaps = []
+        look = self._look_at_groups()
+        wanted = {
+            partition
+            for group in look.groups
+            for partition in (*look.owners[group], *look.committed.get(group, ()))
+            if partition[1] < len(self.state.cluster.topics.get(partition[0], ()))
+        }
+        self._look_at_logs(wanted)
+        self._look_at_serving(look, now=now, rack_aware=rack_aware)
+        self._look_into_logs(look, now=now, rack_aware=rack_aware)
+        return look
+
+    def done(self, look: Poll, now: float | None) -> None:
+        """Store a poll for the next one, whose spans begin at `now`."""
+        state = self.state
+        state.at, state.groups, state.owners = now, look.groups, look.owners
+        # a group whose commits could not be requested this time continues from its last ones
+        state.committed = {
+            group: {**state.committed.get(group, {}), **look.committed.get(group, {})}
+            for group in look.groups
+            if group in state.committed or group in look.committed
+        }
+
+    def serving(self, partition: Partition, member: ObservedMember | None, *, rack_aware: bool) -> int | None:
+        """Return the broker that serves a member, or the leader without a member; None where unknown."""
+        rack = member.rack.rack if member is not None and member.rack.fetches_with_rack else None
+        if rack is not None:
+            served = self.state.served.get((partition, rack))
+            if served is not None:
+                return served.broker
+        views = self.state.cluster.topics.get(partition[0], ())
+        if partition[1] >= len(views):
+            return None
+        return probe.guess(self.state.cluster, views[partition[1]], rack, rack_aware=rack_aware)
+
+    def rack_of(self, broker: int | None) -> str:
+        """Return the rack of a broker, "" where unknown."""
+        rack = self.state.cluster.brokers.get(broker, NoRack.UNKNOWN) if broker is not None else NoRack.UNKNOWN
+        return rack if isinstance(rack, str) else ""
+
+    def _look_at_groups(self) -> Poll:
+        state, racks, hosts = self.state, self._settings.racks, self._hosts
+        if not state.cluster.brokers:
+            state.cluster, gaps = collect.metadata(self._wire, ())
+            self.gaps += gaps
+        listed, gaps = describe.listed(self._wire, sorted(state.cluster.brokers), self._patterns)
+        self.gaps += gaps
+        agent = self._settings.leading.instance_id
+        described = describe.described(
+            self._wire,
+            listed.values(),
+            classic=lambda raw: self._same(groups.classic(raw, racks=racks, agent=agent, hosts=hosts)),
+            consumer=lambda raw: self._same(groups.managed(raw, racks=racks, hosts=hosts)),
+        )
+        self.gaps += described.gaps
+        committed, gaps = describe.committed(self._wire, listed.values(), self._keys)
+        self.gaps += gaps
+        found = described.groups
+        topics = {topic for group in found for member in group.members for topic in member.topics}
+        topics |= {topic for offsets in committed.values() for topic, _ in offsets}
+        topics |= {topic for one in described.streams for topic in groups.topics_of_streams(one)}
+        self._look_at_topics(topics)
+        streams = (groups.streams(one, racks=racks, cluster=state.cluster, hosts=hosts) for one in described.streams)
+        observed = {group.group: group for group in (*found, *map(self._same, streams))}
+        observed |= {name: groups.only_listed(one) for name, one in listed.items() if name not in observed}
+        owners = {name: self._owners(group) for name, group in observed.items()}
+        return Poll(
+            listed=listed,
+            groups=observed,
+            owners=owners,
+            committed=committed,
+            spans={
+                name: spans_of(
+                    state.committed.get(name),
+                    committed.get(name, {}),
+                    owned=owners[name],
+                    logs_before=state.logs,
+                )
+                for name in observed
+            },
+        )
+
+    def _owners(self, group: ObservedGroup) -> dict[Partition, ObservedMember]:
+        """Return the partitions' owners; while members do not show them, the last known."""
+        before = self.state.owners.get(group.group, {})
+        if not group.owned_known:
+            return before
+        if group is self.state.groups.get(group.group):
+            return before
+        return group.owners(self._keys)
+
+    def _same(self, group: ObservedGroup) -> ObservedGroup:
+        """Return the object of the last poll where nothing changed: what was computed for it stays valid."""
+        before = self.state.groups.get(group.group)
+        return before if before == group else group
+
+    def _look_at_topics(self, topics: Iterable[str]) -> None:
+        cluster, gaps = collect.metadata(self._wire, frozenset(topics))
+        self.gaps += gaps
+        if cluster.brokers and cluster != self.state.cluster:
+            self.state.cluster = cluster
+
+    def _look_at_logs(self, wanted: Iterable[Partition]) -> None:
+        state = self.state
+        led = collect.leaders(state.cluster, sorted(wanted))
+        sizes, gaps = collect.log_sizes(self._wire, led, self._keys)
+        self.gaps += gaps
+        logs, gaps = collect.offsets(self._wire, led, self._keys)
+        self.gaps += gaps
+        curves: dict[Partition, Curve] = {}
+        for leader, partitions in led.items():
+            for partition in partitions:
+                log, size = logs.get(partition), sizes.get(partition)
+                curve = state.curves.get(partition)
+                if log is not None and size is not None:
+                    curve = extend(curve, LogLook(start=log.start, end=log.end, size_bytes=size, leader=leader))
+                if curve is not None:
+                    curves[partition] = curve
+        state.curves, state.logs = curves, logs
+        self._keys.keep(curves)
+
+    def _look_at_serving(self, look: Poll, *, now: float, rack_aware: bool) -> None:
+        state = self.state
+        readers = {
+            (partition, member.rack.rack)
+            for owners in look.owners.values()
+            for partition, member in owners.items()
+            if member.rack.rack is not None and member.rack.fetches_with_rack
+        }
+        found, gaps = probe.probe(
+            self._wire, probe.due(sorted(readers), state.served, state.cluster, now=now), state.cluster, state.logs
+        )
+        self.gaps += gaps
+        settled = probe.settle(
+            found,
+            state.served,
+            state.cluster,
+            now=now,
+            rack_aware=rack_aware,
+            seconds=self._settings.traffic.probe_seconds,
+        )
+        state.served = {reader: served for reader, served in state.served.items() if reader in readers} | settled
+
+    def _look_into_logs(self, look: Poll, *, now: float, rack_aware: bool) -> None:
+        state = self.state
+        topics = state.cluster.topics.keys()
+        new = topics - state.compacted.keys()
+        if now - state.policies_at >= _POLICIES_SECONDS:
+            new, state.policies_at = set(topics), now
+        if new:
+            known, gaps = collect.compacted(self._wire, new)
+            state.policy_gaps = gaps + [gap for gap in state.policy_gaps if gap.where in topics - new]
+            state.compacted |= dict.fromkeys(new, False) | known
+        self.gaps += state.policy_gaps  # requested rarely, and still true in between
+        spans = [span for group in look.spans.values() for span in group.spans]
+        self.gaps += self.sizes.prepare(
+            spans, state.curves, compacted=state.compacted, cluster=state.cluster, rack_aware=rack_aware
+        )
+        self.gaps += self.sizes.look_at_batches(spans, state.curves, cluster=state.cluster, rack_aware=rack_aware)

@@ -1,0 +1,244 @@
+"""Polls topics: metadata, log sizes of leader replicas, first and end offsets, cleanup policies; batched per broker.
+
+Each function returns values and gaps: whatever was refused or failed is a gap, never an exception, so that one missing
+permission costs one figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from kafka import errors as kafka_errors
+from kafka.protocol.admin.cluster import DescribeLogDirsRequest
+from kafka.protocol.admin.configs import DescribeConfigsRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from samerack.cluster.view import ClusterView, NoRack, PartitionView, Rack
+from samerack.cluster.wire import ANY_BROKER, Question, Wire
+from samerack.traffic.gaps import failed, refused
+from samerack.traffic.model import Family, Gap
+
+Partition: TypeAlias = tuple[str, int]
+
+KeyOf: TypeAlias = Callable[[str, int], Partition]
+"""Returns a partition's key: the same object each time, since a dozen tables of all partitions use it."""
+
+_AT_ONCE: Final = 2_000
+"""Partitions, topics or groups in one request: responses stay below a few hundred kilobytes."""
+_LATEST: Final = -1
+_EARLIEST: Final = -2
+_TOPIC_RESOURCE: Final = 2
+_BROKER_RESOURCE: Final = 4
+
+
+def plain_key(topic: str, number: int) -> Partition:
+    """Return a key for a table that is not kept."""
+    return topic, number
+
+
+class Keys:
+    """The keys of all partitions that are polled; a `KeyOf`."""
+
+    def __init__(self) -> None:
+        self._known: dict[Partition, Partition] = {}
+
+    def __call__(self, topic: str, number: int) -> Partition:
+        """Return the key of a partition."""
+        key = (topic, number)
+        return self._known.setdefault(key, key)
+
+    def keep(self, partitions: Iterable[Partition]) -> None:
+        """Forget all others, once they are the majority."""
+        wanted = {partition: partition for partition in partitions}
+        if len(self._known) > 2 * len(wanted):
+            self._known = wanted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offsets:
+    """First offset of a log and the offset after the last committed record (the high watermark)."""
+
+    start: int
+    end: int
+
+
+def metadata(wire: Wire, topics: Collection[str]) -> tuple[ClusterView, list[Gap]]:
+    """Request the brokers with racks, and these topics.
+
+    Raises:
+        AgentError: No broker can be reached at all.
+    """
+    names = sorted(topics)
+    brokers: dict[int, Rack] = {}
+    views: dict[str, tuple[PartitionView, ...]] = {}
+    gaps: list[Gap] = []
+    for answer in wire.turns(_metadata_question(chunk) for chunk in _chunks(names, _AT_ONCE) or [[]]):
+        if answer.error is not None:
+            gaps.append(failed(Family.METADATA, "", answer.error))
+            continue
+        brokers |= {int(one.node_id): one.rack or NoRack.UNSET for one in answer.response.brokers}
+        for topic in answer.response.topics:
+            if topic.error_code:
+                gaps += refused(Family.METADATA, str(topic.name), topic.error_code)
+            else:
+                views[str(topic.name)] = _partitions(topic)
+    return ClusterView(brokers=brokers, topics=views, absent=frozenset(names) - views.keys()), gaps
+
+
+def _metadata_question(names: Sequence[str]) -> Question:
+    topic = MetadataRequest.MetadataRequestTopic
+    request = MetadataRequest(
+        topics=[topic(name=name) for name in names],
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False,
+        max_version=9,  # newer ones ask by topic id
+    )
+    return Question(broker=ANY_BROKER, request=request)
+
+
+def _partitions(topic: Any) -> tuple[PartitionView, ...]:
+    shared: dict[tuple[int, ...], tuple[int, ...]] = {}  # thousands of partitions share few sets of brokers
+
+    def brokers(nodes: Iterable[int]) -> tuple[int, ...]:
+        found = tuple(nodes)
+        return shared.setdefault(found, found)
+
+    return tuple(
+        PartitionView(leader=one.leader_id, replicas=brokers(one.replica_nodes), in_sync=brokers(one.isr_nodes))
+        for one in sorted(topic.partitions, key=lambda one: int(one.partition_index))
+    )
+
+
+def leaders(cluster: ClusterView, partitions: Iterable[Partition]) -> dict[int, list[Partition]]:
+    """Return these partitions by leader; those without a leader are left out."""
+    led: dict[int, list[Partition]] = {}
+    for topic, number in partitions:
+        views = cluster.topics.get(topic, ())
+        if 0 <= number < len(views) and views[number].leader in cluster.brokers:
+            led.setdefault(views[number].leader, []).append((topic, number))
+    return led
+
+
+def log_sizes(wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf) -> tuple[dict[Partition, int], list[Gap]]:
+    """Request the bytes of each partition's leader replica: brokers list every replica, only the leader's counts."""
+    topic = DescribeLogDirsRequest.DescribableLogDirTopic
+    questions = [
+        Question(
+            broker=broker,
+            request=DescribeLogDirsRequest(
+                topics=[topic(topic=name, partitions=numbers) for name, numbers in _by_topic(chunk).items()],
+                max_version=4,
+            ),
+        )
+        for broker, partitions in led.items()
+        for chunk in _chunks(partitions, _AT_ONCE)
+    ]
+    sizes: dict[Partition, int] = {}
+    gaps: list[Gap] = []
+    for answer in wire.turns(questions):
+        where = f"broker {answer.question.broker}"
+        if answer.error is not None:
+            gaps.append(failed(Family.LOG_DIRS, where, answer.error))
+            continue
+        response = answer.response
+        # without permission brokers answer version 3 and later with an error, before that with no directory at all
+        code = (response.error_code or 0) or (
+            0 if response.results else _code(kafka_errors.ClusterAuthorizationFailedError)
+        )
+        gaps += refused(Family.LOG_DIRS, where, code)
+        for directory in response.results:
+            gaps += refused(Family.LOG_DIRS, where, directory.error_code)
+            for one in directory.topics:
+                for replica in one.partitions:
+                    if not replica.is_future_key:
+                        sizes[key(one.name, replica.partition_index)] = int(replica.partition_size)
+    return sizes, gaps
+
+
+def _code(error: Any) -> int:
+    return int(error.errno)
+
+
+def offsets(
+    wire: Wire, led: Mapping[int, Sequence[Partition]], key: KeyOf
+) -> tuple[dict[Partition, Offsets], list[Gap]]:
+    """Request the first and end offset of each partition from its leader."""
+    questions = [
+        Question(broker=broker, request=_offsets_request(chunk, which), about=which)
+        for which in (_LATEST, _EARLIEST)
+        for broker, partitions in led.items()
+        for chunk in _chunks(partitions, _AT_ONCE)
+    ]
+    found: dict[int, dict[Partition, int]] = {_LATEST: {}, _EARLIEST: {}}
+    gaps: list[Gap] = []
+    for answer in wire.turns(questions):
+        if answer.error is not None:
+            gaps.append(failed(Family.END_OFFSETS, f"broker {answer.question.broker}", answer.error))
+            continue
+        for topic in answer.response.topics:
+            for one in topic.partitions:
+                if one.error_code:
+                    gaps += refused(Family.END_OFFSETS, str(topic.name), one.error_code)
+                else:
+                    found[answer.question.about][key(topic.name, one.partition_index)] = int(one.offset)
+    earliest = found[_EARLIEST]
+    return {
+        partition: Offsets(start=min(earliest[partition], end), end=end)
+        for partition, end in found[_LATEST].items()
+        if partition in earliest
+    }, gaps
+
+
+def _offsets_request(partitions: Sequence[Partition], which: int) -> Any:
+    topic, partition = ListOffsetsRequest.ListOffsetsTopic, ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition
+    return ListOffsetsRequest(
+        replica_id=-1,
+        isolation_level=0,
+        topics=[
+            topic(name=name, partitions=[partition(partition_index=number, timestamp=which) for number in numbers])
+            for name, numbers in _by_topic(partitions).items()
+        ],
+        max_version=6,
+    )
+
+
+def compacted(wire: Wire, topics: Collection[str]) -> tuple[dict[str, bool], list[Gap]]:
+    """Request whether each topic is compacted, where the brokers answer."""
+    known: dict[str, bool] = {}
+    gaps: list[Gap] = []
+    questions = [
+        Question(broker=ANY_BROKER, request=_configs_request(_TOPIC_RESOURCE, chunk, "cleanup.policy"))
+        for chunk in _chunks(sorted(topics), _AT_ONCE)
+    ]
+    for answer in wire.turns(questions):
+        if answer.error is not None:
+            gaps.append(failed(Family.TOPIC_CONFIGS, "", answer.error))
+            continue
+        for result in answer.response.results:
+            gaps += refused(Family.TOPIC_CONFIGS, str(result.resource_name), result.error_code)
+            for config in result.configs or ():
+                known[str(result.resource_name)] = "compact" in (config.value or "")
+    return known, gaps
+
+
+def _configs_request(kind: int, names: Sequence[str], key: str) -> Any:
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    return DescribeConfigsRequest(
+        resources=[resource(resource_type=kind, resource_name=name, configuration_keys=[key]) for name in names],
+        include_synonyms=False,
+        max_version=4,
+    )
+
+
+def _by_topic(partitions: Iterable[Partition]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    return topics
+
+
+def _chunks(items: Sequence[Any], size: int) -> list[Sequence[Any]]:
+    return [items[begin : begin + size] for begin in range(0, len(items), size)]

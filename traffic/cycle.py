@@ -1,0 +1,254 @@
+"""One cycle of measuring: polls all that is observed, computes rates and bytes by member and replica, and publishes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Final
+
+from samerack.cluster.racks import NO_HOSTS, Hosts
+from samerack.cluster.wire import Wire
+from samerack.common.settings import Settings
+from samerack.election.counting import Claim, Claims
+from samerack.election.leadership_state import Alone, LeadershipState
+from samerack.traffic.allowance import MemberKey
+from samerack.traffic.attribute import Part, Spans, parts_of, with_overhead
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.broker_poller import BrokerPoller, Poll
+from samerack.traffic.collect import Partition
+from samerack.traffic.exact import ExactReads
+from samerack.traffic.gaps import merged
+from samerack.traffic.groups import ObservedMember
+from samerack.traffic.model import Gap, TrafficSnapshot
+from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
+from samerack.traffic.statistics import Read
+from samerack.traffic.tally import Count, Tally, count, everybody
+from samerack.traffic.weights import WeightBook
+from samerack.traffic.window import Window
+
+_LONGEST_STEP_SECONDS: Final = 120.0
+"""After a longer pause (a suspended machine) envelopes and rates of the time between are not estimated."""
+_NO_SPANS: Final = Spans(spans=(), rewound=frozenset(), uncommitted=frozenset())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Base:
+    """What this agent counted of a group when the poll began from which the group's next spans start."""
+
+    claim: Claim | None
+    elsewhere: frozenset[str]
+
+
+class Cycle:
+    """Runs cycles; `turn` is one cycle. One thread drives it."""
+
+    def __init__(  # noqa: PLR0913 - it brings all parts of measuring together
+        self,
+        settings: Settings,
+        *,
+        wire: Wire,
+        board: TrafficBoard,
+        exact: ExactReads,
+        weights: WeightBook,
+        hosts: Hosts = NO_HOSTS,
+        standing: LeadershipState | None = None,
+    ) -> None:
+        self._settings = settings
+        self._poller = BrokerPoller(settings, wire, hosts)
+        self._board = board
+        self._exact = exact
+        self._weights = weights
+        self._tally = Tally()
+        self._window = Window(settings.traffic.window_seconds)
+        self._builder = SnapshotBuilder(settings, weights)
+        self._cycles = 0
+        self._standing = standing or Alone()
+        self._bases: dict[str, _Base] = {}
+
+    def turn(
+        self, *, now: float, wall: float, rack_aware: bool | None, elsewhere: Iterable[Gap] = ()
+    ) -> TrafficSnapshot:
+        """Run one cycle; publish and return what is known after it.
+
+        Args:
+            now: Seconds, monotonic.
+            wall: The same moment in seconds since 1970.
+            rack_aware: Whether the brokers serve from the reader's rack; None where unknown.
+            elsewhere: Gaps of requests that were sent elsewhere for this cycle.
+
+        Raises:
+            AgentError: No broker can be reached at all.
+        """
+        started = time.perf_counter()
+        state = self._poller.state
+        seconds = 0.0 if state.at is None else now - state.at
+        if seconds > _LONGEST_STEP_SECONDS:
+            seconds = 0.0
+        aware = bool(rack_aware)
+        before = self._standing.sure_claims()
+        look = self._poller.look(now=now, rack_aware=aware)
+        claims = self._standing.sure_claims() if before is not None else None
+        if claims is None:
+            self._count_later(look)
+        self._exact.see(
+            look.groups,
+            {topic: len(views) for topic, views in state.cluster.topics.items()},
+            self._served_members(look, rack_aware=aware),
+            curves=state.curves,
+            rewound={name: spans.rewound for name, spans in look.spans.items() if spans.rewound},
+            now=now,
+        )
+        groups = self._count(look, claims, now=now, seconds=seconds, rack_aware=aware)
+        self._window.add(wall - seconds, wall, [flow for group in groups.values() for flow in group.flows])
+        self._weights.forget(state.groups.keys() - look.groups.keys())
+        self._builder.forget(state.groups.keys() - look.groups.keys())
+        snapshot = self._paint(look, now=now, wall=wall, rack_aware=rack_aware)
+        self._poller.done(look, now if claims is not None else state.at)
+        gaps = merged([*snapshot.gaps, *elsewhere, *self._exact.refused()])
+        snapshot = replace(snapshot, gaps=gaps, cycle_seconds=time.perf_counter() - started)
+        self._board.publish(
+            snapshot,
+            [flow for group in groups.values() for flow in group.counted],
+            [flow for name in self._mine(groups, claims) for flow in groups[name].flows],
+        )
+        if before is not None and claims is not None:
+            self._bases = {
+                name: _Base(claim=before.of_group(name), elsewhere=before.elsewhere(name)) for name in look.groups
+            }
+        return snapshot
+
+    # counting
+
+    def _count_later(self, look: Poll) -> None:
+        """Count nothing: another agent may have been elected. The next spans start where these did."""
+        committed = self._poller.state.committed
+        look.committed = {name: dict(committed[name]) for name in look.groups if name in committed}
+        look.spans = dict.fromkeys(look.groups, _NO_SPANS)
+
+    def _mine(self, groups: Iterable[str], claims: Claims | None) -> list[str]:
+        """Return the groups that this agent counts, and counted when the last spans ended."""
+        return [
+            name
+            for name in groups
+            if claims is not None
+            and (claim := claims.of_group(name)) is not None
+            and name in self._bases
+            and self._bases[name].claim == claim
+        ]
+
+    def _count(
+        self, look: Poll, claims: Claims | None, *, now: float, seconds: float, rack_aware: bool
+    ) -> dict[str, Count]:
+        """Return what each group read; estimates count only where this agent counted the group at both ends."""
+        reported: dict[str, dict[str, list[Read]]] = {}
+        for (where, member), reads in self._exact.collect().items():
+            reported.setdefault(where, {})[member] = reads
+        known = self._exact.members(now=now)  # after `collect`, which excludes members with impossible reports
+        mine = frozenset(self._mine(look.groups, claims))
+        counts: dict[str, Count] = {}
+        for name, group in look.groups.items():
+            owners = look.owners[name]
+            parts = self._parts(name, look, seconds=seconds, rack_aware=rack_aware)
+            if claims is not None:
+                self._weights.measured(name, parts, owners, seconds)
+            members = {one.id: one for one in (*group.members, *owners.values())}
+            one = count(
+                self._tally,
+                name,
+                parts,
+                reported.get(name, {}),
+                exact_members={one: members[one] for where, one in known if where == name and one in members},
+                rack_of=self._poller.rack_of,
+                counts=self._counts(name, claims) if name in mine else _nobody,
+            )
+            for member_id, wire_bytes in one.estimated.items():
+                self._exact.estimated((name, member_id), wire_bytes)
+            counts[name] = one
+        return counts
+
+    def _counts(self, name: str, claims: Claims | None) -> Callable[[ObservedMember | None], bool]:
+        """Return the test for members whose reads this agent counts: not those that report to other agents."""
+        elsewhere = self._bases[name].elsewhere | (claims.elsewhere(name) if claims is not None else frozenset())
+        return everybody if not elsewhere else lambda member: member is None or member.id not in elsewhere
+
+    def _parts(self, name: str, look: Poll, *, seconds: float, rack_aware: bool) -> list[Part]:
+        state = self._poller.state
+
+        def serving(partition: Partition, member: ObservedMember | None) -> int | None:
+            return self._poller.serving(partition, member, rack_aware=rack_aware)
+
+        parts = parts_of(
+            look.spans[name].spans,
+            lambda span: self._poller.sizes.size_of(span, state.curves),
+            owners=look.owners[name],
+            owners_before=state.owners.get(name, {}),
+            serving=serving,
+        )
+        if not state.curves:  # no sizes: envelopes alone would look like a measurement
+            return parts
+        return with_overhead(
+            parts,
+            owners=look.owners[name],
+            serving=serving,
+            batch_bytes=self._poller.sizes.batch_bytes,
+            seconds=seconds if name in state.groups else 0.0,
+        )
+
+    def _served_members(self, look: Poll, *, rack_aware: bool) -> dict[MemberKey, dict[Partition, int]]:
+        """Return the serving brokers of the members whose clients count by broker only."""
+        served: dict[MemberKey, dict[Partition, int]] = {}
+        for group in {one.group for one in self._settings.traffic.client_endpoints}:
+            for partition, member in look.owners.get(group, {}).items():
+                broker = self._poller.serving(partition, member, rack_aware=rack_aware)
+                if broker is not None:
+                    served.setdefault((group, member.id), {})[partition] = broker
+        return served
+
+    # snapshot
+
+    def _paint(self, look: Poll, *, now: float, wall: float, rack_aware: bool | None) -> TrafficSnapshot:
+        self._cycles += 1
+        state = self._poller.state
+        known = self._exact.members(now=now)
+        flows = self._window.by_group()
+        context = ClusterContext(
+            view=state.cluster,
+            settled=self._builder.cluster(state.cluster),
+            logs=state.logs,
+            serving=lambda partition, member: self._poller.serving(partition, member, rack_aware=bool(rack_aware)),
+            rack_of=self._poller.rack_of,
+            served=state.served.keys(),
+            sampled=self._poller.sizes.sampled_partitions,
+            sizes_known=bool(state.curves),
+            rack_aware=bool(rack_aware),
+            window_seconds=wall - self._window.begin,
+        )
+        pictures = [
+            self._builder.build(
+                GroupObservation(
+                    group=group,
+                    owners=look.owners[name],
+                    committed=look.committed.get(name, {}),
+                    spans=look.spans[name],
+                    flows=flows.get(name, ()),
+                    exact_members=frozenset(member for where, member in known if where == name),
+                ),
+                context,
+            )
+            for name, group in sorted(look.groups.items())
+        ]
+        self._builder.rest()
+        return TrafficSnapshot(
+            groups=tuple(pictures),
+            cluster=state.cluster,
+            rack_aware_fetch=rack_aware,
+            window_start=self._window.begin,
+            window_end=wall,
+            cycle=self._cycles,
+            gaps=tuple(self._poller.gaps),
+        )
+
+
+def _nobody(_member: ObservedMember | None) -> bool:
+    return False

@@ -1,0 +1,169 @@
+"""Polls groups: lists them at every broker, describes each kind with its own request, reads committed offsets.
+
+Requests are batched per coordinator, with up to 200 groups in one. They only read: no group is ever joined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any, Final, TypeAlias
+
+from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer.group import OffsetFetchRequest
+from kio.schema.consumer_group_describe.v0.request import ConsumerGroupDescribeRequest
+from kio.schema.consumer_group_describe.v0.response import ConsumerGroupDescribeResponse
+from kio.schema.streams_group_describe.v0.request import StreamsGroupDescribeRequest
+from kio.schema.streams_group_describe.v0.response import StreamsGroupDescribeResponse
+from kio.schema.types import GroupId
+
+from samerack.cluster.group import DESCRIBE_VERSION
+from samerack.cluster.wire import KioRequest, Question, Wire
+from samerack.election.model import PROTOCOL_TYPE
+from samerack.traffic.collect import KeyOf, Partition
+from samerack.traffic.gaps import failed, refused
+from samerack.traffic.groups import ListedGroup, ObservedGroup
+from samerack.traffic.model import Family, Gap
+
+_AT_ONCE: Final = 200
+
+Read: TypeAlias = Callable[[Any], ObservedGroup]
+"""Makes a group from its description."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Descriptions:
+    """Groups, Streams groups as they were described (they can be read once their topics are known), and gaps."""
+
+    groups: list[ObservedGroup] = field(default_factory=list)
+    streams: list[Any] = field(default_factory=list)
+    gaps: list[Gap] = field(default_factory=list)
+
+
+def listed(wire: Wire, brokers: Iterable[int], patterns: Sequence[str]) -> tuple[dict[str, ListedGroup], list[Gap]]:
+    """List the matching groups by name: every broker lists those it coordinates. Agents' own groups are left out."""
+    questions = [
+        Question(broker=broker, request=ListGroupsRequest(states_filter=[], types_filter=[])) for broker in brokers
+    ]
+    found: dict[str, ListedGroup] = {}
+    gaps: list[Gap] = []
+    for answer in wire.turns(questions):
+        where = f"broker {answer.question.broker}"
+        if answer.error is not None:
+            gaps.append(failed(Family.GROUPS, where, answer.error))
+            continue
+        gaps += refused(Family.GROUPS, where, answer.response.error_code)
+        for one in answer.response.groups:
+            if one.protocol_type == PROTOCOL_TYPE:
+                continue
+            if any(fnmatchcase(one.group_id, pattern) for pattern in patterns):
+                found[str(one.group_id)] = ListedGroup(
+                    group=one.group_id,
+                    coordinator=answer.question.broker,
+                    protocol_type=one.protocol_type,
+                    state=one.group_state or "",
+                    type=(one.group_type or "").lower(),
+                )
+    return found, gaps
+
+
+def described(wire: Wire, groups: Iterable[ListedGroup], *, classic: Read, consumer: Read) -> Descriptions:
+    """Describe every group by the request of its kind; groups of other types (such as share) are left out.
+
+    Descriptions are converted as they arrive: they are many times as large as what is kept of them.
+    """
+    by_kind: dict[str, dict[int, list[str]]] = {}
+    for group in groups:
+        kind = group.type if group.type in ("consumer", "streams") else "classic"
+        if group.type in ("", "classic", "unknown", "consumer", "streams"):
+            by_kind.setdefault(kind, {}).setdefault(group.coordinator, []).append(group.group)
+    result = Descriptions()
+    for kind, request in _REQUESTS.items():
+        questions = [
+            Question(broker=broker, request=request(chunk))
+            for broker, names in by_kind.get(kind, {}).items()
+            for chunk in _chunks(sorted(names))
+        ]
+        for answer in wire.turns(questions):
+            if answer.error is not None:
+                result.gaps.append(failed(Family.GROUPS, f"broker {answer.question.broker}", answer.error))
+                continue
+            for one in answer.response.groups:
+                code = int(getattr(one.error_code, "value", one.error_code))
+                if code:
+                    result.gaps += refused(Family.GROUPS, str(one.group_id), code)
+                elif kind == "streams":
+                    result.streams.append(one)
+                else:
+                    result.groups.append(classic(one) if kind == "classic" else consumer(one))
+    return result
+
+
+def _classic(names: Sequence[str]) -> Any:
+    return DescribeGroupsRequest(groups=list(names), include_authorized_operations=False, max_version=DESCRIBE_VERSION)
+
+
+def _consumer(names: Sequence[str]) -> Any:
+    entity = ConsumerGroupDescribeRequest(group_ids=tuple(map(GroupId, names)), include_authorized_operations=False)
+    return KioRequest(entity, ConsumerGroupDescribeResponse)
+
+
+def _streams(names: Sequence[str]) -> Any:
+    entity = StreamsGroupDescribeRequest(group_ids=tuple(map(GroupId, names)), include_authorized_operations=False)
+    return KioRequest(entity, StreamsGroupDescribeResponse)
+
+
+_REQUESTS: Final[dict[str, Callable[[Sequence[str]], Any]]] = {
+    "classic": _classic,
+    "consumer": _consumer,
+    "streams": _streams,
+}
+
+
+def committed(
+    wire: Wire, groups: Iterable[ListedGroup], key: KeyOf
+) -> tuple[dict[str, dict[Partition, int]], list[Gap]]:
+    """Request all committed offsets of these groups, by group; a group without an answer is left out."""
+    by_coordinator: dict[int, list[str]] = {}
+    for group in groups:
+        by_coordinator.setdefault(group.coordinator, []).append(group.group)
+    questions = [
+        Question(broker=broker, request=_offsets_request(chunk))
+        for broker, names in by_coordinator.items()
+        for chunk in _chunks(sorted(names))
+    ]
+    found: dict[str, dict[Partition, int]] = {}
+    gaps: list[Gap] = []
+    for answer in wire.turns(questions):
+        if answer.error is not None:
+            gaps.append(failed(Family.COMMITTED, f"broker {answer.question.broker}", answer.error))
+            continue
+        for group in answer.response.groups:
+            if group.error_code:
+                gaps += refused(Family.COMMITTED, str(group.group_id), group.error_code, passing=True)
+                continue
+            found[str(group.group_id)] = {
+                key(topic.name, one.partition_index): int(one.committed_offset)
+                for topic in group.topics
+                for one in topic.partitions
+                if not one.error_code and one.committed_offset >= 0
+            }
+            wrong = {(topic.name, one.error_code) for topic in group.topics for one in topic.partitions}
+            for topic, code in sorted((topic, code) for topic, code in wrong if code):
+                gaps += refused(Family.COMMITTED, f"{group.group_id}, topic {topic}", code, passing=True)
+    return found, gaps
+
+
+def _offsets_request(names: Sequence[str]) -> Any:
+    group = OffsetFetchRequest.OffsetFetchRequestGroup
+    return OffsetFetchRequest(
+        groups=[group(group_id=name, member_id=None, member_epoch=-1, topics=None) for name in names],
+        require_stable=False,
+        min_version=8,
+        max_version=9,
+    )
+
+
+def _chunks(names: Sequence[str]) -> list[Sequence[str]]:
+    return [names[begin : begin + _AT_ONCE] for begin in range(0, len(names), _AT_ONCE)]

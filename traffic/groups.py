@@ -1,0 +1,270 @@
+"""Converts descriptions of every kind of group to one shape: members with racks, topics and owned partitions.
+
+Classic groups, also those of Kafka Streams, carry the consumer protocol's bytes; brokers describe KIP-848 and KIP-1071
+groups in fields of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from samerack.cluster.group import CONSUMER, MemberView, view_member
+from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, member_rack
+from samerack.cluster.view import ClusterView
+from samerack.common.settings import RackSettings
+from samerack.protocol.errors import ProtocolError
+from samerack.protocol.model import NO_PARTITIONS, TopicPartitions, from_pairs
+from samerack.traffic import streams_client
+from samerack.traffic.collect import KeyOf, Partition, plain_key
+from samerack.traffic.model import GroupKind
+from samerack.traffic.streams_client import StreamsClient
+
+STREAMS_ASSIGNOR: Final = "stream"
+"""The protocol name that Kafka Streams gives its assignor on the classic protocol."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedGroup:
+    """One group of ListGroups: its coordinator, and its fields ("" where the broker is too old to send them)."""
+
+    group: str
+    coordinator: int
+    protocol_type: str
+    state: str
+    type: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedMember:
+    """One member; `sessions`: whether its client keeps fetch sessions; `streams`: what Kafka Streams adds."""
+
+    id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    rack: MemberRack
+    topics: frozenset[str]
+    owned: TopicPartitions
+    sessions: bool
+    streams: StreamsClient | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObservedGroup:
+    """One group as last described.
+
+    `owned_known` is False while members do not show what they own; `together` is True where, for all topics, partitions
+    of the same number are one task of Kafka Streams.
+    """
+
+    group: str
+    kind: GroupKind
+    state: str
+    assignor: str
+    members: tuple[ObservedMember, ...]
+    owned_known: bool
+    note: str = ""
+    together: bool = False
+
+    def owners(self, key: KeyOf = plain_key) -> dict[Partition, ObservedMember]:
+        """Return each partition's owner."""
+        return {
+            key(topic, int(number)): member
+            for member in self.members
+            for topic, numbers in zip(member.owned.topics, member.owned.numbers, strict=True)
+            for number in numbers
+        }
+
+
+def classic(described: Any, *, racks: RackSettings, agent: str, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
+    """Convert a group of DescribeGroups; the agent's own membership (instance id `agent`) is left out."""
+    consumer = described.protocol_type == CONSUMER
+    streams = described.protocol_data == STREAMS_ASSIGNOR
+    members = []
+    notes = []
+    for raw in described.members:
+        view = view_member(raw, consumer=consumer)
+        if view.instance_id == agent or (view.subscription is not None and not view.subscription.topics):
+            continue
+        client, unreadable = _client(view) if streams else (None, view.unreadable)
+        if unreadable:
+            notes.append(f"member {view.id}: {unreadable}")
+        members.append(
+            ObservedMember(
+                id=view.id,
+                instance_id=view.instance_id,
+                client_id=view.client_id,
+                client_host=view.client_host,
+                rack=member_rack(
+                    racks,
+                    subscription=view.subscription,
+                    client_id=view.client_id,
+                    client_host=view.client_host,
+                    tags=client.tags if client is not None else (),
+                    hosts=hosts,
+                ),
+                topics=frozenset(view.subscription.topics if view.subscription is not None else ()),
+                owned=view.assigned,
+                sessions=_is_java(view.client_id, streams=streams),
+                streams=client,
+            )
+        )
+    together = False
+    if streams:
+        try:
+            together = _together(
+                streams_client.topics_by_subtopology(bytes(raw.member_assignment) for raw in described.members)
+            )
+        except ProtocolError as error:
+            notes.append(f"its tasks cannot be read: {error}")
+    kind: GroupKind = "other" if described.protocol_type not in ("", CONSUMER) else "classic"
+    return ObservedGroup(
+        group=described.group_id,
+        kind="streams-classic" if streams else kind,
+        state=described.group_state,
+        assignor=described.protocol_data,
+        members=tuple(members),
+        owned_known=described.group_state == "Stable" or not members,
+        note="; ".join(notes)
+        or (f"protocol type {described.protocol_type}: it reads no topics by assignment" if kind == "other" else ""),
+        together=together,
+    )
+
+
+def _together(topics: Mapping[Any, Collection[str]]) -> bool:
+    """Return whether all that is read belongs to one subtopology, whose tasks read several topics."""
+    return len(topics) == 1 and all(len(read) > 1 for read in topics.values())
+
+
+def _client(view: MemberView) -> tuple[StreamsClient | None, str | None]:
+    """Return what a Streams member reports about its client, and why what cannot be read cannot."""
+    if view.subscription is None:
+        return None, view.unreadable
+    try:
+        return streams_client.from_subscription(view.subscription.user_data), view.unreadable
+    except ProtocolError as error:
+        return None, "; ".join(filter(None, (view.unreadable, f"streams info: {error}")))
+
+
+def managed(described: Any, *, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
+    """Convert a KIP-848 group of ConsumerGroupDescribe."""
+    members = []
+    for raw in described.members:
+        owned = from_pairs(
+            (str(run.topic_name), int(number)) for run in raw.assignment.topic_partitions for number in run.partitions
+        )
+        topics = frozenset(map(str, raw.subscribed_topic_names)) | frozenset(owned.topics)
+        members.append(_described(raw, racks=racks, hosts=hosts, topics=topics, owned=owned))
+    return ObservedGroup(
+        group=str(described.group_id),
+        kind="consumer",
+        state=described.group_state,
+        assignor=described.assignor_name,
+        members=tuple(members),
+        owned_known=True,
+    )
+
+
+def streams(described: Any, *, racks: RackSettings, cluster: ClusterView, hosts: Hosts = NO_HOSTS) -> ObservedGroup:
+    """Convert a KIP-1071 group of StreamsGroupDescribe: its active tasks, as partitions of their source topics."""
+    sources = {
+        part.subtopology_id: tuple(
+            sorted({*map(str, part.source_topics), *(str(topic.name) for topic in part.repartition_source_topics)})
+        )
+        for part in (described.topology.subtopologies or () if described.topology is not None else ())
+    }
+    topics = frozenset(topic for read in sources.values() for topic in read)
+    return ObservedGroup(
+        group=str(described.group_id),
+        kind="streams",
+        state=described.group_state,
+        assignor="streams",
+        members=tuple(
+            _described(
+                raw,
+                racks=racks,
+                hosts=hosts,
+                topics=topics,
+                owned=_tasks(raw.assignment.active_tasks, sources, cluster),
+                client=streams_client.from_description(raw),
+            )
+            for raw in described.members
+        ),
+        owned_known=True,
+        note="" if sources or not described.members else "its topology is not initialised",
+        together=_together(sources),
+    )
+
+
+def topics_of_streams(described: Any) -> frozenset[str]:
+    """Return every topic that the application reads; its tasks cannot be read before these are polled."""
+    if described.topology is None:
+        return frozenset()
+    return frozenset(
+        topic
+        for part in described.topology.subtopologies or ()
+        for topic in (*map(str, part.source_topics), *(str(one.name) for one in part.repartition_source_topics))
+    )
+
+
+def _tasks(tasks: Iterable[Any], sources: Mapping[str, tuple[str, ...]], cluster: ClusterView) -> TopicPartitions:
+    """Return the tasks' partitions: each task's of every source topic of its subtopology that has that number."""
+    pairs = sorted(
+        (topic, int(number))
+        for task in tasks
+        for topic in sources.get(task.subtopology_id, ())
+        for number in task.partitions
+        if number < len(cluster.topics.get(topic, ()))
+    )
+    return from_pairs(pairs) if pairs else NO_PARTITIONS
+
+
+def _described(  # noqa: PLR0913 - what the brokers say, and what follows from it, all named
+    raw: Any,
+    *,
+    racks: RackSettings,
+    hosts: Hosts,
+    topics: frozenset[str],
+    owned: TopicPartitions,
+    client: StreamsClient | None = None,
+) -> ObservedMember:
+    """Convert a member of a group that brokers assign; `client` is what Kafka Streams adds."""
+    host = raw.client_host.rpartition("/")[2]
+    rack = MemberRack(rack=raw.rack_id, source="subscription", fetches_with_rack=True)
+    if not raw.rack_id:
+        tags = client.tags if client is not None else ()
+        rack = member_rack(racks, subscription=None, client_id=raw.client_id, client_host=host, tags=tags, hosts=hosts)
+    return ObservedMember(
+        id=raw.member_id,
+        instance_id=raw.instance_id,
+        client_id=raw.client_id,
+        client_host=host,
+        rack=rack,
+        topics=topics,
+        owned=owned,
+        sessions=_is_java(raw.client_id, streams=client is not None),
+        streams=client,
+    )
+
+
+def _is_java(client_id: str, *, streams: bool) -> bool:
+    """Return whether a client is Java's: its default `client.id` is `consumer-GROUP-NUMBER`; Streams is Java."""
+    return streams or client_id.startswith("consumer-")
+
+
+def only_listed(listed: ListedGroup) -> ObservedGroup:
+    """Convert a group that could not be described: no more than its listing is known."""
+    return ObservedGroup(
+        group=listed.group,
+        kind="other" if listed.type not in ("classic", "consumer", "streams") else _KINDS[listed.type],
+        state=listed.state or "Unknown",
+        assignor="",
+        members=(),
+        owned_known=False,
+        note=f"group type {listed.type or 'unknown'}: it could not be described",
+    )
+
+
+_KINDS: Final[Mapping[str, GroupKind]] = {"classic": "classic", "consumer": "consumer", "streams": "streams"}

@@ -1,0 +1,173 @@
+"""Metrics of consumer traffic: consumed bytes and records, shares, the cost of measuring, failures by family.
+
+They are read from one publication, so that a scrape never sees half of an update. Series are bounded: what goes beyond
+`traffic.max_series` is added up under the topic `(other)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Final, Self
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.model import Family, FlowKey, GroupTraffic, Totals, TrafficSnapshot, Volume
+
+OTHER: Final = "(other)"
+"""The topic under which series beyond the bound are added up; no topic can have this name."""
+_SECONDS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+_FLOW_LABELS: Final = ("group", "topic", "client_rack", "replica_rack", "method")
+_INTERNAL: Final = "internal"
+
+
+class TrafficCollector(Collector):
+    """Exports the board as metrics."""
+
+    def __init__(
+        self, board: TrafficBoard, *, max_series: int, mine: Callable[[str], bool] = lambda _group: True
+    ) -> None:
+        """Prepare.
+
+        Args:
+            board: What is exported.
+            max_series: This many keys have series of their own.
+            mine: Whether this agent exports a group; the totals of others are empty anyway.
+        """
+        self._board = board
+        self._mine = mine
+        self._most = max_series
+        self._own: dict[FlowKey, FlowKey] = {}
+
+    def describe(self) -> Iterable[Metric]:
+        """Return names only: nothing is known at registration."""
+        return self._families(TrafficSnapshot(), {})
+
+    def collect(self) -> Iterator[Metric]:
+        """Return all families from one publication."""
+        published = self._board.published()
+        return self._families(published.snapshot, published.totals)
+
+    def _families(self, snapshot: TrafficSnapshot, totals: Totals) -> Iterator[Metric]:
+        yield from self._consumed(totals)
+        groups = [group for group in snapshot.groups if self._mine(group.group)]
+        yield _share(
+            "samerack_cross_rack_ratio",
+            "Share of consumed bytes that crossed racks in the window of traffic.window_seconds.",
+            ((group, group.shares.present_bytes) for group in groups),
+        )
+        yield _share(
+            "samerack_cross_rack_partition_ratio",
+            "Share of assigned partitions that are read from another rack.",
+            ((group, group.shares.present_partitions) for group in groups),
+        )
+        yield _share(
+            "samerack_optimal_ratio",
+            "Share that the best balanced assignment would read across racks.",
+            ((group, group.shares.optimal) for group in groups),
+        )
+        yield _share(
+            "samerack_random_ratio",
+            "1 - 1/R with R racks of brokers: the share without regard to racks.",
+            ((group, group.shares.random) for group in groups),
+        )
+        yield _share(
+            "samerack_largest_topic_ratio",
+            "Largest share of a topic's partitions on one member, of the topic where it exceeds the least most.",
+            ((group, group.topic_share.share if group.topic_share else None) for group in groups),
+        )
+        yield _share(
+            "samerack_busiest_member_times_mean",
+            "Bytes per second of the member that reads most, over the mean of all members.",
+            ((group, group.busiest.times_mean if group.busiest else None) for group in groups),
+        )
+        observed = GaugeMetricFamily("samerack_observed_groups", "Groups that are observed, by kind.", labels=["kind"])
+        kinds: dict[str, int] = {}
+        for group in groups:
+            kinds[group.kind] = kinds.get(group.kind, 0) + 1
+        for kind, count in sorted(kinds.items()):
+            observed.add_metric([kind], count)
+        yield observed
+        missing = GaugeMetricFamily(
+            "samerack_missing_permissions", "Questions that the brokers refused in the last cycle.", labels=["family"]
+        )
+        for family in Family:
+            missing.add_metric([family.value], sum(gap.refused for gap in snapshot.gaps if gap.what == family))
+        yield missing
+
+    def _consumed(self, totals: Totals) -> Iterator[Metric]:
+        wire_bytes = CounterMetricFamily(
+            "samerack_consumed_bytes",
+            "Bytes on the wire that consumers read, by where they stand and where the replica stands.",
+            labels=_FLOW_LABELS,
+        )
+        records = CounterMetricFamily(
+            "samerack_consumed_records",
+            "Records that consumers read (offsets, so of compacted topics at most).",
+            labels=_FLOW_LABELS,
+        )
+        for key, volume in self._bounded(totals).items():
+            labels = [getattr(key, label) for label in _FLOW_LABELS]
+            wire_bytes.add_metric(labels, volume.wire_bytes)
+            records.add_metric(labels, volume.records)
+        yield wire_bytes
+        yield records
+
+    def _bounded(self, totals: Totals) -> dict[FlowKey, Volume]:
+        """Bound the series: keys seen first keep theirs; a counter must not move to another series later."""
+        shown: dict[FlowKey, Volume] = {}
+        for key, volume in totals.items():
+            name = self._own.get(key)
+            if name is None:
+                name = key if len(self._own) < self._most else replace(key, topic=OTHER)
+                self._own[key] = name
+            before = shown.get(name, Volume())
+            shown[name] = Volume(
+                wire_bytes=before.wire_bytes + volume.wire_bytes, records=before.records + volume.records
+            )
+        return shown
+
+
+def _share(name: str, text: str, values: Iterable[tuple[GroupTraffic, float | None]]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=["group"])
+    for group, value in values:
+        if value is not None:
+            family.add_metric([group.group], value)
+    return family
+
+
+class TrafficMetrics:
+    """The measuring thread's own metrics."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._cycles = Histogram(
+            "samerack_traffic_cycle_seconds",
+            "Time of one look at offsets, log sizes and groups.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+        self._errors = Counter(
+            "samerack_traffic_errors",
+            "Questions that failed or were refused, by family; the log has the text.",
+            ["family"],
+            registry=registry,
+        )
+        for family in Family:
+            self._errors.labels(family.value)
+        self._errors.labels(_INTERNAL)
+
+    @classmethod
+    def silent(cls) -> Self:
+        """Return metrics that are not exported."""
+        return cls(CollectorRegistry())
+
+    def looked(self, seconds: float) -> None:
+        """Record how long a cycle took."""
+        self._cycles.observe(seconds)
+
+    def failed(self, what: str | None) -> None:
+        """Count a failed request, a `Family`; None for an error in the agent."""
+        self._errors.labels(what if what is not None else _INTERNAL).inc()

@@ -1,0 +1,168 @@
+"""Finds which replica serves a reader: asks the leader with the reader's rack, or applies a rule to the metadata.
+
+A fetch at the high watermark with the rack in it is answered with the preferred read replica and no data (KIP-392). It
+works with any ReplicaSelector and sees replicas that fell behind. It needs READ on the topic; without that the rule is
+an in-sync replica in the reader's rack where the brokers select by rack, else the leader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from kafka import errors as kafka_errors
+from kafka.protocol.consumer.fetch import FetchRequest
+
+from samerack.cluster.view import ClusterView, PartitionView
+from samerack.cluster.wire import Question, Wire
+from samerack.traffic.collect import Offsets, Partition
+from samerack.traffic.gaps import failed, refused
+from samerack.traffic.model import Family, Gap
+
+Reader: TypeAlias = tuple[Partition, str]
+"""A partition and the rack that a member fetches it with."""
+
+FETCH_VERSION: Final = 12
+"""Version 13 names topics by id."""
+_AT_ONCE: Final = 1_000
+_NO_SESSION: Final = -1
+_DOUBT_SECONDS: Final = 2.0
+"""An answer that differs from the rule is requested again after this time, then after twice as long, and so on: the
+followers of a new topic serve only once the leader knows how far they are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """The broker that serves a reader, the metadata under which it was learned, when, and its validity in seconds."""
+
+    broker: int
+    view: PartitionView
+    at: float
+    seconds: float
+
+
+def guess(cluster: ClusterView, partition: PartitionView, rack: str | None, *, rack_aware: bool) -> int | None:
+    """Return the broker that serves a rack by the rule; None where there is no such replica and no leader."""
+    if rack_aware and rack is not None:
+        near = [broker for broker in partition.in_sync if cluster.brokers.get(broker) == rack]
+        if near:
+            return partition.leader if partition.leader in near else min(near)
+    return partition.leader if partition.leader >= 0 else None
+
+
+def due(readers: Iterable[Reader], known: Mapping[Reader, Served], cluster: ClusterView, *, now: float) -> list[Reader]:
+    """Return the readers whose serving broker is unknown, was learned under other metadata, or has expired."""
+    result = []
+    for reader in readers:
+        (topic, number), _ = reader
+        views = cluster.topics.get(topic, ())
+        if number >= len(views) or views[number].leader < 0:
+            continue
+        served = known.get(reader)
+        if served is None or served.view != views[number] or now - served.at >= served.seconds:
+            result.append(reader)
+    return result
+
+
+def settle(  # noqa: PLR0913 - all that an answer is judged by
+    found: Mapping[Reader, int],
+    known: Mapping[Reader, Served],
+    cluster: ClusterView,
+    *,
+    now: float,
+    rack_aware: bool,
+    seconds: float,
+) -> dict[Reader, Served]:
+    """Return the leaders' answers with their validity: `seconds`, or less where the rule expects another rack."""
+    result = {}
+    for reader, broker in found.items():
+        (topic, number), rack = reader
+        view, last, holds = cluster.topics[topic][number], known.get(reader), seconds
+        expected = guess(cluster, view, rack, rack_aware=rack_aware)
+        if expected is not None and cluster.brokers.get(broker) != cluster.brokers.get(expected):
+            same = last is not None and (last.broker, last.view) == (broker, view)
+            holds = min(seconds, 2 * last.seconds if last is not None and same else _DOUBT_SECONDS)
+        result[reader] = Served(broker=broker, view=view, at=now, seconds=holds)
+    return result
+
+
+def probe(
+    wire: Wire, readers: Sequence[Reader], cluster: ClusterView, offsets: Mapping[Partition, Offsets]
+) -> tuple[dict[Reader, int], list[Gap]]:
+    """Ask the leaders which broker serves; one request per leader and rack."""
+    batches: dict[tuple[int, str], list[Partition]] = {}
+    for (topic, number), rack in readers:
+        if (topic, number) in offsets:
+            leader = cluster.topics[topic][number].leader
+            batches.setdefault((leader, rack), []).append((topic, number))
+    questions = [
+        Question(broker=leader, request=fetch_request(chunk, offsets, rack), about=rack)
+        for (leader, rack), partitions in batches.items()
+        for chunk in (partitions[begin : begin + _AT_ONCE] for begin in range(0, len(partitions), _AT_ONCE))
+    ]
+    found: dict[Reader, int] = {}
+    gaps: list[Gap] = []
+    asked = {reader: reader for reader in readers}
+    for answer in wire.turns(questions):
+        leader = answer.question.broker
+        if answer.error is not None:
+            gaps.append(failed(Family.PROBE, f"broker {leader}", answer.error))
+            continue
+        gaps += refused(Family.PROBE, f"broker {leader}", answer.response.error_code)
+        for topic in answer.response.responses:
+            for one in topic.partitions:
+                if one.error_code:
+                    gaps += refused(Family.PROBE, str(topic.topic), one.error_code)
+                    continue
+                name, number = str(topic.topic), int(one.partition_index)
+                preferred = int(one.preferred_read_replica)
+                reader = ((name, number), answer.question.about)
+                found[asked.get(reader, reader)] = preferred if preferred >= 0 else leader
+    return found, gaps
+
+
+def fetch_request(
+    partitions: Sequence[Partition],
+    offsets: Mapping[Partition, Offsets],
+    rack: str,
+) -> Any:
+    """Return a fetch that asks and does not read: at the high watermark, without waiting, outside any session."""
+    return raw_fetch([(partition, offsets[partition].end, 1) for partition in partitions], rack=rack, most_bytes=1)
+
+
+def raw_fetch(wanted: Sequence[tuple[Partition, int, int]], *, rack: str, most_bytes: int) -> Any:
+    """Return a fetch of (partition, offset, most bytes of it)."""
+    topic, partition = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
+    topics: dict[str, list[Any]] = {}
+    for (name, number), offset, limit in wanted:
+        topics.setdefault(name, []).append(
+            partition(
+                partition=number,
+                current_leader_epoch=-1,
+                fetch_offset=offset,
+                last_fetched_epoch=-1,
+                log_start_offset=-1,
+                partition_max_bytes=limit,
+            )
+        )
+    return FetchRequest(
+        replica_id=-1,
+        max_wait_ms=0,
+        min_bytes=0,
+        max_bytes=most_bytes,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=_NO_SESSION,
+        topics=[topic(topic=name, partitions=rows) for name, rows in topics.items()],
+        forgotten_topics_data=[],
+        rack_id=rack,
+        min_version=11,
+        max_version=FETCH_VERSION,
+    )
+
+
+def denied(gaps: Iterable[Gap]) -> frozenset[str]:
+    """Return the topics that may not be read."""
+    code = kafka_errors.TopicAuthorizationFailedError.__name__
+    return frozenset(gap.where for gap in gaps if gap.refused and gap.reason == code)

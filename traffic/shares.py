@@ -1,0 +1,108 @@
+"""Computes a group's cross-rack shares: measured, by partitions, and the optimum. Builds its assignment problem.
+
+The problem of an observed group is the same value that the leader solves for groups it leads, so that any assignor can
+solve it for comparison.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from samerack.assignors.consumer import optimal
+from samerack.assignors.evaluate import evaluate
+from samerack.assignors.model import AssignmentError, Problem
+from samerack.cluster.view import ClusterView, NoRack, SettledCluster, SettledPartition
+from samerack.common.settings import LeadingSettings
+from samerack.planning import planner
+from samerack.protocol.model import Subscription
+from samerack.traffic.groups import ObservedGroup
+from samerack.traffic.model import Flow, PartitionTraffic, Shares
+
+
+def settled(cluster: ClusterView) -> SettledCluster:
+    """Return the cluster as planning takes it: as last seen, without waiting for changes to settle."""
+    return SettledCluster(
+        brokers=cluster.brokers,
+        topics={
+            topic: tuple(SettledPartition(leader=view.leader, replicas=view.replicas) for view in views)
+            for topic, views in cluster.topics.items()
+        },
+    )
+
+
+def problem_of(
+    group: ObservedGroup,
+    cluster: SettledCluster,
+    *,
+    rack_aware_fetch: bool,
+    leading: LeadingSettings,
+    weights: Mapping[str, Sequence[int]] | None,
+) -> Problem | None:
+    """Return the group as an assignment problem; None without members or while they do not show what they own."""
+    if not group.members or not group.owned_known or group.kind == "other":
+        return None
+    mode = _mode(group, leading, rack_aware_fetch=rack_aware_fetch)
+    members = [
+        planner.PlanMember(
+            id=member.id,
+            instance_id=member.instance_id,
+            subscription=Subscription(topics=tuple(sorted(member.topics)), rack=member.rack.rack),
+            rack=member.rack,
+            owned=member.owned,
+        )
+        for member in group.members
+    ]
+    try:
+        return planner.problem_of(members, cluster, mode, weights=weights)
+    except AssignmentError:
+        return None
+
+
+def _mode(group: ObservedGroup, leading: LeadingSettings, *, rack_aware_fetch: bool) -> planner.Mode:
+    if group.kind != "classic":
+        leading = leading.model_copy(update={"keep_copartitioned": "always" if group.together else "never"})
+    return planner.mode_of(group.assignor, leading, rack_aware_fetch=rack_aware_fetch)
+
+
+def solve(group: ObservedGroup, problem: Problem, leading: LeadingSettings) -> float | None:
+    """Return the least share by weight; None where no plan can be made."""
+    keep = _mode(group, leading, rack_aware_fetch=True).keep_copartitioned
+    try:
+        best = optimal.assign(problem, optimal.Options(keep_copartitioned=keep))
+        return evaluate(problem, best).cross_rack_share
+    except AssignmentError:
+        return None
+
+
+def measured(flows: Iterable[Flow]) -> float | None:
+    """Return the share of bytes that crossed racks, out of those with both racks known."""
+    crossed = whole = 0
+    for flow in flows:
+        crosses = flow.key.cross_rack
+        if crosses is not None:
+            whole += flow.volume.wire_bytes
+            crossed += flow.volume.wire_bytes if crosses else 0
+    return crossed / whole if whole else None
+
+
+def by_partitions(partitions: Iterable[PartitionTraffic], racks: Mapping[str, str | None]) -> float | None:
+    """Return the share of owned partitions served from another rack, out of those with both racks known."""
+    crossed = whole = 0
+    for one in partitions:
+        rack = racks.get(one.member) if one.member is not None else None
+        if rack is not None and one.serving_rack is not None:
+            whole += 1
+            crossed += rack != one.serving_rack
+    return crossed / whole if whole else None
+
+
+def random_share(cluster: ClusterView) -> float | None:
+    """Return 1 - 1/R with R racks of brokers; None without racks."""
+    racks = {rack for rack in cluster.brokers.values() if not isinstance(rack, NoRack)}
+    return 1 - 1 / len(racks) if racks else None
+
+
+def with_optimal(shares: Shares, optimal_share: float | None, *, by_bytes: bool) -> Shares:
+    """Return the shares with the optimum."""
+    return replace(shares, optimal=optimal_share, optimal_by="bytes" if by_bytes else "partitions")

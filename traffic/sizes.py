@@ -1,0 +1,138 @@
+"""Computes the bytes of spans: from the curve where that is reliable, else from a sample of the log, within a budget.
+
+Not reliable are compacted topics, whose cleaner hides growth, and offsets from before the agent's first poll.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from samerack.cluster.view import ClusterView
+from samerack.traffic.attribute import Span
+from samerack.traffic.collect import Partition
+from samerack.traffic.curve import Curve, bytes_between
+from samerack.traffic.model import Gap
+from samerack.traffic.probe import guess
+from samerack.traffic.sample import Place, Sampler, bytes_of, places
+
+_BATCH_TOPICS: Final = 64
+"""This many topics per cycle are sampled for the size of their batches."""
+_BATCH_BYTES: Final = 16_384
+_LATER_BYTES: Final = 32_768
+
+
+class Sizes:
+    """What is known of the bytes of partitions beyond their curves."""
+
+    def __init__(self, sampler: Sampler, *, rack: str, enabled: bool) -> None:
+        self._sampler = sampler
+        self._rack = rack
+        self._enabled = enabled
+        self._sampled: dict[Span, float] = {}
+        self._looked_at: dict[str, int] = {}
+        self._turns = 0
+        self.batch_bytes: dict[str, float] = {}
+        self.sampled_partitions: frozenset[Partition] = frozenset()
+
+    def prepare(
+        self,
+        spans: Iterable[Span],
+        curves: Mapping[Partition, Curve],
+        *,
+        compacted: Mapping[str, bool],
+        cluster: ClusterView,
+        rack_aware: bool,
+    ) -> list[Gap]:
+        """Sample the log for spans without a reliable curve; to be called once a cycle, before `size_of`."""
+        self._sampled = {}
+        self.sampled_partitions = frozenset()
+        if not self._enabled:
+            return []
+        self._sampler.refill()
+        unsure = sorted(
+            {span for span in spans if _unsure(span, curves.get(span.partition), compacted)},
+            key=lambda span: (span.partition, span.first, span.end),
+        )
+        serving = self._serving({span.partition for span in unsure}, cluster, rack_aware=rack_aware)
+        begins = {span: _place(span, curves[span.partition]) for span in unsure}
+        found, gaps = self._sampler.look([place for place in begins.values() if place is not None], serving)
+        # spans beyond one sample are sampled in more places: record sizes may vary
+        longer = {
+            span: [replace(place, offset=offset) for offset in places(found[place].end, place.until)]
+            for span, place in begins.items()
+            if place is not None and place in found and found[place].end < place.until
+        }
+        more, missing = self._sampler.look(
+            [place for spread in longer.values() for place in spread], serving, most_bytes=_LATER_BYTES
+        )
+        for span, place in begins.items():
+            if place is not None and place in found:
+                first = found[place]
+                self._sampled[span] = bytes_of([first], place.offset, min(first.end, place.until))
+                rest = [more[one] for one in longer.get(span, ()) if one in more]
+                self._sampled[span] += bytes_of(rest or [first], first.end, place.until)
+        self.sampled_partitions = frozenset(span.partition for span in self._sampled)
+        return gaps + missing
+
+    def look_at_batches(
+        self, spans: Iterable[Span], curves: Mapping[Partition, Curve], *, cluster: ClusterView, rack_aware: bool
+    ) -> list[Gap]:
+        """Sample the size of the batches just read: in one partition of each topic, those sampled longest ago first.
+
+        Producers change their batches with their load, so an old sample is of little use; many topics take turns.
+        """
+        if not self._enabled:
+            return []
+        widest: dict[str, Span] = {}
+        for span in spans:
+            before = widest.get(span.partition[0])
+            if before is None or span.end - span.first > before.end - before.first:
+                widest[span.partition[0]] = span
+        self._turns += 1
+        topics = sorted(widest, key=lambda topic: (self._looked_at.get(topic, 0), topic))[:_BATCH_TOPICS]
+        wanted = []
+        for topic in topics:
+            self._looked_at[topic] = self._turns
+            span = widest[topic]
+            curve = curves.get(span.partition)
+            if curve is not None and curve.look.start <= span.first < curve.look.end:
+                wanted.append(Place(partition=span.partition, offset=span.first, until=span.end))
+        serving = self._serving([place.partition for place in wanted], cluster, rack_aware=rack_aware)
+        found, gaps = self._sampler.look(wanted, serving, most_bytes=_BATCH_BYTES)
+        for place, stretch in found.items():
+            self.batch_bytes[place.partition[0]] = stretch.size_bytes / stretch.batches
+        return gaps
+
+    def size_of(self, span: Span, curves: Mapping[Partition, Curve]) -> float:
+        """Return the bytes of the log in a span."""
+        sampled = self._sampled.get(span)
+        if sampled is not None:
+            return sampled
+        curve = curves.get(span.partition)
+        return bytes_between(curve, span.first, span.end) if curve is not None else 0.0
+
+    def _serving(
+        self, partitions: Iterable[Partition], cluster: ClusterView, *, rack_aware: bool
+    ) -> dict[Partition, int]:
+        serving = {}
+        for topic, number in partitions:
+            views = cluster.topics.get(topic, ())
+            if number < len(views):
+                broker = guess(cluster, views[number], self._rack or None, rack_aware=rack_aware)
+                if broker is not None:
+                    serving[topic, number] = broker
+        return serving
+
+
+def _place(span: Span, curve: Curve) -> Place | None:
+    """Return where a span begins, cut to what the log has."""
+    first, end = max(span.first, curve.look.start), min(span.end, curve.look.end)
+    return Place(partition=span.partition, offset=first, until=end) if end > first else None
+
+
+def _unsure(span: Span, curve: Curve | None, compacted: Mapping[str, bool]) -> bool:
+    if curve is None:
+        return False
+    return compacted.get(span.partition[0], False) or curve.hidden or span.first < curve.known_from

@@ -1,0 +1,244 @@
+"""Builds the snapshot of one group from what a cycle read: members, partitions, shares, blind spots.
+
+The best possible share is computed again only where the group, its replicas or its weights have changed, and within a
+time budget per cycle; until then the last one is shown.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from samerack.assignors.model import Problem
+from samerack.cluster.view import ClusterView, SettledCluster
+from samerack.common.settings import Settings
+from samerack.traffic import shares
+from samerack.traffic.attribute import Serving, Spans
+from samerack.traffic.collect import Offsets, Partition
+from samerack.traffic.evenness import busiest, topic_share
+from samerack.traffic.groups import ObservedGroup, ObservedMember
+from samerack.traffic.model import (
+    BlindSpot,
+    Flow,
+    GroupTraffic,
+    MemberTraffic,
+    PartitionTraffic,
+    Shares,
+)
+from samerack.traffic.probe import Reader
+from samerack.traffic.weights import WeightBook, Weights
+
+_SOLVING_SECONDS: Final = 1.0
+"""One cycle spends no more on best shares; with thousands of new groups the rest follows in the next cycles."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupObservation:
+    """What one cycle read about a group."""
+
+    group: ObservedGroup
+    owners: Mapping[Partition, ObservedMember]
+    committed: Mapping[Partition, int]
+    spans: Spans
+    flows: tuple[Flow, ...]
+    exact_members: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterContext:
+    """Data that all groups of one cycle share."""
+
+    view: ClusterView
+    settled: SettledCluster
+    logs: Mapping[Partition, Offsets]
+    serving: Serving
+    rack_of: Callable[[int | None], str]
+    served: Collection[Reader]
+    sampled: frozenset[Partition]
+    sizes_known: bool
+    rack_aware: bool
+    window_seconds: float
+
+
+@dataclass(slots=True, kw_only=True)
+class _Solved:
+    """A problem with its inputs, and its best share."""
+
+    group: ObservedGroup
+    topics: tuple[object, ...]
+    weights: Weights | None
+    rack_aware: bool
+    problem: Problem | None
+    best: float | None = None
+    best_by_bytes: bool = False
+    solved: bool = False
+
+
+class SnapshotBuilder:
+    """Builds snapshots; caches problems and best shares by group."""
+
+    def __init__(self, settings: Settings, weights: WeightBook) -> None:
+        self._leading = settings.leading
+        self._weights = weights
+        self._solved: dict[str, _Solved] = {}
+        self._spent_seconds = 0.0
+        self._seen: ClusterView | None = None
+        self._settled = SettledCluster()
+        self._rewound: set[str] = set()
+        self._sampled: set[str] = set()
+
+    def cluster(self, view: ClusterView) -> SettledCluster:
+        """Return the cluster as planning takes it; the same object while the view is the same."""
+        if view is not self._seen:
+            self._seen, self._settled = view, shares.settled(view)
+        return self._settled
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """Forget groups that are gone."""
+        for group in groups:
+            self._solved.pop(group, None)
+            self._rewound.discard(group)
+            self._sampled.discard(group)
+
+    def rest(self) -> None:
+        """End the cycle: the next one may spend time on best shares again."""
+        self._spent_seconds = 0.0
+
+    def build(self, observation: GroupObservation, context: ClusterContext) -> GroupTraffic:
+        """Build the snapshot of one group."""
+        group = observation.group
+        name = group.group
+        partitions = self._partitions(observation, context)
+        solved = self._solve(group, context)
+        racks = {member.id: member.rack.rack for member in group.members}
+        owned = [(one.member, one) for one in partitions if one.member is not None]
+        read = sum(flow.volume.wire_bytes for flow in observation.flows)
+        return GroupTraffic(
+            group=name,
+            kind=group.kind,
+            state=group.state,
+            assignor=group.assignor,
+            members=_members(observation),
+            partitions=partitions,
+            flows=observation.flows,
+            shares=shares.with_optimal(
+                Shares(
+                    present_bytes=shares.measured(observation.flows),
+                    present_partitions=shares.by_partitions(partitions, racks),
+                    random=shares.random_share(context.view),
+                ),
+                solved.best,
+                by_bytes=solved.best_by_bytes,
+            ),
+            bytes_per_second=read / context.window_seconds
+            if context.window_seconds > 0 and context.sizes_known
+            else None,
+            blind_spots=self._blind_spots(observation, context),
+            problem=solved.problem,
+            topic_share=topic_share(
+                ((member, one.topic) for member, one in owned), {member.id: member.topics for member in group.members}
+            ),
+            busiest=busiest(((member, one.bytes_per_second) for member, one in owned), racks),
+            note=group.note,
+        )
+
+    def _partitions(self, observation: GroupObservation, context: ClusterContext) -> tuple[PartitionTraffic, ...]:
+        result = []
+        for partition in sorted({*observation.owners, *observation.committed}):
+            owner = observation.owners.get(partition)
+            broker = context.serving(partition, owner)
+            log, offset = context.logs.get(partition), observation.committed.get(partition)
+            result.append(
+                PartitionTraffic(
+                    topic=partition[0],
+                    number=partition[1],
+                    member=owner.id if owner is not None else None,
+                    serving_broker=broker,
+                    serving_rack=context.rack_of(broker) or None,
+                    bytes_per_second=self._weights.rate(observation.group.group, partition),
+                    lag_records=max(0, log.end - offset) if log is not None and offset is not None else None,
+                    committed=offset,
+                )
+            )
+        return tuple(result)
+
+    def _solve(self, group: ObservedGroup, context: ClusterContext) -> _Solved:
+        weights = self._weights.weights(group.group) if self._leading.weigh_by == "bytes" else None
+        topics = tuple(
+            context.settled.topics.get(topic)
+            for topic in sorted({t for member in group.members for t in member.topics})
+        )
+        last = self._solved.get(group.group)
+        same = (
+            last is not None
+            and last.group is group
+            and last.weights is weights
+            and last.rack_aware == context.rack_aware
+            and last.topics == topics
+        )
+        if last is None or not same:
+            problem = shares.problem_of(
+                group, context.settled, rack_aware_fetch=context.rack_aware, leading=self._leading, weights=weights
+            )
+            last = _Solved(
+                group=group,
+                topics=topics,
+                weights=weights,
+                rack_aware=context.rack_aware,
+                problem=problem,
+                best=last.best if last is not None and problem is not None else None,
+                best_by_bytes=last.best_by_bytes if last is not None else False,
+            )
+            self._solved[group.group] = last
+        if not last.solved and last.problem is not None and self._spent_seconds < _SOLVING_SECONDS:
+            begun = time.perf_counter()
+            last.best = shares.solve(group, last.problem, self._leading)
+            last.best_by_bytes, last.solved = last.problem.weights is not None, True
+            self._spent_seconds += time.perf_counter() - begun
+        return last
+
+    def _blind_spots(self, observation: GroupObservation, context: ClusterContext) -> tuple[BlindSpot, ...]:
+        group, name = observation.group, observation.group.group
+        if observation.spans.rewound:
+            self._rewound.add(name)
+        if any(span.partition in context.sampled for span in observation.spans.spans):
+            self._sampled.add(name)
+        guessed = any(
+            member.rack.fetches_with_rack and (partition, member.rack.rack) not in context.served
+            for partition, member in observation.owners.items()
+        )
+        racks_unknown = any(member.rack.rack is None for member in group.members) or any(
+            not isinstance(rack, str) for rack in context.view.brokers.values()
+        )
+        estimated = any(member.id not in observation.exact_members for member in group.members)
+        found = {
+            BlindSpot.NO_COMMITS: bool(observation.spans.uncommitted),
+            BlindSpot.REWOUND: name in self._rewound,
+            BlindSpot.PREFETCHED: estimated,
+            BlindSpot.RACKS_UNKNOWN: racks_unknown,
+            BlindSpot.SERVING_GUESSED: guessed,
+            BlindSpot.SIZES_UNKNOWN: not context.sizes_known and bool(observation.owners or observation.committed),
+            BlindSpot.SAMPLED: name in self._sampled,
+            BlindSpot.STATE: any(one.streams is not None and one.streams.standby for one in group.members),
+            BlindSpot.PARTITIONS_UNKNOWN: not group.owned_known,
+        }
+        return tuple(spot for spot, holds in found.items() if holds)
+
+
+def _members(observation: GroupObservation) -> tuple[MemberTraffic, ...]:
+    return tuple(
+        MemberTraffic(
+            id=member.id,
+            instance_id=member.instance_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            rack=member.rack,
+            partitions=len(member.owned),
+            method="exact" if member.id in observation.exact_members else "estimated",
+            streams=member.streams,
+            topics=member.topics,
+        )
+        for member in sorted(observation.group.members, key=lambda member: member.id)
+    )

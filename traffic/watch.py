@@ -1,0 +1,246 @@
+"""The thread that measures: a cycle every few seconds, statistics taken in between, and one poll for the command line.
+
+Every failure is counted by family, logged once and retried; measuring never stops the agent.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from collections.abc import Set as AbstractSet
+from typing import Final
+
+import structlog
+
+from samerack.cluster.errors import RefusedError
+from samerack.cluster.racks import NO_HOSTS, Hosts
+from samerack.cluster.refusals import next_pause
+from samerack.cluster.watch import ask_selector
+from samerack.cluster.wire import Wire
+from samerack.common.errors import AgentError
+from samerack.common.kafka_config import for_kafka_python
+from samerack.common.settings import ClientEndpoint, Settings
+from samerack.election.leadership_state import Alone, LeadershipState
+from samerack.traffic.board import TrafficBoard
+from samerack.traffic.cycle import Cycle
+from samerack.traffic.exact import ExactReads
+from samerack.traffic.gaps import CONSEQUENCES, failed
+from samerack.traffic.groups import ObservedMember
+from samerack.traffic.metrics import TrafficMetrics
+from samerack.traffic.model import Family, Gap, TrafficSnapshot
+from samerack.traffic.scrape import ScrapeError, pick, received_by_client, scrape
+from samerack.traffic.statistics import Counters, StatisticsError, parse
+from samerack.traffic.weights import WeightBook
+
+log = structlog.get_logger("traffic")
+
+_SHARE_OF_TIME: Final = 3
+"""A poll may take a third of the time at most."""
+_STANDBY_SHARE: Final = 6
+"""An agent that counts no group polls this many times less often: it keeps weights for when it leads."""
+
+RackAware = Callable[[], bool | None]
+"""Whether the brokers serve from the reader's rack; None where not asked yet; AgentError says why it is not known."""
+
+
+class TrafficWatch(threading.Thread):
+    """Measures periodically and publishes on the board."""
+
+    def __init__(  # noqa: PLR0913 - it brings measuring and the agent together
+        self,
+        settings: Settings,
+        *,
+        board: TrafficBoard,
+        metrics: TrafficMetrics,
+        rack_aware: RackAware,
+        hosts: Hosts = NO_HOSTS,
+        standing: LeadershipState | None = None,
+    ) -> None:
+        """Prepare; `start` begins.
+
+        Args:
+            settings: All settings.
+            board: Where to publish.
+            metrics: Where to count.
+            rack_aware: What the brokers' replica selector does.
+            hosts: What other sources know of client hosts.
+            standing: What this agent counts; everything where it is alone.
+
+        Raises:
+            SettingsError: A Kafka setting has no counterpart in the client.
+        """
+        super().__init__(name="traffic", daemon=True)
+        self.weights = WeightBook()
+        self.last_look = float("-inf")
+        self._settings = settings.traffic
+        self._wire = Wire(for_kafka_python(settings.kafka))
+        self._metrics = metrics
+        self._rack_aware = rack_aware
+        self._standing = standing or Alone()
+        self._exact = ExactReads(began_at=time.monotonic(), standing=self._standing)
+        self._cycle = Cycle(
+            settings,
+            wire=self._wire,
+            board=board,
+            exact=self._exact,
+            weights=self.weights,
+            hosts=hosts,
+            standing=self._standing,
+        )
+        self._stopping = threading.Event()
+        self._hurry = threading.Event()
+        self._asked = False
+        self._held: AbstractSet[object] = frozenset()
+        self._standing.listen(self._elected)
+        self._last_reported: frozenset[Gap] = frozenset()
+        self._trouble = ""
+        self._scraped: tuple[Gap, ...] = ()
+
+    def stop(self) -> None:
+        """End the thread after the current poll."""
+        self._stopping.set()
+        self._hurry.set()
+
+    def _elected(self) -> None:
+        """Poll at once after an election that gave this agent new claims: it counts from that poll on."""
+        held = frozenset(self._standing.claims.held.values())
+        if held - self._held:
+            self._hurry.set()
+        self._held = held
+
+    def run(self) -> None:
+        """Poll, publish, pause."""
+        try:
+            refused_pause = 0.0
+            while not self._stopping.is_set():
+                started = time.monotonic()
+                refused_pause = next_pause(refused_pause) if self._turn() else 0.0
+                took = time.monotonic() - started
+                self._rest(max(self._settings.poll_seconds - took, took * (_SHARE_OF_TIME - 1), refused_pause))
+        finally:
+            self._wire.close()
+
+    def _rest(self, seconds: float) -> None:
+        """Wait for the next poll: a standby polls rarely, unless a client's report needs a newer poll."""
+        for _ in range(_STANDBY_SHARE):
+            if self._hurry.wait(seconds) or self._asked or self._standing.claims.any_duty:
+                break
+        self._asked = False
+        if not self._stopping.is_set():
+            self._hurry.clear()
+
+    def _turn(self) -> bool:
+        """Poll, which may fail; return whether the brokers refuse the agent, or the agent refuses them."""
+        try:
+            self.look()
+        except AgentError as error:
+            self._metrics.failed(Family.METADATA)
+            if str(error) != self._trouble:
+                log.warning("look-failed", error=str(error))
+            self._trouble = str(error)
+            return isinstance(error, RefusedError)
+        except Exception as error:  # one failed poll must not end measuring
+            self._metrics.failed(None)
+            log.exception("look-failed", error=str(error))
+        else:
+            self._trouble = ""
+        return False
+
+    def look(self) -> TrafficSnapshot:
+        """Poll now; to be called from one thread at a time.
+
+        Raises:
+            AgentError: No broker can be reached at all.
+        """
+        self._scraped = tuple(gap for endpoint in self._settings.client_endpoints for gap in self._scrape(endpoint))
+        rack_aware, unknown = self._selector()
+        now = time.monotonic()
+        self._standing.tell(self._exact.reporting_members(now=now))
+        elsewhere = (*self._scraped, *unknown)
+        snapshot = self._cycle.turn(now=now, wall=time.time(), rack_aware=rack_aware, elsewhere=elsewhere)
+        self.last_look = now
+        self._metrics.looked(snapshot.cycle_seconds)
+        gaps = frozenset(snapshot.gaps)
+        for gap in gaps:
+            self._metrics.failed(gap.what)
+        for gap in gaps - self._last_reported:
+            log.warning("traffic-gap", what=gap.what, where=gap.where, reason=gap.reason, consequence=gap.consequence)
+        self._last_reported = gaps
+        return snapshot
+
+    def _selector(self) -> tuple[bool | None, tuple[Gap, ...]]:
+        try:
+            return self._rack_aware(), ()
+        except AgentError as error:
+            return None, (failed(Family.SELECTOR, "", error),)
+
+    def close(self) -> None:
+        """Disconnect, where no thread was started."""
+        self._wire.close()
+
+    def post(self, group: str, body: bytes, member_id: str | None = None) -> ObservedMember:
+        """Take the statistics from an application's `stats_cb`.
+
+        Raises:
+            StatisticsError: They are invalid; nothing is changed.
+        """
+        now = time.monotonic()
+        try:
+            member = self._exact.post(group, parse(body), now=now, member_id=member_id)
+        except StatisticsError:
+            self._metrics.failed(Family.STATISTICS)
+            self._asked = True
+            raise
+        self._standing.tell(self._exact.reporting_members(now=now))
+        return member
+
+    def _scrape(self, endpoint: ClientEndpoint) -> list[Gap]:
+        try:
+            clients = received_by_client(scrape(endpoint.url))
+            client = pick(clients, endpoint.client_id)
+            if client is None:
+                known = ", ".join(sorted(clients))
+                raise ScrapeError(f"{endpoint.url}: shows clients {known}; set client_id to one of them")  # noqa: TRY301 - handled below
+            self._exact.post(endpoint.group, _java(client, clients[client]), now=time.monotonic())
+        except (ScrapeError, StatisticsError) as error:
+            family = Family.SCRAPE
+            return [
+                Gap(
+                    what=family,
+                    refused=False,
+                    where=endpoint.url,
+                    reason=str(error),
+                    consequence=CONSEQUENCES[family],
+                )
+            ]
+        return []
+
+
+def _java(client: str, received: dict[int, int]) -> Counters:
+    """Convert counters of Java's client: bytes by node only; the probe finds the partitions that a node serves."""
+    return Counters(client=client, client_id=client, age_seconds=None, received=received, served_by=None, messages={})
+
+
+def observe(settings: Settings, *, seconds: float, rack_aware: bool | None = None) -> TrafficSnapshot:
+    """Measure for a while without an agent: for the command line. Nothing is joined or changed.
+
+    Args:
+        settings: `traffic.groups` names the groups, else `groups`.
+        seconds: How long; 0 takes one poll, which shows groups, racks and shares by partitions, but no bytes.
+        rack_aware: What the brokers' selector does, where the caller knows.
+
+    Raises:
+        AgentError: No broker can be reached at all.
+    """
+    tell: RackAware = ask_selector(settings) if rack_aware is None else lambda: rack_aware
+    watch = TrafficWatch(settings, board=TrafficBoard(), metrics=TrafficMetrics.silent(), rack_aware=tell)
+    try:
+        until = time.monotonic() + seconds
+        snapshot = watch.look()
+        while (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, settings.traffic.poll_seconds))
+            snapshot = watch.look()
+        return snapshot
+    finally:
+        watch.close()
