@@ -79,7 +79,14 @@ class Headline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pair:
-    """Traffic from replicas in one rack to clients in a rack, over all clusters; "" is unknown."""
+    """Traffic from replicas in one rack to clients in a rack, over all clusters.
+
+    Attributes:
+        client_rack: rack of the clients; "" if it is unknown.
+        replica_rack: rack of the replicas; "" if it is unknown.
+        bytes: bytes read in the period.
+        dollars: their price in the period.
+    """
 
     client_rack: str
     replica_rack: str
@@ -89,7 +96,14 @@ class Pair:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """Bytes of a minute, hour or day, and dollars a month at its rate."""
+    """One step of the timeline.
+
+    Attributes:
+        at: when the minute, hour or day begins.
+        bytes: bytes read in it.
+        crossing_bytes: those of them that crossed racks.
+        dollars_per_month: the price of a month at this rate.
+    """
 
     at: datetime
     bytes: int
@@ -99,7 +113,18 @@ class Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Day:
-    """One day of the fleet, with dollars of that day; savings are None without states."""
+    """One day of the fleet.
+
+    Attributes:
+        day: in UTC.
+        groups: number of groups that read.
+        bytes: bytes read.
+        crossing_bytes: those of them that crossed racks.
+        dollars: their price on that day.
+        saved_dollars: what the agents saved on that day; None without states of groups.
+        possible_dollars: what the best plans would save beyond that; None without states of groups.
+        seconds: how much of the day was measured.
+    """
 
     day: date
     groups: int
@@ -150,7 +175,18 @@ class TopicLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """A group that lost rack awareness: its cross-rack share before, after and now; the cost of the loss a month."""
+    """A group that lost rack awareness.
+
+    Attributes:
+        at: when.
+        cause: what changed.
+        before: cross-rack share of its bytes before that.
+        after: the share after it.
+        random: the share of a placement that ignores racks.
+        now: the share at the end of the period.
+        lasts: whether the loss is still there.
+        dollars_per_month: the price of the difference.
+    """
 
     cluster: str
     group: str
@@ -168,7 +204,12 @@ class Loss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mover:
-    """A group's dollars in each of two spans."""
+    """A group whose price changed between two spans of days.
+
+    Attributes:
+        earlier: dollars in the earlier span.
+        later: dollars in the later one.
+    """
 
     cluster: str
     group: str
