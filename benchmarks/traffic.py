@@ -149,7 +149,7 @@ class Bench:
     def look(self) -> None:
         """Run one measurement of both agents."""
         for watch in self.watches.values():
-            self.cycles.append(watch.look().cycle_seconds)
+            self.cycles.append(watch.poll().cycle_seconds)
 
     def totals(self) -> dict[str, dict[FlowKey, int]]:
         """Returns the agents' byte counts, by board."""

@@ -185,7 +185,7 @@ def _agent(bootstrap: str) -> None:
     seconds, processor = [], []
     for _ in sys.stdin:
         began = time.process_time()
-        seconds.append(round(watch.look().cycle_seconds, 2))
+        seconds.append(round(watch.poll().cycle_seconds, 2))
         processor.append(round(time.process_time() - began, 2))
         sys.stdout.write("\n")
         sys.stdout.flush()

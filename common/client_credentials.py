@@ -25,7 +25,7 @@ CURE: Final = (
 )
 _ANSWER_SECONDS: Final = 3.0
 """Timeout; a longer one could delay the leader of a group too much: its session timeout may be six seconds."""
-_MOST_BYTES: Final = 1_000_000
+_MAX_BYTES: Final = 1_000_000
 _ENDPOINT: Final = f"kafka.{identities.ENDPOINT}"
 _CREDENTIALS: Final = f"kafka.{identities.CLIENT} and kafka.{identities.SECRET}"
 
@@ -50,7 +50,7 @@ def fetch(identity: ClientCredentials) -> Token:
     )
     try:
         with _opener(identity.authority).open(request, timeout=_ANSWER_SECONDS) as answer:
-            content = answer.read(_MOST_BYTES)
+            content = answer.read(_MAX_BYTES)
     except HTTPError as error:
         with error:
             cure = f"check {_CREDENTIALS}" if error.code in (400, 401, 403) else f"check {_ENDPOINT}"

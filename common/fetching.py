@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from samerack.common.errors import AgentError
 
-MOST_BYTES: Final = 4 << 20
+MAX_BYTES: Final = 4 << 20
 _PART_BYTES: Final = 1 << 16
 _ANY: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 - listening addresses, with the ones to connect to
 
@@ -59,7 +59,7 @@ def ask(  # noqa: PLR0913 - an HTTP request has these parts
     headers: Mapping[str, str] | None = None,
     body: bytes | None = None,
     tls: ssl.SSLContext | None = None,
-    max_bytes: int = MOST_BYTES,
+    max_bytes: int = MAX_BYTES,
 ) -> HttpAnswer:
     """Sends one request and returns the answer.
 

@@ -7,7 +7,7 @@ from typing import Final
 
 _SERVER: Final = re.compile(r"(?:[A-Za-z_]+://)?(?:\[[0-9A-Fa-f:.]+(?:%\w+)?\]|[\w.-]+)(?::(?P<port>[0-9]{1,20}))?")
 """Without a port it is 9092; a protocol prefix is allowed, and left to `security.protocol`."""
-_MOST_PORTS: Final = 65_535
+_MAX_PORTS: Final = 65_535
 _EXPECTED: Final = "expected HOST:PORT[,HOST:PORT...], e.g. kafka-1:9092,kafka-2:9092"
 
 
@@ -17,6 +17,6 @@ def wrong_servers(servers: str) -> str:
         match = _SERVER.fullmatch(server)
         if match is None:
             return f"{server[:100]!r} is no server; {_EXPECTED}"
-        if match["port"] is not None and not 1 <= int(match["port"]) <= _MOST_PORTS:
-            return f"{server[:100]!r}: a port is a number from 1 to {_MOST_PORTS}; {_EXPECTED}"
+        if match["port"] is not None and not 1 <= int(match["port"]) <= _MAX_PORTS:
+            return f"{server[:100]!r}: a port is a number from 1 to {_MAX_PORTS}; {_EXPECTED}"
     return ""

@@ -29,8 +29,8 @@ from samerack.common.identities import (
 _FRESH: Final = 0.75
 """A token is replaced after this share of its life: kafka-python re-authenticates connections after 85 % of theirs,
 librdkafka requests another token after 80 %."""
-_LEAST_PAUSE_SECONDS: Final = 1.0
-_MOST_PAUSE_SECONDS: Final = 60.0
+_MIN_PAUSE_SECONDS: Final = 1.0
+_MAX_PAUSE_SECONDS: Final = 60.0
 
 Fetch = Callable[[], Token]
 """Gets a token from its source, or raises TokenError."""
@@ -111,7 +111,7 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]  # the library is unt
             token = self._fetch()
         except TokenError as error:
             self._failure = str(error)
-            self._pause = min(_MOST_PAUSE_SECONDS, max(_LEAST_PAUSE_SECONDS, 2 * self._pause))
+            self._pause = min(_MAX_PAUSE_SECONDS, max(_MIN_PAUSE_SECONDS, 2 * self._pause))
             self._again_at = now + self._pause
         else:
             self._pause = 0.0

@@ -25,13 +25,13 @@ BROKEN: Final = "broken"
 BYTES_PER_SECOND: Final = 10**12
 """More than all members of a group read of one topic: ten network interfaces of 800 Gbit/s, the fastest Ethernet (IEEE
 802.3df, 2024), of 10^11 bytes a second each. The same bound holds for records and for the rate of one partition."""
-LEAST_SECONDS: Final = 60
+MIN_SECONDS: Final = 60
 """A shorter window may hold as much as one of this length: what an agent detects late counts in its current window."""
 LONGEST_NAME: Final = 1000
 """Characters of a name: of a cluster, group, member, client, rack, agent, election, assignor."""
-MOST_RACKS: Final = 1000
-MOST_PARTITIONS: Final = 10**6
-MOST_CELLS: Final = 10**8
+MAX_RACKS: Final = 1000
+MAX_PARTITIONS: Final = 10**6
+MAX_CELLS: Final = 10**8
 """Partitions times racks, and members times topics, of one state: assignors hold a byte for each."""
 METHODS: Final = ("estimated", "exact")
 KINDS: Final = ("classic", "consumer", "streams-classic", "streams", "other")
@@ -100,7 +100,7 @@ def _of_samples(settings: PipelineSettings, is_sample: Column, record: Column, n
         yield is_sample & (record[name] < 0), f"{name}: negative"
     yield is_sample & (length <= 0), "window: ends before it begins"
     yield is_sample & (length > _milliseconds(settings.longest_window_seconds)), "window: absurdly long"
-    seconds = F.greatest(length / 1000, F.lit(float(LEAST_SECONDS)))
+    seconds = F.greatest(length / 1000, F.lit(float(MIN_SECONDS)))
     for name in ("bytes", "records"):
         yield is_sample & (record[name] / seconds > BYTES_PER_SECOND), f"{name}: absurdly many"
     for words, holds in _out_of_time(settings, start, now).items():
@@ -133,10 +133,10 @@ def _sizes(record: Column) -> Iterator[tuple[Column, str]]:
     partitions = F.aggregate(
         record["topics"], F.lit(0).cast("long"), lambda count, topic: count + F.size(topic["owner"])
     )
-    yield racks > MOST_RACKS, f"racks: more than {MOST_RACKS}"
-    yield partitions > MOST_PARTITIONS, f"topics: more than {MOST_PARTITIONS} partitions"
-    yield partitions * racks > MOST_CELLS, f"topics: more than {MOST_CELLS} partitions times racks"
-    yield members * topics > MOST_CELLS, f"members: more than {MOST_CELLS} members times topics"
+    yield racks > MAX_RACKS, f"racks: more than {MAX_RACKS}"
+    yield partitions > MAX_PARTITIONS, f"topics: more than {MAX_PARTITIONS} partitions"
+    yield partitions * racks > MAX_CELLS, f"topics: more than {MAX_CELLS} partitions times racks"
+    yield members * topics > MAX_CELLS, f"members: more than {MAX_CELLS} members times topics"
 
 
 def _within_lists(record: Column) -> Iterator[tuple[Column, str]]:

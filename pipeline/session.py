@@ -25,7 +25,7 @@ from samerack.common.errors import AgentError, SettingsError
 from samerack.common.settings.pipeline import PipelineSettings
 from samerack.pipeline import jars
 
-LEAST_JAVA: Final = 17
+MIN_JAVA: Final = 17
 REDACTED: Final = (
     r"(?i)secret|passw|passphrase|token|credential|(access|account|private|keystore)[._-]?key|jaas|[._]sas[._]"
 )
@@ -172,7 +172,7 @@ def _check_java() -> None:
     home = os.environ.get("JAVA_HOME")
     java = shutil.which(str(Path(home) / "bin" / "java") if home else "java")
     where = f"JAVA_HOME ({home})" if home else "PATH"
-    cure = f"install Java {LEAST_JAVA} or newer, e.g. openjdk-21-jre-headless, and name it in JAVA_HOME"
+    cure = f"install Java {MIN_JAVA} or newer, e.g. openjdk-21-jre-headless, and name it in JAVA_HOME"
     if java is None:
         raise SettingsError(f"Spark needs Java, and {where} has none: {cure}")
     try:
@@ -180,7 +180,7 @@ def _check_java() -> None:
     except (OSError, subprocess.SubprocessError) as error:
         raise SettingsError(f"Spark needs Java, and {java} does not run ({error}): {cure}") from None
     version = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
-    if version and int(version[1]) < LEAST_JAVA:
+    if version and int(version[1]) < MIN_JAVA:
         raise SettingsError(f"{java} is Java {version[1]}, too old for Spark: {cure}")
 
 

@@ -18,7 +18,7 @@ _Value = TypeVar("_Value")
 START: Final = 1_793_491_200_000
 """Default first moment of a simulated fleet: 2026-11-01, fixed, so that a seed gives the same bytes."""
 DAY: Final = 86_400_000
-MOST_RACKS: Final = 50
+MAX_RACKS: Final = 50
 
 _KINDS: Final = (("classic", 75), ("consumer", 15), ("streams-classic", 7), ("streams", 3))
 _ASSIGNORS: Final = (("range", 40), ("cooperative-sticky", 30), ("roundrobin", 15), ("sticky", 15))
@@ -75,8 +75,8 @@ class Fleet:
         for name, value in least.items():
             if value < 1:
                 raise SettingsError(f"{name}: is {value}; a fleet needs at least 1")
-        if self.racks > MOST_RACKS:
-            raise SettingsError(f"racks: is {self.racks}; at most {MOST_RACKS}")
+        if self.racks > MAX_RACKS:
+            raise SettingsError(f"racks: is {self.racks}; at most {MAX_RACKS}")
         if not self.days > 0:
             raise SettingsError(f"days: is {self.days}; give more than 0, e.g. 0.5 for twelve hours")
 

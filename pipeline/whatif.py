@@ -34,7 +34,7 @@ from samerack.pipeline.schema import GROUP_STATE
 from samerack.pipeline.simulate_sinks import FILES
 from samerack.pipeline.whatif_group import COPIES, LEAD, NEAR, NEAR_LEAD, PRESENT, Outcome, Questions, outcomes
 
-LEAST_DOLLARS: Final = 0.01
+MIN_DOLLARS: Final = 0.01
 """The smallest saving a month that is shown."""
 _TASKS_PER_CORE: Final = 8
 """Groups differ in size: small tasks keep all cores busy to the end, and show progress."""
@@ -234,16 +234,16 @@ def changes(rows: DataFrame) -> DataFrame:
 
 
 def ranked(found: DataFrame) -> DataFrame:
-    """Returns the changes that save at least `LEAST_DOLLARS`, the largest saving first."""
-    return found.where(F.col("saves_dollars") >= LEAST_DOLLARS).orderBy(
+    """Returns the changes that save at least `MIN_DOLLARS`, the largest saving first."""
+    return found.where(F.col("saves_dollars") >= MIN_DOLLARS).orderBy(
         F.desc("saves_dollars"), "scenario", "cluster", "group", "topic"
     )
 
 
 def by_change(found: DataFrame) -> DataFrame:
-    """Returns the saving of each kind of change over the fleet, largest first; omits those below `LEAST_DOLLARS`."""
+    """Returns the saving of each kind of change over the fleet, largest first; omits those below `MIN_DOLLARS`."""
     return (
-        found.where(F.col("saves_dollars") >= LEAST_DOLLARS)
+        found.where(F.col("saves_dollars") >= MIN_DOLLARS)
         .groupBy("scenario")
         .agg(
             F.count("*").alias("places"), F.sum("groups").alias("groups"), F.sum("saves_dollars").alias("saves_dollars")

@@ -109,21 +109,21 @@ class Allowances:
 
 def _whole(curve: Curve) -> _Left:
     """Return what a whole log allows; its size alone does not include tiered segments."""
-    records = curve.look.end - curve.look.start
-    wire_bytes = max(float(curve.look.size_bytes), records * curve.density)
-    return _Left(end=curve.look.end, wire_bytes=_SLACK * wire_bytes, records=_SLACK * records)
+    records = curve.extent.end - curve.extent.start
+    wire_bytes = max(float(curve.extent.size_bytes), records * curve.density)
+    return _Left(end=curve.extent.end, wire_bytes=_SLACK * wire_bytes, records=_SLACK * records)
 
 
 def _refill(member: _Member, partition: Partition, curve: Curve) -> int:
     """Add what was written since the last time; return how many records. What was left is capped at the whole log."""
     before, whole = member.partitions[partition], _whole(curve)
-    records = curve.look.end - before.end
+    records = curve.extent.end - before.end
     if records < 0:  # another log
         member.partitions[partition] = whole
-        return curve.look.end - curve.look.start
-    wire_bytes = max(bytes_between(curve, before.end, curve.look.end), records * curve.density)
+        return curve.extent.end - curve.extent.start
+    wire_bytes = max(bytes_between(curve, before.end, curve.extent.end), records * curve.density)
     member.partitions[partition] = _Left(
-        end=curve.look.end,
+        end=curve.extent.end,
         wire_bytes=min(before.wire_bytes, whole.wire_bytes) + _SLACK * wire_bytes,
         records=min(before.records, whole.records) + _SLACK * records,
     )

@@ -17,7 +17,7 @@ from samerack.common.settings import Settings
 from samerack.traffic import collect, describe, groups, probe
 from samerack.traffic.attribute import Spans, spans_of
 from samerack.traffic.collect import Keys, Offsets, Partition
-from samerack.traffic.curve import Curve, LogLook, extend
+from samerack.traffic.curve import Curve, LogExtent, extend
 from samerack.traffic.groups import ListedGroup, ObservedGroup, ObservedMember
 from samerack.traffic.model import Gap
 from samerack.traffic.probe import Reader, Served
@@ -69,34 +69,34 @@ class BrokerPoller:
         sampler = Sampler(wire, rack=settings.traffic.rack, budget_bytes=settings.traffic.sample_bytes)
         self.sizes = Sizes(sampler, rack=settings.traffic.rack, enabled=settings.traffic.sample_bytes > 0)
 
-    def look(self, *, now: float, rack_aware: bool) -> Poll:
+    def poll(self, *, now: float, rack_aware: bool) -> Poll:
         """Poll everything once.
 
         Raises:
             AgentError: No broker can be reached at all.
         """
         self.gaps = []
-        look = self._look_at_groups()
+        poll = self._poll_groups()
         wanted = {
             partition
-            for group in look.groups
-            for partition in (*look.owners[group], *look.committed.get(group, ()))
+            for group in poll.groups
+            for partition in (*poll.owners[group], *poll.committed.get(group, ()))
             if partition[1] < len(self.state.cluster.topics.get(partition[0], ()))
         }
-        self._look_at_logs(wanted)
-        self._look_at_serving(look, now=now, rack_aware=rack_aware)
-        self._look_into_logs(look, now=now, rack_aware=rack_aware)
-        return look
+        self._poll_logs(wanted)
+        self._poll_serving(poll, now=now, rack_aware=rack_aware)
+        self._sample_logs(poll, now=now, rack_aware=rack_aware)
+        return poll
 
-    def done(self, look: Poll, now: float | None) -> None:
+    def done(self, poll: Poll, now: float | None) -> None:
         """Store a poll for the next one, whose spans begin at `now`."""
         state = self.state
-        state.at, state.groups, state.owners = now, look.groups, look.owners
+        state.at, state.groups, state.owners = now, poll.groups, poll.owners
         # a group whose commits could not be requested this time continues from its last ones
         state.committed = {
-            group: {**state.committed.get(group, {}), **look.committed.get(group, {})}
-            for group in look.groups
-            if group in state.committed or group in look.committed
+            group: {**state.committed.get(group, {}), **poll.committed.get(group, {})}
+            for group in poll.groups
+            if group in state.committed or group in poll.committed
         }
 
     def serving(self, partition: Partition, member: ObservedMember | None, *, rack_aware: bool) -> int | None:
@@ -116,7 +116,7 @@ class BrokerPoller:
         rack = self.state.cluster.brokers.get(broker, NoRack.UNKNOWN) if broker is not None else NoRack.UNKNOWN
         return rack if isinstance(rack, str) else ""
 
-    def _look_at_groups(self) -> Poll:
+    def _poll_groups(self) -> Poll:
         state, racks, hosts = self.state, self._settings.racks, self._hosts
         if not state.cluster.brokers:
             state.cluster, gaps = collect.metadata(self._wire, ())
@@ -137,7 +137,7 @@ class BrokerPoller:
         topics = {topic for group in found for member in group.members for topic in member.topics}
         topics |= {topic for offsets in committed.values() for topic, _ in offsets}
         topics |= {topic for one in described.streams for topic in groups.topics_of_streams(one)}
-        self._look_at_topics(topics)
+        self._poll_topics(topics)
         streams = (groups.streams(one, racks=racks, cluster=state.cluster, hosts=hosts) for one in described.streams)
         observed = {group.group: group for group in (*found, *map(self._same, streams))}
         observed |= {name: groups.only_listed(one) for name, one in listed.items() if name not in observed}
@@ -172,13 +172,13 @@ class BrokerPoller:
         before = self.state.groups.get(group.group)
         return before if before == group else group
 
-    def _look_at_topics(self, topics: Iterable[str]) -> None:
+    def _poll_topics(self, topics: Iterable[str]) -> None:
         cluster, gaps = collect.metadata(self._wire, frozenset(topics))
         self.gaps += gaps
         if cluster.brokers and cluster != self.state.cluster:
             self.state.cluster = cluster
 
-    def _look_at_logs(self, wanted: Iterable[Partition]) -> None:
+    def _poll_logs(self, wanted: Iterable[Partition]) -> None:
         state = self.state
         led = collect.leaders(state.cluster, sorted(wanted))
         sizes, gaps = collect.log_sizes(self._wire, led, self._keys)
@@ -191,17 +191,17 @@ class BrokerPoller:
                 log, size = logs.get(partition), sizes.get(partition)
                 curve = state.curves.get(partition)
                 if log is not None and size is not None:
-                    curve = extend(curve, LogLook(start=log.start, end=log.end, size_bytes=size, leader=leader))
+                    curve = extend(curve, LogExtent(start=log.start, end=log.end, size_bytes=size, leader=leader))
                 if curve is not None:
                     curves[partition] = curve
         state.curves, state.logs = curves, logs
         self._keys.keep(curves)
 
-    def _look_at_serving(self, look: Poll, *, now: float, rack_aware: bool) -> None:
+    def _poll_serving(self, poll: Poll, *, now: float, rack_aware: bool) -> None:
         state = self.state
         readers = {
             (partition, member.rack.rack)
-            for owners in look.owners.values()
+            for owners in poll.owners.values()
             for partition, member in owners.items()
             if member.rack.rack is not None and member.rack.fetches_with_rack
         }
@@ -219,7 +219,7 @@ class BrokerPoller:
         )
         state.served = {reader: served for reader, served in state.served.items() if reader in readers} | settled
 
-    def _look_into_logs(self, look: Poll, *, now: float, rack_aware: bool) -> None:
+    def _sample_logs(self, poll: Poll, *, now: float, rack_aware: bool) -> None:
         state = self.state
         topics = state.cluster.topics.keys()
         new = topics - state.compacted.keys()
@@ -230,8 +230,8 @@ class BrokerPoller:
             state.policy_gaps = gaps + [gap for gap in state.policy_gaps if gap.where in topics - new]
             state.compacted |= dict.fromkeys(new, False) | known
         self.gaps += state.policy_gaps  # requested rarely, and still true in between
-        spans = [span for group in look.spans.values() for span in group.spans]
+        spans = [span for group in poll.spans.values() for span in group.spans]
         self.gaps += self.sizes.prepare(
             spans, state.curves, compacted=state.compacted, cluster=state.cluster, rack_aware=rack_aware
         )
-        self.gaps += self.sizes.look_at_batches(spans, state.curves, cluster=state.cluster, rack_aware=rack_aware)
+        self.gaps += self.sizes.sample_batches(spans, state.curves, cluster=state.cluster, rack_aware=rack_aware)

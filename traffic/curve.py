@@ -20,11 +20,11 @@ _PATIENCE: Final = 3
 """After this many refused growths in a row the next is believed: the records did become smaller."""
 _ALIKE: Final = 0.01
 """Neighbouring stretches whose densities differ by less are one stretch."""
-_MOST_POINTS: Final = 128
+_MAX_POINTS: Final = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LogLook:
+class LogExtent:
     """One poll of a partition's leader replica: first offset, offset after the last, bytes in between, leader."""
 
     start: int
@@ -40,7 +40,7 @@ class Curve:
     Attributes:
         offsets: Ascending offsets at which cumulative bytes are known; the first is not below the log's start.
         cumulative: Bytes up to each of `offsets`, counted from an arbitrary origin.
-        look: The last poll.
+        extent: The last poll.
         known_from: The end at the first poll: offsets below have only an average density.
         densities: Bytes per offset of the last believed growths.
         refused: Refused growths in a row.
@@ -49,7 +49,7 @@ class Curve:
 
     offsets: tuple[int, ...]
     cumulative: tuple[float, ...]
-    look: LogLook
+    extent: LogExtent
     known_from: int
     densities: tuple[float, ...] = ()
     refused: int = 0
@@ -60,38 +60,40 @@ class Curve:
         """The usual bytes per offset: the running median, else the average of the whole log."""
         if self.densities:
             return median(self.densities)
-        return _average(self.look)
+        return _average(self.extent)
 
 
-def begin(look: LogLook) -> Curve:
+def begin(extent: LogExtent) -> Curve:
     """Return the curve after the first poll."""
-    offsets = (look.start, look.end) if look.end > look.start else (look.end,)
-    cumulative = (0.0, float(look.size_bytes)) if look.end > look.start else (0.0,)
-    return Curve(offsets=offsets, cumulative=cumulative, look=look, known_from=look.end)
+    offsets = (extent.start, extent.end) if extent.end > extent.start else (extent.end,)
+    cumulative = (0.0, float(extent.size_bytes)) if extent.end > extent.start else (0.0,)
+    return Curve(offsets=offsets, cumulative=cumulative, extent=extent, known_from=extent.end)
 
 
-def extend(curve: Curve | None, look: LogLook) -> Curve:
+def extend(curve: Curve | None, extent: LogExtent) -> Curve:
     """Return the curve after one more poll; the same object where nothing has changed.
 
     A log whose end went back is another log (deleted and created again, or truncated): the curve starts again.
     """
-    if curve is None or look.end < curve.look.end:
-        return begin(look)
-    if look == curve.look:
+    if curve is None or extent.end < curve.extent.end:
+        return begin(extent)
+    if extent == curve.extent:
         return curve
-    records = look.end - curve.look.end
+    records = extent.end - curve.extent.end
     if not records:
-        shrunk = look.size_bytes < curve.look.size_bytes and look.start == curve.look.start
-        return _trim(replace(curve, look=look, hidden=curve.hidden or (shrunk and look.leader == curve.look.leader)))
-    growth = look.size_bytes - curve.look.size_bytes
-    comparable = look.start == curve.look.start and look.leader == curve.look.leader
+        shrunk = extent.size_bytes < curve.extent.size_bytes and extent.start == curve.extent.start
+        return _trim(
+            replace(curve, extent=extent, hidden=curve.hidden or (shrunk and extent.leader == curve.extent.leader))
+        )
+    growth = extent.size_bytes - curve.extent.size_bytes
+    comparable = extent.start == curve.extent.start and extent.leader == curve.extent.leader
     believed = comparable and _believable(curve, growth / records)
     if believed:
         curve = replace(curve, densities=(*curve.densities, growth / records)[-_REMEMBERED:], refused=0)
     elif comparable:
         curve = replace(curve, refused=curve.refused + 1, hidden=curve.hidden or growth < 0)
     added = growth if believed else records * curve.density
-    return _trim(_append(replace(curve, look=look), look.end, added))
+    return _trim(_append(replace(curve, extent=extent), extent.end, added))
 
 
 def bytes_between(curve: Curve, first: int, end: int) -> float:
@@ -99,8 +101,8 @@ def bytes_between(curve: Curve, first: int, end: int) -> float:
     return max(0.0, _at(curve, end) - _at(curve, first)) if end > first else 0.0
 
 
-def _average(look: LogLook) -> float:
-    return look.size_bytes / (look.end - look.start) if look.end > look.start else 0.0
+def _average(extent: LogExtent) -> float:
+    return extent.size_bytes / (extent.end - extent.start) if extent.end > extent.start else 0.0
 
 
 def _believable(curve: Curve, density: float) -> bool:
@@ -118,8 +120,8 @@ def _append(curve: Curve, offset: int, added: float) -> Curve:
         if abs(now - before) <= _ALIKE * before:
             return replace(curve, offsets=(*offsets[:-1], offset), cumulative=(*cumulative[:-1], total))
     offsets, cumulative = (*offsets, offset), (*cumulative, total)
-    if len(offsets) > _MOST_POINTS:  # old stretches get coarser; reads are mostly near the end
-        half = _MOST_POINTS // 2
+    if len(offsets) > _MAX_POINTS:  # old stretches get coarser; reads are mostly near the end
+        half = _MAX_POINTS // 2
         offsets = (*offsets[:half:2], *offsets[half:])
         cumulative = (*cumulative[:half:2], *cumulative[half:])
     return replace(curve, offsets=offsets, cumulative=cumulative)
@@ -127,7 +129,7 @@ def _append(curve: Curve, offset: int, added: float) -> Curve:
 
 def _trim(curve: Curve) -> Curve:
     """Drop what lies below the log's start."""
-    start = curve.look.start
+    start = curve.extent.start
     if start <= curve.offsets[0]:
         return curve
     keep = bisect_right(curve.offsets, start)

@@ -52,7 +52,7 @@ class Cycle:
         exact: ExactReads,
         weights: WeightBook,
         hosts: Hosts = NO_HOSTS,
-        standing: LeadershipState | None = None,
+        leadership: LeadershipState | None = None,
     ) -> None:
         self._settings = settings
         self._poller = BrokerPoller(settings, wire, hosts)
@@ -63,7 +63,7 @@ class Cycle:
         self._window = Window(settings.traffic.window_seconds)
         self._builder = SnapshotBuilder(settings, weights)
         self._cycles = 0
-        self._standing = standing or Alone()
+        self._leadership = leadership or Alone()
         self._bases: dict[str, _Base] = {}
 
     def turn(
@@ -86,25 +86,25 @@ class Cycle:
         if seconds > _LONGEST_STEP_SECONDS:
             seconds = 0.0
         aware = bool(rack_aware)
-        before = self._standing.sure_claims()
-        look = self._poller.look(now=now, rack_aware=aware)
-        claims = self._standing.sure_claims() if before is not None else None
+        before = self._leadership.sure_claims()
+        poll = self._poller.poll(now=now, rack_aware=aware)
+        claims = self._leadership.sure_claims() if before is not None else None
         if claims is None:
-            self._count_later(look)
+            self._count_later(poll)
         self._exact.see(
-            look.groups,
+            poll.groups,
             {topic: len(views) for topic, views in state.cluster.topics.items()},
-            self._served_members(look, rack_aware=aware),
+            self._served_members(poll, rack_aware=aware),
             curves=state.curves,
-            rewound={name: spans.rewound for name, spans in look.spans.items() if spans.rewound},
+            rewound={name: spans.rewound for name, spans in poll.spans.items() if spans.rewound},
             now=now,
         )
-        groups = self._count(look, claims, now=now, seconds=seconds, rack_aware=aware)
+        groups = self._count(poll, claims, now=now, seconds=seconds, rack_aware=aware)
         self._window.add(wall - seconds, wall, [flow for group in groups.values() for flow in group.flows])
-        self._weights.forget(state.groups.keys() - look.groups.keys())
-        self._builder.forget(state.groups.keys() - look.groups.keys())
-        snapshot = self._paint(look, now=now, wall=wall, rack_aware=rack_aware)
-        self._poller.done(look, now if claims is not None else state.at)
+        self._weights.forget(state.groups.keys() - poll.groups.keys())
+        self._builder.forget(state.groups.keys() - poll.groups.keys())
+        snapshot = self._snapshot(poll, now=now, wall=wall, rack_aware=rack_aware)
+        self._poller.done(poll, now if claims is not None else state.at)
         gaps = merged([*snapshot.gaps, *elsewhere, *self._exact.refused()])
         snapshot = replace(snapshot, gaps=gaps, cycle_seconds=time.perf_counter() - started)
         self._board.publish(
@@ -114,17 +114,17 @@ class Cycle:
         )
         if before is not None and claims is not None:
             self._bases = {
-                name: _Base(claim=before.of_group(name), elsewhere=before.elsewhere(name)) for name in look.groups
+                name: _Base(claim=before.of_group(name), elsewhere=before.elsewhere(name)) for name in poll.groups
             }
         return snapshot
 
     # counting
 
-    def _count_later(self, look: Poll) -> None:
+    def _count_later(self, poll: Poll) -> None:
         """Count nothing: another agent may have been elected. The next spans start where these did."""
         committed = self._poller.state.committed
-        look.committed = {name: dict(committed[name]) for name in look.groups if name in committed}
-        look.spans = dict.fromkeys(look.groups, _NO_SPANS)
+        poll.committed = {name: dict(committed[name]) for name in poll.groups if name in committed}
+        poll.spans = dict.fromkeys(poll.groups, _NO_SPANS)
 
     def _mine(self, groups: Iterable[str], claims: Claims | None) -> list[str]:
         """Return the groups that this agent counts, and counted when the last spans ended."""
@@ -138,18 +138,18 @@ class Cycle:
         ]
 
     def _count(
-        self, look: Poll, claims: Claims | None, *, now: float, seconds: float, rack_aware: bool
+        self, poll: Poll, claims: Claims | None, *, now: float, seconds: float, rack_aware: bool
     ) -> dict[str, Count]:
         """Return what each group read; estimates count only where this agent counted the group at both ends."""
         reported: dict[str, dict[str, list[Read]]] = {}
         for (where, member), reads in self._exact.collect().items():
             reported.setdefault(where, {})[member] = reads
         known = self._exact.members(now=now)  # after `collect`, which excludes members with impossible reports
-        mine = frozenset(self._mine(look.groups, claims))
+        mine = frozenset(self._mine(poll.groups, claims))
         counts: dict[str, Count] = {}
-        for name, group in look.groups.items():
-            owners = look.owners[name]
-            parts = self._parts(name, look, seconds=seconds, rack_aware=rack_aware)
+        for name, group in poll.groups.items():
+            owners = poll.owners[name]
+            parts = self._parts(name, poll, seconds=seconds, rack_aware=rack_aware)
             if claims is not None:
                 self._weights.measured(name, parts, owners, seconds)
             members = {one.id: one for one in (*group.members, *owners.values())}
@@ -172,16 +172,16 @@ class Cycle:
         elsewhere = self._bases[name].elsewhere | (claims.elsewhere(name) if claims is not None else frozenset())
         return everybody if not elsewhere else lambda member: member is None or member.id not in elsewhere
 
-    def _parts(self, name: str, look: Poll, *, seconds: float, rack_aware: bool) -> list[Part]:
+    def _parts(self, name: str, poll: Poll, *, seconds: float, rack_aware: bool) -> list[Part]:
         state = self._poller.state
 
         def serving(partition: Partition, member: ObservedMember | None) -> int | None:
             return self._poller.serving(partition, member, rack_aware=rack_aware)
 
         parts = parts_of(
-            look.spans[name].spans,
+            poll.spans[name].spans,
             lambda span: self._poller.sizes.size_of(span, state.curves),
-            owners=look.owners[name],
+            owners=poll.owners[name],
             owners_before=state.owners.get(name, {}),
             serving=serving,
         )
@@ -189,17 +189,17 @@ class Cycle:
             return parts
         return with_overhead(
             parts,
-            owners=look.owners[name],
+            owners=poll.owners[name],
             serving=serving,
             batch_bytes=self._poller.sizes.batch_bytes,
             seconds=seconds if name in state.groups else 0.0,
         )
 
-    def _served_members(self, look: Poll, *, rack_aware: bool) -> dict[MemberKey, dict[Partition, int]]:
+    def _served_members(self, poll: Poll, *, rack_aware: bool) -> dict[MemberKey, dict[Partition, int]]:
         """Return the serving brokers of the members whose clients count by broker only."""
         served: dict[MemberKey, dict[Partition, int]] = {}
         for group in {one.group for one in self._settings.traffic.client_endpoints}:
-            for partition, member in look.owners.get(group, {}).items():
+            for partition, member in poll.owners.get(group, {}).items():
                 broker = self._poller.serving(partition, member, rack_aware=rack_aware)
                 if broker is not None:
                     served.setdefault((group, member.id), {})[partition] = broker
@@ -207,7 +207,7 @@ class Cycle:
 
     # snapshot
 
-    def _paint(self, look: Poll, *, now: float, wall: float, rack_aware: bool | None) -> TrafficSnapshot:
+    def _snapshot(self, poll: Poll, *, now: float, wall: float, rack_aware: bool | None) -> TrafficSnapshot:
         self._cycles += 1
         state = self._poller.state
         known = self._exact.members(now=now)
@@ -228,15 +228,15 @@ class Cycle:
             self._builder.build(
                 GroupObservation(
                     group=group,
-                    owners=look.owners[name],
-                    committed=look.committed.get(name, {}),
-                    spans=look.spans[name],
+                    owners=poll.owners[name],
+                    committed=poll.committed.get(name, {}),
+                    spans=poll.spans[name],
                     flows=flows.get(name, ()),
                     exact_members=frozenset(member for where, member in known if where == name),
                 ),
                 context,
             )
-            for name, group in sorted(look.groups.items())
+            for name, group in sorted(poll.groups.items())
         ]
         self._builder.rest()
         return TrafficSnapshot(

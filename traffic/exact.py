@@ -29,9 +29,9 @@ STALE_SECONDS: Final = 60.0
 """A client that has not posted for this long is estimated again."""
 REFUSED_SECONDS: Final = 600.0
 """A member whose client reported impossible reads is estimated for this long."""
-MOST_CLIENTS: Final = 4
+MAX_CLIENTS: Final = 4
 """This many clients may report for one member: it is one process, which may be restarted."""
-MOST_PARTITIONS: Final = 200_000
+MAX_PARTITIONS: Final = 200_000
 """This many partitions are stored of all clients together."""
 _AT_BIRTH_SECONDS: Final = 15.0
 """Nothing was missed of a client whose counters began at most this long before the agent did."""
@@ -64,15 +64,15 @@ class _State:
 class ExactReads:
     """Counters of clients, by group and client."""
 
-    def __init__(self, *, began_at: float, standing: LeadershipState | None = None) -> None:
+    def __init__(self, *, began_at: float, leadership: LeadershipState | None = None) -> None:
         """Prepare.
 
         Args:
             began_at: When the agent started to poll, on the clock of `now`.
-            standing: What this agent counts; everything where it is alone.
+            leadership: What this agent counts; everything where it is alone.
         """
         self._began_at = began_at
-        self._standing = standing or Alone()
+        self._leadership = leadership or Alone()
         self._lock = threading.Lock()
         self._state = _State(at=began_at)
         self._clients: dict[tuple[str, str], _Client] = {}
@@ -145,7 +145,7 @@ class ExactReads:
             name = (group, counters.client)
             before = self._clients.get(name)
             self._check_may_tell(key, name, counters)
-            sure = self._standing.sure_claims()
+            sure = self._leadership.sure_claims()
             if sure is None and before is not None:
                 before.heard_at = now  # reads since then are counted once it is known by which agent
                 return member
@@ -153,7 +153,7 @@ class ExactReads:
             serving = self._state.serving.get(key, {})
             found: list[Read] = []
             if before is None:
-                if claims and self._seen_from_birth(counters, now, min(claim.since for claim in claims)):
+                if claims and self._counted_from_start(counters, now, min(claim.since for claim in claims)):
                     found = _less(reads(None, counters, serving), self._state.estimated.pop(key, 0))
             elif before.claims & claims:
                 found = reads(before.counters, counters, serving)
@@ -234,12 +234,12 @@ class ExactReads:
         if key in self._refused:
             raise StatisticsError(f"{self._refused[key].reason}; its bytes are estimated for a while")
         others = [client for one, client in self._clients.items() if one != name]
-        if sum(client.member == key for client in others) >= MOST_CLIENTS:
-            raise StatisticsError(f"{MOST_CLIENTS} clients tell of member {key[1]!r} already; one of each member may")
-        if sum(len(client.counters.messages) for client in others) + len(counters.messages) > MOST_PARTITIONS:
-            raise StatisticsError(f"other clients tell of so much that it would be beyond {MOST_PARTITIONS} partitions")
+        if sum(client.member == key for client in others) >= MAX_CLIENTS:
+            raise StatisticsError(f"{MAX_CLIENTS} clients tell of member {key[1]!r} already; one of each member may")
+        if sum(len(client.counters.messages) for client in others) + len(counters.messages) > MAX_PARTITIONS:
+            raise StatisticsError(f"other clients tell of so much that it would be beyond {MAX_PARTITIONS} partitions")
 
-    def _seen_from_birth(self, counters: Counters, now: float, since: float) -> bool:
+    def _counted_from_start(self, counters: Counters, now: float, since: float) -> bool:
         if counters.age_seconds is None:
             return False
         return counters.age_seconds <= now - max(self._began_at - _AT_BIRTH_SECONDS, since)

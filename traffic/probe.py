@@ -128,10 +128,10 @@ def fetch_request(
     rack: str,
 ) -> Any:
     """Return a fetch that asks and does not read: at the high watermark, without waiting, outside any session."""
-    return raw_fetch([(partition, offsets[partition].end, 1) for partition in partitions], rack=rack, most_bytes=1)
+    return raw_fetch([(partition, offsets[partition].end, 1) for partition in partitions], rack=rack, max_bytes=1)
 
 
-def raw_fetch(wanted: Sequence[tuple[Partition, int, int]], *, rack: str, most_bytes: int) -> Any:
+def raw_fetch(wanted: Sequence[tuple[Partition, int, int]], *, rack: str, max_bytes: int) -> Any:
     """Return a fetch of (partition, offset, most bytes of it)."""
     topic, partition = FetchRequest.FetchTopic, FetchRequest.FetchTopic.FetchPartition
     topics: dict[str, list[Any]] = {}
@@ -150,7 +150,7 @@ def raw_fetch(wanted: Sequence[tuple[Partition, int, int]], *, rack: str, most_b
         replica_id=-1,
         max_wait_ms=0,
         min_bytes=0,
-        max_bytes=most_bytes,
+        max_bytes=max_bytes,
         isolation_level=0,
         session_id=0,
         session_epoch=_NO_SESSION,

@@ -18,7 +18,7 @@ LEVELS: Final = 12
 """The least weight stands for rates 2^LEVELS times below the greatest, and for everything below."""
 _REACH: Final = 0.75
 """Levels are 1 apart, so their borders lie at 0.5; beyond 0.75 the level changes."""
-_LEAST_RATE: Final = 1.0
+_MIN_RATE: Final = 1.0
 
 
 def smooth(before: float | None, measured: float, seconds: float, age: float) -> float:
@@ -39,13 +39,13 @@ def phase_of(rates: Iterable[float]) -> float:
     It is the circular mean of how far the rates lie beyond powers of two, weighted by rate. So rates that are all
     nearly equal get one level, whatever they are.
     """
-    turns = [(rate, tau * log2(rate)) for rate in rates if rate > _LEAST_RATE]
+    turns = [(rate, tau * log2(rate)) for rate in rates if rate > _MIN_RATE]
     return atan2(sum(rate * sin(turn) for rate, turn in turns), sum(rate * cos(turn) for rate, turn in turns)) / tau
 
 
 def level_of(rate: float, before: int | None, *, phase: float) -> int:
     """Return the level of a rate in bytes per second, given its level until now and the group's phase."""
-    exact = log2(max(rate, _LEAST_RATE)) - phase
+    exact = log2(max(rate, _MIN_RATE)) - phase
     if before is not None and abs(exact - before) <= _REACH:
         return before
     return round(exact)

@@ -19,7 +19,7 @@ from samerack.traffic.model import Family, Gap
 from samerack.traffic.probe import raw_fetch
 
 PLACE_BYTES: Final = 65_536
-MOST_PLACES: Final = 9
+MAX_PLACES: Final = 9
 
 _HEADER: Final = Struct(">qiibihi")  # base offset, length, leader epoch, magic, CRC, attributes, last offset delta
 _BEFORE_LENGTH: Final = 12
@@ -64,7 +64,7 @@ def read_stretch(records: bytes | bytearray | memoryview, asked: int, until: int
 
 def places(first: int, end: int) -> list[int]:
     """Return where to sample offsets `first` to before `end`: evenly spread, beginning with the first."""
-    count = min(MOST_PLACES, end - first)
+    count = min(MAX_PLACES, end - first)
     return [first + (end - first) * place // count for place in range(count)]
 
 
@@ -108,22 +108,22 @@ class Sampler:
         """Reset the budget for a new cycle."""
         self._left = self._budget
 
-    def look(
-        self, wanted: Sequence[Place], serving: Mapping[Partition, int], *, most_bytes: int = PLACE_BYTES
+    def poll(
+        self, wanted: Sequence[Place], serving: Mapping[Partition, int], *, max_bytes: int = PLACE_BYTES
     ) -> tuple[dict[Place, Stretch], list[Gap]]:
         """Sample places; those that the budget does not allow are left out.
 
         Args:
             wanted: The places.
             serving: The broker to ask for each partition.
-            most_bytes: Most bytes to read at each place.
+            max_bytes: Most bytes to read at each place.
         """
         questions = []
         for place in wanted:
-            if place.partition not in serving or self._left < most_bytes:
+            if place.partition not in serving or self._left < max_bytes:
                 continue
-            self._left -= most_bytes
-            request = raw_fetch([(place.partition, place.offset, most_bytes)], rack=self._rack, most_bytes=most_bytes)
+            self._left -= max_bytes
+            request = raw_fetch([(place.partition, place.offset, max_bytes)], rack=self._rack, max_bytes=max_bytes)
             questions.append(Question(broker=serving[place.partition], request=request, about=place))
         found: dict[Place, Stretch] = {}
         gaps: list[Gap] = []

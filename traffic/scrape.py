@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from samerack.common.fetching import NoAnswerError, ask
 
-MOST_BYTES: Final = 8 << 20
+MAX_BYTES: Final = 8 << 20
 _SECONDS: Final = 2.0
 _REDIRECTS: Final = 3
 """The status divided by 100."""
@@ -42,7 +42,7 @@ def scrape(url: str) -> str:
     address = urlsplit(url)
     path = f"{address.path or '/'}?{address.query}" if address.query else address.path or "/"
     try:
-        answer = ask(f"{address.scheme}://{address.netloc}", path, seconds=_SECONDS, max_bytes=MOST_BYTES)
+        answer = ask(f"{address.scheme}://{address.netloc}", path, seconds=_SECONDS, max_bytes=MAX_BYTES)
     except NoAnswerError as error:
         raise ScrapeError(str(error)) from None
     if answer.status != HTTPStatus.OK:

@@ -14,7 +14,9 @@ from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import AssignmentError, Problem
 from samerack.cluster.view import ClusterView, NoRack, SettledCluster, SettledPartition
 from samerack.common.settings import LeadingSettings
-from samerack.planning import planner
+from samerack.planning.members import PlanMember
+from samerack.planning.mode import Mode, mode_of
+from samerack.planning.problem import problem_of as planning_problem
 from samerack.protocol.model import Subscription
 from samerack.traffic.groups import ObservedGroup
 from samerack.traffic.model import Flow, PartitionTraffic, Shares
@@ -44,7 +46,7 @@ def problem_of(
         return None
     mode = _mode(group, leading, rack_aware_fetch=rack_aware_fetch)
     members = [
-        planner.PlanMember(
+        PlanMember(
             id=member.id,
             instance_id=member.instance_id,
             subscription=Subscription(topics=tuple(sorted(member.topics)), rack=member.rack.rack),
@@ -54,15 +56,15 @@ def problem_of(
         for member in group.members
     ]
     try:
-        return planner.problem_of(members, cluster, mode, weights=weights)
+        return planning_problem(members, cluster, mode, weights=weights)
     except AssignmentError:
         return None
 
 
-def _mode(group: ObservedGroup, leading: LeadingSettings, *, rack_aware_fetch: bool) -> planner.Mode:
+def _mode(group: ObservedGroup, leading: LeadingSettings, *, rack_aware_fetch: bool) -> Mode:
     if group.kind != "classic":
         leading = leading.model_copy(update={"keep_copartitioned": "always" if group.together else "never"})
-    return planner.mode_of(group.assignor, leading, rack_aware_fetch=rack_aware_fetch)
+    return mode_of(group.assignor, leading, rack_aware_fetch=rack_aware_fetch)
 
 
 def solve(group: ObservedGroup, problem: Problem, leading: LeadingSettings) -> float | None:

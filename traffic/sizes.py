@@ -31,7 +31,7 @@ class Sizes:
         self._rack = rack
         self._enabled = enabled
         self._sampled: dict[Span, float] = {}
-        self._looked_at: dict[str, int] = {}
+        self._sampled_in: dict[str, int] = {}
         self._turns = 0
         self.batch_bytes: dict[str, float] = {}
         self.sampled_partitions: frozenset[Partition] = frozenset()
@@ -57,15 +57,15 @@ class Sizes:
         )
         serving = self._serving({span.partition for span in unsure}, cluster, rack_aware=rack_aware)
         begins = {span: _place(span, curves[span.partition]) for span in unsure}
-        found, gaps = self._sampler.look([place for place in begins.values() if place is not None], serving)
+        found, gaps = self._sampler.poll([place for place in begins.values() if place is not None], serving)
         # spans beyond one sample are sampled in more places: record sizes may vary
         longer = {
             span: [replace(place, offset=offset) for offset in places(found[place].end, place.until)]
             for span, place in begins.items()
             if place is not None and place in found and found[place].end < place.until
         }
-        more, missing = self._sampler.look(
-            [place for spread in longer.values() for place in spread], serving, most_bytes=_LATER_BYTES
+        more, missing = self._sampler.poll(
+            [place for spread in longer.values() for place in spread], serving, max_bytes=_LATER_BYTES
         )
         for span, place in begins.items():
             if place is not None and place in found:
@@ -76,7 +76,7 @@ class Sizes:
         self.sampled_partitions = frozenset(span.partition for span in self._sampled)
         return gaps + missing
 
-    def look_at_batches(
+    def sample_batches(
         self, spans: Iterable[Span], curves: Mapping[Partition, Curve], *, cluster: ClusterView, rack_aware: bool
     ) -> list[Gap]:
         """Sample the size of the batches just read: in one partition of each topic, those sampled longest ago first.
@@ -91,16 +91,16 @@ class Sizes:
             if before is None or span.end - span.first > before.end - before.first:
                 widest[span.partition[0]] = span
         self._turns += 1
-        topics = sorted(widest, key=lambda topic: (self._looked_at.get(topic, 0), topic))[:_BATCH_TOPICS]
+        topics = sorted(widest, key=lambda topic: (self._sampled_in.get(topic, 0), topic))[:_BATCH_TOPICS]
         wanted = []
         for topic in topics:
-            self._looked_at[topic] = self._turns
+            self._sampled_in[topic] = self._turns
             span = widest[topic]
             curve = curves.get(span.partition)
-            if curve is not None and curve.look.start <= span.first < curve.look.end:
+            if curve is not None and curve.extent.start <= span.first < curve.extent.end:
                 wanted.append(Place(partition=span.partition, offset=span.first, until=span.end))
         serving = self._serving([place.partition for place in wanted], cluster, rack_aware=rack_aware)
-        found, gaps = self._sampler.look(wanted, serving, most_bytes=_BATCH_BYTES)
+        found, gaps = self._sampler.poll(wanted, serving, max_bytes=_BATCH_BYTES)
         for place, stretch in found.items():
             self.batch_bytes[place.partition[0]] = stretch.size_bytes / stretch.batches
         return gaps
@@ -128,7 +128,7 @@ class Sizes:
 
 def _place(span: Span, curve: Curve) -> Place | None:
     """Return where a span begins, cut to what the log has."""
-    first, end = max(span.first, curve.look.start), min(span.end, curve.look.end)
+    first, end = max(span.first, curve.extent.start), min(span.end, curve.extent.end)
     return Place(partition=span.partition, offset=first, until=end) if end > first else None
 
 

@@ -84,15 +84,15 @@ class SnapshotBuilder:
         self._weights = weights
         self._solved: dict[str, _Solved] = {}
         self._spent_seconds = 0.0
-        self._seen: ClusterView | None = None
+        self._view: ClusterView | None = None
         self._settled = SettledCluster()
         self._rewound: set[str] = set()
         self._sampled: set[str] = set()
 
     def cluster(self, view: ClusterView) -> SettledCluster:
         """Return the cluster as planning takes it; the same object while the view is the same."""
-        if view is not self._seen:
-            self._seen, self._settled = view, shares.settled(view)
+        if view is not self._view:
+            self._view, self._settled = view, shares.settled(view)
         return self._settled
 
     def forget(self, groups: Iterable[str]) -> None:

@@ -14,11 +14,11 @@ from typing import Any, Final
 
 from samerack.traffic.collect import Partition
 
-MOST_BYTES: Final = 1 << 20
+MAX_BYTES: Final = 1 << 20
 """The largest post that is read."""
-MOST_PARTITIONS: Final = 10_000
-MOST_BROKERS: Final = 10_000
-"""The most that one post may name; librdkafka's statistics of so many are far larger than MOST_BYTES."""
+MAX_PARTITIONS: Final = 10_000
+MAX_BROKERS: Final = 10_000
+"""The most that one post may name; librdkafka's statistics of so many are far larger than MAX_BYTES."""
 _LONGEST_NAME: Final = 1_000
 _UNASSIGNED: Final = -1
 
@@ -64,8 +64,8 @@ def parse(body: bytes) -> Counters:
     Raises:
         StatisticsError: It is too large, not JSON, or not what librdkafka writes for a consumer.
     """
-    if len(body) > MOST_BYTES:
-        raise StatisticsError(f"the body has {len(body)} bytes; at most {MOST_BYTES} are read")
+    if len(body) > MAX_BYTES:
+        raise StatisticsError(f"the body has {len(body)} bytes; at most {MAX_BYTES} are read")
     try:
         data = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -88,8 +88,8 @@ def parse(body: bytes) -> Counters:
             if broker >= 0 and fields.get("fetch_state") == "active":
                 served_by[partition] = broker
             messages[partition] = _natural(fields.get("rxmsgs"), f"{where}.rxmsgs")
-            if len(messages) > MOST_PARTITIONS:
-                raise StatisticsError(f"topics: more than {MOST_PARTITIONS} partitions")
+            if len(messages) > MAX_PARTITIONS:
+                raise StatisticsError(f"topics: more than {MAX_PARTITIONS} partitions")
     return Counters(
         client=_text(top, "name"),
         client_id=_text(top, "client_id"),
@@ -102,8 +102,8 @@ def parse(body: bytes) -> Counters:
 
 def _received(brokers: Mapping[str, Any]) -> dict[int, int]:
     received: dict[int, int] = {}
-    if len(brokers) > MOST_BROKERS:
-        raise StatisticsError(f"brokers: more than {MOST_BROKERS}")
+    if len(brokers) > MAX_BROKERS:
+        raise StatisticsError(f"brokers: more than {MAX_BROKERS}")
     for name, raw in brokers.items():
         fields = _mapping(raw, f"brokers.{name}")
         node = _integer(fields.get("nodeid"), f"brokers.{name}.nodeid")

@@ -18,10 +18,10 @@ _ENOUGH_BYTES: Final = 1 << 20
 """A calibration needs this many bytes before it sets a factor."""
 _FORGET: Final = 0.98
 """At each commit this share of old bytes is kept: with one in 5 s, a third after five minutes."""
-_MOST_UNSURE: Final = 0.025
+_MAX_UNSURE: Final = 0.025
 """While more than this share of the reported bytes may be missing in the estimate, the ratio is not used."""
-_LEAST_FACTOR: Final = 0.5
-_MOST_FACTOR: Final = 2.0
+_MIN_FACTOR: Final = 0.5
+_MAX_FACTOR: Final = 2.0
 """A factor beyond these is no error of the estimate: a member does not commit, or the statistics are another's."""
 
 
@@ -59,9 +59,9 @@ class Calibration:
             self.exact = self.exact * _FORGET + self.waiting_exact - exact / 2
             self.estimated = self.estimated * _FORGET + self.waiting_estimated
         self.begun, self.waiting_exact, self.waiting_estimated = True, exact / 2, 0.0
-        if min(self.exact, self.estimated) >= _ENOUGH_BYTES and exact / 2 <= self.exact * _MOST_UNSURE:
+        if min(self.exact, self.estimated) >= _ENOUGH_BYTES and exact / 2 <= self.exact * _MAX_UNSURE:
             factor = self.exact / self.estimated
-            self.factor = factor if _LEAST_FACTOR <= factor <= _MOST_FACTOR else 1.0
+            self.factor = factor if _MIN_FACTOR <= factor <= _MAX_FACTOR else 1.0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -55,7 +55,7 @@ class TrafficWatch(threading.Thread):
         metrics: TrafficMetrics,
         rack_aware: RackAware,
         hosts: Hosts = NO_HOSTS,
-        standing: LeadershipState | None = None,
+        leadership: LeadershipState | None = None,
     ) -> None:
         """Prepare; `start` begins.
 
@@ -65,20 +65,20 @@ class TrafficWatch(threading.Thread):
             metrics: Where to count.
             rack_aware: What the brokers' replica selector does.
             hosts: What other sources know of client hosts.
-            standing: What this agent counts; everything where it is alone.
+            leadership: What this agent counts; everything where it is alone.
 
         Raises:
             SettingsError: A Kafka setting has no counterpart in the client.
         """
         super().__init__(name="traffic", daemon=True)
         self.weights = WeightBook()
-        self.last_look = float("-inf")
+        self.last_poll = float("-inf")
         self._settings = settings.traffic
         self._wire = Wire(for_kafka_python(settings.kafka))
         self._metrics = metrics
         self._rack_aware = rack_aware
-        self._standing = standing or Alone()
-        self._exact = ExactReads(began_at=time.monotonic(), standing=self._standing)
+        self._leadership = leadership or Alone()
+        self._exact = ExactReads(began_at=time.monotonic(), leadership=self._leadership)
         self._cycle = Cycle(
             settings,
             wire=self._wire,
@@ -86,13 +86,13 @@ class TrafficWatch(threading.Thread):
             exact=self._exact,
             weights=self.weights,
             hosts=hosts,
-            standing=self._standing,
+            leadership=self._leadership,
         )
         self._stopping = threading.Event()
         self._hurry = threading.Event()
         self._asked = False
         self._held: AbstractSet[object] = frozenset()
-        self._standing.listen(self._elected)
+        self._leadership.listen(self._elected)
         self._last_reported: frozenset[Gap] = frozenset()
         self._trouble = ""
         self._scraped: tuple[Gap, ...] = ()
@@ -104,7 +104,7 @@ class TrafficWatch(threading.Thread):
 
     def _elected(self) -> None:
         """Poll at once after an election that gave this agent new claims: it counts from that poll on."""
-        held = frozenset(self._standing.claims.held.values())
+        held = frozenset(self._leadership.claims.held.values())
         if held - self._held:
             self._hurry.set()
         self._held = held
@@ -124,7 +124,7 @@ class TrafficWatch(threading.Thread):
     def _rest(self, seconds: float) -> None:
         """Wait for the next poll: a standby polls rarely, unless a client's report needs a newer poll."""
         for _ in range(_STANDBY_SHARE):
-            if self._hurry.wait(seconds) or self._asked or self._standing.claims.any_duty:
+            if self._hurry.wait(seconds) or self._asked or self._leadership.claims.any_duty:
                 break
         self._asked = False
         if not self._stopping.is_set():
@@ -133,7 +133,7 @@ class TrafficWatch(threading.Thread):
     def _turn(self) -> bool:
         """Poll, which may fail; return whether the brokers refuse the agent, or the agent refuses them."""
         try:
-            self.look()
+            self.poll()
         except AgentError as error:
             self._metrics.failed(Family.METADATA)
             if str(error) != self._trouble:
@@ -147,7 +147,7 @@ class TrafficWatch(threading.Thread):
             self._trouble = ""
         return False
 
-    def look(self) -> TrafficSnapshot:
+    def poll(self) -> TrafficSnapshot:
         """Poll now; to be called from one thread at a time.
 
         Raises:
@@ -156,10 +156,10 @@ class TrafficWatch(threading.Thread):
         self._scraped = tuple(gap for endpoint in self._settings.client_endpoints for gap in self._scrape(endpoint))
         rack_aware, unknown = self._selector()
         now = time.monotonic()
-        self._standing.tell(self._exact.reporting_members(now=now))
+        self._leadership.tell(self._exact.reporting_members(now=now))
         elsewhere = (*self._scraped, *unknown)
         snapshot = self._cycle.turn(now=now, wall=time.time(), rack_aware=rack_aware, elsewhere=elsewhere)
-        self.last_look = now
+        self.last_poll = now
         self._metrics.looked(snapshot.cycle_seconds)
         gaps = frozenset(snapshot.gaps)
         for gap in gaps:
@@ -192,7 +192,7 @@ class TrafficWatch(threading.Thread):
             self._metrics.failed(Family.STATISTICS)
             self._asked = True
             raise
-        self._standing.tell(self._exact.reporting_members(now=now))
+        self._leadership.tell(self._exact.reporting_members(now=now))
         return member
 
     def _scrape(self, endpoint: ClientEndpoint) -> list[Gap]:
@@ -237,10 +237,10 @@ def observe(settings: Settings, *, seconds: float, rack_aware: bool | None = Non
     watch = TrafficWatch(settings, board=TrafficBoard(), metrics=TrafficMetrics.silent(), rack_aware=tell)
     try:
         until = time.monotonic() + seconds
-        snapshot = watch.look()
+        snapshot = watch.poll()
         while (left := until - time.monotonic()) > 0:
             time.sleep(min(left, settings.traffic.poll_seconds))
-            snapshot = watch.look()
+            snapshot = watch.poll()
         return snapshot
     finally:
         watch.close()

@@ -15,7 +15,7 @@ from samerack.traffic.collect import Partition
 from samerack.traffic.rates import level_of, phase_of, smooth, weights_of
 
 Weights: TypeAlias = Mapping[str, tuple[int, ...]]
-_LEAST_SECONDS: Final = 15.0
+_MIN_SECONDS: Final = 15.0
 """Commits come every five seconds by default: rates from a shorter time are noise."""
 
 
@@ -55,14 +55,14 @@ class WeightBook:
         for partition, size in sizes.items():
             rates[partition] = smooth(rates.get(partition), size / seconds, seconds, age)
         self._seconds[group] = age + seconds
-        if self._seconds[group] >= _LEAST_SECONDS and any(rates.values()):
+        if self._seconds[group] >= _MIN_SECONDS and any(rates.values()):
             self._weigh(group, rates)
 
     def forget(self, groups: Iterable[str]) -> None:
         """Forget groups that are gone."""
         for group in groups:
-            for book in (self._rates, self._levels, self._phases, self._seconds, self._weights):
-                book.pop(group, None)
+            for weight_book in (self._rates, self._levels, self._phases, self._seconds, self._weights):
+                weight_book.pop(group, None)
 
     def _weigh(self, group: str, rates: Mapping[Partition, float]) -> None:
         before = self._levels.get(group)

@@ -19,11 +19,11 @@ METADATA_SECONDS: Final = 1.0
 """Timeout of a request to an address that is local to this machine."""
 SECONDS: Final = 3.0
 """Timeout of a request that leaves the machine; a longer one could delay the leader of a group too much."""
-MOST_SKEW_SECONDS: Final = 300.0
+MAX_SKEW_SECONDS: Final = 300.0
 """AWS refuses signatures that are five minutes old, and the other clouds tokens that are not valid yet."""
-_MOST_BYTES: Final = 1 << 18
-_MOST_TOLD: Final = 300
-_MOST_SECONDS: Final = 86_400.0
+_MAX_BYTES: Final = 1 << 18
+_MAX_TOLD: Final = 300
+_MAX_SECONDS: Final = 86_400.0
 """A longer life of a token than a day is not trusted."""
 
 
@@ -40,7 +40,7 @@ def asked(who: str, url: str, path: str, **question: Any) -> HttpAnswer:
         TokenError: There is no answer.
     """
     try:
-        return ask(url, path, max_bytes=_MOST_BYTES, **question)
+        return ask(url, path, max_bytes=_MAX_BYTES, **question)
     except NoAnswerError as error:
         raise TokenError(f"{who} does not answer: {error}") from None
 
@@ -73,7 +73,7 @@ def bearer(who: str, answer: HttpAnswer) -> tuple[str, float]:
         raise TokenError(f"{who} answers without access_token and expires_in; is it that?") from None
     if not text or not seconds > 0:  # refuses NaN too
         raise TokenError(f"{who} answers with a token that is empty or has ended; check the clocks")
-    return text, min(seconds, _MOST_SECONDS)
+    return text, min(seconds, _MAX_SECONDS)
 
 
 def reason_of(answer: HttpAnswer, *keys: str) -> str:
@@ -90,7 +90,7 @@ def reason_of(answer: HttpAnswer, *keys: str) -> str:
 def line(text: str) -> str:
     """Returns a foreign text on one line, printable and shortened."""
     shown = "".join(one if one.isprintable() else " " for one in text)
-    return " ".join(shown.split())[:_MOST_TOLD]
+    return " ".join(shown.split())[:_MAX_TOLD]
 
 
 def file_text(variable: str, path: str) -> str:
@@ -101,7 +101,7 @@ def file_text(variable: str, path: str) -> str:
     """
     try:
         with Path(path).open(encoding="ascii") as file:
-            text = file.read(_MOST_BYTES).strip()
+            text = file.read(_MAX_BYTES).strip()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or "it is no text"
         raise TokenError(f"{variable}: {path} cannot be read ({reason}); is the pod's token mounted?") from None
@@ -120,7 +120,7 @@ def check_clock(who: str, answer: HttpAnswer) -> None:
         ahead = time.time() - parsedate_to_datetime(answer.date).timestamp()
     except (ValueError, TypeError, OverflowError):
         return
-    if abs(ahead) > MOST_SKEW_SECONDS:
+    if abs(ahead) > MAX_SKEW_SECONDS:
         raise TokenError(
             f"the clock of this machine is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} that of {who}; "
             "set it (NTP): what is signed or valid by one clock is refused by the other"

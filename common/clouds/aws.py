@@ -26,7 +26,7 @@ CURE: Final = (
 _SECONDS: Final = 900
 _EARLY_SECONDS: Final = 1800.0
 """Credentials that expire sooner are replaced when the next token is signed."""
-_LEAST_SECONDS: Final = 30.0
+_MIN_SECONDS: Final = 30.0
 """Credentials that expire sooner are not used."""
 _AGENT: Final = "samerack"
 
@@ -75,7 +75,7 @@ class Signer:
             try:
                 self._kept = aws_credentials.find(self._place)
             except TokenError:
-                if self._kept is None or _left(self._kept, now) < _LEAST_SECONDS:
+                if self._kept is None or _left(self._kept, now) < _MIN_SECONDS:
                     raise
         return self._kept
 

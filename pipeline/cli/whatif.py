@@ -23,7 +23,7 @@ from samerack.pipeline.whatif_words import Change
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_MOST_FAILURES = 10
+_MAX_FAILURES = 10
 _DAYS = ["%Y-%m-%d", "%Y-%m-%dT%H:%M"]
 
 
@@ -159,7 +159,7 @@ def _answer(rows: DataFrame, settings: Settings, questions: Questions, *, top: i
     from samerack.pipeline import whatif  # noqa: PLC0415 - PySpark is imported only when a command runs
 
     found = whatif.changes(rows).persist()
-    failed = rows.where(rows.error.isNotNull()).select("cluster", "group", "error").limit(_MOST_FAILURES)
+    failed = rows.where(rows.error.isNotNull()).select("cluster", "group", "error").limit(_MAX_FAILURES)
     return Answer(
         totals=Totals(**whatif.totals(rows).collect()[0].asDict()),
         kinds=[KindOfChange(**row.asDict()) for row in whatif.by_change(found).collect()],

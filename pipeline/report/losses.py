@@ -15,7 +15,7 @@ from samerack.common.money import SECONDS_PER_MONTH, PriceTable
 from samerack.common.records import LEADING
 from samerack.pipeline.report.figures import GROUP
 
-LEAST_RISE: Final = 0.05
+MIN_RISE: Final = 0.05
 """Share of all bytes: smaller changes are normal variation."""
 ABOUT_RANDOM: Final = 0.85
 """Part of the random share: a group that is still rack-aware stays below it."""
@@ -63,7 +63,7 @@ def losses(chapters: DataFrame, groups: DataFrame, seconds: float, prices: Price
         F.col("expected").alias("after"),
         "random",
         "now",
-        (F.col("now") > F.col("expected_before") + LEAST_RISE).alias("lasts"),
+        (F.col("now") > F.col("expected_before") + MIN_RISE).alias("lasts"),
     )
     rate = F.col("bytes") / seconds
     month = rate * (F.col("after") - F.col("before")) * prices.dollars_per_byte * SECONDS_PER_MONTH
@@ -72,7 +72,7 @@ def losses(chapters: DataFrame, groups: DataFrame, seconds: float, prices: Price
 
 
 def _rose() -> Column:
-    return F.col("expected") - F.col("expected_before") >= LEAST_RISE
+    return F.col("expected") - F.col("expected_before") >= MIN_RISE
 
 
 def _about_random() -> Column:

@@ -19,7 +19,7 @@ from samerack.pipeline.report import plots
 from samerack.pipeline.report.model import Pair, Report
 
 _HEATS: Final = 6
-_MOST_RACKS: Final = 12
+_MAX_RACKS: Final = 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +52,7 @@ def heat_map(pairs: Sequence[Pair], scale: float) -> HeatMap:
     for pair in pairs:
         for rack in {pair.client_rack, pair.replica_rack} - {""}:
             weight[rack] = weight.get(rack, 0) + pair.bytes
-    chosen = sorted(sorted(weight, key=lambda rack: (-weight[rack], rack))[:_MOST_RACKS])
+    chosen = sorted(sorted(weight, key=lambda rack: (-weight[rack], rack))[:_MAX_RACKS])
     found = {(pair.client_rack, pair.replica_rack): pair for pair in pairs}
     columns = (*chosen, *([""] if any(replica == "" for _, replica in found) else []))
     names = (*chosen, *([""] if any(client == "" for client, _ in found) else []))

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 _Value = TypeVar("_Value", bound="DataclassInstance")
 
 UNIT_SECONDS: Final = {"minute": 60.0, "hour": 3600.0, "day": 86400.0}
-_MOST_REASONS: Final = 50
-_MOST_PAIRS: Final = 144
+_MAX_REASONS: Final = 50
+_MAX_PAIRS: Final = 144
 """Twelve by twelve racks, as many as a page can show."""
 
 
@@ -81,7 +81,7 @@ def _money(row: Row, scale: float) -> Money:
 
 def pairs(daily: DataFrame) -> tuple[Pair, ...]:
     """Returns the rack pairs with most bytes."""
-    rows = figures.totals(daily, "client_rack", "replica_rack").orderBy(F.desc("bytes")).limit(_MOST_PAIRS).collect()
+    rows = figures.totals(daily, "client_rack", "replica_rack").orderBy(F.desc("bytes")).limit(_MAX_PAIRS).collect()
     return tuple(_from(Pair, row) for row in rows)
 
 
@@ -159,8 +159,8 @@ def trend(group_days: DataFrame, compared: trends.Spans, top: int) -> Trend:
 def bad(quarantine: DataFrame) -> tuple[Bad, ...]:
     """Returns counts of bad records, the most frequent reasons first, the rest in one: reasons may contain values."""
     counted = quarantine.groupBy("reason").agg(F.count(F.lit(1)).alias("records"))
-    first = counted.orderBy(F.desc("records"), "reason").limit(_MOST_REASONS + 1).collect()
-    shown = tuple(_from(Bad, row) for row in first[:_MOST_REASONS])
+    first = counted.orderBy(F.desc("records"), "reason").limit(_MAX_REASONS + 1).collect()
+    shown = tuple(_from(Bad, row) for row in first[:_MAX_REASONS])
     if len(first) == len(shown):
         return shown
     return (*shown, Bad(reason="other reasons", records=quarantine.count() - sum(one.records for one in shown)))

@@ -14,13 +14,13 @@ from samerack.traffic import exact as exact_module
 from samerack.traffic.board import TrafficBoard
 from samerack.traffic.broker_poller import Poll
 from samerack.traffic.collect import Partition
-from samerack.traffic.curve import Curve, LogLook, begin, extend
+from samerack.traffic.curve import Curve, LogExtent, begin, extend
 from samerack.traffic.cycle import Cycle
-from samerack.traffic.exact import MOST_CLIENTS, REFUSED_SECONDS, ExactReads
+from samerack.traffic.exact import MAX_CLIENTS, REFUSED_SECONDS, ExactReads
 from samerack.traffic.model import Family
 from samerack.traffic.statistics import Counters, StatisticsError
 from samerack.traffic.weights import WeightBook
-from tests.unit.agent.values import look, partition
+from tests.unit.agent.values import partition, view_of
 from tests.unit.traffic.test_cycle import SETTINGS, Seeing
 from tests.unit.traffic.test_exact import collected, counters, group, member
 
@@ -30,8 +30,8 @@ T0: Final = ("t", 0)
 
 def log(size_bytes: int, records: int, *, start: int = 0, before: Curve | None = None) -> Curve:
     """A log of this size that ends at this offset."""
-    look = LogLook(start=start, end=records, size_bytes=size_bytes, leader=1)
-    return begin(look) if before is None else extend(before, look)
+    extent = LogExtent(start=start, end=records, size_bytes=size_bytes, leader=1)
+    return begin(extent) if before is None else extend(before, extent)
 
 
 def said(wire_bytes: int, records: int = 0, *, client: str = "c#1", age: float = 5) -> Counters:
@@ -52,9 +52,9 @@ class Watched:
     def __init__(self, curve: Curve, *, known: bool = True) -> None:
         self.exact = ExactReads(began_at=100.0)
         self.now = 100.0
-        self.look(curve, known=known)
+        self.poll(curve, known=known)
 
-    def look(self, curve: Curve, *, seconds: float = 5.0, rewound: bool = False, known: bool = True) -> float:
+    def poll(self, curve: Curve, *, seconds: float = 5.0, rewound: bool = False, known: bool = True) -> float:
         """Poll once and return the bytes counted for the member."""
         self.now += seconds
         seen = group(member("m1", "c", 0))
@@ -79,11 +79,11 @@ def test_what_the_logs_can_explain_counts() -> None:
     curve = log(50 * MB, 50_000)
     watched = Watched(curve)
     watched.post(said(51 * MB, 50_000))
-    assert watched.look(curve) == 51 * MB
+    assert watched.poll(curve) == 51 * MB
     for turn in range(1, 20):
         curve = log(50 * MB + turn * 10 * MB, 50_000 + turn * 10_000, before=curve)
         watched.post(said(51 * MB + turn * 11 * MB, 50_000 + turn * 10_000))
-        assert watched.look(curve) == pytest.approx(11 * MB)
+        assert watched.poll(curve) == pytest.approx(11 * MB)
     assert watched.exact.refused() == []
 
 
@@ -93,26 +93,26 @@ def test_what_no_log_can_explain_is_never_counted(lie: Counters) -> None:
     curve = log(50 * MB, 50_000)
     watched = Watched(curve)
     watched.post(lie)
-    assert [watched.look(curve), watched.look(curve)] == [0.0, 0.0]
+    assert [watched.poll(curve), watched.poll(curve)] == [0.0, 0.0]
     assert not watched.is_exact
     (gap,) = watched.exact.refused()
     assert (gap.what, gap.where, gap.refused) == (Family.STATISTICS, "g", False)
     assert "member m1: its client says that it read" in gap.reason
     with pytest.raises(StatisticsError, match="estimated for a while"):
         watched.post(said(60 * MB))
-    assert watched.look(curve, seconds=REFUSED_SECONDS) == 0.0
+    assert watched.poll(curve, seconds=REFUSED_SECONDS) == 0.0
     assert watched.exact.refused() == []
     watched.post(said(60 * MB, age=1000))
     watched.post(said(61 * MB, age=1001))
-    assert watched.look(curve) == MB
+    assert watched.poll(curve) == MB
 
 
 def test_what_was_written_during_the_look_is_no_lie() -> None:
     """A post that is ahead of the poll is counted at the next one."""
     watched = Watched(log(0, 0))
     watched.post(said(90 * MB, 90_000))
-    assert watched.look(log(0, 0)) == 0.0
-    assert watched.look(log(90 * MB, 90_000)) == 90 * MB
+    assert watched.poll(log(0, 0)) == 0.0
+    assert watched.poll(log(90 * MB, 90_000)) == 90 * MB
     assert watched.is_exact
 
 
@@ -122,8 +122,8 @@ def test_nothing_is_judged_while_nobody_knows_what_a_member_owns() -> None:
     watched = Watched(curve, known=False)
     for turn in range(1, 4):
         watched.post(said(turn * 10 * MB, turn))
-        assert watched.look(curve, known=False) == 0.0
-    assert watched.look(curve) == 30 * MB
+        assert watched.poll(curve, known=False) == 0.0
+    assert watched.poll(curve) == 30 * MB
 
 
 def test_a_rewind_allows_what_was_read_once_more() -> None:
@@ -136,7 +136,7 @@ def test_a_rewind_allows_what_was_read_once_more() -> None:
             if watched.exact.refused():
                 break
             watched.post(said(turn * 50 * MB, turn * 50_000))
-            counted += watched.look(curve, rewound=rewound)
+            counted += watched.poll(curve, rewound=rewound)
         assert counted == passes * 50 * MB
 
 
@@ -146,7 +146,7 @@ def test_a_log_in_tiers_counts_by_its_records() -> None:
     curve = log(11 * MB, 1_001_000, before=curve)
     watched = Watched(curve)
     watched.post(said(900 * MB, 900_000))
-    assert watched.look(curve) == 900 * MB
+    assert watched.poll(curve) == 900 * MB
 
 
 @given(
@@ -173,8 +173,8 @@ def test_no_posts_count_beyond_the_logs(posts: list[tuple[int, int, str, int]]) 
             assert watched.exact.refused()
         size += written * 1000
         curve = log(size, size // 1000, before=curve)
-        counted += watched.look(curve)
-    counted += watched.look(curve)
+        counted += watched.poll(curve)
+    counted += watched.poll(curve)
     envelopes = 0.1 * MB * 5.0 * (len(posts) + 2)
     assert counted <= 2.1 * size + (4 << 20) + envelopes
 
@@ -182,16 +182,16 @@ def test_no_posts_count_beyond_the_logs(posts: list[tuple[int, int, str, int]]) 
 def test_one_member_has_few_clients() -> None:
     """A member has a bounded number of clients, because each new name is stored."""
     watched = Watched(log(MB, 1000))
-    for number in range(MOST_CLIENTS):
+    for number in range(MAX_CLIENTS):
         watched.post(said(1, client=f"c#{number}"))
-    with pytest.raises(StatisticsError, match=f"{MOST_CLIENTS} clients tell of member 'm1' already"):
+    with pytest.raises(StatisticsError, match=f"{MAX_CLIENTS} clients tell of member 'm1' already"):
         watched.post(said(1, client="c#more"))
     watched.post(said(2, client="c#0"))
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """The number of stored partitions is bounded over all clients."""
-    monkeypatch.setattr(exact_module, "MOST_PARTITIONS", 3)
+    monkeypatch.setattr(exact_module, "MAX_PARTITIONS", 3)
     exact = ExactReads(began_at=100.0)
     exact.see({"g": group(member("m1", "c", 0), member("m2", "d", 1))}, {"t": 4}, {})
     many = {("t", number): 1 for number in range(3)}
@@ -205,11 +205,11 @@ class Logs(Seeing):
 
     def __init__(self) -> None:
         super().__init__()
-        self.state.cluster = look(t=[partition(1), partition(2)])
+        self.state.cluster = view_of(t=[partition(1), partition(2)])
 
-    def look(self, *, now: float, rack_aware: bool) -> Poll:
+    def poll(self, *, now: float, rack_aware: bool) -> Poll:
         """Poll the group and add ten records of 1000 bytes to each partition."""
-        seen = super().look(now=now, rack_aware=rack_aware)
+        seen = super().poll(now=now, rack_aware=rack_aware)
         for key in (T0, ("t", 1)):
             before = self.state.curves.get(key)
             self.state.curves[key] = log(self.committed * 1000, self.committed, before=before)

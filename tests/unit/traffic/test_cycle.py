@@ -34,7 +34,7 @@ class Seeing(BrokerPoller):
         super().__init__(SETTINGS, Wire({}))
         self.committed = 0
 
-    def look(self, *, now: float, rack_aware: bool) -> Poll:  # noqa: ARG002 - those of a real one
+    def poll(self, *, now: float, rack_aware: bool) -> Poll:  # noqa: ARG002 - those of a real one
         """Poll with ten more records in each partition."""
         self.committed += 10
         seen = group(member("m1", "c", 0), member("m2", "d", 1))
@@ -68,18 +68,18 @@ class Seeing(BrokerPoller):
 )
 def test_what_is_counted(claims: list[Claims | None], records: list[int]) -> None:
     """A span counts if the agent had the claim to it at its start and at its end."""
-    standing, board = Elected(None), TrafficBoard()
+    leadership, board = Elected(None), TrafficBoard()
     cycle = Cycle(
         SETTINGS,
         wire=Wire({}),
         board=board,
-        exact=ExactReads(began_at=0.0, standing=standing),
+        exact=ExactReads(began_at=0.0, leadership=leadership),
         weights=WeightBook(),
-        standing=standing,
+        leadership=leadership,
     )
     cycle._poller = Seeing()
     found, before = [], 0
-    for number, standing.now in enumerate(claims):
+    for number, leadership.now in enumerate(claims):
         cycle.turn(now=5.0 * number, wall=5.0 * number, rack_aware=False)
         counted = sum(volume.records for volume in board.totals().values())
         found.append(counted - before)

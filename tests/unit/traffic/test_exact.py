@@ -116,14 +116,14 @@ def test_silence_brings_the_estimate_back() -> None:
 
 def test_a_standby_counts_what_it_is_told_from_the_election_on_that_says_so() -> None:
     """Until its election another agent estimates the member; two posts after it make a difference that counts."""
-    standing = Elected(NOTHING)
-    exact = ExactReads(began_at=100.0, standing=standing)
+    leadership = Elected(NOTHING)
+    exact = ExactReads(began_at=100.0, leadership=leadership)
     exact.see({"g": group(member("m1", "c", 0))}, {"t": 4}, {})
     exact.post("g", counters(500), now=110.0)
     exact.post("g", counters(700), now=111.0)
     assert exact.reporting_members(now=111.0) == {("g", "m1")}
     assert exact.members(now=111.0) == frozenset()
-    standing.now = told("m1")
+    leadership.now = told("m1")
     exact.post("g", counters(900), now=112.0)
     exact.post("g", counters(1000), now=113.0)
     assert exact.members(now=113.0) == {("g", "m1")}
@@ -133,13 +133,13 @@ def test_a_standby_counts_what_it_is_told_from_the_election_on_that_says_so() ->
 def test_what_is_told_while_an_election_may_be_under_way_is_counted_after_it() -> None:
     """Posts during an election count after it if the claim is the same; else another agent has counted them."""
     for after, counted in ((told("m1"), 300.0), (told("m1", term=3), 0.0)):
-        standing = Elected(told("m1"))
-        exact = ExactReads(began_at=100.0, standing=standing)
+        leadership = Elected(told("m1"))
+        exact = ExactReads(began_at=100.0, leadership=leadership)
         exact.see({"g": group(member("m1", "c", 0))}, {"t": 4}, {})
         exact.post("g", counters(500, age=1000), now=110.0)
-        standing.now = None
+        leadership.now = None
         exact.post("g", counters(700), now=111.0)
-        standing.now = after
+        leadership.now = after
         exact.post("g", counters(800), now=112.0)
         assert collected(exact).get(("g", "m1")) == counted
 
@@ -147,7 +147,7 @@ def test_what_is_told_while_an_election_may_be_under_way_is_counted_after_it() -
 def test_a_young_client_is_whose_it_was_at_its_birth() -> None:
     """Bytes from before this agent's claim do not count: the agent before it may have estimated them."""
     claim = Claim(what="lead g", term=2, since=108.0)
-    exact = ExactReads(began_at=100.0, standing=Elected(Claims({}, whole=claim)))
+    exact = ExactReads(began_at=100.0, leadership=Elected(Claims({}, whole=claim)))
     exact.see({"g": group(member("m1", "c", 0))}, {"t": 4}, {})
     exact.post("g", counters(500, age=3), now=110.0)
     exact.post("g", counters(600, age=4), now=111.0)

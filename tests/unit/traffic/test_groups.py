@@ -23,7 +23,7 @@ from samerack.protocol.streams_subscription import encode_subscription_info
 from samerack.traffic import groups
 from samerack.traffic.groups import ListedGroup
 from samerack.traffic.streams_client import StreamsClient
-from tests.unit.agent.values import Described, look, partition
+from tests.unit.agent.values import Described, partition, view_of
 
 RACKS = RackSettings(client_ids={"*-b": "b"}, fetch_with_rack=("*-b",))
 
@@ -172,7 +172,7 @@ def test_streams_tasks_are_partitions_of_their_sources() -> None:
     """KIP-1071: an active task reads its partition of each source topic that has that many partitions."""
     raw = streams_group()
     assert groups.topics_of_streams(raw) == {"t", "inner"}
-    group = groups.streams(raw, racks=RACKS, cluster=look(t=[partition(1), partition(2)], inner=[partition(1)]))
+    group = groups.streams(raw, racks=RACKS, cluster=view_of(t=[partition(1), partition(2)], inner=[partition(1)]))
     assert to_pairs(group.members[0].owned) == [("inner", 0), ("t", 0), ("t", 1)]
     assert (group.kind, group.members[0].rack.rack, group.members[0].rack.source) == ("streams", "b", "client-id")
 

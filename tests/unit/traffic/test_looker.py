@@ -15,7 +15,7 @@ P0 = ("t", 0)
 NOTHING = Spans(spans=(), rewound=frozenset(), uncommitted=frozenset())
 
 
-def look(*, committed: dict[str, dict[tuple[str, int], int]]) -> Poll:
+def poll(*, committed: dict[str, dict[tuple[str, int], int]]) -> Poll:
     """A poll of group g, with the commits that could be read."""
     seen: ObservedGroup = group(member("m", "c", 0))
     return Poll(listed={}, groups={"g": seen}, owners={"g": seen.owners()}, committed=committed, spans={"g": NOTHING})
@@ -29,20 +29,20 @@ def looker() -> BrokerPoller:
 
 def test_a_failed_question_for_commits_forgets_nothing(looker: BrokerPoller) -> None:
     """The next commits are compared with the last known ones, not with the log's start."""
-    looker.done(look(committed={"g": {P0: 100}}), now=1.0)
-    looker.done(look(committed={}), now=2.0)
+    looker.done(poll(committed={"g": {P0: 100}}), now=1.0)
+    looker.done(poll(committed={}), now=2.0)
     assert looker.state.committed == {"g": {P0: 100}}
 
 
 def test_a_group_that_never_answered_has_no_commits_to_go_on_from(looker: BrokerPoller) -> None:
     """The first answer of a group is its start."""
-    looker.done(look(committed={}), now=1.0)
+    looker.done(poll(committed={}), now=1.0)
     assert looker.state.committed == {}
 
 
 def test_groups_that_are_gone_are_forgotten(looker: BrokerPoller) -> None:
     """Group names change, and memory does not grow with them."""
-    looker.done(look(committed={"g": {P0: 100}, "gone": {P0: 1}}), now=1.0)
+    looker.done(poll(committed={"g": {P0: 100}, "gone": {P0: 1}}), now=1.0)
     assert looker.state.committed.keys() == {"g"}
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.planning.planner import fitted
+from samerack.planning.problem import fit_weights
 from samerack.traffic.attribute import Part
 from samerack.traffic.rates import LEVELS, level_of, phase_of, smooth, weights_of
 from samerack.traffic.weights import WeightBook, weights_of_rates
@@ -70,8 +70,8 @@ def test_first_looks_count_alike() -> None:
 
 def test_weights_fit_topics_that_grew() -> None:
     """A new partition has the usual weight of its topic, and topics that are gone are left out."""
-    assert fitted({"t": (1, 4, 4), "gone": (2,)}, {"t": 5}) == {"t": (1, 4, 4, 4, 4)}
-    assert fitted({"t": (1, 4, 4)}, {"t": 2}) == {"t": (1, 4)}
+    assert fit_weights({"t": (1, 4, 4), "gone": (2,)}, {"t": 5}) == {"t": (1, 4, 4, 4, 4)}
+    assert fit_weights({"t": (1, 4, 4)}, {"t": 2}) == {"t": (1, 4)}
 
 
 def part(number: int, wire_bytes: float) -> Part:
@@ -82,28 +82,28 @@ def part(number: int, wire_bytes: float) -> Part:
 @given(st.lists(st.lists(st.floats(0.9, 1.1), min_size=3, max_size=3), min_size=20, max_size=40))
 def test_a_noisy_group_keeps_one_weights_object(noise: list[list[float]]) -> None:
     """Once rates are known, the weights stay the same object under noise."""
-    book = WeightBook()
+    weight_book = WeightBook()
     owned = [("t", number) for number in range(3)]
     for factors in noise[:10]:
-        book.measured("g", [part(n, 700_000 * 8**n * f) for n, f in enumerate(factors)], owned, 5.0)
-    weights = book.weights("g")
+        weight_book.measured("g", [part(n, 700_000 * 8**n * f) for n, f in enumerate(factors)], owned, 5.0)
+    weights = weight_book.weights("g")
     assert weights is not None
     assert weights["t"] == (64, 512, 4096)
     for factors in noise[10:]:
-        book.measured("g", [part(n, 700_000 * 8**n * f) for n, f in enumerate(factors)], owned, 5.0)
-        assert book.weights("g") is weights
+        weight_book.measured("g", [part(n, 700_000 * 8**n * f) for n, f in enumerate(factors)], owned, 5.0)
+        assert weight_book.weights("g") is weights
 
 
 def test_rates_need_time_and_traffic() -> None:
     """There are no weights before commits may have arrived three times, nor while nothing is read."""
-    book = WeightBook()
-    book.measured("g", [part(0, 10_000)], [("t", 0)], 5.0)
-    assert (book.weights("g"), book.rates("g")) == (None, None)
+    weight_book = WeightBook()
+    weight_book.measured("g", [part(0, 10_000)], [("t", 0)], 5.0)
+    assert (weight_book.weights("g"), weight_book.rates("g")) == (None, None)
     for _ in range(5):
-        book.measured("idle", [], [("t", 0)], 5.0)
-        book.measured("g", [part(0, 10_000)], [("t", 0)], 5.0)
-    assert dict(book.rates("g") or {}) == pytest.approx({("t", 0): 2000.0})
-    assert (book.weights("idle"), book.rates("idle")) == (None, None)
-    assert book.rate("idle", ("t", 0)) == 0.0
-    book.forget(["g"])
-    assert book.rate("g", ("t", 0)) is None
+        weight_book.measured("idle", [], [("t", 0)], 5.0)
+        weight_book.measured("g", [part(0, 10_000)], [("t", 0)], 5.0)
+    assert dict(weight_book.rates("g") or {}) == pytest.approx({("t", 0): 2000.0})
+    assert (weight_book.weights("idle"), weight_book.rates("idle")) == (None, None)
+    assert weight_book.rate("idle", ("t", 0)) == 0.0
+    weight_book.forget(["g"])
+    assert weight_book.rate("g", ("t", 0)) is None

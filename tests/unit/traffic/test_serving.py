@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from samerack.traffic.probe import Reader, Served, due, guess, settle
-from tests.unit.agent.values import look, partition
+from tests.unit.agent.values import partition, view_of
 
 VIEW = partition(1, 2, 3, in_sync=(1, 2))
 
 
 def test_the_rule_without_permission() -> None:
     """An in-sync replica in the reader's rack serves if brokers select by rack, else the leader."""
-    cluster = look(t=[VIEW])
+    cluster = view_of(t=[VIEW])
     assert guess(cluster, VIEW, "b", rack_aware=True) == 2
     assert guess(cluster, VIEW, "c", rack_aware=True) == 1, "its replica fell behind"
     assert guess(cluster, VIEW, "b", rack_aware=False) == 1
@@ -21,26 +21,26 @@ def test_the_rule_without_permission() -> None:
 def test_the_leader_serves_its_own_rack() -> None:
     """Of several near replicas the leader serves."""
     view = partition(4, 1)
-    assert guess(look(brokers={1: "a", 4: "a"}, t=[view]), view, "a", rack_aware=True) == 4
+    assert guess(view_of(brokers={1: "a", 4: "a"}, t=[view]), view, "a", rack_aware=True) == 4
 
 
 def test_readers_are_asked_for_when_something_changed() -> None:
     """A new reader, another leader or in-sync set, and an old answer are asked for, but not without a leader."""
     reader = (("t", 0), "b")
-    cluster = look(t=[VIEW])
+    cluster = view_of(t=[VIEW])
     known = {reader: Served(broker=2, view=VIEW, at=100.0, seconds=60.0)}
     assert due([reader], {}, cluster, now=100.0) == [reader]
     assert due([reader], known, cluster, now=130.0) == []
     assert due([reader], known, cluster, now=160.0) == [reader]
-    assert due([reader], known, look(t=[partition(1, 2, 3)]), now=100.0) == [reader]
-    assert due([reader], {}, look(t=[partition(1, leader=-1)]), now=100.0) == []
+    assert due([reader], known, view_of(t=[partition(1, 2, 3)]), now=100.0) == [reader]
+    assert due([reader], {}, view_of(t=[partition(1, leader=-1)]), now=100.0) == []
     assert due([(("gone", 0), "b")], {}, cluster, now=100.0) == []
 
 
 def test_an_unexpected_answer_is_asked_for_again_soon() -> None:
     """A new topic's leader names itself until it knows its followers; if that stays so, the pause doubles."""
     reader = (("t", 0), "b")
-    cluster = look(t=[VIEW])
+    cluster = view_of(t=[VIEW])
 
     def settled(broker: int, known: dict[Reader, Served]) -> Served:
         return settle({reader: broker}, known, cluster, now=0.0, rack_aware=True, seconds=60.0)[reader]

@@ -12,13 +12,13 @@ from samerack.traffic.model import BlindSpot
 from samerack.traffic.snapshot_builder import ClusterContext, GroupObservation, SnapshotBuilder
 from samerack.traffic.streams_client import StreamsClient
 from samerack.traffic.weights import WeightBook
-from tests.unit.agent.values import look, partition
+from tests.unit.agent.values import partition, view_of
 from tests.unit.traffic.test_exact import group, member
 
 NOWHERE = MemberRack(rack=None, source="none", fetches_with_rack=False)
 CLIENT = StreamsClient(process_id="p", endpoint="", tags=(), active=("0_0",), standby=())
 SCENE = ClusterContext(
-    view=look(t=[partition(1)]),
+    view=view_of(t=[partition(1)]),
     settled=SettledCluster(),
     logs={},
     serving=lambda *_: 1,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from samerack.traffic.statistics import MOST_BYTES, Counters, StatisticsError, parse, reads
+from samerack.traffic.statistics import MAX_BYTES, Counters, StatisticsError, parse, reads
 
 
 def posted(**changes: Any) -> dict[str, Any]:
@@ -113,8 +113,8 @@ def test_what_is_no_object_is_refused(data: bytes) -> None:
 
 def test_large_bodies_are_not_even_read() -> None:
     """A body above one mebibyte is refused without being parsed."""
-    with pytest.raises(StatisticsError, match=str(MOST_BYTES)):
-        parse(b" " * (MOST_BYTES + 1))
+    with pytest.raises(StatisticsError, match=str(MAX_BYTES)):
+        parse(b" " * (MAX_BYTES + 1))
 
 
 JSON = st.recursive(

@@ -23,7 +23,7 @@ from samerack.traffic.groups import ObservedMember
 from samerack.traffic.metrics import OTHER, TrafficCollector, TrafficMetrics
 from samerack.traffic.model import Family, Flow, FlowKey, GroupTraffic, Shares, TrafficSnapshot, Volume
 from samerack.traffic.scrape import ScrapeError, pick, received_by_client, scrape
-from samerack.traffic.statistics import MOST_BYTES, parse
+from samerack.traffic.statistics import MAX_BYTES, parse
 from tests.unit.traffic.test_exact import member
 from tests.unit.traffic.test_statistics import body
 
@@ -72,7 +72,7 @@ def test_statistics_are_taken_or_refused(port: tuple[int, list[tuple[str, str | 
     for path, content, expected, reason in (
         ("/v1/statistics", body(), 400, "no group"),
         ("/v1/statistics?group=g", b"{}", 400, "type"),
-        ("/v1/statistics?group=g", b" " * (MOST_BYTES + 1), 413, "more than"),
+        ("/v1/statistics?group=g", b" " * (MAX_BYTES + 1), 413, "more than"),
         ("/v1/statistics?group=g", body(topics={"\ud800" * 9_000: {}}), 400, "topics"),
     ):
         status, text = post(number, path, content)
