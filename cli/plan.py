@@ -38,6 +38,9 @@ from samerack.common.options import BootstrapOption, ConfigOption, SetOption, se
 from samerack.common.settings import Settings
 from samerack.common.words import plain
 from samerack.planning import planner
+from samerack.planning.members import members_of_view
+from samerack.planning.mode import mode_of
+from samerack.planning.problem import problem_of
 from samerack.traffic.evenness import BusiestMember, TopicShare, busiest, busiest_in_words, share_in_words, topic_share
 from samerack.traffic.watch import observe
 from samerack.traffic.weights import weights_of_rates
@@ -176,16 +179,16 @@ def examine(
     hosts, unasked = hosts_known(settings, group)
     cluster = settle(Settling(), seen, 0.0, SettlingTimes(change=0.0, leader=0.0)).state.settled
     aware, unknown = _rack_aware(settings, admin, seen)
-    mode = planner.mode_of(view.protocol, settings.leading, rack_aware_fetch=aware)
+    mode = mode_of(view.protocol, settings.leading, rack_aware_fetch=aware)
     members = [
         member
-        for member in planner.members_of_view(view, settings.racks, hosts)
+        for member in members_of_view(view, settings.racks, hosts)
         if member.instance_id != settings.leading.instance_id
     ]
     if not members:
         raise AgentError(f"group {group}: has no members with a readable subscription")
     weights = weights_of_rates(rates) if rates is not None else None
-    problem = planner.problem_of(members, cluster, mode, weights=weights)
+    problem = problem_of(members, cluster, mode, weights=weights)
     made = planner.make_plan(problem, mode, prefer=assignor)
     racks = {member.id: member.rack for member in members}
     shares = shares_of(made, rates)

@@ -13,7 +13,8 @@ import numpy as np
 from samerack.assignors.model import NOBODY
 from samerack.cluster.group import GroupView, topics_of
 from samerack.cluster.view import SettledCluster
-from samerack.planning.planner import Mode, Plan
+from samerack.planning.mode import Mode
+from samerack.planning.planner import Plan
 from samerack.protocol.model import Subscription, TopicPartitions
 
 
@@ -37,7 +38,7 @@ def owned_counts(owned: Iterable[TopicPartitions]) -> dict[str, int]:
     return counts
 
 
-def starved(plan: Plan, mode: Mode) -> tuple[str, ...]:
+def members_without_partitions(plan: Plan, mode: Mode) -> tuple[str, ...]:
     """Returns the members that would get no partition although there are enough.
 
     There are enough if another member has two partitions or more (beyond the allowed skew), one of them of a topic of
@@ -65,17 +66,17 @@ def starved(plan: Plan, mode: Mode) -> tuple[str, ...]:
 # reasons why the agent must not lead a group; empty if it may
 
 
-def blind(unseen: frozenset[str]) -> str:
+def denied_topics_reason(unseen: frozenset[str]) -> str:
     """Returns the reason that the agent may not describe these topics."""
     return f"may not see topics {', '.join(sorted(unseen))}; allow DESCRIBE on them" if unseen else ""
 
 
-def unlooked(unknown: frozenset[str]) -> str:
+def unpolled_topics_reason(unknown: frozenset[str]) -> str:
     """Returns the reason that these topics could not be polled."""
     return f"topics {', '.join(sorted(unknown))} could not be looked at in time" if unknown else ""
 
 
-def illegible(view: GroupView) -> str:
+def unreadable_member_reason(view: GroupView) -> str:
     """Returns the reason that a member's subscription cannot be read."""
     return next(
         (f"member {one.id}: {one.unreadable}" for one in view.members if one.unreadable and one.subscription is None),

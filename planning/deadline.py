@@ -29,9 +29,9 @@ ARCS_PER_SECOND: Final = 40_000
 while the slowest in docs/benchmarks.md takes 2."""
 STEPS_PER_SECOND: Final = 200_000
 """Steps that Kafka's range takes while it matches racks, on a slow machine."""
-GREATEST_COST: Final = 2.0**58
+MAX_COST: Final = 2.0**58
 """Limit of weight times arcs: beyond it the solver's integers may overflow, and a much slower solver is used."""
-LEAST_RESERVE: Final = 0.2
+MIN_RESERVE: Final = 0.2
 RESERVE_PER_PARTITION: Final = 3e-6
 """Seconds that are reserved for the fall-back, but never more than half of the deadline."""
 
@@ -63,7 +63,7 @@ def assign_in_time(
         owner = ASSIGNORS[name].assign(problem, options)
         return owner, time.perf_counter_ns() - start
     left = seconds - _reserve(problem, seconds)
-    return _elsewhere((name, problem, options, left), left)
+    return _assign_in_worker((name, problem, options, left), left)
 
 
 def fall_back(problem: Problem, *, seconds: float = DEADLINE_SECONDS) -> Int32Array:
@@ -89,7 +89,7 @@ def range_steps(problem: Problem) -> int:
 
 
 def _reserve(problem: Problem, seconds: float) -> float:
-    return min(seconds / 2, LEAST_RESERVE + RESERVE_PER_PARTITION * len(problem.owner))
+    return min(seconds / 2, MIN_RESERVE + RESERVE_PER_PARTITION * len(problem.owner))
 
 
 def is_small(problem: Problem, seconds: float) -> bool:
@@ -99,7 +99,7 @@ def is_small(problem: Problem, seconds: float) -> bool:
     if arcs > ARCS_PER_SECOND * seconds:
         return False
     heaviest = 1 if problem.weights is None else int(problem.weights.max(initial=1))
-    return float(heaviest) * arcs < GREATEST_COST
+    return float(heaviest) * arcs < MAX_COST
 
 
 class _Worker:
@@ -145,7 +145,7 @@ _idle: list[_Worker] = []
 _lock: Final = threading.Lock()
 
 
-def _elsewhere(question: tuple[str, Problem, Options, float], seconds: float) -> tuple[Int32Array, int]:
+def _assign_in_worker(question: tuple[str, Problem, Options, float], seconds: float) -> tuple[Int32Array, int]:
     with _lock:
         worker = _idle.pop() if _idle else None
     if worker is None:

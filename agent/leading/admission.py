@@ -17,7 +17,12 @@ from samerack.cluster.group import CONSUMER, EMPTY_STATES, GroupView, endangers,
 from samerack.cluster.watch import ClusterWatch
 from samerack.common.settings import LeadingSettings
 from samerack.common.settings.leading import STREAMS_PROTOCOLS
-from samerack.planning.coverage import blind, illegible, owned_topics, unlooked
+from samerack.planning.coverage import (
+    denied_topics_reason,
+    owned_topics,
+    unpolled_topics_reason,
+    unreadable_member_reason,
+)
 
 NO_PLACE: Final = "its leader would give partitions to a member without topics, whatever its place"
 """Why the agent stays out of a group with a sticky assignor until its members have other ids."""
@@ -101,11 +106,11 @@ class Admission:
             return False
         unseen = self._watch.unseen(self._group)
         trouble = (
-            blind(unseen)
+            denied_topics_reason(unseen)
             or self._unsupported_reason()
-            or illegible(view)
+            or unreadable_member_reason(view)
             or (foreign(view, self._leading) if self.back_off.is_wary else "")
-            or (unlooked(self._unknown(view)) if self.back_off.waits_for_topics else "")
+            or (unpolled_topics_reason(self._unknown(view)) if self.back_off.waits_for_topics else "")
         )
         if view is not self._judged or trouble != self._trouble:
             reason = trouble or refusal(view, self._leading)

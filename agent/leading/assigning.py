@@ -25,7 +25,16 @@ from samerack.cluster.watch import ClusterWatch
 from samerack.common.errors import AgentError
 from samerack.common.settings import Settings
 from samerack.planning import planner
-from samerack.planning.coverage import blind, coverage, owned_topics, starved, unlooked
+from samerack.planning.coverage import (
+    coverage,
+    denied_topics_reason,
+    members_without_partitions,
+    owned_topics,
+    unpolled_topics_reason,
+)
+from samerack.planning.members import PlanMember, members_of_join
+from samerack.planning.mode import Mode, mode_of
+from samerack.planning.problem import problem_of
 from samerack.protocol.consumer import decode_subscription, encode_assignment
 from samerack.protocol.errors import ProtocolError
 from samerack.protocol.model import NO_PARTITIONS, Assignment, Subscription, TopicPartitions
@@ -126,9 +135,9 @@ class Assigning:
             member.instance_id or member.id for member in others.members if member.subscription is not None
         }
 
-    def mode(self, protocol: str) -> planner.Mode:
+    def mode(self, protocol: str) -> Mode:
         """Returns how to plan for a group that uses this protocol."""
-        return planner.mode_of(protocol, self._settings.leading, rack_aware_fetch=self._watch.rack_aware_fetch)
+        return mode_of(protocol, self._settings.leading, rack_aware_fetch=self._watch.rack_aware_fetch)
 
     def weights(self) -> Weights | None:
         """Returns the measured weights if they are used and known; the same object while they do not change."""
@@ -158,7 +167,7 @@ class Assigning:
         mode, weights = self.mode(joined.protocol), self.weights()
         with self._lock:
             view, owned = self._view, self._owned
-        members = planner.members_of_join(
+        members = members_of_join(
             subscriptions,
             group=view,
             remembered=owned,
@@ -172,11 +181,11 @@ class Assigning:
         cluster = self._watch.cluster
         mode = replace(mode, deadline_seconds=max(_LEAST_SECONDS, deadline - time.monotonic()))
         plan = planner.make_plan(
-            planner.problem_of(members, cluster, mode, weights=weights),
+            problem_of(members, cluster, mode, weights=weights),
             mode,
             cover=coverage((subscription for _, _, subscription in subscriptions), cluster),
         )
-        if starving := starved(plan, mode):
+        if starving := members_without_partitions(plan, mode):
             raise BackOffError(Cause.STARVED, f"the plan would give nothing to member {starving[0]}")
         encoded = planner.encode(plan, members)
         with self._lock:
@@ -196,7 +205,7 @@ class Assigning:
         )
         return {member: encoded.get(member, _EMPTY_ASSIGNMENT) for member, _, _ in joined.members}
 
-    def _wait_for(self, topics: frozenset[str], members: Sequence[planner.PlanMember], deadline: float) -> None:
+    def _wait_for(self, topics: frozenset[str], members: Sequence[PlanMember], deadline: float) -> None:
         """Waits until all topics are known, or known not to exist."""
         spare = min(_PLANNING_SECONDS, self._settings.leading.deadline_seconds / 2)
         unknown = self._watch.wait_for(
@@ -205,9 +214,9 @@ class Assigning:
             owned_topics(member.owned for member in members),
         )
         if refused := unknown & self._watch.unseen(self._group):
-            raise BackOffError(Cause.NOT_ALLOWED, blind(refused))
+            raise BackOffError(Cause.NOT_ALLOWED, denied_topics_reason(refused))
         if unknown:
-            raise BackOffError(Cause.TOPICS_UNKNOWN, unlooked(unknown))
+            raise BackOffError(Cause.TOPICS_UNKNOWN, unpolled_topics_reason(unknown))
 
 
 def _subscriptions(joined: Joined) -> list[tuple[str, str | None, Subscription]]:

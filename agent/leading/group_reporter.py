@@ -24,7 +24,7 @@ from samerack.cluster.refusals import explained
 from samerack.cluster.view import SettledCluster
 from samerack.common.settings import Settings
 from samerack.common.words import when
-from samerack.planning import planner
+from samerack.planning.members import members_of_view
 
 OUTSIDE: Final = "outside"
 STANDBY: Final = "standby"
@@ -248,7 +248,7 @@ class GroupReporter:
         decision = outlook.decision
         waits = decision is not None and (decision.action is Action.SUPPRESS or decision.reason is Reason.PROPOSED)
         self.observer.sees(view, situation=situation, cluster=cluster)
-        members = planner.members_of_view(view, self._settings.racks, hosts)
+        members = members_of_view(view, self._settings.racks, hosts)
         known = {member.rack.rack for member in members if member.rack.rack is not None}
         brokers = {rack for rack in cluster.brokers.values() if isinstance(rack, str)}
         warnings = rack_warnings(known, brokers) if members else ()

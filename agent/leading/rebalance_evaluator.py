@@ -32,6 +32,8 @@ from samerack.common.money import price_table
 from samerack.common.settings import Settings
 from samerack.planning import planner
 from samerack.planning.coverage import owned_counts
+from samerack.planning.members import members_of_view
+from samerack.planning.problem import partitions_changed, problem_of
 from samerack.traffic.weights import Weights
 
 _RATES_SECONDS: Final = 5.0
@@ -200,13 +202,13 @@ class RebalanceEvaluator:
             and last.hosts == hosts
         ):
             return last, False
-        members = planner.members_of_view(view, self._settings.racks, self._hosts)
+        members = members_of_view(view, self._settings.racks, self._hosts)
         topics = topics_of(member.subscription for member in members)
         counts = owned_counts(member.owned for member in members)
         if not topics or self._watch.unknown(topics, counts.keys()) or self._is_in_doubt(counts, cluster):
             return None, False
         mode = self._assigning.mode(view.protocol)
-        problem = planner.problem_of(members, cluster, mode, weights=weights)
+        problem = problem_of(members, cluster, mode, weights=weights)
         plan = planner.make_plan(problem, mode)
         sent = self._assigning.sent if leading else None
         self._see_conditions(problem.members, cluster, hosts)
@@ -220,7 +222,7 @@ class RebalanceEvaluator:
             situation=GroupCondition(
                 present=plan.before,
                 possible=plan.after,
-                partitions_changed=planner.partitions_changed(problem, members, cluster),
+                partitions_changed=partitions_changed(problem, members, cluster),
                 withheld=sent.plan.withheld if sent is not None else 0,
                 rounds=self._rounds,
                 racks_changed=topics_differ(sent.cluster, cluster, topics) if sent is not None else None,

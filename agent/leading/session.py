@@ -32,7 +32,7 @@ from samerack.cluster.view import topics_differ
 from samerack.cluster.watch import ClusterWatch
 from samerack.common.kafka_config import client_id
 from samerack.common.settings import Settings
-from samerack.planning.coverage import blind, illegible
+from samerack.planning.coverage import denied_topics_reason, unreadable_member_reason
 
 TURN_SECONDS: Final = 0.2
 _PARKED_SECONDS: Final = 0.15
@@ -167,8 +167,8 @@ class Session:
         if self._look is None or self._others is None or not self._look.stable:
             return _PARKED_SECONDS
         if unseen := self._parts.watch.unseen(self._parts.group):
-            raise BackOffError(Cause.NOT_ALLOWED, blind(unseen))
-        if unreadable := illegible(self._others):
+            raise BackOffError(Cause.NOT_ALLOWED, denied_topics_reason(unseen))
+        if unreadable := unreadable_member_reason(self._others):
             raise BackOffError(Cause.UNREADABLE, unreadable)
         self._well_at = self._parts.clock()
         if member.leading:

@@ -15,6 +15,9 @@ from samerack.agent.policy.back_off import Cause
 from samerack.cluster.racks import member_rack
 from samerack.cluster.view import SettledCluster, SettledPartition
 from samerack.planning import planner
+from samerack.planning.members import PlanMember
+from samerack.planning.mode import mode_of
+from samerack.planning.problem import problem_of
 from samerack.protocol.model import from_pairs
 from tests.simulator.consumers import pairs_of, read_subscription
 from tests.simulator.group import AGENTS, Described, Error, State
@@ -382,7 +385,7 @@ class Judgement(Witness):
         group = world.coordinator.group
         assert group is not None
         configured = agent.settings
-        mode = planner.mode_of(group.protocol, configured.leading, rack_aware_fetch=True)
+        mode = mode_of(group.protocol, configured.leading, rack_aware_fetch=True)
         members = []
         living = {one.member_id: one for one in world.consumers if one.host.alive}
         for member in group.members:
@@ -390,7 +393,7 @@ class Judgement(Witness):
                 continue
             subscription = read_subscription(member.metadata(group.protocol))
             members.append(
-                planner.PlanMember(
+                PlanMember(
                     id=member.id,
                     instance_id=member.instance_id,
                     subscription=subscription,
@@ -404,7 +407,7 @@ class Judgement(Witness):
                 )
             )
         cluster = self._settled_cluster()
-        problem = planner.problem_of(members, cluster, mode)
+        problem = problem_of(members, cluster, mode)
         plan = planner.make_plan(problem, mode)
         before, after = plan.before.cross_rack_share, plan.after.cross_rack_share
         if before - after > configured.policy.min_saving + 1e-9 and rested:

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, Final
 from unittest import mock
 
-from samerack.agent.leading import admission, assigning, leader, membership, session
+from samerack.agent.leading import admission, assigning, leader, membership, rebalance_evaluator, session
 from samerack.agent.leading.assigning import Assigning, NoConsumersError
 from samerack.agent.leading.join_position import JoinPosition
 from samerack.agent.leading.membership import Membership
@@ -73,7 +73,7 @@ def stays() -> Iterator[None]:
 @contextmanager
 def deaf_to_partitions() -> Iterator[None]:
     """The leader does not notice new partitions of the topic."""
-    with mock.patch.object(planner, "partitions_changed", return_value=False):
+    with mock.patch.object(rebalance_evaluator, "partitions_changed", return_value=False):
         yield
 
 
@@ -128,7 +128,7 @@ def plans_without_unreadable() -> Iterator[None]:
 
     with (
         mock.patch.object(assigning, "_subscriptions", readable),
-        mock.patch.object(assigning, "starved", return_value=()),
+        mock.patch.object(assigning, "members_without_partitions", return_value=()),
     ):
         yield
 

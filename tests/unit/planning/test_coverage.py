@@ -22,8 +22,11 @@ from samerack.cluster.group import MemberView
 from samerack.cluster.view import SettledCluster
 from samerack.common.settings import Settings
 from samerack.planning import planner
-from samerack.planning.coverage import coverage, illegible, owned_topics, starved
-from samerack.planning.planner import Mode, PlanMember, make_plan, problem_of
+from samerack.planning.coverage import coverage, members_without_partitions, owned_topics, unreadable_member_reason
+from samerack.planning.members import PlanMember
+from samerack.planning.mode import Mode
+from samerack.planning.planner import make_plan
+from samerack.planning.problem import problem_of
 from samerack.protocol.consumer import decode_assignment, encode_subscription
 from samerack.protocol.model import Subscription, from_pairs, to_pairs
 from tests.unit.agent.values import cluster, group, member
@@ -205,12 +208,12 @@ def test_the_check_misses_a_topic_that_the_problem_lacks() -> None:
     stranger = problem_of([owner("m-1")], there, EAGER)
     with pytest.raises(AssignmentError, match="topic 'u'"):
         check(stranger, np.zeros(2, np.int32), cooperative=False, cover=cover)
-    assert starved(plan, EAGER) == ()
+    assert members_without_partitions(plan, EAGER) == ()
 
 
 def _plan(members: list[PlanMember], there: SettledCluster, final: list[int], mode: Mode) -> tuple[str, ...]:
     plan = make_plan(problem_of(members, there, mode), mode)
-    return starved(replace(plan, final=np.array(final, np.int32)), mode)
+    return members_without_partitions(replace(plan, final=np.array(final, np.int32)), mode)
 
 
 def test_a_member_that_gets_nothing_beside_one_that_has_two_is_starved() -> None:
@@ -253,14 +256,14 @@ def test_no_plan_of_the_assignors_starves_anybody(members: list[PlanMember], the
     cover = coverage((one.subscription for one in members), there)
     plan = make_plan(problem_of(members, there, mode), mode, cover=cover)
     assert plan.failure is None
-    assert starved(plan, mode) == ()
+    assert members_without_partitions(plan, mode) == ()
 
 
 def test_a_member_that_cannot_be_read_is_seen_in_a_stable_group() -> None:
     """The member's id and fault are named in a stable group; during a rebalance there is nothing to read."""
     bad = replace(member("m-2", "t", readable=False), unreadable="subscription: version at byte 0")
-    assert illegible(group(member("m-1", "t"), bad)) == "member m-2: subscription: version at byte 0"
-    assert illegible(group(member("m-1", "t"), member("m-2", readable=False))) == ""
+    assert unreadable_member_reason(group(member("m-1", "t"), bad)) == "member m-2: subscription: version at byte 0"
+    assert unreadable_member_reason(group(member("m-1", "t"), member("m-2", readable=False))) == ""
 
 
 def test_topics_with_owners_are_those_of_owned_partitions() -> None:

@@ -15,7 +15,8 @@ from samerack.assignors.model import NOBODY, AssignmentError, Problem
 from samerack.offline.assign_json import answer_of, parse, solve
 from samerack.planning import deadline
 from samerack.planning.deadline import LateError, assign_in_time, is_small
-from samerack.planning.planner import Mode, make_plan
+from samerack.planning.mode import Mode
+from samerack.planning.planner import make_plan
 
 MODE = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=True)
 
@@ -83,7 +84,7 @@ def test_the_other_process_plans_as_this_one() -> None:
     here, _ = assign_in_time("optimal", problem, Options(max_skew=1))
     assert not is_small(problem, 0.01)
     for _ in range(2):
-        there, nanos = deadline._elsewhere(("optimal", problem, Options(max_skew=1), 30.0), 30.0)
+        there, nanos = deadline._assign_in_worker(("optimal", problem, Options(max_skew=1), 30.0), 30.0)
         assert there.tolist() == here.tolist()
         assert nanos > 0
     assert len(deadline._idle) == 1
@@ -93,14 +94,14 @@ def test_the_other_process_tells_what_is_wrong() -> None:
     """An error of the assignor is raised here, and the process continues."""
     wrong = ("optimal", FIXED["one member"], Options(max_skew=-1), 30.0)
     with pytest.raises(AssignmentError, match="max_skew -1"):
-        deadline._elsewhere(wrong, 30.0)
+        deadline._assign_in_worker(wrong, 30.0)
 
 
 def test_the_other_process_is_killed_when_time_is_up() -> None:
     """A time that is too short raises an error and leaves no process."""
     problem = FIXED["unequal subscriptions"]
     with pytest.raises(LateError, match=r"no plan within 0\.001 s"):
-        deadline._elsewhere(("optimal", problem, DEFAULTS, 0.001), 0.001)
+        deadline._assign_in_worker(("optimal", problem, DEFAULTS, 0.001), 0.001)
 
 
 def test_weights_beyond_the_solver_are_not_small() -> None:

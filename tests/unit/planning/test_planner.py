@@ -13,15 +13,10 @@ from samerack.assignors.model import NOBODY, AssignmentError
 from samerack.cluster.racks import MemberRack
 from samerack.common.settings import LeadingSettings, RackSettings
 from samerack.planning import planner
-from samerack.planning.planner import (
-    Mode,
-    PlanMember,
-    make_plan,
-    members_of_join,
-    members_of_view,
-    mode_of,
-    problem_of,
-)
+from samerack.planning.members import PlanMember, members_of_join, members_of_view
+from samerack.planning.mode import Mode, mode_of
+from samerack.planning.planner import make_plan
+from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions, from_pairs, to_pairs
 from tests.unit.agent.values import cluster, group, member
@@ -227,7 +222,7 @@ def owned_by(*pairs: tuple[str, int], topics: tuple[str, ...] = ("t",)) -> bool:
     """Whether a group whose only member owns these has to be rebalanced, if t-0, t-1, t-2 and u-0 exist."""
     there = cluster(t=[(1,), (2,), (3,)], u=[(1,)])
     members = [owner("m-1", *pairs, topics=topics)]
-    return planner.partitions_changed(problem_of(members, there, EAGER), members, there)
+    return partitions_changed(problem_of(members, there, EAGER), members, there)
 
 
 ALL = (("t", 0), ("t", 1), ("t", 2))
@@ -259,7 +254,7 @@ def test_an_unsubscribed_topic_is_a_change() -> None:
 def test_rival_owners_are_a_change() -> None:
     """A partition that two members claim is a change."""
     members = [owner("m-1", *ALL), owner("m-2", ("t", 0))]
-    assert planner.partitions_changed(problem_of(members, LOCAL, EAGER), members, LOCAL)
+    assert partitions_changed(problem_of(members, LOCAL, EAGER), members, LOCAL)
 
 
 def test_runs_of_one_topic_are_joined() -> None:

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from samerack.cluster.racks import MemberRack
 from samerack.cluster.view import SettledCluster
 from samerack.planning import planner
-from samerack.planning.planner import Mode, PlanMember
+from samerack.planning.members import PlanMember
+from samerack.planning.mode import Mode
+from samerack.planning.problem import partitions_changed, problem_of
 from samerack.protocol.consumer import decode_assignment
 from samerack.protocol.model import Subscription, from_pairs, to_pairs
 from tests.unit.agent.values import cluster
@@ -59,7 +61,7 @@ def test_any_group_gets_each_partition_once(
     members: list[PlanMember], there: SettledCluster, mode: Mode, prefer: planner.AssignorName
 ) -> None:
     """The preferred assignor's plan passes the check, covers all subscriptions, and equals the remembered one."""
-    problem = planner.problem_of(members, there, mode)
+    problem = problem_of(members, there, mode)
     plan = planner.make_plan(problem, mode, prefer=prefer)
     assert (plan.assignor, plan.failure) == (prefer, None)
     encoded = planner.encode(plan, members)
@@ -87,7 +89,7 @@ def test_any_group_gets_each_partition_once(
 def test_a_plan_in_force_needs_no_rebalance(members: list[PlanMember], there: SettledCluster, mode: Mode) -> None:
     """Once members own the final plan, no partition has changed and a new plan moves nothing."""
     eager = Mode(cooperative=False, keep_copartitioned=mode.keep_copartitioned, rack_aware_fetch=mode.rack_aware_fetch)
-    sent = planner.sent_partitions(planner.make_plan(planner.problem_of(members, there, eager), eager))
+    sent = planner.sent_partitions(planner.make_plan(problem_of(members, there, eager), eager))
     after = [
         PlanMember(
             id=member.id,
@@ -98,6 +100,6 @@ def test_a_plan_in_force_needs_no_rebalance(members: list[PlanMember], there: Se
         )
         for member in members
     ]
-    problem = planner.problem_of(after, there, mode)
-    assert not planner.partitions_changed(problem, after, there)
+    problem = problem_of(after, there, mode)
+    assert not partitions_changed(problem, after, there)
     assert planner.make_plan(problem, mode).after.moved == 0

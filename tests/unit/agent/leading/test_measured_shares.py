@@ -10,10 +10,11 @@ from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.consumer.registry import Options
 from samerack.cli.curve import points_of
 from samerack.planning import planner
+from samerack.planning.mode import Mode
 from samerack.traffic.weights import weights_of_rates
 
 FAR, ALL = 12, 120
-MODE = planner.Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=False)
+MODE = Mode(cooperative=False, keep_copartitioned=False, rack_aware_fetch=False)
 
 
 def _plan(rates: dict[tuple[str, int], float]) -> planner.Plan:

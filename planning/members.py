@@ -1,0 +1,104 @@
+"""Builds the members that a plan is made for: subscription, rack and owned partitions of each.
+
+Of a stable group they come from its description; of a group that joins, from the JoinGroup response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from samerack.cluster.group import GroupView
+from samerack.cluster.racks import NO_HOSTS, Hosts, MemberRack, client_id_of, member_rack
+from samerack.common.settings import RackSettings
+from samerack.protocol.claims import COOPERATIVE_STICKY, STICKY, claims
+from samerack.protocol.model import NO_PARTITIONS, Subscription, TopicPartitions
+
+NO_GENERATION: Final = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanMember:
+    """A member as planning needs it; `owned` is what it owns now, claimed in `generation`."""
+
+    id: str
+    instance_id: str | None
+    subscription: Subscription
+    rack: MemberRack
+    owned: TopicPartitions
+    generation: int = NO_GENERATION
+
+
+def members_of_view(group: GroupView, racks: RackSettings, hosts: Hosts = NO_HOSTS) -> tuple[PlanMember, ...]:
+    """Returns the members of a stable group with what the group's leader last assigned to them."""
+    return tuple(
+        PlanMember(
+            id=member.id,
+            instance_id=member.instance_id,
+            subscription=member.subscription,
+            rack=member_rack(
+                racks,
+                subscription=member.subscription,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                hosts=hosts,
+            ),
+            owned=member.assigned,
+        )
+        for member in group.members
+        if member.subscription is not None
+    )
+
+
+def members_of_join(  # noqa: PLR0913 - all that is known of a group while it joins
+    joined: Iterable[tuple[str, str | None, Subscription]],
+    *,
+    group: GroupView | None,
+    remembered: Mapping[str, TopicPartitions],
+    cooperative: bool,
+    racks: RackSettings,
+    hosts: Hosts = NO_HOSTS,
+    protocol: str = "",
+) -> tuple[PlanMember, ...]:
+    """Returns the members that a JoinGroup response names.
+
+    Args:
+        joined: Member id, instance id and subscription of each member in the response.
+        group: The latest description of the group, for client ids and hosts.
+        remembered: Partitions by member id or instance id from the assignment in force; eager members own those.
+        cooperative: Whether the protocol is cooperative; then members own what they claim in their subscription.
+        protocol: Name of the protocol; `sticky` members send in their user data what they own, which counts as long as
+            nothing is remembered (KIP-54: "the new leader has access to the most recent partition assignment").
+        racks: How racks are found.
+        hosts: What other sources know about client hosts.
+    """
+    seen = {member.id: member for member in group.members} if group is not None else {}
+    members = []
+    for member_id, instance_id, subscription in joined:
+        known = seen.get(member_id)
+        owned, generation = (
+            remembered.get(member_id) or remembered.get(instance_id or "") or NO_PARTITIONS,
+            NO_GENERATION,
+        )
+        if cooperative:
+            owned, generation = claims(subscription, COOPERATIVE_STICKY)
+        elif protocol == STICKY and not remembered:
+            owned, generation = claims(subscription, STICKY)
+        members.append(
+            PlanMember(
+                id=member_id,
+                instance_id=instance_id,
+                subscription=subscription,
+                rack=member_rack(
+                    racks,
+                    subscription=subscription,
+                    client_id=known.client_id if known is not None else client_id_of(member_id),
+                    client_host=known.client_host if known is not None else None,
+                    hosts=hosts,
+                ),
+                owned=owned,
+                generation=generation,
+            )
+        )
+    return tuple(members)
