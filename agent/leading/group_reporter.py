@@ -12,10 +12,11 @@ import structlog
 from samerack.agent.events import EventLog
 from samerack.agent.events.rebalance_tracker import RebalanceTracker
 from samerack.agent.events.rebalances import Rebalances
+from samerack.agent.group_status import GroupStatus
 from samerack.agent.leading.assigning import Sent
 from samerack.agent.leading.rebalance_evaluator import Outlook
 from samerack.agent.leading.rebalance_observer import RebalanceObserver
-from samerack.agent.metrics import GroupStatus, Metrics
+from samerack.agent.metrics import Metrics
 from samerack.agent.policy import Action, Decision, GroupCondition, Reason
 from samerack.agent.policy.back_off import BackOffError, Cause
 from samerack.cluster.group import GroupView

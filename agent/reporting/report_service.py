@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from samerack.agent.events import EventLog
-from samerack.agent.metrics import GroupStatus
+from samerack.agent.group_status import GroupStatus
 from samerack.agent.reporting import costs, verify
 from samerack.agent.reporting.baseline import CurvePoint, curve_of, own_share, seen_share
 from samerack.agent.reporting.findings import Verdict

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 
 from samerack.agent.events import EventLog
-from samerack.agent.metrics import GroupStatus
+from samerack.agent.group_status import GroupStatus
 from samerack.agent.reporting.report_service import ReportService
 from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.model import Problem

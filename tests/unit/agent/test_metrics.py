@@ -9,7 +9,8 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from samerack.agent.events.metrics import EventMetrics
-from samerack.agent.metrics import FOLLOWED, GROUP_ERRORS, NOT_FOLLOWED, GroupStatus, Metrics
+from samerack.agent.group_status import GroupStatus
+from samerack.agent.metrics import FOLLOWED, GROUP_ERRORS, NOT_FOLLOWED, Metrics
 from samerack.agent.policy import Reason
 from samerack.agent.publishing.metrics import Loss, PublishingMetrics, Refusal
 from samerack.agent.publishing.outbox import Kind

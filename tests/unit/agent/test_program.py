@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from samerack.agent.metrics import GroupStatus
+from samerack.agent.group_status import GroupStatus
 from samerack.agent.program import Agent
 from samerack.common.errors import SettingsError
 from samerack.common.settings import load

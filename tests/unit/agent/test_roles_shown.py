@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from samerack.agent.metrics import GroupStatus, Metrics
+from samerack.agent.group_status import GroupStatus
+from samerack.agent.metrics import Metrics
 
 
 @pytest.mark.parametrize(("role", "first"), [("fenced", False), ("outside", False), ("following", True)])

@@ -12,7 +12,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from samerack.agent.metrics import GroupStatus, Metrics
+from samerack.agent.group_status import GroupStatus
+from samerack.agent.metrics import Metrics
 from samerack.agent.reporting import findings, host_racks, report
 from samerack.agent.web import api as web_api
 from samerack.agent.web import page as web_page

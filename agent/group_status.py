@@ -1,0 +1,150 @@
+"""The latest status of every group, and the gauges that Prometheus reads from it.
+
+A status is immutable and replaced as a whole, so that a scrape never shows half of an update.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from threading import Lock
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatus:
+    """What is known of a group at one moment; None if a value is not known yet.
+
+    `first_in_order` is whether the agent leads next if the present leader leaves; `waits` is why a rebalance that would
+    save something is not made, and `waits_until` when that ends (seconds since 1970), if known.
+    """
+
+    group: str
+    state: str = "Unknown"
+    protocol: str = ""
+    role: str = "outside"
+    first_in_order: bool = False
+    members: int | None = None
+    members_without_rack: int | None = None
+    partitions: int | None = None
+    cross_rack: int | None = None
+    possible_cross_rack: int | None = None
+    budget: float | None = None
+    mode: str = ""
+    waits: str = ""
+    waits_until: float | None = None
+    breaker_open: bool | None = None
+    breaker_cause: str = ""
+    saved_bytes_per_second: float | None = None
+    saved_dollars_per_day: float | None = None
+    rack_warnings: int = 0
+    rack_sources: Mapping[str, int] = field(default_factory=dict)
+
+
+class StatusBoard(Collector):
+    """The latest status of every group, as gauges."""
+
+    def __init__(self) -> None:
+        self._statuses: dict[str, GroupStatus] = {}
+        self._lock = Lock()
+
+    def publish(self, status: GroupStatus) -> None:
+        """Replaces the status of one group."""
+        with self._lock:
+            self._statuses[status.group] = status
+
+    def become(self, group: str, role: str) -> None:
+        """Changes the agent's role in a group at once, not with the next poll of the group: there may be none."""
+        with self._lock:
+            status = self._statuses.get(group, GroupStatus(group=group))
+            if role == "standby":  # the active agent reports the group's state
+                status = GroupStatus(group=group)
+            first = status.first_in_order and role in ("leading", "following")
+            if role != "leading":
+                status = replace(status, waits="", waits_until=None)
+            self._statuses[group] = replace(status, role=role, first_in_order=first)
+
+    def all(self) -> tuple[GroupStatus, ...]:
+        """Returns every group's status, sorted by name."""
+        with self._lock:
+            return tuple(status for _, status in sorted(self._statuses.items()))
+
+    def collect(self) -> Iterator[Metric]:
+        """Yields the gauges of all groups from one snapshot."""
+        statuses = self.all()
+        yield _labelled("samerack_group_state", _STATE, "state", statuses)
+        yield _labelled("samerack_group_role", "1 for what the agent is to the group.", "role", statuses)
+        yield _labelled("samerack_group_mode", _MODE, "mode", [status for status in statuses if status.mode])
+        for name, text, attribute in _GAUGES:
+            family = GaugeMetricFamily(name, text, labels=["group"])
+            for status in statuses:
+                value = getattr(status, attribute)
+                if value is not None:
+                    family.add_metric([status.group], float(value))
+            yield family
+        yield _sources(statuses)
+
+
+_STATE = (
+    "1 for the present state of the group, as Kafka names it: Stable, Empty and so on; Unknown before the first look."
+)
+_MODE = "1 for the group's mode, act or propose; absent before the first look."
+_GAUGES = (
+    ("samerack_first_in_order", "1 when the agent leads next if the present leader goes.", "first_in_order"),
+    ("samerack_members", "Members of the group other than the agent.", "members"),
+    (
+        "samerack_members_without_rack",
+        "Members whose rack no source knows; absent while the group rebalances.",
+        "members_without_rack",
+    ),
+    ("samerack_partitions", "Partitions that the group has assigned; absent while it rebalances.", "partitions"),
+    ("samerack_cross_rack_partitions", "Partitions that are read from another rack.", "cross_rack"),
+    (
+        "samerack_possible_cross_rack_partitions",
+        "Partitions that would be read from another rack after a rebalance led by the agent.",
+        "possible_cross_rack",
+    ),
+    (
+        "samerack_budget_rebalances",
+        "Rebalances that the agent may trigger now, with fractions while the budget refills.",
+        "budget",
+    ),
+    (
+        "samerack_breaker_open",
+        "1 while the agent triggers no rebalance for racks or traffic, as too many brought too little.",
+        "breaker_open",
+    ),
+    (
+        "samerack_possible_saving_bytes_per_second",
+        "Bytes per second that a rebalance led by the agent would keep in their rack; absent while not measured.",
+        "saved_bytes_per_second",
+    ),
+    (
+        "samerack_possible_saving_dollars_per_day",
+        "Dollars per day that those bytes cost.",
+        "saved_dollars_per_day",
+    ),
+    (
+        "samerack_rack_warnings",
+        "Kinds of rack names that can never match: other case, or no common rack at all.",
+        "rack_warnings",
+    ),
+)
+
+
+def _labelled(name: str, text: str, label: str, statuses: Iterable[GroupStatus]) -> Metric:
+    family = GaugeMetricFamily(name, text, labels=["group", label])
+    for status in statuses:
+        family.add_metric([status.group, str(getattr(status, label))], 1.0)
+    return family
+
+
+def _sources(statuses: Iterable[GroupStatus]) -> Metric:
+    text = "Members by where their rack is from; none: no source knows."
+    family = GaugeMetricFamily("samerack_member_racks", text, labels=["group", "source"])
+    for status in statuses:
+        for source, members in sorted(status.rack_sources.items()):
+            family.add_metric([status.group, source], float(members))
+    return family
