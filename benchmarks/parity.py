@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from samerack.assignors.evaluate import evaluate
-from samerack.offline.assign_json import answer_of
+from samerack.offline.assign_answers import answer_of
 from tests.parity.cases import random_case
 from tests.parity.peer import Peer
 from tests.parity.plans import kafkas_plan, most_of_a_topic, ours, rank

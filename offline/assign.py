@@ -19,17 +19,15 @@ from samerack.assignors.evaluate import evaluate
 from samerack.assignors.model import NOBODY, AssignmentError
 from samerack.common.console import Console
 from samerack.common.words import plain
-from samerack.offline.assign_json import (
-    Question,
-    QuestionError,
+from samerack.offline.assign_answers import (
     Solution,
     answer_line,
     answer_of,
     crossing_by_member,
-    parse,
     partitions_by_member,
     solve,
 )
+from samerack.offline.assign_json import Question, QuestionError, parse
 
 HELP = """Assign a consumer group that is described in JSON.
 

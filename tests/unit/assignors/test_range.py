@@ -14,7 +14,8 @@ from samerack.assignors.check import check
 from samerack.assignors.consumer.order import member_order
 from samerack.assignors.consumer.range import assign
 from samerack.assignors.model import NOBODY, Problem
-from samerack.offline.assign_json import answer_of, parse, solve
+from samerack.offline.assign_answers import answer_of, solve
+from samerack.offline.assign_json import parse
 from tests.unit.assignors import groups
 from tests.unit.assignors.groups import RackConfig
 

@@ -12,7 +12,8 @@ from samerack.assignors.build import MemberInput, build_problem
 from samerack.assignors.check import check
 from samerack.assignors.consumer.roundrobin import assign
 from samerack.assignors.model import NOBODY, Problem
-from samerack.offline.assign_json import answer_of, parse, solve
+from samerack.offline.assign_answers import answer_of, solve
+from samerack.offline.assign_json import parse
 from tests.unit.assignors import groups
 
 GOLDEN = Path(__file__).parents[2] / "data" / "golden" / "consumer.jsonl"

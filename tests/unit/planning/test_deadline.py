@@ -12,7 +12,8 @@ import pytest
 from samerack.assignors.check import check
 from samerack.assignors.consumer.registry import DEFAULTS, Options
 from samerack.assignors.model import NOBODY, AssignmentError, Problem
-from samerack.offline.assign_json import answer_of, parse, solve
+from samerack.offline.assign_answers import answer_of, solve
+from samerack.offline.assign_json import parse
 from samerack.planning import deadline
 from samerack.planning.deadline import LateError, assign_in_time, is_small
 from samerack.planning.mode import Mode

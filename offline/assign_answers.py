@@ -1,0 +1,146 @@
+"""Answers assignment questions: runs the assignor, checks its plan, and returns the plan as a JSON object."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from samerack.assignors.check import check
+from samerack.assignors.consumer.registry import ASSIGNORS
+from samerack.assignors.evaluate import cross_rack_mask, evaluate
+from samerack.assignors.model import NOBODY, AssignmentError, Int32Array, Problem
+from samerack.assignors.transfer import transferring, withhold
+from samerack.offline.assign_json import RACKS_SINCE, Question, QuestionError, options_of, parse, problem_of
+from samerack.planning.deadline import FALL_BACK, LateError, assign_in_time, fall_back
+
+Answer: TypeAlias = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solution:
+    """The plan for a question.
+
+    Attributes:
+        question: What was asked.
+        problem: The group.
+        owner: [P] owners once everything has moved.
+        sent: [P] owners in this round.
+        nanos: Time that the assignor took.
+        late: Why this is the plan of `range`; "" if it is the assignor's own.
+    """
+
+    question: Question
+    problem: Problem
+    owner: Int32Array
+    sent: Int32Array
+    nanos: int
+    late: str = ""
+
+
+def solve(question: Question) -> Solution:
+    """Runs the assignor of a question and checks its plan.
+
+    Raises:
+        QuestionError: there is no such assignor, or a value does not fit.
+        AssignmentError: the group cannot be assigned.
+    """
+    assignor = ASSIGNORS.get(question.assignor)
+    if assignor is None:
+        raise QuestionError(f"assignor {question.assignor!r} is not here; give one of {', '.join(ASSIGNORS)}")
+    problem = problem_of(question)
+    seen = _without_racks(problem) if assignor.as_kafka and question.protocol_version < RACKS_SINCE else problem
+    owner, nanos, late = _plan(seen, question)
+    cooperative = question.cooperative or assignor.cooperative
+    sent = withhold(problem, owner) if cooperative else owner
+    check(problem, sent, cooperative=cooperative)
+    return Solution(question=question, problem=problem, owner=owner, sent=sent, nanos=nanos, late=late)
+
+
+def _plan(problem: Problem, question: Question) -> tuple[Int32Array, int, str]:
+    """Returns owners, the median time of the later half of the runs, and why the plan is range's.
+
+    After the first run that is late, the plan is range's and there are no more runs.
+    """
+    nanos: list[int] = []
+    for _ in range(question.repeat):
+        try:
+            owner, took = assign_in_time(
+                question.assignor, problem, options_of(question), seconds=question.deadline_seconds
+            )
+        except LateError as error:
+            return fall_back(problem, seconds=question.deadline_seconds), 0, str(error)
+        nanos.append(took)
+    return owner, int(statistics.median(nanos[len(nanos) // 2 :])), ""
+
+
+def _without_racks(problem: Problem) -> Problem:
+    return replace(problem, member_rack=np.full(len(problem.members), NOBODY, np.int32))
+
+
+def answer_of(solution: Solution) -> Answer:
+    """Returns the answer to a question; partitions are sorted [topic, number] pairs."""
+    problem, question = solution.problem, solution.question
+    cost = evaluate(problem, solution.owner)
+    answer: Answer = {
+        "assignment": partitions_by_member(problem, solution.sent),
+        "cross_rack": cost.cross_rack,
+        "moved": cost.moved,
+        "nanos": solution.nanos,
+    }
+    if solution.late:
+        answer |= {"fell_back": FALL_BACK, "reason": solution.late}
+    if question.cooperative or ASSIGNORS[question.assignor].cooperative:
+        waiting = np.flatnonzero(transferring(problem, solution.owner)).tolist()
+        answer["transferring"] = [
+            [*_name(problem, partition), problem.members[solution.owner[partition]]] for partition in waiting
+        ]
+    return answer
+
+
+def partitions_by_member(problem: Problem, owner: Int32Array) -> dict[str, list[tuple[str, int]]]:
+    """Returns the partitions of every member of the problem, sorted by topic and number."""
+    result: dict[str, list[tuple[str, int]]] = {member: [] for member in problem.members}
+    for partition, index in enumerate(owner.tolist()):
+        if index != NOBODY:
+            result[problem.members[index]].append(_name(problem, partition))
+    return result
+
+
+def crossing_by_member(problem: Problem, owner: Int32Array) -> list[int]:
+    """Returns how many partitions every member of the problem reads across racks."""
+    counts: list[int] = np.bincount(owner[cross_rack_mask(problem, owner)], minlength=len(problem.members)).tolist()
+    return counts
+
+
+def _name(problem: Problem, partition: int) -> tuple[str, int]:
+    return problem.topics[problem.topic_of[partition]], int(problem.number_of[partition])
+
+
+def answer_line(line: bytes) -> Answer:
+    """Returns the answer to one question; an error becomes `{"error": ..., "message": ...}`."""
+    try:
+        question = parse(line)
+    except QuestionError as error:
+        return _failure(error) | _case_in(line)
+    case = {"case": question.case} if "case" in question.model_fields_set else {}
+    try:
+        return answer_of(solve(question)) | case
+    except (QuestionError, AssignmentError) as error:
+        return _failure(error) | case
+
+
+def _failure(error: Exception) -> Answer:
+    return {"error": type(error).__name__, "message": str(error)}
+
+
+def _case_in(line: bytes) -> Answer:
+    """Returns the case of a question that could not be read otherwise."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return {}
+    return {"case": value["case"]} if isinstance(value, dict) and "case" in value else {}
