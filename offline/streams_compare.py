@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.default_standby import default_standby_task_assignment
 from samerack.assignors.streams.evaluate import bill, spread
-from samerack.assignors.streams.model import TaskType
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
 from samerack.assignors.streams.params import RackAwareOptimizationParams
 from samerack.assignors.streams.version4 import (
@@ -25,7 +25,8 @@ from samerack.assignors.streams.version4 import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId
+    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
+    from samerack.assignors.streams.model import ApplicationState, ProcessId
     from samerack.offline.streams_instances import Instance
 
     Plan = dict[ProcessId, KafkaStreamsAssignment]

@@ -6,16 +6,15 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
 from samerack.assignors.streams.configs import AssignmentConfigs, Strategy
 from samerack.assignors.streams.model import (
     ApplicationState,
-    KafkaStreamsAssignment,
     KafkaStreamsState,
     ProcessId,
     TaskId,
     TaskInfo,
     TaskTopicPartition,
-    assignment_of,
 )
 
 

@@ -12,16 +12,15 @@ from uuid import UUID
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from samerack.assignors.model import AssignmentError
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
 from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.model import (
     ApplicationState,
-    KafkaStreamsAssignment,
     KafkaStreamsState,
     ProcessId,
     TaskId,
     TaskInfo,
     TaskTopicPartition,
-    assignment_of,
     task_id,
 )
 from samerack.assignors.streams.params import RackAwareOptimizationParams

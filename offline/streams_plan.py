@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from rich.table import Table
 
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.evaluate import Bill, bill, missing_standbys, remote_partitions, spread
 from samerack.assignors.streams.lifecycle import identity_assignment
-from samerack.assignors.streams.model import TaskType
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
 from samerack.assignors.streams.rules import Obstacle, costs_of, tag_warnings
 from samerack.common.words import plain

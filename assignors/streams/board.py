@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from samerack.assignors.model import AssignmentError
-from samerack.assignors.streams.model import KafkaStreamsAssignment, TaskType, assignment_of
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType, assignment_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -12,13 +12,14 @@ import heapq
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from samerack.assignors.streams.model import TaskType
+from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.plans import complete
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId
+    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
+    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 

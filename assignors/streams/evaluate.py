@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from samerack.assignors.streams.model import TaskType
+from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.rules import relevant_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from samerack.assignors.streams.active import Costs
-    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId
+    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
+    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 

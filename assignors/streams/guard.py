@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import cycle
 from typing import TYPE_CHECKING
 
+from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.lifecycle import assign_or_keep, keep_previous
-from samerack.assignors.streams.model import TaskType
 from samerack.assignors.streams.plugin import AssignmentError, GroupAssignment, TaskAssignment, validate_task_assignment
 
 if TYPE_CHECKING:

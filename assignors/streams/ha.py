@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.board import board_of
 from samerack.assignors.streams.default_standby import default_standby_task_assignment
 from samerack.assignors.streams.java_sets import tasks_in_java_order
-from samerack.assignors.streams.model import TaskType
 from samerack.assignors.streams.movements import Lags, Warmups, move_actives, move_standbys
 from samerack.assignors.streams.plugin import TaskAssignment
 from samerack.assignors.streams.rack_steps import STATELESS, RackSteps, configured_costs, enabled_together

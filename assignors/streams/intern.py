@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from samerack.assignors.model import Int32Array, Int64Array
-    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId, TaskInfo, TaskType
+    from samerack.assignors.streams.assignment import TaskType
+    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId, TaskInfo
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.kafka_network import KafkaNetwork
-from samerack.assignors.streams.model import TaskType
 from samerack.assignors.streams.rules import relevant_partitions
 
 if TYPE_CHECKING:

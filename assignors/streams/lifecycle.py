@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from samerack.assignors.streams.model import KafkaStreamsAssignment, TaskAssignmentError, assignment_of
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
+from samerack.assignors.streams.model import TaskAssignmentError
 from samerack.assignors.streams.plugin import TaskAssignment
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
-"""Input and output of a Streams task assignor: the model of KIP-924 as frozen values.
+"""The input of a Streams task assignor: clients, tasks and settings of an application, as KIP-924 models them.
 
-Names follow KIP-924 ("Public Interfaces"). Values never change; `assign` and `remove` return new ones. Assignors with
-much computation do it on arrays (`assignors.streams.intern`) and use this model for their input and output.
+Names follow KIP-924 ("Public Interfaces"), and values never change. Assignors with much computation do it on arrays
+(`assignors.streams.intern`) and use this model for their input, and `assignors.streams.assignment` for their output.
 """
 
 from __future__ import annotations
@@ -9,16 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import total_ordering
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.model import AssignmentError as InvalidError
 from samerack.assignors.streams.configs import AssignmentConfigs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from uuid import UUID
 
 LATEST_OFFSET: Final = -2
@@ -29,13 +27,6 @@ UNKNOWN_OFFSET_SUM: Final = -3
 
 _TASK_ID: Final = re.compile(r"(?:(.+)__)?(\d+)_(\d+)")
 _SIGN: Final = 1 << 63
-
-Key = TypeVar("Key")
-Value = TypeVar("Value")
-
-
-def _frozen(values: Mapping[Key, Value]) -> Mapping[Key, Value]:
-    return values if isinstance(values, MappingProxyType) else MappingProxyType(dict(values))
 
 
 class TaskAssignmentError(InvalidError):
@@ -224,78 +215,3 @@ class ApplicationState:
             if state.lags is None:
                 raise TaskAssignmentError(f"lags of client {process} could not be computed; the rebalance is retried")
         return self.states
-
-
-class TaskType(Enum):
-    """The role of a client for a task."""
-
-    ACTIVE = "ACTIVE"
-    STANDBY = "STANDBY"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AssignedTask:
-    """A task in one of its roles."""
-
-    id: TaskId
-    type: TaskType
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KafkaStreamsAssignment:
-    """The assignment of one client (KIP-924, `KafkaStreamsAssignment`).
-
-    Attributes:
-        process_id: the client.
-        tasks: role of each of its tasks; a task can have only one role.
-        followup_rebalance_deadline: when it must request another rebalance, in ms since 1970; None for never.
-    """
-
-    process_id: ProcessId
-    tasks: Mapping[TaskId, TaskType] = field(default_factory=dict)
-    followup_rebalance_deadline: int | None = None
-
-    def __post_init__(self) -> None:
-        """Makes a private copy, so that the caller cannot change it."""
-        object.__setattr__(self, "tasks", _frozen(self.tasks))
-
-    def of_type(self, kind: TaskType) -> frozenset[TaskId]:
-        """Returns its tasks of one kind."""
-        return frozenset(task for task, role in self.tasks.items() if role is kind)
-
-    def assign(self, *added: AssignedTask) -> KafkaStreamsAssignment:
-        """Returns the assignment with more tasks.
-
-        Raises:
-            AssignmentError: It already has such a task in the other role, which Kafka's map would silently overwrite.
-        """
-        tasks = dict(self.tasks)
-        for task in added:
-            if tasks.setdefault(task.id, task.type) is not task.type:
-                raise InvalidError(
-                    f"client {self.process_id} has task {task.id} as {tasks[task.id].value}; remove it before it "
-                    f"becomes {task.type.value}"
-                )
-        return replace(self, tasks=tasks)
-
-    def remove(self, *removed: AssignedTask) -> KafkaStreamsAssignment:
-        """Returns the assignment without these tasks; a task that it has in the other role stays."""
-        gone = {task.id: task.type for task in removed}
-        return replace(self, tasks={task: role for task, role in self.tasks.items() if gone.get(task) is not role})
-
-    def with_followup_rebalance(self, deadline: int | None) -> KafkaStreamsAssignment:
-        """Returns the assignment with another deadline, in ms since 1970."""
-        return replace(self, followup_rebalance_deadline=deadline)
-
-
-def assignment_of(
-    process_id: ProcessId, *, active: Iterable[TaskId] = (), standby: Iterable[TaskId] = ()
-) -> KafkaStreamsAssignment:
-    """Makes an assignment of these tasks.
-
-    Raises:
-        AssignmentError: A task is in both.
-    """
-    tasks: dict[TaskId, Any] = dict.fromkeys(active, TaskType.ACTIVE)
-    made = KafkaStreamsAssignment(process_id=process_id, tasks=tasks)
-    return made.assign(*(AssignedTask(id=task, type=TaskType.STANDBY) for task in standby))

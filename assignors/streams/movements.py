@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.model import AssignmentError
+from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.java_sets import in_queue_order
-from samerack.assignors.streams.model import LATEST_OFFSET, TaskType
+from samerack.assignors.streams.model import LATEST_OFFSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -17,9 +17,9 @@ import numpy as np
 
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.active import ActiveTasks, Costs, optimize_active
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.intern import intern_clients, intern_subtopologies, intern_tasks
-from samerack.assignors.streams.model import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.plans import complete, owners_of, standbys_of, with_moved_actives, with_moved_standbys
 from samerack.assignors.streams.rules import Obstacle, Reason, all_the_same, costs_of, missing_rack, strategy_of
 from samerack.assignors.streams.tags import Tagged, optimize_tagged

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from samerack.assignors.model import AssignmentError
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.intern import intern_tasks
-from samerack.assignors.streams.model import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.tags import unrestrained
 
 if TYPE_CHECKING:

@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-from samerack.assignors.streams.model import TaskType
+from samerack.assignors.streams.assignment import TaskType
 
 if TYPE_CHECKING:
-    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId
+    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
+    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
 
 
 class AssignmentError(Enum):

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import bill
 from samerack.assignors.streams.kafka_racks import MOST_ARCS, Question, optimize_actives, swap_standbys
-from samerack.assignors.streams.model import TaskType
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
 from samerack.assignors.streams.params import RackAwareOptimizationParams
 from samerack.assignors.streams.rules import Obstacle, Reason, all_the_same, costs_of, missing_rack, strategy_of
@@ -21,9 +21,10 @@ from samerack.assignors.streams.rules import Obstacle, Reason, all_the_same, cos
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
     from samerack.assignors.streams.board import Board, Seat
     from samerack.assignors.streams.kafka_racks import MoveRule
-    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId
+    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 

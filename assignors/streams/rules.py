@@ -10,8 +10,8 @@ from enum import Enum
 from typing import TYPE_CHECKING
 
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import Strategy, strategy_named
-from samerack.assignors.streams.model import TaskType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

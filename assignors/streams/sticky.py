@@ -19,13 +19,14 @@ from math import lcm
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.board import board_of
 from samerack.assignors.streams.configs import Strategy
 from samerack.assignors.streams.evaluate import remote_partitions
 from samerack.assignors.streams.java_sets import processes_in_java_order
 from samerack.assignors.streams.kafka_racks import MOST_ARCS
 from samerack.assignors.streams.lifecycle import identity_assignment
-from samerack.assignors.streams.model import KafkaStreamsAssignment, ProcessId, TaskType
+from samerack.assignors.streams.model import ProcessId
 from samerack.assignors.streams.plugin import AssignmentError, TaskAssignment, validate_task_assignment
 from samerack.assignors.streams.rack_steps import (
     NOT_ASKED,

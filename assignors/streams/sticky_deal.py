@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.java_sets import (
     in_java_order,
     info_hash,
@@ -19,13 +20,13 @@ from samerack.assignors.streams.java_sets import (
     tasks_at_once,
     tasks_in_java_order,
 )
-from samerack.assignors.streams.model import TaskType
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
     from samerack.assignors.streams.board import Board, Seat
-    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId, TaskId, TaskInfo
+    from samerack.assignors.streams.model import ApplicationState, ProcessId, TaskId, TaskInfo
 
     Assignments = Mapping[ProcessId, KafkaStreamsAssignment]
 

@@ -6,7 +6,7 @@ import heapq
 from itertools import cycle
 from typing import TYPE_CHECKING
 
-from samerack.assignors.streams.model import TaskType
+from samerack.assignors.streams.assignment import TaskType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -15,8 +15,9 @@ import numpy as np
 
 from samerack.assignors.arrays import combine, first_of_each
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.intern import intern_clients
-from samerack.assignors.streams.model import TaskId, TaskType
+from samerack.assignors.streams.model import TaskId
 from samerack.assignors.streams.plans import complete, standbys_of, with_moved_standbys
 from samerack.assignors.streams.standby import optimize_standby
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from samerack.assignors.model import BoolArray, Int32Array
-    from samerack.assignors.streams.model import ApplicationState, KafkaStreamsAssignment, ProcessId
+    from samerack.assignors.streams.assignment import KafkaStreamsAssignment
+    from samerack.assignors.streams.model import ApplicationState, ProcessId
     from samerack.assignors.streams.standby_model import Standbys
 
 PER_PARTITION: Final = Costs(traffic=1, non_overlap=0)

@@ -7,17 +7,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType
 from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.model import (
     LATEST_OFFSET,
     ApplicationState,
-    KafkaStreamsAssignment,
     KafkaStreamsState,
     ProcessId,
     TaskId,
     TaskInfo,
     TaskTopicPartition,
-    TaskType,
     task_id,
 )
 from samerack.offline.streams_json import Application, parse

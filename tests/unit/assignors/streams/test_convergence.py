@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from samerack.assignors.streams.assignment import TaskType
 from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.evaluate import remote_partitions
 from samerack.assignors.streams.ha import high_availability
@@ -21,7 +22,6 @@ from samerack.assignors.streams.model import (
     TaskId,
     TaskInfo,
     TaskTopicPartition,
-    TaskType,
 )
 from samerack.assignors.streams.plugin import AssignmentError, TaskAssignment, validate_task_assignment
 from samerack.assignors.streams.registry import Outcome, Request

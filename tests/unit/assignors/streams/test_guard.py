@@ -6,14 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, assignment_of
 from samerack.assignors.streams.guard import decide
-from samerack.assignors.streams.model import (
-    ApplicationState,
-    KafkaStreamsAssignment,
-    TaskAssignmentError,
-    assignment_of,
-    task_id,
-)
+from samerack.assignors.streams.model import ApplicationState, TaskAssignmentError, task_id
 from samerack.assignors.streams.plugin import (
     AssignmentError,
     GroupAssignment,

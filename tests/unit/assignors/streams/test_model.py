@@ -7,13 +7,12 @@ from uuid import UUID
 import pytest
 
 from samerack.assignors.model import AssignmentError as InvalidError
+from samerack.assignors.streams.assignment import AssignedTask, KafkaStreamsAssignment, TaskType, assignment_of
 from samerack.assignors.streams.configs import AssignmentConfigs, Strategy, strategy_named
 from samerack.assignors.streams.lifecycle import assign_or_keep, identity_assignment
 from samerack.assignors.streams.model import (
     LATEST_OFFSET,
     ApplicationState,
-    AssignedTask,
-    KafkaStreamsAssignment,
     KafkaStreamsState,
     LagsNotComputedError,
     ProcessId,
@@ -21,8 +20,6 @@ from samerack.assignors.streams.model import (
     TaskId,
     TaskInfo,
     TaskTopicPartition,
-    TaskType,
-    assignment_of,
     task_id,
 )
 from samerack.assignors.streams.params import RackAwareOptimizationParams

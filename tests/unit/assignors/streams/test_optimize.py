@@ -10,18 +10,16 @@ import pytest
 
 from samerack.assignors.model import AssignmentError
 from samerack.assignors.streams.active import Costs
+from samerack.assignors.streams.assignment import KafkaStreamsAssignment, TaskType, assignment_of
 from samerack.assignors.streams.configs import AssignmentConfigs
 from samerack.assignors.streams.evaluate import bill, spread
 from samerack.assignors.streams.model import (
     ApplicationState,
-    KafkaStreamsAssignment,
     KafkaStreamsState,
     ProcessId,
     TaskId,
     TaskInfo,
     TaskTopicPartition,
-    TaskType,
-    assignment_of,
     task_id,
 )
 from samerack.assignors.streams.optimize import optimize_rack_aware_active_tasks, optimize_rack_aware_standby_tasks
